@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+# `make demo` and `make test` install all they need on a fresh Debian machine, with root.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+export LC_ALL := C.UTF-8
+
+PYTHON ?= /usr/bin/python3
+VENV := .venv
+BIN := $(VENV)/bin
+APT_PACKAGES := python3 python3-venv clang llvm clang-format libbpf1 libbpf-dev linux-libc-dev iproute2 git
+PYTEST_FLAGS ?=
+
+.PHONY: help install system demo test test-all lint format lock golden wheel clean
+
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+# Asks apt only for what is missing, so that a second run needs neither network nor root.
+system:
+	@missing=$$(for p in $(APT_PACKAGES); do dpkg -s $$p >/dev/null 2>&1 || echo $$p; done); \
+	if [ -n "$$missing" ]; then \
+		echo "installing system packages:" $$missing; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
+	fi
+
+$(VENV)/installed: requirements.lock setup.cfg pyproject.toml
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+install: system ## system packages by apt, Python packages into .venv from the lock file
+	@$(MAKE) --no-print-directory $(VENV)/installed
+
+demo: install ## compile examples/online-shop, load it in a lab, send traffic, compare
+	@$(BIN)/policyc lab -f examples/online-shop/policies --cluster examples/online-shop/cluster
+
+test: install lint ## lint, then every test that is not marked slow
+	@$(BIN)/pytest -m "not slow" $(PYTEST_FLAGS)
+
+test-all: install lint ## lint, then every test
+	@$(BIN)/pytest $(PYTEST_FLAGS)
+
+lint: install ## ruff, mypy --strict, import-linter, clang-format
+	@tools/namespace.sh
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check .
+	@$(BIN)/mypy --no-error-summary -p policyc
+	@$(BIN)/lint-imports >build/lint-imports.log || { cat build/lint-imports.log; exit 1; }
+	@git ls-files 'runtime/datapath/*.[ch]' | xargs -r clang-format --dry-run --Werror
+
+format: install ## rewrite Python and C in the project's format
+	@$(BIN)/ruff check --quiet --fix . || true
+	@$(BIN)/ruff format --quiet .
+	@git ls-files 'runtime/datapath/*.[ch]' | xargs -r clang-format -i
+
+golden: install ## rewrite the golden files from what the compiler emits now
+	@$(BIN)/pytest -q tests/golden --update-golden
+
+lock: install ## resolve the dependencies of setup.cfg into requirements.lock
+	@$(BIN)/pip-compile -q --all-extras --generate-hashes --allow-unsafe --strip-extras \
+		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options --no-header \
+		-o requirements.lock setup.cfg
+
+wheel: install ## build the wheel into dist/
+	@$(BIN)/python -m build --wheel --no-isolation
+
+clean: ## remove what the build made
+	@rm -rf build dist $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

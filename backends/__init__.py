@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One folder per target of the Decision IR."""

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stages in order, and the bundle they produce."""

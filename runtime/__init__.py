@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What runs on a node: loads a bundle, attaches it, keeps its maps, reports."""
