@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line: a table of commands, each imported when it is chosen.
+
+A node has no compiler on it: `policyc node` must work where neither PyYAML nor z3 is installed.
+"""
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import click
+
+COMMANDS = {
+    "compile": ("policyc.compiler.cli.compile", "compile_", "compile policies into a bundle"),
+    "eval": ("policyc.compiler.cli.eval", "eval_", "evaluate flows by the reference semantics"),
+    "lab": ("policyc.compiler.cli.lab", "lab", "try policies on real traffic in a namespace lab"),
+    "node": ("policyc.compiler.cli.node", "node", "load, unload and watch a bundle on this node"),
+}
+"""Command -> (module, attribute, one line of help)."""
+
+EXTRA_OF_MODULE = {"yaml": "compiler", "z3": "proof", "pyroute2": "node"}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are looked up in `COMMANDS`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Every command, without importing any."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command that was chosen."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute, _ = COMMANDS[cmd_name]
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The table of commands, from the one-line help kept here."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, _, text) in COMMANDS.items()])
+
+
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="policyc", prog_name="policyc")
+def cli() -> None:
+    """Compile Kubernetes network policy to eBPF, and prove that the result is the policy.
+
+    Exit codes: 0 holds, 1 findings, 2 the input or the usage is wrong, 3 policyc, a tool or the
+    kernel failed.
+    """
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run a command and leave with its exit code."""
+    sys.exit(run(argv))
+
+
+def run(argv: list[str] | None = None) -> int:
+    """Run a command; the exit code of DESIGN's table, whatever happens."""
+    try:
+        result: Any = cli.main(args=argv, prog_name="policyc", standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except click.Abort:
+        print("policyc: interrupted", file=sys.stderr)
+        return 130
+    except click.ClickException as usage:
+        usage.show()
+        return 2
+    except ModuleNotFoundError as missing:
+        return _missing_module(missing)
+    except BrokenPipeError:  # `policyc ... | head`: the reader left, that is no failure of ours
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as failure:
+        return _failed(failure)
+    return result if isinstance(result, int) else 0
+
+
+def _failed(failure: Exception) -> int:
+    """Errors of ours carry `exit_code`; anything else is a bug and shows its trace."""
+    code = getattr(failure, "exit_code", None)
+    if not isinstance(code, int):
+        import traceback
+
+        traceback.print_exception(failure)
+        print("policyc: this is a bug in policyc, please report it", file=sys.stderr)
+        return 3
+    findings = getattr(failure, "findings", None)
+    if findings is not None:
+        from policyc.backends.report.text import print_findings
+
+        print_findings(findings)
+    else:
+        print(f"policyc: error: {failure}", file=sys.stderr)
+        hint = getattr(failure, "hint", "")
+        if hint:
+            print(f"help: {hint}", file=sys.stderr)
+    return code
+
+
+def _missing_module(missing: ModuleNotFoundError) -> int:
+    name = (missing.name or "").partition(".")[0]
+    extra = EXTRA_OF_MODULE.get(name)
+    if extra is None:
+        return _failed(missing)
+    print(f"policyc: error: this command needs the Python module {name}", file=sys.stderr)
+    print(f"help: pip install 'policyc[{extra}]'", file=sys.stderr)
+    return 3

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The three exceptions of policyc and their exit codes. Findings are values, not exceptions."""
+
+from collections.abc import Sequence
+
+from policyc.ir.diagnostics import Diagnostic
+
+
+class InputError(Exception):
+    """The input or the usage is wrong (exit 2). Carries every finding of the run."""
+
+    exit_code = 2
+
+    def __init__(self, findings: Sequence[Diagnostic]) -> None:
+        self.findings = tuple(findings)
+        super().__init__("; ".join(f"{f.span}: {f.message}" for f in self.findings if f.is_error))
+
+
+class HostError(Exception):
+    """A tool or a kernel feature is missing (exit 3). `hint` says what to do."""
+
+    exit_code = 3
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        self.hint = hint
+        super().__init__(message)
+
+
+class InternalError(Exception):
+    """policyc itself is wrong (exit 3): a broken invariant, a refuted proof."""
+
+    exit_code = 3

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a flow asks for: protocol and destination port, or ICMP type and code.
+
+Every service has one *service key*, a number in `ALL_SERVICES`: `kind << 16 | value`, the same
+in the Decision IR, the seeds and the datapath (docs/bundle-format.md).
+"""
+
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+
+from policyc.ir.intervals import IntervalSet
+
+
+class Protocol(Enum):
+    """The transport protocols that Kubernetes names; the value is the IP protocol number."""
+
+    TCP = 6
+    UDP = 17
+    SCTP = 132
+
+    @property
+    def kind(self) -> "Kind":
+        """The service-key kind of this protocol's destination ports."""
+        return Kind[self.name]
+
+
+class Kind(IntEnum):
+    """The upper half of a service key."""
+
+    TCP = 0
+    UDP = 1
+    SCTP = 2
+    ICMP = 3
+    ICMPV6 = 4
+    OTHER = 5
+
+
+ICMP_NUMBER = 1
+ICMPV6_NUMBER = 58
+_KIND_OF_NUMBER = {
+    6: Kind.TCP,
+    17: Kind.UDP,
+    132: Kind.SCTP,
+    ICMP_NUMBER: Kind.ICMP,
+    ICMPV6_NUMBER: Kind.ICMPV6,
+}
+_NUMBER_OF_KIND = {kind: number for number, kind in _KIND_OF_NUMBER.items()}
+
+
+def kind_span(kind: Kind) -> IntervalSet:
+    """Every service key of one kind."""
+    last = 0xFF if kind is Kind.OTHER else 0xFFFF
+    return IntervalSet.of([(kind << 16, (kind << 16) | last)])
+
+
+ALL_SERVICES = IntervalSet.of([(0, (Kind.OTHER << 16) | 0xFF)])
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What a flow asks for. `number` is the IP protocol number.
+
+    `value` is the destination port for TCP, UDP and SCTP, `type << 8 | code` for ICMP and ICMPv6,
+    and 0 for any other protocol.
+    """
+
+    number: int
+    value: int = 0
+
+    @property
+    def key(self) -> int:
+        """The service key."""
+        kind = _KIND_OF_NUMBER.get(self.number, Kind.OTHER)
+        return (kind << 16) | (self.number if kind is Kind.OTHER else self.value)
+
+    @staticmethod
+    def from_key(key: int) -> "Service":
+        """The service with this key."""
+        kind = Kind(key >> 16)
+        if kind is Kind.OTHER:
+            return Service(key & 0xFF)
+        return Service(_NUMBER_OF_KIND[kind], key & 0xFFFF)
+
+    def __str__(self) -> str:
+        kind = _KIND_OF_NUMBER.get(self.number, Kind.OTHER)
+        match kind:
+            case Kind.OTHER:
+                return f"protocol {self.number}"
+            case Kind.ICMP | Kind.ICMPV6:
+                return f"{kind.name} type {self.value >> 8} code {self.value & 0xFF}"
+            case _:
+                return f"{kind.name} {self.value}"
+
+
+def describe_services(keys: IntervalSet) -> str:
+    """A set of service keys in words, for dumps: `TCP 80-90, UDP, ICMP`."""
+    if keys == ALL_SERVICES:
+        return "any service"
+    words = []
+    for kind in Kind:
+        whole = kind_span(kind)
+        part = keys & whole
+        if part == whole:
+            words.append("other protocols" if kind is Kind.OTHER else kind.name)
+            continue
+        words += [_span_words(lo, hi) for lo, hi in part]
+    return ", ".join(words) if words else "nothing"
+
+
+def _span_words(lo: int, hi: int) -> str:
+    first, last = Service.from_key(lo), Service.from_key(hi)
+    if lo == hi:
+        return str(first)
+    return f"{first}-{last.value if last.value else last.number}"

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where something was written: file, line and column, carried by every node of the IR."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """A place in an input. Lines and columns count from 1; `end_column` is exclusive.
+
+    `end_column` 0 means "not known": the caret then covers one character.
+    """
+
+    file: str
+    line: int
+    column: int
+    end_column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+NOWHERE = Span("<none>", 0, 0)
+"""The span of what no input wrote: defaults, and objects built by tests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What a rule or policy goes back to: a place, and the path of the field inside its object.
+
+    `path` is the API's own notation, for example `spec.ingress[0]`.
+    """
+
+    span: Span
+    path: str

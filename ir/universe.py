@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What exists beside the policies: endpoints, and the flows between them and addresses."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv6Address
+
+from policyc.ir.services import Protocol, Service
+from policyc.ir.spans import NOWHERE, Span
+
+Address = IPv4Address | IPv6Address
+FAMILIES = (4, 6)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ContainerPort:
+    """A port that an endpoint declares under a name."""
+
+    name: str
+    protocol: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A pod, or a pod template, as far as policies can tell.
+
+    `namespace_labels` include `kubernetes.io/metadata.name`. At most one address a family.
+    `addresses_known` False: it has addresses, but nobody has said which (a template's replica).
+    `owner` names the workload a template belongs to, for messages.
+    """
+
+    namespace: str
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict, hash=False)
+    namespace_labels: Mapping[str, str] = field(default_factory=dict, hash=False)
+    ports: tuple[ContainerPort, ...] = ()
+    addresses: tuple[Address, ...] = ()
+    service_account: str = "default"
+    node: str = ""
+    host_network: bool = False
+    is_template: bool = False
+    addresses_known: bool = True
+    span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def qualified_name(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+    def address(self, family: int) -> Address | None:
+        """The endpoint's address of family 4 or 6, None if it has none."""
+        return next((a for a in self.addresses if a.version == family), None)
+
+    def named_ports(self, name: str, protocol: Protocol) -> frozenset[int]:
+        """Every number the endpoint declares under (name, protocol); sidecars count (A19)."""
+        return frozenset(
+            p.number for p in self.ports if p.name == name and p.protocol == protocol.name
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Universe:
+    """The endpoints of a cluster, sorted by qualified name, and the nodes' addresses by name."""
+
+    endpoints: tuple[Endpoint, ...] = ()
+    nodes: Mapping[str, tuple[Address, ...]] = field(default_factory=dict, hash=False)
+
+
+End = Endpoint | IPv4Address | IPv6Address
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """The first packet of a connection: who, to whom, for what. `family` is 4 or 6."""
+
+    src: End
+    dst: End
+    service: Service
+    family: int
+
+    def __str__(self) -> str:
+        return f"{end_name(self.src)} -> {end_name(self.dst)} {self.service} (IPv{self.family})"
+
+
+def end_name(end: End) -> str:
+    """An end as messages show it."""
+    return end.qualified_name if isinstance(end, Endpoint) else str(end)
+
+
+def end_address(end: End, family: int) -> Address | None:
+    """The address that an end uses in a flow of this family; None if it has none, or none known."""
+    if isinstance(end, Endpoint):
+        return end.address(family)
+    return end if end.version == family else None
