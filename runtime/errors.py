@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can go wrong on a node, as far as a user can mend it.
+
+Two kinds: what was handed in is wrong (`InputError`, exit 2), or this host cannot do it
+(`HostError`, exit 3). Anything else that escapes is a bug of ours.
+"""
+
+
+class NodeError(Exception):
+    """A message for the user, a hint what to do about it, and the exit code of the command."""
+
+    exit_code = 3
+
+    def __init__(self, message: str, hint: str = "", detail: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.detail = detail  # long, and shown only on request: a verifier log
+
+    def __str__(self) -> str:
+        return f"{self.message}\nhint: {self.hint}" if self.hint else self.message
+
+
+class InputError(NodeError):
+    """The bundle, the endpoints file or the usage is wrong."""
+
+    exit_code = 2
+
+
+class HostError(NodeError):
+    """The kernel, a tool or a privilege is missing."""
+
+    exit_code = 3

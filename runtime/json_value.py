@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A JSON value that knows where it stands, so that every complaint names the place.
+
+Nothing is guessed: a wrong type, an unknown field, a field given twice is an `InputError`.
+"""
+
+import difflib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from policyc.runtime.errors import InputError
+
+_TYPE_NAMES = {dict: "an object", list: "an array", str: "a string", bool: "true or false"}
+
+
+@dataclass(frozen=True, slots=True)
+class JsonValue:
+    """One value, the file it came from and its path there (`$.endpoints[3].mac`)."""
+
+    raw: Any
+    file: Path
+    path: str = "$"
+
+    def fail(self, message: str, hint: str = "") -> NoReturn:
+        """Reject the input because of this value."""
+        raise InputError(f"{self.file}: {self.path}: {message}", hint)
+
+    def _of_type(self, wanted: type) -> Any:
+        if not isinstance(self.raw, wanted):
+            self.fail(f"expected {_TYPE_NAMES[wanted]}, found {describe(self.raw)}")
+        return self.raw
+
+    def text(self) -> str:
+        """The string; empty ones are rejected."""
+        if not self._of_type(str):
+            self.fail("expected a string that is not empty")
+        return str(self.raw)
+
+    def flag(self) -> bool:
+        """The boolean."""
+        return bool(self._of_type(bool))
+
+    def number(self, lo: int, hi: int) -> int:
+        """The integer, in lo..hi, both included."""
+        if isinstance(self.raw, bool) or not isinstance(self.raw, int):
+            self.fail(f"expected a whole number, found {describe(self.raw)}")
+        if not lo <= self.raw <= hi:
+            self.fail(f"expected a number from {lo} to {hi}, found {self.raw}")
+        return int(self.raw)
+
+    def items(self) -> Iterator["JsonValue"]:
+        """The elements of the array, each with its index in the path."""
+        for i, item in enumerate(self._of_type(list)):
+            yield JsonValue(item, self.file, f"{self.path}[{i}]")
+
+    def members(self) -> dict[str, "JsonValue"]:
+        """The members of an object whose keys are the user's own (labels)."""
+        raw: dict[str, Any] = self._of_type(dict)
+        return {
+            key: JsonValue(value, self.file, f"{self.path}.{key}") for key, value in raw.items()
+        }
+
+    def object(self) -> dict[str, Any]:
+        """The object as it stands, for a reader that knows its fields."""
+        return dict(self._of_type(dict))
+
+    def strings(self) -> dict[str, str]:
+        """The object as text to text; values may be empty, as those of labels."""
+        return {key: str(value._of_type(str)) for key, value in self.members().items()}
+
+    def fields(
+        self, required: tuple[str, ...], optional: tuple[str, ...]
+    ) -> dict[str, "JsonValue"]:
+        """The members of an object whose fields are ours; unknown and missing ones are rejected."""
+        members = self.members()
+        known = [*required, *optional]
+        for name, value in members.items():
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                hint = f"did you mean `{near[0]}`?" if near else f"known: {', '.join(known)}"
+                value.fail(f"unknown field `{name}`", hint)
+        for name in required:
+            if name not in members:
+                self.fail(f"the field `{name}` is missing")
+        return members
+
+
+def describe(raw: object) -> str:
+    """The value as it stands in a message: short, and with its type."""
+    if raw is None:
+        return "null"
+    if isinstance(raw, dict | list):
+        return _TYPE_NAMES[type(raw)]
+    return json.dumps(raw)
+
+
+def read_json(path: Path) -> JsonValue:
+    """Parse a file; `InputError` with line and column where it is no JSON."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: is not UTF-8 text") from error
+    try:
+        return JsonValue(json.loads(text, object_pairs_hook=_without_duplicates), path)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}:{error.lineno}:{error.colno}: not JSON: {error.msg}") from error
+    except _DuplicateKeyError as error:
+        raise InputError(f"{path}: the field `{error}` is given twice in one object") from error
+
+
+class _DuplicateKeyError(Exception):
+    """A key that occurs twice: JSON would silently keep the last."""
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _DuplicateKeyError(key)
+        found[key] = value
+    return found

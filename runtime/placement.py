@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the node asks of the classifier: where an endpoint stands in the policy's tables.
+
+`policyc.runtime.tables.PolicyTables` answers; the loader sees no more of it than this.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from policyc.runtime.endpoints import EndpointRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The row (as subject) and the columns (as peer, per family) of an endpoint; 0 fails closed."""
+
+    row: int
+    column4: int
+    column6: int
+
+
+@dataclass(frozen=True, slots=True)
+class MapWrite:
+    """One value of a generation's array, as 32-bit words, to be written before the switch."""
+
+    map_name: str
+    index: int
+    words: tuple[int, ...]
+
+
+class Placer(Protocol):
+    """Places endpoints, also of classes that the compiler has not seen."""
+
+    def place(self, endpoint: EndpointRecord) -> Placement:
+        """The endpoint's row and columns; a new class takes reserved ones."""
+        ...
+
+    def drain_writes(self) -> list[MapWrite]:
+        """What the placements since the last call need in the maps."""
+        ...
+
+    def new_rules(self) -> list[dict[str, object]]:
+        """Entries like those of rules.json, for rules that were made on this node."""
+        ...
