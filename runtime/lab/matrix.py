@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was expected against what was seen: differences, a table for the terminal, JSON.
+
+Pure functions over values. A probe that ought to be denied must end in silence: a refusal or an
+error is a difference whatever was expected.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from policyc.runtime.lab.probes import Observation, Outcome, Probe
+
+SCHEMA = "policyc.dev/lab-result/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A probe that did not come out as expected."""
+
+    probe: Probe
+    expected: Outcome  # allowed or denied
+    seen: Observation
+
+    def __str__(self) -> str:
+        return f"{self.probe}: expected {self.expected}, seen {self.seen}"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """All probes from one end to another, counted."""
+
+    n_probes: int = 0
+    n_expected: int = 0  # to be allowed
+    n_allowed: int = 0
+    n_differences: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The outcome of a matrix: cells by (source, destination), differences in probe order."""
+
+    sources: tuple[str, ...]
+    destinations: tuple[str, ...]
+    cells: Mapping[tuple[str, str], Cell]
+    differences: tuple[Difference, ...]
+    total: Cell
+
+    @property
+    def agrees(self) -> bool:
+        """Whether everything came out as expected."""
+        return not self.differences
+
+
+def compare(expected: Mapping[Probe, bool], seen: Mapping[Probe, Observation]) -> Comparison:
+    """Compare what was to be allowed with what was observed; both must hold the same probes."""
+    if expected.keys() != seen.keys():
+        odd = min(expected.keys() ^ seen.keys())
+        where = "expected but not seen" if odd in expected else "seen but not expected"
+        raise ValueError(f"{odd} is {where}")
+    differences = tuple(
+        Difference(probe, _outcome(allowed), seen[probe])
+        for probe, allowed in expected.items()
+        if seen[probe].outcome is not _outcome(allowed)
+    )
+    cells: dict[tuple[str, str], Cell] = {}
+    total = Cell()
+    for probe, allowed in expected.items():
+        pair = (probe.source, probe.destination)
+        cells[pair] = _counted(cells.get(pair, Cell()), allowed, seen[probe])
+        total = _counted(total, allowed, seen[probe])
+    sources = tuple(dict.fromkeys(probe.source for probe in expected))
+    destinations = tuple(dict.fromkeys(probe.destination for probe in expected))
+    return Comparison(sources, destinations, cells, differences, total)
+
+
+def _outcome(allowed: bool) -> Outcome:
+    return Outcome.ALLOWED if allowed else Outcome.DENIED
+
+
+def _counted(cell: Cell, allowed: bool, seen: Observation) -> Cell:
+    return Cell(
+        cell.n_probes + 1,
+        cell.n_expected + allowed,
+        cell.n_allowed + (seen.outcome is Outcome.ALLOWED),
+        cell.n_differences + (seen.outcome is not _outcome(allowed)),
+    )
+
+
+def render(comparison: Comparison, *, max_differences: int = 50) -> RenderableType:
+    """The matrix, a summary, and the differences, for a rich console.
+
+    A row is a source and a column a destination, under its row's number; a cell says how many
+    probes got through, of how many. `!` and red mark a cell with differences: colour is not
+    all that tells them.
+    """
+    parts: list[RenderableType] = [_table(comparison), _summary(comparison)]
+    shown = comparison.differences[:max_differences]
+    parts += [Text(f"  {difference}", style="red") for difference in shown]
+    if hidden := len(comparison.differences) - len(shown):
+        parts.append(Text(f"  and {hidden} more", style="red"))
+    return Group(*parts)
+
+
+def _table(comparison: Comparison) -> Table:
+    ends = tuple(dict.fromkeys(comparison.sources + comparison.destinations))
+    number = {end: str(position) for position, end in enumerate(ends, 1)}
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("from \\ to", no_wrap=True)
+    for destination in comparison.destinations:
+        table.add_column(number[destination], justify="right", no_wrap=True)
+    for end in ends:
+        row = [_cell(comparison.cells.get((end, to))) for to in comparison.destinations]
+        table.add_row(Text(f"{number[end]:>2} {end}"), *row)
+    return table
+
+
+def _cell(cell: Cell | None) -> Text:
+    if cell is None:
+        return Text("")
+    text = f"{cell.n_allowed}/{cell.n_probes}" if cell.n_allowed else "."
+    if cell.n_differences:
+        return Text(f"!{cell.n_allowed}/{cell.n_probes}", style="bold red")
+    if cell.n_allowed == cell.n_probes:
+        return Text(text, style="green")
+    return Text(text, style="yellow" if cell.n_allowed else "dim")
+
+
+def _summary(comparison: Comparison) -> Text:
+    total = comparison.total
+    text = (
+        f"{total.n_probes} probes: {total.n_allowed} allowed, "
+        f"{total.n_probes - total.n_allowed} not; "
+    )
+    if comparison.agrees:
+        return Text(text + "all as expected", style="green")
+    n = total.n_differences
+    return Text(text + f"{n} {'differs' if n == 1 else 'differ'} from expected:", style="bold red")
+
+
+def to_json(comparison: Comparison, seen: Mapping[Probe, Observation]) -> dict[str, object]:
+    """Everything that was seen, and the differences, as plain data."""
+    total = comparison.total
+    return {
+        "schema": SCHEMA,
+        "agrees": comparison.agrees,
+        "probes": total.n_probes,
+        "allowed": total.n_allowed,
+        "differences": [
+            _plain(d.probe, d.seen) | {"expected": str(d.expected)} for d in comparison.differences
+        ],
+        "seen": [_plain(probe, observation) for probe, observation in seen.items()],
+    }
+
+
+def _plain(probe: Probe, seen: Observation) -> dict[str, object]:
+    plain: dict[str, object] = {
+        "source": probe.source,
+        "destination": probe.destination,
+        "family": probe.family,
+        "protocol": str(probe.protocol),
+        "outcome": str(seen.outcome),
+    }
+    if probe.port:
+        plain["port"] = probe.port
+    if seen.detail:
+        plain["detail"] = seen.detail
+    return plain

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Named network namespaces of a lab, its lock, its bpffs; removal of what dead labs left.
+
+All names begin with `pclab-` and the lab's random suffix. A lab holds an advisory lock for as long
+as its process lives, so a namespace whose lab's lock is free belongs to nobody.
+"""
+
+import contextlib
+import fcntl
+import os
+import re
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from policyc.runtime.lab.children import call, check, libc, unshare_network
+
+PREFIX = "pclab-"
+NAMESPACES = Path("/run/netns")  # where iproute2 looks, so that `ip netns` shows a lab
+STATE = Path("/run/policyc-lab")
+
+_NAME = re.compile(rf"{PREFIX}[0-9a-f]{{6}}-")  # someone else's `pclab-` is not ours to remove
+_MS_BIND = 0x1000
+_MNT_DETACH = 2
+_GATE = "gate"  # the file locked around claims and sweeps
+
+
+@contextlib.contextmanager
+def claimed_suffix() -> Iterator[str]:
+    """A suffix no other lab has, locked while the context is open."""
+    with _exclusive():
+        suffix = secrets.token_hex(3)
+        lock = os.open(_lock_file(suffix), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        yield suffix
+    finally:
+        _lock_file(suffix).unlink(missing_ok=True)
+        os.close(lock)
+
+
+def create_namespaces(suffix: str, names: Sequence[str]) -> dict[str, Path]:
+    """New, empty network namespaces: the file of each, by the name given."""
+    paths = {name: NAMESPACES / f"{PREFIX}{suffix}-{name}" for name in names}
+    NAMESPACES.mkdir(parents=True, exist_ok=True)
+    call(lambda: _bind_new_namespaces(paths.values()))
+    return paths
+
+
+def mount_bpffs(suffix: str) -> Path:
+    """A BPF file system of this lab's own: what is pinned there goes when the lab does."""
+    place = STATE / suffix
+    place.mkdir(parents=True, exist_ok=True)
+    check(libc().mount(b"bpf", os.fsencode(place), b"bpf", 0, None), f"mount bpffs on {place}")
+    return place
+
+
+def remove_lab(suffix: str) -> None:
+    """Remove the namespaces and the bpffs of one lab, whatever there is of them.
+
+    The kernel removes the links, addresses and routes inside; a process still running in a
+    namespace keeps it alive, without a name.
+    """
+    for path in NAMESPACES.glob(f"{PREFIX}{suffix}-*"):
+        libc().umount2(os.fsencode(path), _MNT_DETACH)
+        path.unlink(missing_ok=True)
+    place = STATE / suffix
+    if place.exists():
+        libc().umount2(os.fsencode(place), _MNT_DETACH)
+        place.rmdir()
+
+
+def remove_stale_labs() -> tuple[str, ...]:
+    """Remove every lab whose process is gone; their suffixes. Labs in use are not touched."""
+    with _exclusive():
+        stale = tuple(sorted(suffix for suffix in _suffixes() if not _is_held(suffix)))
+        for suffix in stale:
+            remove_lab(suffix)
+            _lock_file(suffix).unlink(missing_ok=True)
+    return stale
+
+
+def lab_namespaces() -> tuple[str, ...]:
+    """The names of all labs' namespaces on this machine."""
+    return tuple(sorted(path.name for path in NAMESPACES.glob("*") if _NAME.match(path.name)))
+
+
+def _bind_new_namespaces(paths: Iterable[Path]) -> None:
+    for path in paths:
+        unshare_network()
+        path.touch(exist_ok=False)
+        target = os.fsencode(path)
+        check(libc().mount(b"/proc/thread-self/ns/net", target, None, _MS_BIND, None), str(path))
+
+
+def _suffixes() -> set[str]:
+    named = {name.removeprefix(PREFIX).split("-")[0] for name in lab_namespaces()}
+    return named | {path.stem for path in STATE.iterdir() if path.name != _GATE}
+
+
+def _is_held(suffix: str) -> bool:
+    try:
+        lock = os.open(_lock_file(suffix), os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
+@contextlib.contextmanager
+def _exclusive() -> Iterator[None]:
+    """Held while labs are claimed or swept, so that a lab being born is never taken for dead."""
+    STATE.mkdir(parents=True, exist_ok=True)
+    gate = os.open(STATE / _GATE, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(gate)
+
+
+def _lock_file(suffix: str) -> Path:
+    return STATE / f"{suffix}.lock"

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is sent between the ends of a lab, and what may come of it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+Family = Literal[4, 6]
+
+
+class Protocol(StrEnum):
+    """What a probe speaks. ICMP is an echo request, of ICMPv6 in family 6."""
+
+    TCP = "TCP"
+    UDP = "UDP"
+    ICMP = "ICMP"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Probe:
+    """One question: does this reach that? Ends are named as in `Lab.ends`."""
+
+    source: str
+    destination: str
+    family: Family
+    protocol: Protocol
+    port: int = 0  # the destination port; 0 for ICMP, which has none
+
+    def __post_init__(self) -> None:
+        if self.protocol is Protocol.ICMP:
+            if self.port != 0:
+                raise ValueError(f"an ICMP probe has no port, got {self.port}")
+        elif not 1 <= self.port <= 65535:
+            raise ValueError(f"{self.protocol} port {self.port} is not in 1..65535")
+
+    @property
+    def service(self) -> str:
+        """Protocol and port, as in `TCP 443`; `ICMP` or `ICMPv6`."""
+        if self.protocol is Protocol.ICMP:
+            return "ICMP" if self.family == 4 else "ICMPv6"
+        return f"{self.protocol} {self.port}"
+
+    def __str__(self) -> str:
+        return f"{self.source} -> {self.destination} {self.service} IPv{self.family}"
+
+
+class Outcome(StrEnum):
+    """What came of a probe."""
+
+    ALLOWED = "allowed"  # the token came back
+    DENIED = "denied"  # nothing came back: a silent drop
+    REFUSED = "refused"  # a reset, or an ICMP unreachable: something answered, with no
+    ERROR = "error"  # the probe could not be sent
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """The outcome of one probe; `detail` is the kernel's word for refused and error."""
+
+    outcome: Outcome
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.outcome} ({self.detail})" if self.detail else str(self.outcome)
