@@ -55,6 +55,7 @@ class DeniedByDefault:
     """No rule allowed it; `policies` isolate the endpoint, in canonical order (A1, A7)."""
 
     tier: str
+    direction: Direction
     policies: tuple[Policy, ...]
 
 
@@ -135,7 +136,7 @@ def _tier_verdict(
             return EndVerdict(rule.action, DecidedByRule(tier.name, policy, direction, index))
     isolating = tuple(p for p in selecting if direction in p.isolates)
     if isolating and tier.unmatched is not Action.PASS:
-        return EndVerdict(tier.unmatched, DeniedByDefault(tier.name, isolating))
+        return EndVerdict(tier.unmatched, DeniedByDefault(tier.name, direction, isolating))
     return None
 
 

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decide: from the Policy IR and its atoms to the Decision IR.
+
+For one row and direction, the columns are split by which rules match them; each part is folded once.
+Parts, cells and diagrams are interned, so that equal behaviour is stored and emitted once.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from policyc.ir.atoms import Atoms, Column, EndpointColumn, NamedNumbers, Row
+from policyc.ir.decision import (
+    ALLOW_LEAF,
+    DENY_LEAF,
+    Cell,
+    DecisionIR,
+    Diagram,
+    PolicyTable,
+    RuleEntry,
+    TableRule,
+    TierTable,
+)
+from policyc.ir.fold import FoldTier, Matched, fold
+from policyc.ir.intervals import IntervalSet
+from policyc.ir.policy import Action, Direction, PolicySet, TierMode
+from policyc.ir.services import ALL_SERVICES
+from policyc.ir.tables import lower_tables
+from policyc.ir.vocabulary import Vocabulary
+
+
+def decide(policies: PolicySet, atoms: Atoms) -> DecisionIR:
+    """Resolve every (row, direction, column) of the partition."""
+    tiers, entries = lower_tables(policies, atoms.vocabulary)
+    work = _Deciding(atoms, tiers, list(entries))
+    ingress = tuple(work.decide_row(Direction.INGRESS, row) for row in atoms.rows)
+    egress = tuple(work.decide_row(Direction.EGRESS, row) for row in atoms.rows)
+    return DecisionIR(
+        atoms=atoms,
+        tables=tiers,
+        rules=tuple(work.entries),
+        diagrams=tuple(work.diagrams),
+        cells=tuple(work.cells),
+        ingress=ingress,
+        egress=egress,
+    )
+
+
+def services_of(rule: TableRule, vocabulary: Vocabulary, named: NamedNumbers) -> IntervalSet:
+    """The service keys of a rule for a destination that declares `named`."""
+    if rule.services is None:
+        return ALL_SERVICES
+    numbers = dict(named)
+    pairs: list[tuple[int, int]] = []
+    for service in rule.services:
+        if isinstance(service, tuple):
+            pairs.append(service)
+        else:
+            base = vocabulary.named_ports[service].protocol.kind << 16
+            pairs += [(base | n, base | n) for n in numbers.get(service, ())]
+    return IntervalSet.of(pairs)
+
+
+def in_deciding_order(
+    tier: TierTable, policies: Iterable[PolicyTable], direction: Direction
+) -> list[TableRule]:
+    """The rules in the order in which the first match decides: under DENY_WINS, denies first."""
+    rules = [rule for policy in policies for rule in policy.rules(direction)]
+    if tier.mode is TierMode.DENY_WINS:
+        rules.sort(key=lambda rule: not rule.action.is_deny)
+    return rules
+
+
+@dataclass
+class _Deciding:
+    """The tables under construction, and what is interned."""
+
+    atoms: Atoms
+    tiers: tuple[TierTable, ...]
+    entries: list[RuleEntry]
+    diagrams: list[Diagram] = field(default_factory=list)
+    cells: list[Cell] = field(default_factory=list)
+    _diagram_ids: dict[Diagram, int] = field(default_factory=dict)
+    _cell_ids: dict[Cell, int] = field(default_factory=dict)
+    _default_ids: dict[RuleEntry, int] = field(default_factory=dict)
+    _folded: dict[tuple[FoldTier, ...], int] = field(default_factory=dict)
+    _variants: dict[tuple[int, NamedNumbers], list[tuple[IntervalSet, int]]] = field(
+        default_factory=dict
+    )
+    _rows_done: dict[object, tuple[int, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.all_columns = (1 << len(self.atoms.columns)) - 1
+        self.columns_of = _columns_by_peer(self.atoms)
+        self.columns_by_named = _columns_by_named(self.atoms.columns)
+
+    def decide_row(self, direction: Direction, row: Row) -> tuple[int, ...]:
+        """The cell index of each column."""
+        named = row.named if direction is Direction.INGRESS else ()
+        selecting = [
+            (tier, [p for p in tier.policies if row.bits >> p.subject & 1]) for tier in self.tiers
+        ]
+        key = (direction, named, tuple(tuple(id(p) for p in ps) for _, ps in selecting))
+        if key not in self._rows_done:
+            self._rows_done[key] = self._decide(direction, named, selecting)
+        return self._rows_done[key]
+
+    def _decide(
+        self,
+        direction: Direction,
+        named: NamedNumbers,
+        selecting: list[tuple[TierTable, list[PolicyTable]]],
+    ) -> tuple[int, ...]:
+        defaults = [self._default_rule(tier, ps, direction) for tier, ps in selecting]
+        parts: dict[tuple[tuple[Matched, ...], ...], int] = {
+            tuple(() for _ in selecting): self.all_columns
+        }
+        for at, (tier, policies) in enumerate(selecting):
+            for rule in in_deciding_order(tier, policies, direction):
+                for services, columns in self._variants_of(rule, direction, named):
+                    match = Matched(rule.rule, rule.action, services)
+                    parts = _split(parts, at, match, columns)
+        out = [0] * len(self.atoms.columns)
+        for matched, columns in parts.items():
+            tiers = tuple(FoldTier(m, d) for m, d in zip(matched, defaults, strict=True))
+            cell = self._cell_of(tiers)
+            for column in _members(columns):
+                out[column] = cell
+        return tuple(out)
+
+    def _variants_of(
+        self, rule: TableRule, direction: Direction, named: NamedNumbers
+    ) -> list[tuple[IntervalSet, int]]:
+        """(services, columns) of a rule: several where named ports differ between the peers."""
+        key = (rule.rule, named)
+        if key not in self._variants:
+            self._variants[key] = self._find_variants(rule, direction, named)
+        return self._variants[key]
+
+    def _find_variants(
+        self, rule: TableRule, direction: Direction, named: NamedNumbers
+    ) -> list[tuple[IntervalSet, int]]:
+        vocabulary = self.atoms.vocabulary
+        columns = self.all_columns
+        if rule.peers is not None:
+            columns = 0
+            for peer in rule.peers:
+                columns |= self.columns_of.get(peer, 0)
+        if direction is Direction.INGRESS or not any(
+            isinstance(service, int) for service in rule.services or ()
+        ):
+            found = [(services_of(rule, vocabulary, named), columns)]
+        else:
+            by_services: dict[IntervalSet, int] = {}
+            for theirs, holders in self.columns_by_named.items():
+                services = services_of(rule, vocabulary, theirs)
+                by_services[services] = by_services.get(services, 0) | (holders & columns)
+            found = list(by_services.items())
+        return [(services, mask) for services, mask in found if services and mask]
+
+    def _default_rule(
+        self, tier: TierTable, policies: list[PolicyTable], direction: Direction
+    ) -> int | None:
+        isolating = [p for p in policies if direction in p.isolates]
+        if not isolating or tier.unmatched is Action.PASS:
+            return None
+        entry = RuleEntry(
+            "default-deny",
+            tier.unmatched,
+            tier.name,
+            direction,
+            tuple(p.name for p in isolating),
+            origins=tuple(p.origin for p in isolating),
+        )
+        if entry not in self._default_ids:
+            self._default_ids[entry] = len(self.entries)
+            self.entries.append(entry)
+        return self._default_ids[entry]
+
+    def _cell_of(self, tiers: tuple[FoldTier, ...]) -> int:
+        if tiers not in self._folded:
+            rule_diagram = fold(tiers)
+            cell = Cell(
+                self._diagram_id(action_diagram(rule_diagram, self.entries)),
+                self._diagram_id(rule_diagram),
+            )
+            if cell not in self._cell_ids:
+                self._cell_ids[cell] = len(self.cells)
+                self.cells.append(cell)
+            self._folded[tiers] = self._cell_ids[cell]
+        return self._folded[tiers]
+
+    def _diagram_id(self, diagram: Diagram) -> int:
+        if diagram not in self._diagram_ids:
+            self._diagram_ids[diagram] = len(self.diagrams)
+            self.diagrams.append(diagram)
+        return self._diagram_ids[diagram]
+
+
+def action_diagram(rule_diagram: Diagram, entries: list[RuleEntry]) -> Diagram:
+    """The action layer of a rule diagram."""
+    steps: list[tuple[int, int]] = []
+    for lo, rule in rule_diagram:
+        leaf = DENY_LEAF if entries[rule].action.is_deny else ALLOW_LEAF
+        if not steps or steps[-1][1] != leaf:
+            steps.append((lo, leaf))
+    return tuple(steps)
+
+
+def _split(
+    parts: dict[tuple[tuple[Matched, ...], ...], int], at: int, match: Matched, columns: int
+) -> dict[tuple[tuple[Matched, ...], ...], int]:
+    """Split each part into the columns that `match` matches, in tier `at`, and the others."""
+    out: dict[tuple[tuple[Matched, ...], ...], int] = {}
+    for matched, members in parts.items():
+        if rest := members & ~columns:
+            out[matched] = out.get(matched, 0) | rest
+        if hit := members & columns:
+            more = (*matched[:at], (*matched[at], match), *matched[at + 1 :])
+            out[more] = out.get(more, 0) | hit
+    return out
+
+
+def _members(mask: int) -> list[int]:
+    """The indices of the bits set in a mask, ascending."""
+    text = bin(mask)[:1:-1]
+    found, at = [], text.find("1")
+    while at >= 0:
+        found.append(at)
+        at = text.find("1", at + 1)
+    return found
+
+
+def _columns_by_peer(atoms: Atoms) -> dict[tuple[str, int], int]:
+    """Peer -> mask of the columns it matches: endpoints by bit, any column by its block (A15)."""
+    out: dict[tuple[str, int], int] = {}
+    for index, column in enumerate(atoms.columns):
+        if isinstance(column, EndpointColumn):
+            for bit in _members(column.bits):
+                out["bit", bit] = out.get(("bit", bit), 0) | 1 << index
+        for block in _members(atoms.classifier.addresses[column.family].blocks[column.atom]):
+            out["block", block] = out.get(("block", block), 0) | 1 << index
+    return out
+
+
+def _columns_by_named(columns: tuple[Column, ...]) -> dict[NamedNumbers, int]:
+    """Named-port numbers -> mask of the columns that declare exactly those; addresses none (A19)."""
+    out: dict[NamedNumbers, int] = {}
+    for index, column in enumerate(columns):
+        named = column.named if isinstance(column, EndpointColumn) else ()
+        out[named] = out.get(named, 0) | 1 << index
+    return out

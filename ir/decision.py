@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Decision IR: for each (row, direction, column) a diagram from service key to verdict.
+
+Two layers. The *action diagram* says allow or deny, the *rule diagram* who decided; they are apart so
+that rule ids do not stop the sharing of actions. Equal diagrams are one diagram. Tiers, Pass and
+default denies are resolved here: no later stage walks a rule list.
+
+Family is part of the column. The tables are total over the partition they were made for; `tables`
+makes them so for signatures nobody has seen yet: per policy and rule, the peers as selector bits and
+address atoms, and the services, to be folded in tier order (`ir/fold.py`).
+"""
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from policyc.ir.atoms import Atoms
+from policyc.ir.intervals import IntervalSet
+from policyc.ir.policy import Action, Direction, TierMode
+from policyc.ir.services import ALL_SERVICES, describe_services
+from policyc.ir.spans import NOWHERE, Origin
+
+DENY_LEAF = 0
+ALLOW_LEAF = 1
+NOT_ISOLATED_RULE = 0
+FAIL_CLOSED_RULE = 1
+
+Diagram = tuple[tuple[int, int], ...]
+"""Steps (lowest service key, leaf), ascending, the first at 0, neighbours with different leaves."""
+
+
+def leaf_of(diagram: Diagram, key: int) -> int:
+    """The leaf that a diagram gives a service key."""
+    return diagram[bisect_right(diagram, key, key=lambda step: step[0]) - 1][1]
+
+
+def diagram_regions(diagram: Diagram) -> dict[int, IntervalSet]:
+    """Leaf -> the service keys that reach it."""
+    runs: dict[int, list[tuple[int, int]]] = {}
+    last = ALL_SERVICES.spans[-1][1]
+    for at, (lo, leaf) in enumerate(diagram):
+        hi = diagram[at + 1][0] - 1 if at + 1 < len(diagram) else last
+        runs.setdefault(leaf, []).append((lo, hi))
+    return {leaf: IntervalSet.of(pairs) for leaf, pairs in runs.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class RuleEntry:
+    """What a rule id stands for.
+
+    `kind` is `rule`, `default-deny`, `default-allow` or `fail-closed`; `policies` the policy that holds
+    the rule, or those that isolate; `index` the rule's place among those of its direction; `origins`
+    the places, in the order of `policies`.
+    """
+
+    kind: str
+    action: Action
+    tier: str = ""
+    direction: Direction | None = None
+    policies: tuple[str, ...] = ()
+    index: int = -1
+    origins: tuple[Origin, ...] = field(default=(), compare=False)
+
+    def describe(self) -> str:
+        """The rule in words, with its place."""
+        match self.kind:
+            case "default-allow":
+                return "allowed: no policy isolates the endpoint"
+            case "fail-closed":
+                return "denied: the endpoint has no class on this node"
+            case "default-deny":
+                return f"denied by default: isolated by {', '.join(self.policies)}"
+            case _:
+                origin = self.origins[0] if self.origins else Origin(NOWHERE, "")
+                return f"{self.action.value} by {self.policies[0]} {origin.path} ({origin.span})"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Ids of an action diagram and of a rule diagram."""
+
+    action: int
+    rule: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableRule:
+    """One rule over atoms: `peers` None is any peer, `services` None any service.
+
+    A peer is `("bit", selector)` or `("block", index)`; a service `(lo, hi)` keys or the index of a
+    named port, which resolves on the destination.
+    """
+
+    rule: int
+    action: Action
+    peers: tuple[tuple[str, int], ...] | None
+    services: tuple[tuple[int, int] | int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyTable:
+    """One policy over atoms: its subject's bit, the directions it isolates, its rules."""
+
+    name: str
+    subject: int
+    isolates: frozenset[Direction]
+    ingress: tuple[TableRule, ...]
+    egress: tuple[TableRule, ...]
+    origin: Origin = field(compare=False)
+
+    def rules(self, direction: Direction) -> tuple[TableRule, ...]:
+        """The rules of one direction."""
+        return self.ingress if direction is Direction.INGRESS else self.egress
+
+
+@dataclass(frozen=True, slots=True)
+class TierTable:
+    """One tier over atoms, policies in canonical order."""
+
+    name: str
+    mode: TierMode
+    unmatched: Action
+    policies: tuple[PolicyTable, ...]
+
+
+@dataclass(frozen=True)
+class DecisionIR:
+    """The decided policy set. `ingress[row][column]` and `egress[row][column]` index `cells`."""
+
+    atoms: Atoms
+    tables: tuple[TierTable, ...]
+    rules: tuple[RuleEntry, ...]
+    diagrams: tuple[Diagram, ...]
+    cells: tuple[Cell, ...]
+    ingress: tuple[tuple[int, ...], ...]
+    egress: tuple[tuple[int, ...], ...]
+
+    def table(self, direction: Direction) -> tuple[tuple[int, ...], ...]:
+        """The table of one direction: row, then column, to the index of a cell."""
+        return self.ingress if direction is Direction.INGRESS else self.egress
+
+    def cell(self, direction: Direction, row: int, column: int) -> Cell:
+        """The cell of a (row, column)."""
+        return self.cells[self.table(direction)[row][column]]
+
+    def decide(self, direction: Direction, row: int, column: int, key: int) -> tuple[int, int]:
+        """(action leaf, rule id) for a service key."""
+        cell = self.cell(direction, row, column)
+        return leaf_of(self.diagrams[cell.action], key), leaf_of(self.diagrams[cell.rule], key)
+
+    @cached_property
+    def action_diagrams(self) -> tuple[int, ...]:
+        """Ids of the diagrams that some cell uses for its action, ascending."""
+        return tuple(sorted({cell.action for cell in self.cells}))
+
+    def describe_diagram(self, index: int) -> str:
+        """An action diagram in words: what it allows."""
+        allowed = diagram_regions(self.diagrams[index]).get(ALLOW_LEAF, IntervalSet())
+        return f"allows {describe_services(allowed)}"
