@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Emit the specialised policy program: sizes, the address trees, the action diagrams, in readable C.
+
+docs/bundle-format.md fixes what the generated part provides to the headers it includes. Comments name
+the rules and their lines, so that a policy's author finds the policy in it.
+"""
+
+from collections import defaultdict
+
+from policyc.backends.ebpf_c.tree import tree
+from policyc.ir.decision import DecisionIR
+from policyc.ir.plan import (
+    FIRST_DIAGRAM,
+    AddressLayout,
+    LookupPlan,
+    address_column_id,
+    diagram_id,
+    row_id,
+)
+from policyc.ir.policy import EndpointSelector, LabelSelector, Operator, Requirement
+from policyc.ir.services import Service
+
+LICENCE = "/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */"
+MAX_COMMENT_RULES = 200
+
+
+def emit_c(decision: DecisionIR, plan: LookupPlan) -> str:
+    """The text of policy.bpf.c."""
+    parts = [
+        _head(decision),
+        _sizes(plan),
+        '#include "policy_maps.h"',
+        _column4(decision, plan),
+        _column6(decision, plan),
+        _action(decision, plan),
+        '#include "policy_run.h"',
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _head(decision: DecisionIR) -> str:
+    lines = [
+        LICENCE,
+        "/* Generated from network policies: do not edit, compile them again.",
+        " *",
+        " * Rules, by id:",
+    ]
+    shown = decision.rules[:MAX_COMMENT_RULES]
+    lines += [f" *   {at}: {_comment(entry.describe())}" for at, entry in enumerate(shown)]
+    if len(decision.rules) > len(shown):
+        lines.append(f" *   ... and {len(decision.rules) - len(shown)} more, in rules.json")
+    return "\n".join([*lines, " *", *_row_lines(decision), " */"])
+
+
+def _row_lines(decision: DecisionIR) -> list[str]:
+    """The endpoint classes as subjects: which selectors hold."""
+    lines = [" * Rows (endpoint classes as subjects), by the selectors that hold:"]
+    selectors = decision.atoms.vocabulary.selectors
+    for index, row in enumerate(decision.atoms.rows[:MAX_COMMENT_RULES]):
+        held = [describe_selector(s) for bit, s in enumerate(selectors) if row.bits >> bit & 1]
+        lines.append(f" *   {row_id(index)}: {_comment('; '.join(held) or 'none')}")
+    if len(decision.atoms.rows) > MAX_COMMENT_RULES:
+        lines.append(f" *   ... and {len(decision.atoms.rows) - MAX_COMMENT_RULES} more")
+    return lines
+
+
+def describe_selector(selector: EndpointSelector) -> str:
+    """A selector in words: `shop: app=web`."""
+    where = selector.namespace or "*"
+    if selector.namespace_labels.requirements:
+        where = f"namespaces with {_labels(selector.namespace_labels)}"
+    return f"{where}: {_labels(selector.labels)}"
+
+
+def _labels(selector: LabelSelector) -> str:
+    return " ".join(map(_requirement, selector.requirements)) or "all pods"
+
+
+def _requirement(requirement: Requirement) -> str:
+    values = ",".join(value or "''" for value in requirement.values)
+    match requirement.operator:
+        case Operator.IN:
+            one = len(requirement.values) == 1
+            return f"{requirement.key}={values}" if one else f"{requirement.key} in ({values})"
+        case Operator.NOT_IN:
+            return f"{requirement.key} notin ({values})"
+        case Operator.EXISTS:
+            return requirement.key
+        case Operator.DOES_NOT_EXIST:
+            return f"!{requirement.key}"
+
+
+def _comment(text: str) -> str:
+    """Text that cannot end the comment it stands in: file names are the user's."""
+    return text.replace("*/", "* /").replace("/*", "/ *").replace("\n", " ")
+
+
+def _sizes(plan: LookupPlan) -> str:
+    sizes = {
+        "PC_ROWS": plan.rows.capacity,
+        "PC_COLUMNS": plan.columns.capacity,
+        "PC_DIAGRAMS": plan.diagrams.capacity,
+        "PC_STEPS": plan.steps.capacity,
+        "PC_RULES": plan.rules.capacity,
+        "PC_ENDPOINTS": plan.endpoints,
+        "PC_STEP_ROUNDS": plan.step_rounds,
+        "PC_CIDR4_ENTRIES": plan.cidr4_entries,
+        "PC_CIDR6_ENTRIES": plan.cidr6_entries,
+    }
+    return "\n".join(f"#define {name} {value}" for name, value in sizes.items())
+
+
+def _column4(decision: DecisionIR, plan: LookupPlan) -> str:
+    head = "static __always_inline __u32 pc_column4(__be32 address)\n{"
+    if plan.address4 is AddressLayout.LPM:
+        return f"{head}\n\treturn pc_cidr4_column(address);\n}}"
+    atoms = decision.atoms.classifier.addresses[4]
+    steps = [
+        (f"0x{first:08x}", str(address_column_id(decision, 4, atom)))
+        for first, _, atom in atoms.runs()
+    ]
+    if len(steps) == 1:
+        return f"{head}\n\treturn {steps[0][1]};\n}}"
+    body = tree(steps, lambda at: f"a < {at}", 1)
+    return "\n".join([head, "\t__u32 a = bpf_ntohl(address);", "", *body, "}"])
+
+
+def _column6(decision: DecisionIR, plan: LookupPlan) -> str:
+    head = "static __always_inline __u32 pc_column6(const struct pc_addr6 *address)\n{"
+    if plan.address6 is AddressLayout.LPM:
+        return f"{head}\n\treturn pc_cidr6_column(address);\n}}"
+    atoms = decision.atoms.classifier.addresses[6]
+    steps = [
+        (f"0x{first:032x}", str(address_column_id(decision, 6, atom)))
+        for first, _, atom in atoms.runs()
+    ]
+    if len(steps) == 1:
+        return f"{head}\n\treturn {steps[0][1]};\n}}"
+    body = tree(steps, _below6, 1)
+    halves = ["\t__u64 hi = pc_addr6_high(address), lo = pc_addr6_low(address);", ""]
+    return "\n".join([head, *halves, *body, "}"])
+
+
+def _below6(threshold: str) -> str:
+    """The C condition that the address (hi, lo) is below a 128-bit threshold."""
+    value = int(threshold, 16)
+    high, low = value >> 64, value & (1 << 64) - 1
+    if low == 0:
+        return f"hi < 0x{high:016x}ULL"
+    return f"hi < 0x{high:016x}ULL || (hi == 0x{high:016x}ULL && lo < 0x{low:016x}ULL)"
+
+
+def _action(decision: DecisionIR, plan: LookupPlan) -> str:
+    lines = ["static __always_inline __u32 pc_action(__u32 diagram, __u32 service)", "{"]
+    if plan.code_diagrams:
+        lines.append("\tswitch (diagram) {")
+        rules = _rules_by_diagram(decision)
+        for at in plan.code_diagrams:
+            index = at - FIRST_DIAGRAM
+            lines += [f"\tcase {at}: {{", f"\t\t/* {decision.describe_diagram(index)}"]
+            lines += [f"\t\t * {_comment(decision.rules[rule].describe())}" for rule in rules[at]]
+            lines[-1] += " */"
+            steps = [(f"0x{lo:05x}", str(leaf)) for lo, leaf in decision.diagrams[index]]
+            lines += tree(steps, lambda at: f"service < {at} /* {_key(at)} */", 2)
+            lines.append("\t}")
+        lines += ["\tdefault:", "\t\tbreak;", "\t}"]
+    return "\n".join([*lines, "\treturn pc_table_leaf(diagram, service);", "}"])
+
+
+def _key(threshold: str) -> str:
+    return str(Service.from_key(int(threshold, 16)))
+
+
+def _rules_by_diagram(decision: DecisionIR) -> dict[int, list[int]]:
+    """Action diagram id -> the ids of rules that decide in cells which use it, at most ten."""
+    found: defaultdict[int, set[int]] = defaultdict(set)
+    for cell in decision.cells:
+        found[diagram_id(cell.action)] |= {leaf for _, leaf in decision.diagrams[cell.rule]}
+    return {at: sorted(rules)[:10] for at, rules in found.items()}

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a bundle tells the node beside the maps: classifier.json and rules.json.
+
+The classifier places endpoints nobody has seen; the tier tables in it are folded on the node
+(`runtime/tables.py`) for signatures nobody has seen.
+"""
+
+from typing import Any
+
+from policyc.ir.atoms import AddressAtoms, Column, EndpointColumn, NamedNumbers
+from policyc.ir.decision import DecisionIR, PolicyTable, RuleEntry, TableRule, TierTable
+from policyc.ir.policy import Direction, EndpointSelector, LabelSelector
+
+CLASSIFIER_SCHEMA = "policyc.dev/classifier/v1"
+RULES_SCHEMA = "policyc.dev/rules/v1"
+
+
+def classifier_json(decision: DecisionIR) -> dict[str, Any]:
+    """The classifier as JSON values."""
+    vocabulary = decision.atoms.vocabulary
+    addresses = decision.atoms.classifier.addresses
+    return {
+        "schema": CLASSIFIER_SCHEMA,
+        "selectors": [_selector(s) for s in vocabulary.selectors],
+        "subject_bits": bits_of(vocabulary.subject_bits),
+        "peer_bits": bits_of(vocabulary.peer_bits),
+        "named_ports": [
+            {"name": p.name, "protocol": p.protocol.name, "kind": int(p.protocol.kind)}
+            for p in vocabulary.named_ports
+        ],
+        "ingress_ports": bits_of(vocabulary.ingress_ports),
+        "egress_ports": bits_of(vocabulary.egress_ports),
+        "addresses": {str(family): _atoms(atoms) for family, atoms in addresses.items()},
+        "rows": [
+            {"bits": bits_of(row.bits), "named": _named(row.named)} for row in decision.atoms.rows
+        ],
+        "columns": [_column(column) for column in decision.atoms.columns],
+        "tiers": [_tier(tier) for tier in decision.tables],
+    }
+
+
+def rules_json(decision: DecisionIR) -> dict[str, Any]:
+    """rules.json: one entry per rule id."""
+    return {
+        "schema": RULES_SCHEMA,
+        "rules": [rule_json(index, entry) for index, entry in enumerate(decision.rules)],
+    }
+
+
+def rule_json(index: int, entry: RuleEntry) -> dict[str, Any]:
+    """One rule, or named default, as JSON values."""
+    return {
+        "id": index,
+        "kind": entry.kind,
+        "action": entry.action.value,
+        "tier": entry.tier,
+        "direction": entry.direction.value if entry.direction else None,
+        "policies": list(entry.policies),
+        "places": [
+            {
+                "path": origin.path,
+                "file": origin.span.file,
+                "line": origin.span.line,
+                "column": origin.span.column,
+            }
+            for origin in entry.origins
+        ],
+    }
+
+
+def bits_of(mask: int) -> list[int]:
+    """The indices of the bits set in a mask, ascending."""
+    return [index for index in range(mask.bit_length()) if mask >> index & 1]
+
+
+def _selector(selector: EndpointSelector) -> dict[str, Any]:
+    return {
+        "namespace": selector.namespace,
+        "namespaceLabels": _requirements(selector.namespace_labels),
+        "labels": _requirements(selector.labels),
+    }
+
+
+def _requirements(selector: LabelSelector) -> list[list[Any]]:
+    return [[r.key, r.operator.value, list(r.values)] for r in selector.requirements]
+
+
+def _atoms(atoms: AddressAtoms) -> dict[str, Any]:
+    """Runs of addresses as hexadecimal strings: JSON numbers end at 2^53."""
+    return {
+        "starts": [f"{start:x}" for start in atoms.starts],
+        "atoms": list(atoms.atoms),
+        "blocks": [bits_of(mask) for mask in atoms.blocks],
+    }
+
+
+def _named(named: NamedNumbers) -> list[list[Any]]:
+    return [[index, sorted(numbers)] for index, numbers in named]
+
+
+def _column(column: Column) -> dict[str, Any]:
+    out: dict[str, Any] = {"family": column.family, "atom": column.atom}
+    if isinstance(column, EndpointColumn):
+        out |= {"bits": bits_of(column.bits), "named": _named(column.named)}
+    return out
+
+
+def _tier(tier: TierTable) -> dict[str, Any]:
+    return {
+        "name": tier.name,
+        "mode": tier.mode.value,
+        "unmatched": tier.unmatched.value,
+        "policies": [_policy(policy) for policy in tier.policies],
+    }
+
+
+def _policy(policy: PolicyTable) -> dict[str, Any]:
+    span = policy.origin.span
+    return {
+        "name": policy.name,
+        "subject": policy.subject,
+        "isolates": sorted(direction.value for direction in policy.isolates),
+        "place": {
+            "path": policy.origin.path,
+            "file": span.file,
+            "line": span.line,
+            "column": span.column,
+        },
+        **{d.value: [_rule(rule) for rule in policy.rules(d)] for d in Direction},
+    }
+
+
+def _rule(rule: TableRule) -> dict[str, Any]:
+    peers = None if rule.peers is None else [list(peer) for peer in rule.peers]
+    services = None
+    if rule.services is not None:
+        services = [list(s) if isinstance(s, tuple) else s for s in rule.services]
+    return {"rule": rule.rule, "action": rule.action.value, "peers": peers, "services": services}

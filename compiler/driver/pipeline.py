@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stages in order: Policy IR, atoms, Decision IR, proof, plan, C and seeds."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from policyc.backends.ebpf_c.emit import emit_c
+from policyc.backends.ebpf_c.layout import choose_layout
+from policyc.backends.ebpf_c.seeds import Seed, make_seeds
+from policyc.ir.atoms import Atoms, partition
+from policyc.ir.decide import decide
+from policyc.ir.decision import DecisionIR
+from policyc.ir.plan import LookupPlan
+from policyc.ir.policy import Network, PolicySet
+from policyc.ir.universe import Universe
+from policyc.ir.vocabulary import vocabulary_of
+
+
+@dataclass(frozen=True)
+class Decided:
+    """A policy set, what it is decided over, and the decisions."""
+
+    policies: PolicySet
+    universe: Universe | None
+    atoms: Atoms
+    decision: DecisionIR
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """The target's part: plan, C and seeds."""
+
+    plan: LookupPlan
+    c: str
+    seeds: tuple[Seed, ...]
+
+
+Prover = Callable[[Decided], None]
+
+
+def decide_all(
+    policies: PolicySet, universe: Universe | None, pod_networks: tuple[Network, ...] = ()
+) -> Decided:
+    """Front half: from the Policy IR to the Decision IR. Without a universe, signatures alone."""
+    atoms = partition(vocabulary_of(policies), universe, pod_networks)
+    return Decided(policies, universe, atoms, decide(policies, atoms))
+
+
+def emit_all(decision: DecisionIR) -> Emitted:
+    """Back half: from the Decision IR to C and seeds."""
+    plan = choose_layout(decision)
+    return Emitted(plan, emit_c(decision, plan), make_seeds(decision, plan))
