@@ -106,7 +106,7 @@ async def _observe(sockets: "_Sockets", probe: Probe, waits: tuple[float, ...]) 
         return Observation(Outcome.DENIED)
     except OSError as error:
         outcome = Outcome.REFUSED if error.errno in _REFUSALS else Outcome.ERROR
-        return Observation(outcome, error.strerror or str(error))
+        return Observation(outcome, os.strerror(error.errno) if error.errno else str(error))
     return Observation(Outcome.ALLOWED)
 
 

@@ -30,8 +30,10 @@ _SCOPE_LINK = 253
 
 # `default` before a link is made, so that the link is born with it.
 _QUIET = {
-    "net/ipv4/icmp_ratelimit": "0",  # a refused probe must not look like a dropped one
-    "net/ipv6/icmp/ratelimit": "0",
+    # No limit on any type of message: a refused probe must not look like a dropped one. The masks
+    # and not the rates, because the kernel's global limit (50 at once) asks only the masks.
+    "net/ipv4/icmp_ratemask": "0",
+    "net/ipv6/icmp/ratemask": "255",  # a set, which cannot be empty; 255 is reserved
     "net/ipv6/conf/all/disable_ipv6": "0",
     "net/ipv6/conf/default/disable_ipv6": "0",
     "net/ipv6/conf/default/accept_dad": "0",
