@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* addr.h - addresses, as the tables and the conversations hold them.
+ * Gives struct pc_addr6 and questions about it. IPv4 sits in word[0], the rest is zero.
+ */
+#pragma once
+#include <linux/bpf.h>
+#include <linux/types.h>
+#include <stdbool.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#define PC_IPV4    4
+#define PC_IPV6    6
+#define PC_MAC_LEN 6
+
+struct pc_addr6 {
+	__be32 word[4];
+};
+_Static_assert(sizeof(struct pc_addr6) == 16, "an address is what the wire carries");
+
+static __always_inline bool pc_addr_eq(const struct pc_addr6 *a, const struct pc_addr6 *b)
+{
+	return a->word[0] == b->word[0] && a->word[1] == b->word[1] && a->word[2] == b->word[2] &&
+	       a->word[3] == b->word[3];
+}
+
+static __always_inline bool pc_addr_is_zero(const struct pc_addr6 *a)
+{
+	return !(a->word[0] | a->word[1] | a->word[2] | a->word[3]);
+}
+
+/* fe80::/10, which never leaves its link. */
+static __always_inline bool pc_addr_is_link_local(const struct pc_addr6 *a)
+{
+	return (a->word[0] & bpf_htonl(0xffc00000)) == bpf_htonl(0xfe800000);
+}
+
+static __always_inline bool pc_mac_eq(const __u8 *a, const __u8 *b)
+{
+	return a[0] == b[0] && a[1] == b[1] && a[2] == b[2] && a[3] == b[3] && a[4] == b[4] &&
+	       a[5] == b[5];
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* ct.h - the questions that hooks and the policy program ask of connections.
+ * Gives pc_ct_find(), pc_ct_sender(), pc_ct_insert(), pc_ct_renew().
+ */
+#pragma once
+#include "ct_state.h"
+
+/* What is known about the connection that a packet belongs to. */
+struct pc_ct_match {
+	struct pc_ct *ct; /* NULL: nothing, or nothing that this packet may use */
+	bool is_reply;
+	bool is_fresh; /* decided by the policy in force, for every end of this node */
+};
+
+static __always_inline bool pc_ct_is_decided(const struct pc_ct *ct)
+{
+	__u8 need = (ct->src.ifindex ? PC_DECIDED_SRC : 0) | (ct->dst.ifindex ? PC_DECIDED_DST : 0);
+
+	return (ct->decided & need) == need;
+}
+
+/* A packet that opens a flow uses no entry of a flow the other way, nor one that is over. */
+static __always_inline struct pc_ct_match pc_ct_find(const struct pc_flow *flow)
+{
+	struct pc_ct_match match = {};
+	struct pc_ct *ct;
+	bool back;
+
+	ct = pc_ct_get(&flow->t, &back);
+	if (!ct || ct->expires_ns <= flow->now_ns)
+		return match;
+	match.is_reply = back != ct->back;
+	if (flow->opens && (match.is_reply || pc_ct_is_over(ct)))
+		return match;
+	match.ct = ct;
+	match.is_fresh = ct->epoch == flow->epoch && pc_ct_is_decided(ct);
+	return match;
+}
+
+static __always_inline struct pc_ct_end *pc_ct_sender(const struct pc_ct_match *match)
+{
+	return match->is_reply ? &match->ct->dst : &match->ct->src;
+}
+
+static __always_inline struct pc_ct_end *pc_ct_receiver(const struct pc_ct_match *match)
+{
+	return match->is_reply ? &match->ct->src : &match->ct->dst;
+}
+
+static __always_inline void pc_ct_set_end(struct pc_ct_end *end, const struct pc_endpoint *ep)
+{
+	end->ifindex = ep->ifindex;
+	__builtin_memcpy(end->mac, ep->mac, sizeof(end->mac));
+}
+
+static __always_inline void pc_ct_decide(struct pc_ct *ct, const struct pc_flow *flow,
+					 __u32 egress_rule, __u32 ingress_rule)
+{
+	pc_ct_set_end(&ct->src, &flow->src);
+	pc_ct_set_end(&ct->dst, &flow->dst);
+	ct->decided =
+	    (flow->src.ifindex ? PC_DECIDED_SRC : 0) | (flow->dst.ifindex ? PC_DECIDED_DST : 0);
+	ct->egress_rule = egress_rule;
+	ct->ingress_rule = ingress_rule;
+	ct->epoch = flow->epoch;
+}
+
+/* A connection whose first packet is at hand, in its direction. False when there is no room. */
+static __always_inline bool pc_ct_insert(const struct pc_flow *flow, __u32 egress_rule,
+					 __u32 ingress_rule, __u32 state)
+{
+	struct pc_ct ct = {
+	    .flow_id = (__u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32(),
+	    .state = state | pc_ct_news(flow, false),
+	};
+
+	pc_ct_decide(&ct, flow, egress_rule, ingress_rule);
+	ct.expires_ns = flow->now_ns + pc_ct_idle_ns(&flow->t, ct.state);
+	return pc_ct_put(&flow->t, &ct);
+}
+
+/* The connection was allowed again, by the policy of now; its id and state stay. An entry that
+ * vanished between lookup and here is made anew.
+ */
+static __always_inline bool pc_ct_renew(const struct pc_flow *flow, __u32 egress_rule,
+					__u32 ingress_rule)
+{
+	bool back;
+	struct pc_ct *ct = pc_ct_get(&flow->t, &back);
+
+	if (!ct || ct->back != back)
+		return pc_ct_insert(flow, egress_rule, ingress_rule,
+				    flow->is_reply ? PC_CT_REPLIED : 0);
+	pc_ct_decide(ct, flow, egress_rule, ingress_rule);
+	pc_ct_touch(ct, flow, flow->is_reply);
+	return true;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* drops.h - why a packet is dropped, and the one place where that is counted.
+ * Gives enum drop_reason and pc_verdict(). Stages return a reason up; a hook ends in pc_verdict().
+ */
+#pragma once
+#include "addr.h"
+#include <linux/pkt_cls.h>
+
+/* Status reads the names from the object's BTF: PC_DROP_SPOOFED_IP is shown as "spoofed ip". */
+enum drop_reason {
+	PC_PASS = 0,
+	PC_DROP_MALFORMED,   /* a header is cut off, or contradicts the one before it */
+	PC_DROP_VLAN,        /* pods have no business with tags */
+	PC_DROP_ETHERTYPE,   /* neither IP nor ARP */
+	PC_DROP_NO_ENDPOINT, /* the device is no pod's that the endpoints file names */
+	PC_DROP_SPOOFED_MAC,
+	PC_DROP_SPOOFED_IP,
+	PC_DROP_SPOOFED_ARP,
+	PC_DROP_SPOOFED_ND,
+	PC_DROP_EXT_HEADERS, /* more IPv6 extension headers than are walked, or source routing */
+	PC_DROP_FRAGMENT,    /* its first fragment was not seen, or did not pass */
+	PC_DROP_NOT_FOR_POD, /* sent to a pod's device, but to an address that is not the pod's */
+	PC_DROP_NO_POLICY,   /* no policy program in the slot: nothing passes undecided */
+	PC_DROP_POLICY,      /* a rule, or the lack of one; pc_counts knows which */
+	PC_DROP_CT_FULL,     /* no room for the connection, so its replies would be lost */
+	PC_DROP_REASONS
+};
+
+/* Per CPU, so that counting costs no bus traffic. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, PC_DROP_REASONS);
+	__type(key, __u32); /* enum drop_reason; the kernel's BTF check wants an integer here */
+	__type(value, __u64);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} pc_drops SEC(".maps");
+
+/* Pass is "next", not "ok": TC_ACT_OK would end the chain and silently disable the programs that
+ * others attached behind us. (TCX_NEXT has the same value, and 6.1's headers lack it.)
+ */
+static __always_inline int pc_verdict(enum drop_reason reason)
+{
+	__u32 key = reason;
+	__u64 *count;
+
+	if (reason == PC_PASS)
+		return TC_ACT_UNSPEC;
+	count = bpf_map_lookup_elem(&pc_drops, &key);
+	if (count)
+		*count += 1;
+	return TC_ACT_SHOT;
+}

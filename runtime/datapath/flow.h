@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* flow.h - what the hooks learn about a packet, and hand to the policy program.
+ * Gives struct pc_tuple, struct pc_endpoint, struct pc_flow, the per-CPU scratch it lives in.
+ */
+#pragma once
+#include "drops.h"
+
+/* A pod. id 0: no pod. ifindex 0: a pod of another node, and then mac is zero too. */
+struct pc_endpoint {
+	__u32 id;
+	__u32 ifindex; /* the host's side of its veth */
+	__u8 mac[PC_MAC_LEN];
+	__u16 flags; /* none yet */
+};
+_Static_assert(sizeof(struct pc_endpoint) == 16, "the loader packs it from BTF, without padding");
+
+/* What tells one conversation from another, in the direction of the packet or of the flow.
+ * ICMP has no ports: an echo request runs (src, id) -> (dst, 0), its reply (src, 0) -> (dst, id),
+ * so that a request the other way is a flow of its own. Every other ICMP message has
+ * type << 8 | code as source port; `sub` keeps those apart from echoes with the same number.
+ */
+struct pc_tuple {
+	struct pc_addr6 saddr, daddr;
+	__be16 sport, dport;
+	__u8 family; /* PC_IPV4, PC_IPV6, or 0: not IP */
+	__u8 proto;
+	__u8 sub; /* enum pc_sub */
+	__u8 zero;
+};
+
+enum pc_sub { PC_SUB_NONE = 0, PC_SUB_ICMP_OTHER = 1 };
+
+enum pc_fragment { PC_FRAG_NONE = 0, PC_FRAG_FIRST, PC_FRAG_LATER };
+
+/* What the policy program does with the connection's entry. */
+enum pc_entry { PC_ENTRY_INSERT = 0, PC_ENTRY_RENEW };
+
+struct pc_flow {
+	struct pc_tuple t; /* of the packet; before the tail call, of the flow's first packet */
+	struct pc_endpoint src, dst; /* of the same direction as t */
+	__u64 now_ns;
+	__u32 epoch;
+	__u32 end; /* offset just behind the IP datagram; behind it is padding */
+	__be32 frag_id;
+	__u16 l4;        /* offset of the transport header */
+	__u16 ethertype; /* host order */
+	__u16 icmp;      /* type << 8 | code */
+	__u8 smac[PC_MAC_LEN];
+	__u8 tcp_flags;
+	__u8 hop_limit;
+	__u8 opens; /* a packet that only ever begins a flow: SYN, INIT, echo request */
+	__u8 fragment;
+	__u8 frag_proto; /* as the fragment header says it, which is before other extensions */
+	__u8 entry;
+	__u8 is_reply; /* the packet at hand runs against t */
+	__u8 zero[3];
+	enum drop_reason reason; /* what became of it, for whoever traces; also names them in BTF */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct pc_flow);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} pc_scratch SEC(".maps");
+
+/* The scratch of this CPU as the last program left it. Hooks run with softirqs off: no nesting. */
+static __always_inline struct pc_flow *pc_flow_scratch(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&pc_scratch, &zero);
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* fragments.h - later fragments follow the verdict of their first (semantics A27).
+ * Only the first carries ports. It is recorded once it has passed; what is not recorded is dropped.
+ */
+#pragma once
+#include "drops.h"
+#include "flow.h"
+
+#define PC_FRAG_ENTRIES 16384
+#define PC_FRAG_IDLE_NS (30ULL * 1000000000) /* what Linux gives a datagram to come together */
+
+struct pc_frag4_key {
+	__be32 saddr, daddr;
+	__be32 id;
+	__u8 proto;
+	__u8 zero[3];
+};
+
+struct pc_frag6_key {
+	struct pc_addr6 saddr, daddr;
+	__be32 id;
+	__u8 proto;
+	__u8 zero[3];
+};
+
+struct pc_frag {
+	__u64 expires_ns;
+	__u32 epoch;
+	__u32 zero;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, PC_FRAG_ENTRIES);
+	__type(key, struct pc_frag4_key);
+	__type(value, struct pc_frag);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} pc_frag4 SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, PC_FRAG_ENTRIES);
+	__type(key, struct pc_frag6_key);
+	__type(value, struct pc_frag);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} pc_frag6 SEC(".maps");
+
+/* Fragments are looked up in the packet's own direction, t may have been turned to the flow's. */
+static __always_inline struct pc_frag4_key pc_frag4_key_of(const struct pc_flow *flow)
+{
+	return (struct pc_frag4_key){
+	    .saddr = flow->t.saddr.word[0],
+	    .daddr = flow->t.daddr.word[0],
+	    .id = flow->frag_id,
+	    .proto = flow->frag_proto,
+	};
+}
+
+static __always_inline struct pc_frag6_key pc_frag6_key_of(const struct pc_flow *flow)
+{
+	return (struct pc_frag6_key){
+	    .saddr = flow->t.saddr,
+	    .daddr = flow->t.daddr,
+	    .id = flow->frag_id,
+	    .proto = flow->frag_proto,
+	};
+}
+
+/* For every packet that passes; does nothing for a whole one. */
+static __always_inline void pc_frag_record(const struct pc_flow *flow)
+{
+	struct pc_frag frag = {.expires_ns = flow->now_ns + PC_FRAG_IDLE_NS, .epoch = flow->epoch};
+	struct pc_frag4_key key4;
+	struct pc_frag6_key key6;
+
+	if (flow->fragment != PC_FRAG_FIRST)
+		return;
+	if (flow->t.family == PC_IPV4) {
+		key4 = pc_frag4_key_of(flow);
+		bpf_map_update_elem(&pc_frag4, &key4, &frag, BPF_ANY);
+	} else {
+		key6 = pc_frag6_key_of(flow);
+		bpf_map_update_elem(&pc_frag6, &key6, &frag, BPF_ANY);
+	}
+}
+
+static __always_inline enum drop_reason pc_frag_follow(const struct pc_flow *flow)
+{
+	struct pc_frag4_key key4;
+	struct pc_frag6_key key6;
+	struct pc_frag *first;
+
+	if (flow->t.family == PC_IPV4) {
+		key4 = pc_frag4_key_of(flow);
+		first = bpf_map_lookup_elem(&pc_frag4, &key4);
+	} else {
+		key6 = pc_frag6_key_of(flow);
+		first = bpf_map_lookup_elem(&pc_frag6, &key6);
+	}
+	if (!first || first->epoch != flow->epoch || first->expires_ns <= flow->now_ns)
+		return PC_DROP_FRAGMENT;
+	return PC_PASS;
+}

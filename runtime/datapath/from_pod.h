@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* from_pod.h - what a pod sends: is it from that pod, and may it go where it wants to?
+ * Decides both ends if both are of this node, as a redirect would skip the other pod's hook.
+ */
+#pragma once
+#include "fragments.h"
+#include "generation.h"
+#include "neighbour.h"
+#include "parse.h"
+#include "related.h"
+
+/* A connection that the policy in force has decided: one lookup, and no other map. */
+static __always_inline enum drop_reason pc_from_pod_known(const struct __sk_buff *skb,
+							  const struct pc_flow *flow,
+							  const struct pc_ct_match *match)
+{
+	enum drop_reason reason = pc_sender_is_end(skb, flow, pc_ct_sender(match));
+
+	if (reason)
+		return reason;
+	pc_ct_touch(match->ct, flow, match->is_reply);
+	pc_frag_record(flow);
+	return PC_PASS;
+}
+
+/* The policy changed since the connection was decided: it is asked about the first packet. What the
+ * node opened stays allowed, unless a pod has the node's address by now.
+ */
+static __always_inline enum drop_reason pc_from_pod_stale(struct __sk_buff *skb,
+							  struct pc_flow *flow,
+							  const struct pc_ct_match *match,
+							  __u32 slot)
+{
+	flow->entry = PC_ENTRY_RENEW;
+	if (match->is_reply)
+		pc_flow_turn(flow);
+	if (match->ct->state & PC_CT_NODE && !flow->src.id) {
+		match->ct->epoch = flow->epoch;
+		pc_ct_touch(match->ct, flow, match->is_reply);
+		pc_frag_record(flow);
+		return PC_PASS;
+	}
+	return pc_ask_policy(skb, slot);
+}
+
+static __always_inline enum drop_reason pc_from_pod_ip(struct __sk_buff *skb, struct pc_flow *flow)
+{
+	__u32 slot = pc_generation(flow);
+	struct pc_ct_match match = {};
+	enum drop_reason reason;
+
+	if (flow->fragment != PC_FRAG_LATER)
+		match = pc_ct_find(flow);
+	if (match.ct && match.is_fresh)
+		return pc_from_pod_known(skb, flow, &match);
+	pc_endpoints_of(flow);
+	reason = pc_sender_is_pod(skb, flow);
+	if (reason)
+		return reason;
+	if (flow->fragment == PC_FRAG_LATER)
+		return pc_frag_follow(flow);
+	if (pc_is_icmp_error(flow) && pc_is_related(skb, flow, true))
+		return PC_PASS;
+	if (match.ct)
+		return pc_from_pod_stale(skb, flow, &match, slot);
+	return pc_ask_policy(skb, slot);
+}
+
+static __always_inline enum drop_reason pc_from_pod_frame(struct __sk_buff *skb,
+							  struct pc_flow *flow)
+{
+	enum drop_reason reason = pc_parse(skb, flow);
+
+	if (reason)
+		return reason;
+	if (flow->ethertype == ETH_P_ARP)
+		return pc_sender_of_arp(skb, flow);
+	if (pc_is_nd(flow) || pc_is_mld(flow))
+		return pc_sender_of_nd(skb, flow);
+	return pc_from_pod_ip(skb, flow);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* generation.h - which policy is in force, and how to ask it.
+ * Gives pc_generation(), pc_ask_policy(). A change of policy takes effect by one store of one word.
+ */
+#pragma once
+#include "drops.h"
+#include "flow.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, __u64); /* low half slot, high half epoch */
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} pc_state SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, __u32);
+	__type(value, __u32);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} pc_policy SEC(".maps");
+
+/* Reads the word once, stamps the flow with its epoch, returns the slot. */
+static __always_inline __u32 pc_generation(struct pc_flow *flow)
+{
+	__u32 zero = 0;
+	__u64 *state = bpf_map_lookup_elem(&pc_state, &zero);
+	__u64 word = state ? *(volatile __u64 *)state : 0;
+
+	flow->epoch = word >> 32;
+	flow->now_ns = bpf_ktime_get_coarse_ns();
+	return word;
+}
+
+/* Does not return, unless the slot is empty: then nothing passes. */
+static __always_inline enum drop_reason pc_ask_policy(struct __sk_buff *skb, __u32 slot)
+{
+	bpf_tail_call(skb, &pc_policy, slot);
+	return PC_DROP_NO_POLICY;
+}

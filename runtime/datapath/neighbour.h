@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* neighbour.h - IPv6 neighbour discovery and multicast listener messages.
+ * They always pass (semantics A26), as long as a pod speaks of itself only: its link-layer address,
+ * and in an advertisement or a duplicate check its address.
+ */
+#pragma once
+#include "sender.h"
+#include <linux/ipv6.h>
+
+#define PC_MLD_QUERY         130
+#define PC_MLD_DONE          132
+#define PC_ND_ROUTER_SOLICIT 133
+#define PC_ND_ROUTER_ADVERT  134
+#define PC_ND_SOLICIT        135
+#define PC_ND_ADVERT         136
+#define PC_ND_REDIRECT       137
+#define PC_MLD2_REPORT       143
+
+#define PC_ND_SOURCE_LINK 1
+#define PC_ND_TARGET_LINK 2
+#define PC_ND_OPTIONS     8
+#define PC_ND_TARGET_AT   8
+
+static __always_inline bool pc_is_nd(const struct pc_flow *flow)
+{
+	__u8 type = flow->icmp >> 8;
+
+	/* Nothing that was routed has the full hop limit left. */
+	return flow->t.family == PC_IPV6 && flow->t.proto == IPPROTO_ICMPV6 &&
+	       type >= PC_ND_ROUTER_SOLICIT && type <= PC_ND_REDIRECT && flow->hop_limit == 255;
+}
+
+static __always_inline bool pc_is_mld(const struct pc_flow *flow)
+{
+	__u8 type = flow->icmp >> 8;
+
+	return flow->t.family == PC_IPV6 && flow->t.proto == IPPROTO_ICMPV6 &&
+	       ((type >= PC_MLD_QUERY && type <= PC_MLD_DONE) || type == PC_MLD2_REPORT) &&
+	       flow->hop_limit == 1;
+}
+
+/* Where the options of the message begin, from its start. */
+static __always_inline __u32 pc_nd_options_at(__u8 type)
+{
+	switch (type) {
+	case PC_ND_ROUTER_SOLICIT:
+		return 8;
+	case PC_ND_ROUTER_ADVERT:
+		return 16;
+	case PC_ND_REDIRECT:
+		return 40;
+	default:
+		return 24;
+	}
+}
+
+/* Every link-layer address in the options is the pod's own. */
+static __always_inline enum drop_reason
+pc_nd_options(struct __sk_buff *skb, const struct pc_flow *flow, const struct pc_endpoint *pod)
+{
+	__u32 at = flow->l4 + pc_nd_options_at(flow->icmp >> 8);
+	struct {
+		__u8 type, length;
+		__u8 mac[PC_MAC_LEN];
+	} option;
+
+	if (at > flow->end)
+		return PC_DROP_MALFORMED;
+	for (int i = 0; i < PC_ND_OPTIONS; i++) {
+		if (at == flow->end)
+			return PC_PASS;
+		if (at + sizeof(option) > flow->end ||
+		    bpf_skb_load_bytes(skb, at, &option, sizeof(option)) || !option.length)
+			return PC_DROP_MALFORMED;
+		if ((option.type == PC_ND_SOURCE_LINK || option.type == PC_ND_TARGET_LINK) &&
+		    !pc_mac_eq(option.mac, pod->mac))
+			return PC_DROP_SPOOFED_ND;
+		at += option.length * 8;
+	}
+	return at == flow->end ? PC_PASS : PC_DROP_MALFORMED;
+}
+
+static __always_inline bool pc_is_own_address(const struct __sk_buff *skb,
+					      const struct pc_addr6 *addr)
+{
+	struct pc_endpoint *owner;
+
+	if (pc_addr_is_link_local(addr))
+		return true;
+	owner = bpf_map_lookup_elem(&pc_ep6, addr);
+	return owner && owner->ifindex == skb->ifindex;
+}
+
+/* An advertisement says "this address is mine"; so does a solicitation from the unspecified
+ * address, which is how a duplicate is looked for.
+ */
+static __always_inline enum drop_reason pc_nd_target(struct __sk_buff *skb,
+						     const struct pc_flow *flow)
+{
+	__u8 type = flow->icmp >> 8;
+	struct pc_addr6 target;
+
+	if (type != PC_ND_ADVERT && !(type == PC_ND_SOLICIT && pc_addr_is_zero(&flow->t.saddr)))
+		return PC_PASS;
+	if (bpf_skb_load_bytes(skb, flow->l4 + PC_ND_TARGET_AT, &target, sizeof(target)))
+		return PC_DROP_MALFORMED;
+	return pc_is_own_address(skb, &target) ? PC_PASS : PC_DROP_SPOOFED_ND;
+}
+
+/* The message is one of the two kinds above, and comes from a pod. */
+static __always_inline enum drop_reason pc_sender_of_nd(struct __sk_buff *skb,
+							const struct pc_flow *flow)
+{
+	__u32 ifindex = skb->ifindex;
+	struct pc_endpoint *pod = bpf_map_lookup_elem(&pc_if, &ifindex);
+	enum drop_reason reason;
+
+	if (!pod)
+		return PC_DROP_NO_ENDPOINT;
+	if (flow->fragment)
+		return PC_DROP_MALFORMED; /* RFC 6980 */
+	if (!pc_mac_eq(flow->smac, pod->mac))
+		return PC_DROP_SPOOFED_MAC;
+	if (!pc_addr_is_zero(&flow->t.saddr) && !pc_is_own_address(skb, &flow->t.saddr))
+		return PC_DROP_SPOOFED_ND;
+	if (pc_is_mld(flow))
+		return PC_PASS;
+	reason = pc_nd_target(skb, flow);
+	return reason ? reason : pc_nd_options(skb, flow, pod);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* parse_ip4.h - the IPv4 header, its options stepped over.
+ * Fills addresses, protocol, l4, end and what there is to know of fragments.
+ */
+#pragma once
+#include "drops.h"
+#include "flow.h"
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+
+#define PC_IP4_MORE   0x2000
+#define PC_IP4_OFFSET 0x1fff
+
+/* Offset 1 would lay eight bytes over a TCP header whose flags were decided on (RFC 1858). */
+static __always_inline enum drop_reason pc_fragment4(struct pc_flow *flow, const struct iphdr *ip)
+{
+	__u16 word = bpf_ntohs(ip->frag_off);
+	__u16 offset = word & PC_IP4_OFFSET;
+
+	if (!offset && !(word & PC_IP4_MORE))
+		return PC_PASS;
+	flow->fragment = offset ? PC_FRAG_LATER : PC_FRAG_FIRST;
+	flow->frag_id = ip->id;
+	flow->frag_proto = ip->protocol;
+	return offset == 1 && ip->protocol == IPPROTO_TCP ? PC_DROP_MALFORMED : PC_PASS;
+}
+
+/* The kernel leaves tot_len 0 in a packet larger than the field holds (IPv4 BIG TCP). */
+static __always_inline enum drop_reason pc_parse_ip4(struct __sk_buff *skb, struct pc_flow *flow)
+{
+	struct iphdr ip;
+	__u32 header, total;
+
+	if (bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)))
+		return PC_DROP_MALFORMED;
+	header = ip.ihl * 4;
+	total = bpf_ntohs(ip.tot_len);
+	if (!total && skb->gso_size)
+		total = skb->len - ETH_HLEN;
+	if (ip.version != 4 || header < sizeof(ip) || total < header || ETH_HLEN + total > skb->len)
+		return PC_DROP_MALFORMED;
+	flow->t.family = PC_IPV4;
+	flow->t.proto = ip.protocol;
+	flow->t.saddr.word[0] = ip.saddr;
+	flow->t.daddr.word[0] = ip.daddr;
+	flow->hop_limit = ip.ttl;
+	flow->l4 = ETH_HLEN + header;
+	flow->end = ETH_HLEN + total;
+	return pc_fragment4(flow, &ip);
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* parse_l4.h - ports, flags and message types.
+ * Needs t.family, t.proto, l4 and end. Fills the rest of the tuple, tcp_flags, icmp and opens.
+ */
+#pragma once
+#include "drops.h"
+#include "service.h"
+
+#define PC_TCP_FIN      0x01
+#define PC_TCP_SYN      0x02
+#define PC_TCP_RST      0x04
+#define PC_TCP_ACK      0x10
+#define PC_TCP_FLAGS_AT 13
+#define PC_SCTP_INIT    1
+
+/* The shortest header of the protocol that makes sense; a first fragment must hold all of it,
+ * or a later one could rewrite what was decided on.
+ */
+static __always_inline __u32 pc_l4_header(const struct pc_tuple *t)
+{
+	if (pc_is_icmp(t))
+		return 8;
+	switch (t->proto) {
+	case IPPROTO_TCP:
+		return 20;
+	case IPPROTO_UDP:
+		return 8;
+	case IPPROTO_SCTP:
+		return 12;
+	default:
+		return 0;
+	}
+}
+
+/* What an ICMP message's first eight bytes say about its conversation. */
+static __always_inline void pc_icmp_tuple(struct pc_tuple *t, __u16 icmp, __be16 id)
+{
+	__u8 echo = t->family == PC_IPV4 ? PC_ICMP_ECHO : PC_ICMP6_ECHO;
+	__u8 echo_reply = t->family == PC_IPV4 ? PC_ICMP_ECHO_REPLY : PC_ICMP6_ECHO_REPLY;
+
+	if (icmp == echo << 8) {
+		t->sport = id;
+	} else if (icmp == echo_reply << 8) {
+		t->dport = id;
+	} else {
+		t->sport = bpf_htons(icmp);
+		t->sub = PC_SUB_ICMP_OTHER;
+	}
+}
+
+static __always_inline bool pc_is_echo_reply(const struct pc_flow *flow)
+{
+	__u8 type = flow->t.family == PC_IPV4 ? PC_ICMP_ECHO_REPLY : PC_ICMP6_ECHO_REPLY;
+
+	return flow->icmp == type << 8;
+}
+
+/* An INIT against the direction of a known association asks for another one. */
+static __always_inline bool pc_is_sctp_init(struct __sk_buff *skb, const struct pc_flow *flow)
+{
+	__u8 chunk = 0;
+
+	return flow->l4 + 13U <= flow->end && !bpf_skb_load_bytes(skb, flow->l4 + 12, &chunk, 1) &&
+	       chunk == PC_SCTP_INIT;
+}
+
+static __always_inline enum drop_reason pc_parse_l4(struct __sk_buff *skb, struct pc_flow *flow)
+{
+	union {
+		__u8 bytes[8];
+		__be16 half[4];
+	} head;
+	__u32 need = pc_l4_header(&flow->t);
+
+	if (!need)
+		return PC_PASS;
+	if (flow->l4 + need > flow->end || bpf_skb_load_bytes(skb, flow->l4, &head, sizeof(head)))
+		return PC_DROP_MALFORMED;
+	if (pc_is_icmp(&flow->t)) {
+		flow->icmp = head.bytes[0] << 8 | head.bytes[1];
+		pc_icmp_tuple(&flow->t, flow->icmp, head.half[2]);
+		flow->opens = !pc_is_echo_reply(flow);
+		return PC_PASS;
+	}
+	flow->t.sport = head.half[0];
+	flow->t.dport = head.half[1];
+	if (flow->t.proto == IPPROTO_SCTP)
+		flow->opens = pc_is_sctp_init(skb, flow);
+	if (flow->t.proto != IPPROTO_TCP)
+		return PC_PASS;
+	if (bpf_skb_load_bytes(skb, flow->l4 + PC_TCP_FLAGS_AT, &flow->tcp_flags, 1))
+		return PC_DROP_MALFORMED;
+	flow->opens = (flow->tcp_flags & (PC_TCP_SYN | PC_TCP_ACK | PC_TCP_RST)) == PC_TCP_SYN;
+	return PC_PASS;
+}

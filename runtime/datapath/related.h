@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* related.h - ICMP errors about a connection that is allowed (semantics A24).
+ * Gives pc_is_icmp_error() and pc_is_related(). An error that belongs to nothing is an ordinary
+ * ICMP message, and the policy is asked about it.
+ */
+#pragma once
+#include "ct.h"
+#include <linux/if_ether.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+
+#define PC_ICMP_UNREACHABLE   3
+#define PC_ICMP_TIME_EXCEEDED 11
+#define PC_ICMP_PARAMETER     12
+#define PC_ICMP6_UNREACHABLE  1
+#define PC_ICMP6_PARAMETER    4
+#define PC_ICMP_HEADER        8
+
+static __always_inline bool pc_is_icmp_error(const struct pc_flow *flow)
+{
+	__u8 type = flow->icmp >> 8;
+
+	if (!pc_is_icmp(&flow->t))
+		return false;
+	if (flow->t.family == PC_IPV6)
+		return type >= PC_ICMP6_UNREACHABLE && type <= PC_ICMP6_PARAMETER;
+	return type == PC_ICMP_UNREACHABLE || type == PC_ICMP_TIME_EXCEEDED ||
+	       type == PC_ICMP_PARAMETER;
+}
+
+/* Reads the IP header that the error quotes. Returns where its transport header is, or 0. */
+static __always_inline __u32 pc_inner_ip4(struct __sk_buff *skb, __u32 at, struct pc_tuple *inner)
+{
+	struct iphdr ip;
+
+	if (bpf_skb_load_bytes(skb, at, &ip, sizeof(ip)) || ip.version != 4 || ip.ihl < 5 ||
+	    ip.frag_off & bpf_htons(0x1fff))
+		return 0;
+	inner->family = PC_IPV4;
+	inner->proto = ip.protocol;
+	inner->saddr.word[0] = ip.saddr;
+	inner->daddr.word[0] = ip.daddr;
+	return at + ip.ihl * 4;
+}
+
+/* Extension headers in the quoted packet are not walked: such an error goes by policy. */
+static __always_inline __u32 pc_inner_ip6(struct __sk_buff *skb, __u32 at, struct pc_tuple *inner)
+{
+	struct ipv6hdr ip;
+
+	if (bpf_skb_load_bytes(skb, at, &ip, sizeof(ip)) || ip.version != 6)
+		return 0;
+	inner->family = PC_IPV6;
+	inner->proto = ip.nexthdr;
+	__builtin_memcpy(&inner->saddr, &ip.saddr, sizeof(inner->saddr));
+	__builtin_memcpy(&inner->daddr, &ip.daddr, sizeof(inner->daddr));
+	return at + sizeof(ip);
+}
+
+/* Only the first eight bytes of the transport header are sure to be quoted. */
+static __always_inline bool pc_inner_ports(struct __sk_buff *skb, __u32 at, struct pc_tuple *inner)
+{
+	union {
+		__u8 bytes[8];
+		__be16 half[4];
+	} head;
+
+	if (!pc_l4_header(inner))
+		return true;
+	if (bpf_skb_load_bytes(skb, at, &head, sizeof(head)))
+		return false;
+	if (pc_is_icmp(inner)) {
+		pc_icmp_tuple(inner, head.bytes[0] << 8 | head.bytes[1], head.half[2]);
+	} else {
+		inner->sport = head.half[0];
+		inner->dport = head.half[1];
+	}
+	return true;
+}
+
+/* True when the quoted packet is one of a connection that passes now, and the error goes to whom
+ * that packet came from. `own`: the error comes from a pod, which may report on its own packets
+ * only, as it is no router.
+ */
+static __always_inline bool pc_is_related(struct __sk_buff *skb, const struct pc_flow *flow,
+					  bool own)
+{
+	struct pc_tuple inner = {};
+	__u32 at = flow->l4 + PC_ICMP_HEADER;
+	struct pc_ct *ct;
+	bool back;
+
+	at = flow->t.family == PC_IPV4 ? pc_inner_ip4(skb, at, &inner)
+				       : pc_inner_ip6(skb, at, &inner);
+	if (!at || !pc_inner_ports(skb, at, &inner))
+		return false;
+	if (!pc_addr_eq(&inner.saddr, &flow->t.daddr))
+		return false;
+	if (own && !pc_addr_eq(&inner.daddr, &flow->t.saddr))
+		return false;
+	ct = pc_ct_get(&inner, &back);
+	return ct && ct->expires_ns > flow->now_ns && ct->epoch == flow->epoch &&
+	       pc_ct_is_decided(ct);
+}

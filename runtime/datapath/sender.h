@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* sender.h - is this frame from whom it says it is? A pod's identity is its veth.
+ * Gives the checks of source address and MAC, and of the sender that an ARP message names.
+ */
+#pragma once
+#include "ct.h"
+#include "drops.h"
+#include "endpoints.h"
+#include <linux/if_ether.h>
+
+#define PC_ARP_ETHERNET 1 /* <linux/if_arp.h> would pull in the C library */
+
+/* From a pod, on a packet whose ends are filled in. */
+static __always_inline enum drop_reason pc_sender_is_pod(const struct __sk_buff *skb,
+							 const struct pc_flow *flow)
+{
+	if (flow->src.ifindex != skb->ifindex)
+		return PC_DROP_SPOOFED_IP;
+	return pc_mac_eq(flow->smac, flow->src.mac) ? PC_PASS : PC_DROP_SPOOFED_MAC;
+}
+
+/* The same for a known connection, from its entry alone. */
+static __always_inline enum drop_reason pc_sender_is_end(const struct __sk_buff *skb,
+							 const struct pc_flow *flow,
+							 const struct pc_ct_end *end)
+{
+	if (end->ifindex != skb->ifindex)
+		return PC_DROP_SPOOFED_IP;
+	return pc_mac_eq(flow->smac, end->mac) ? PC_PASS : PC_DROP_SPOOFED_MAC;
+}
+
+/* Forwarded to a pod: an address of a local pod comes in through that pod's device only. */
+static __always_inline enum drop_reason pc_sender_came_in(const struct __sk_buff *skb,
+							  __u32 sender_ifindex)
+{
+	if (sender_ifindex && sender_ifindex != skb->ingress_ifindex)
+		return PC_DROP_SPOOFED_IP;
+	return PC_PASS;
+}
+
+/* ARP over Ethernet for IPv4: the only kind there is here. */
+struct pc_arp {
+	__be16 hardware, protocol;
+	__u8 hardware_len, protocol_len;
+	__be16 operation;
+	__u8 sender_mac[PC_MAC_LEN];
+	__u8 sender_ip[4];
+	__u8 target_mac[PC_MAC_LEN];
+	__u8 target_ip[4];
+};
+_Static_assert(sizeof(struct pc_arp) == 28, "as on the wire");
+
+/* A probe asks with sender 0.0.0.0, whether an address is free. */
+static __always_inline enum drop_reason pc_sender_of_arp(struct __sk_buff *skb,
+							 const struct pc_flow *flow)
+{
+	__u32 ifindex = skb->ifindex;
+	struct pc_endpoint *pod = bpf_map_lookup_elem(&pc_if, &ifindex);
+	struct pc_endpoint *owner;
+	struct pc_arp arp;
+	__be32 sender;
+
+	if (!pod)
+		return PC_DROP_NO_ENDPOINT;
+	if (bpf_skb_load_bytes(skb, ETH_HLEN, &arp, sizeof(arp)) ||
+	    arp.hardware != bpf_htons(PC_ARP_ETHERNET) || arp.protocol != bpf_htons(ETH_P_IP) ||
+	    arp.hardware_len != PC_MAC_LEN || arp.protocol_len != 4)
+		return PC_DROP_MALFORMED;
+	if (!pc_mac_eq(flow->smac, pod->mac))
+		return PC_DROP_SPOOFED_MAC;
+	if (!pc_mac_eq(arp.sender_mac, pod->mac))
+		return PC_DROP_SPOOFED_ARP;
+	__builtin_memcpy(&sender, arp.sender_ip, sizeof(sender));
+	if (!sender)
+		return PC_PASS;
+	owner = bpf_map_lookup_elem(&pc_ep4, &sender);
+	return owner && owner->ifindex == ifindex ? PC_PASS : PC_DROP_SPOOFED_ARP;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* service.h - the service key: what of a flow, besides its ends, a policy may ask about.
+ * The kinds are part of the bundle format; the compiler's diagrams are keyed by them.
+ */
+#pragma once
+#include "flow.h"
+#include <linux/in.h>
+#include <linux/in6.h>
+
+#define PC_ICMP_ECHO_REPLY  0
+#define PC_ICMP_ECHO        8
+#define PC_ICMP6_ECHO       128
+#define PC_ICMP6_ECHO_REPLY 129
+
+enum pc_service_kind {
+	PC_SERVICE_TCP = 0,
+	PC_SERVICE_UDP = 1,
+	PC_SERVICE_SCTP = 2,
+	PC_SERVICE_ICMP = 3,
+	PC_SERVICE_ICMP6 = 4,
+	PC_SERVICE_OTHER = 5,
+};
+
+static __always_inline bool pc_is_icmp(const struct pc_tuple *t)
+{
+	return t->family == PC_IPV4 ? t->proto == IPPROTO_ICMP : t->proto == IPPROTO_ICMPV6;
+}
+
+/* Expects the flow in its original direction. */
+static __always_inline __u32 pc_service(const struct pc_flow *flow)
+{
+	__u32 port = bpf_ntohs(flow->t.dport);
+
+	if (pc_is_icmp(&flow->t)) {
+		__u32 kind = flow->t.family == PC_IPV4 ? PC_SERVICE_ICMP : PC_SERVICE_ICMP6;
+
+		return kind << 16 | flow->icmp;
+	}
+	switch (flow->t.proto) {
+	case IPPROTO_TCP:
+		return PC_SERVICE_TCP << 16 | port;
+	case IPPROTO_UDP:
+		return PC_SERVICE_UDP << 16 | port;
+	case IPPROTO_SCTP:
+		return PC_SERVICE_SCTP << 16 | port;
+	default:
+		return PC_SERVICE_OTHER << 16 | flow->t.proto;
+	}
+}
+
+/* Turns a flow seen by its reply into the one its first packet had. Only an echo reply changes its
+ * message: every other ICMP type has no replies.
+ */
+static __always_inline void pc_flow_turn(struct pc_flow *flow)
+{
+	struct pc_addr6 saddr = flow->t.saddr;
+	struct pc_endpoint src = flow->src;
+	__be16 sport = flow->t.sport;
+
+	flow->t.saddr = flow->t.daddr;
+	flow->t.daddr = saddr;
+	flow->t.sport = flow->t.dport;
+	flow->t.dport = sport;
+	flow->src = flow->dst;
+	flow->dst = src;
+	flow->is_reply = !flow->is_reply;
+	if (pc_is_icmp(&flow->t))
+		flow->icmp = (flow->t.family == PC_IPV4 ? PC_ICMP_ECHO : PC_ICMP6_ECHO) << 8;
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* to_pod.h - what reaches a pod from the host's stack: from the node itself, or forwarded.
+ * Decides what from_pod has not.
+ */
+#pragma once
+#include "fragments.h"
+#include "generation.h"
+#include "neighbour.h"
+#include "parse.h"
+#include "related.h"
+
+/* Generated here, not merely with an address of the node: nothing came in. */
+static __always_inline bool pc_is_from_node(const struct __sk_buff *skb)
+{
+	return skb->ingress_ifindex == 0;
+}
+
+/* Whether the node's packet opens a connection that the pod may answer. An answer of its own, a
+ * SYN-ACK or a reset or an ICMP error, must not become a way in.
+ */
+static __always_inline bool pc_node_opens(const struct pc_flow *flow)
+{
+	if (pc_is_icmp(&flow->t))
+		return flow->opens && flow->t.sub == PC_SUB_NONE;
+	return flow->t.proto != IPPROTO_TCP || flow->opens ||
+	       !(flow->tcp_flags & (PC_TCP_SYN | PC_TCP_RST));
+}
+
+/* Always passes (semantics A22); what is remembered is for the pod's replies. A connection that the
+ * pod opened keeps its epoch: the node's reply says nothing about the pod's policy.
+ */
+static __always_inline enum drop_reason pc_to_pod_from_node(const struct __sk_buff *skb,
+							    struct pc_flow *flow)
+{
+	struct pc_ct_match match;
+
+	if (flow->fragment == PC_FRAG_LATER)
+		return PC_PASS;
+	match = pc_ct_find(flow);
+	if (match.ct) {
+		if (match.ct->state & PC_CT_NODE)
+			match.ct->epoch = flow->epoch;
+		pc_ct_touch(match.ct, flow, match.is_reply);
+		return PC_PASS;
+	}
+	if (!pc_node_opens(flow))
+		return PC_PASS;
+	pc_endpoints_of(flow);
+	if (flow->dst.ifindex == skb->ifindex && !flow->src.id)
+		pc_ct_insert(flow, 0, 0, PC_CT_NODE);
+	return PC_PASS;
+}
+
+static __always_inline enum drop_reason pc_to_pod_known(const struct __sk_buff *skb,
+							const struct pc_flow *flow,
+							const struct pc_ct_match *match)
+{
+	enum drop_reason reason = pc_sender_came_in(skb, pc_ct_sender(match)->ifindex);
+
+	if (reason)
+		return reason;
+	if (pc_ct_receiver(match)->ifindex != skb->ifindex)
+		return PC_DROP_NOT_FOR_POD;
+	pc_ct_touch(match->ct, flow, match->is_reply);
+	pc_frag_record(flow);
+	return PC_PASS;
+}
+
+static __always_inline enum drop_reason pc_to_pod_forwarded(struct __sk_buff *skb,
+							    struct pc_flow *flow, __u32 slot)
+{
+	struct pc_ct_match match = {};
+	enum drop_reason reason;
+
+	if (flow->fragment != PC_FRAG_LATER)
+		match = pc_ct_find(flow);
+	/* The node's own connection, continued by somebody from outside. */
+	if (match.ct && match.ct->state & PC_CT_NODE && !match.is_reply)
+		return PC_DROP_SPOOFED_IP;
+	if (match.ct && match.is_fresh)
+		return pc_to_pod_known(skb, flow, &match);
+	pc_endpoints_of(flow);
+	reason = pc_sender_came_in(skb, flow->src.ifindex);
+	if (reason)
+		return reason;
+	if (flow->dst.ifindex != skb->ifindex)
+		return PC_DROP_NOT_FOR_POD;
+	if (flow->fragment == PC_FRAG_LATER)
+		return pc_frag_follow(flow);
+	if (pc_is_icmp_error(flow) && pc_is_related(skb, flow, false))
+		return PC_PASS;
+	if (match.ct) {
+		flow->entry = PC_ENTRY_RENEW;
+		if (match.is_reply)
+			pc_flow_turn(flow);
+	}
+	return pc_ask_policy(skb, slot);
+}
+
+static __always_inline enum drop_reason pc_to_pod_frame(struct __sk_buff *skb, struct pc_flow *flow)
+{
+	enum drop_reason reason = pc_parse(skb, flow);
+	__u32 slot;
+
+	if (reason)
+		return pc_is_from_node(skb) ? PC_PASS : reason;
+	if (flow->ethertype == ETH_P_ARP || pc_is_nd(flow) || pc_is_mld(flow))
+		return PC_PASS;
+	slot = pc_generation(flow);
+	if (pc_is_from_node(skb))
+		return pc_to_pod_from_node(skb, flow);
+	return pc_to_pod_forwarded(skb, flow, slot);
+}
