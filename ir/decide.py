@@ -31,6 +31,13 @@ from policyc.ir.vocabulary import Vocabulary
 def decide(policies: PolicySet, atoms: Atoms) -> DecisionIR:
     """Resolve every (row, direction, column) of the partition."""
     tiers, entries = lower_tables(policies, atoms.vocabulary)
+    return decide_tables(atoms, tiers, entries)
+
+
+def decide_tables(
+    atoms: Atoms, tiers: tuple[TierTable, ...], entries: tuple[RuleEntry, ...]
+) -> DecisionIR:
+    """Resolve every (row, direction, column) from the per-policy tables, as the node does."""
     work = _Deciding(atoms, tiers, list(entries))
     ingress = tuple(work.decide_row(Direction.INGRESS, row) for row in atoms.rows)
     egress = tuple(work.decide_row(Direction.EGRESS, row) for row in atoms.rows)

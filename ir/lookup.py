@@ -21,8 +21,9 @@ def end_decision(
     """The entry of the rule that decides one end; an end that is no endpoint is not isolated."""
     if not isinstance(subject, Endpoint):
         return RESERVED_RULES[0]
-    classifier = decision.atoms.classifier
-    row = decision.atoms.row_index[classifier.row(subject)]
+    row = decision.atoms.row_of.get(subject.qualified_name)
+    if row is None:
+        row = decision.atoms.row_index[decision.atoms.classifier.row(subject)]
     column = decision.atoms.column_index[_column(decision, peer, flow.family)]
     action, rule = decision.decide(direction, row, column, flow.service.key)
     entry = decision.rules[rule]

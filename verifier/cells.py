@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lemma 3: each cell's diagrams give the action and the rule that the Policy IR gives.
+
+For every row, direction, column and service key. The policy's side reads the row's and the column's
+signatures (selector bits, blocks, named ports) and the Policy IR; columns that a row's rules and cells
+cannot tell apart are one obligation, and an obligation met before is not asked again.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import assert_never
+
+import z3
+
+from policyc.ir.atoms import EndpointColumn, NamedNumbers, Row
+from policyc.ir.decision import ALLOW_LEAF, Cell, DecisionIR, RuleEntry
+from policyc.ir.policy import (
+    Action,
+    AddressPeer,
+    AnyPeer,
+    Direction,
+    EndpointPeer,
+    Peer,
+    Policy,
+    PolicySet,
+    Rule,
+    Tier,
+    TierMode,
+)
+from policyc.ir.tables import RESERVED_RULES
+from policyc.verifier.outcome import Broken, Obligation
+from policyc.verifier.terms import Term, asks_for, declares, diagram_term, is_service, service_key
+
+RULE_BITS = 32
+UNKNOWN_RULE = (1 << RULE_BITS) - 1
+Place = tuple[int, int, int]
+"""(tier, policy within the tier, rule within the policy's direction)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Columns that share a cell, the rules whose peers match, and (egress) the named ports."""
+
+    cell: int
+    matched: frozenset[Place] = frozenset()
+    named: NamedNumbers = ()
+
+
+@dataclass
+class CellLemma:
+    """Makes the obligations of one Decision IR."""
+
+    policies: PolicySet
+    decision: DecisionIR
+    _asked: set[object] = field(default_factory=set)
+    _masks: dict[Peer, int] = field(default_factory=dict)
+
+    def obligations(self) -> Iterator[Obligation | Broken]:
+        """Every obligation, each once."""
+        n_columns, n_rows = len(self.decision.atoms.columns), len(self.decision.atoms.rows)
+        for direction in Direction:
+            table = self.decision.table(direction)
+            if len(table) != n_rows or any(len(cells) != n_columns for cells in table):
+                yield Broken("cells", "the table has not one cell per row and column", direction)
+                continue
+            for index, row in enumerate(self.decision.atoms.rows):
+                yield from self._of_row(direction, index, row)
+
+    def _of_row(self, direction: Direction, index: int, row: Row) -> Iterator[Obligation]:
+        selecting = self._selecting(row)
+        for part, columns in self._parts(direction, index, selecting).items():
+            named = row.named if direction is Direction.INGRESS else part.named
+            question = (direction, tuple(selecting), part.cell, part.matched, named)
+            if question not in self._asked:
+                self._asked.add(question)
+                what = f"a cell of row {index} does not say what the policies say"
+                broken = Broken("cells", what, direction, index, columns)
+                violated = self._violated(direction, selecting, part, named)
+                yield Obligation(violated, broken)
+
+    def _selecting(self, row: Row) -> list[tuple[int, int]]:
+        """(tier, policy) of each policy that selects the row."""
+        bit_of = self.decision.atoms.vocabulary.bit_of
+        return [
+            (t, p)
+            for t, tier in enumerate(self.policies.tiers)
+            for p, policy in enumerate(tier.policies)
+            if row.bits >> bit_of[policy.subject] & 1
+        ]
+
+    def _parts(
+        self, direction: Direction, index: int, selecting: list[tuple[int, int]]
+    ) -> dict[_Part, int]:
+        """The row's columns, as masks, by all that can matter."""
+        parts: dict[_Part, int] = {}
+        for column, cell in enumerate(self.decision.table(direction)[index]):
+            parts[_Part(cell)] = parts.get(_Part(cell), 0) | 1 << column
+        for t, p in selecting:
+            for r, rule in enumerate(self._policy(t, p).rules(direction)):
+                parts = _split(parts, (t, p, r), self._columns_of(rule))
+        if direction is Direction.EGRESS:
+            parts = {
+                _Part(part.cell, part.matched, named): columns & holders
+                for part, columns in parts.items()
+                for named, holders in self._columns_by_named.items()
+                if columns & holders
+            }
+        return parts
+
+    def _columns_of(self, rule: Rule) -> int:
+        found = 0
+        for peer in rule.peers:
+            if peer not in self._masks:
+                self._masks[peer] = sum(
+                    1 << at for at in range(len(self.decision.atoms.columns)) if self._is(peer, at)
+                )
+            found |= self._masks[peer]
+        return found
+
+    def _is(self, peer: Peer, column: int) -> bool:
+        """Whether a rule's peer matches a column's signature (A12, A15)."""
+        vocabulary = self.decision.atoms.vocabulary
+        signature = self.decision.atoms.columns[column]
+        match peer:
+            case AnyPeer():
+                return True
+            case EndpointPeer(selector):
+                bit = vocabulary.bit_of[selector]
+                return isinstance(signature, EndpointColumn) and bool(signature.bits >> bit & 1)
+            case AddressPeer():
+                atoms = self.decision.atoms.classifier.addresses[signature.family]
+                return bool(atoms.blocks[signature.atom] >> vocabulary.block_of[peer] & 1)
+            case _:
+                assert_never(peer)
+
+    @cached_property
+    def _columns_by_named(self) -> dict[NamedNumbers, int]:
+        out: dict[NamedNumbers, int] = {}
+        for at, column in enumerate(self.decision.atoms.columns):
+            named = column.named if isinstance(column, EndpointColumn) else ()
+            out[named] = out.get(named, 0) | 1 << at
+        return out
+
+    @cached_property
+    def _ids(self) -> dict[RuleEntry, int]:
+        return {entry: index for index, entry in enumerate(self.decision.rules)}
+
+    def _policy(self, tier: int, policy: int) -> Policy:
+        return self.policies.tiers[tier].policies[policy]
+
+    def _violated(
+        self,
+        direction: Direction,
+        selecting: list[tuple[int, int]],
+        part: _Part,
+        named: NamedNumbers,
+    ) -> Term:
+        """The cell and the policies disagree, in the action or in the rule."""
+        key = service_key()
+        cell: Cell = self.decision.cells[part.cell]
+        diagrams = self.decision.diagrams
+        allows = diagram_term(
+            diagrams[cell.action], key, lambda leaf: z3.BoolVal(leaf == ALLOW_LEAF)
+        )
+        decides = diagram_term(diagrams[cell.rule], key, _rule_value)
+        should_allow, should_decide = self._policy_terms(direction, selecting, part, named, key)
+        wrong = z3.Or(allows != should_allow, decides != should_decide)
+        return z3.And(is_service(key), wrong)
+
+    def _policy_terms(
+        self,
+        direction: Direction,
+        selecting: list[tuple[int, int]],
+        part: _Part,
+        named: NamedNumbers,
+        key: Term,
+    ) -> tuple[Term, Term]:
+        """(allowed, deciding rule) by the tiers, last tier first."""
+        ports = self.decision.atoms.vocabulary.named_ports
+        declared = declares(key, {ports[index]: numbers for index, numbers in named})
+        allowed, rule_id = z3.BoolVal(True), _rule_value(self._id(RESERVED_RULES[0]))
+        for t in range(len(self.policies.tiers) - 1, -1, -1):
+            tier = self.policies.tiers[t]
+            mine = [p for tier_index, p in selecting if tier_index == t]
+            after = allowed, rule_id
+            default = self._default(tier, [tier.policies[p] for p in mine], direction)
+            if default is not None:
+                allowed, rule_id = z3.BoolVal(False), _rule_value(self._id(default))
+            for place in reversed(_in_order(tier, t, mine, direction)):
+                if place not in part.matched:
+                    continue
+                policy = tier.policies[place[1]]
+                rule = policy.rules(direction)[place[2]]
+                asked = z3.Or(*(asks_for(key, entry, declared) for entry in rule.ports))
+                if rule.action is Action.PASS:
+                    then = after
+                else:
+                    entry = _entry(tier, policy, direction, place[2], rule)
+                    then = z3.BoolVal(not rule.action.is_deny), _rule_value(self._id(entry))
+                allowed = z3.If(asked, then[0], allowed)
+                rule_id = z3.If(asked, then[1], rule_id)
+        return allowed, rule_id
+
+    def _default(
+        self, tier: Tier, policies: list[Policy], direction: Direction
+    ) -> RuleEntry | None:
+        isolating = [p for p in policies if direction in p.isolates]
+        if not isolating or tier.unmatched is Action.PASS:
+            return None
+        names = tuple(p.qualified_name for p in isolating)
+        return RuleEntry("default-deny", tier.unmatched, tier.name, direction, names)
+
+    def _id(self, entry: RuleEntry) -> int:
+        """The id that must decide; one that no diagram can hold where there is no such entry."""
+        return self._ids.get(entry, UNKNOWN_RULE)
+
+
+def _rule_value(rule: int) -> Term:
+    return z3.BitVecVal(rule, RULE_BITS)
+
+
+def _entry(tier: Tier, policy: Policy, direction: Direction, index: int, rule: Rule) -> RuleEntry:
+    name = policy.qualified_name
+    return RuleEntry("rule", rule.action, tier.name, direction, (name,), index)
+
+
+def _in_order(tier: Tier, t: int, policies: list[int], direction: Direction) -> list[Place]:
+    """The places of a tier's rules in the order in which the first match decides."""
+    places = [(t, p, r) for p in policies for r in range(len(tier.policies[p].rules(direction)))]
+    if tier.mode is TierMode.DENY_WINS:
+        places.sort(key=lambda at: not tier.policies[at[1]].rules(direction)[at[2]].action.is_deny)
+    return places
+
+
+def _split(parts: dict[_Part, int], place: Place, columns: int) -> dict[_Part, int]:
+    out: dict[_Part, int] = {}
+    for part, mask in parts.items():
+        if mask & ~columns:
+            out[part] = mask & ~columns
+        if mask & columns:
+            out[_Part(part.cell, part.matched | {place})] = mask & columns
+    return out
