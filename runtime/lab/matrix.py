@@ -94,8 +94,8 @@ def render(comparison: Comparison, *, max_differences: int = 50) -> RenderableTy
     """The matrix, a summary, and the differences, for a rich console.
 
     A row is a source and a column a destination, under its row's number; a cell says how many
-    probes got through, of how many. `!` and red mark a cell with differences: colour is not
-    all that tells them.
+    probes got through: `+` all, `.` none, else the number. `!` and red mark a cell with
+    differences: colour is not all that tells them.
     """
     parts: list[RenderableType] = [_table(comparison), _summary(comparison)]
     shown = comparison.differences[:max_differences]
@@ -109,29 +109,34 @@ def _table(comparison: Comparison) -> Table:
     ends = tuple(dict.fromkeys(comparison.sources + comparison.destinations))
     number = {end: str(position) for position, end in enumerate(ends, 1)}
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("from \\ to", no_wrap=True)
+    table.add_column("from \\ to")
     for destination in comparison.destinations:
         table.add_column(number[destination], justify="right", no_wrap=True)
     for end in ends:
         row = [_cell(comparison.cells.get((end, to))) for to in comparison.destinations]
-        table.add_row(Text(f"{number[end]:>2} {end}"), *row)
+        # This column alone gives way on a narrow terminal, and cuts names short.
+        name = Text(f"{number[end]:>2} {end}", no_wrap=True, overflow="ellipsis")
+        table.add_row(name, *row)
     return table
 
 
 def _cell(cell: Cell | None) -> Text:
     if cell is None:
         return Text("")
-    text = f"{cell.n_allowed}/{cell.n_probes}" if cell.n_allowed else "."
-    if cell.n_differences:
-        return Text(f"!{cell.n_allowed}/{cell.n_probes}", style="bold red")
-    if cell.n_allowed == cell.n_probes:
-        return Text(text, style="green")
-    return Text(text, style="yellow" if cell.n_allowed else "dim")
+    match cell.n_allowed:
+        case 0:
+            text, style = ".", "dim"
+        case cell.n_probes:
+            text, style = "+", "green"
+        case some:
+            text, style = str(some), "yellow"
+    return Text(f"!{text}", style="bold red") if cell.n_differences else Text(text, style=style)
 
 
 def _summary(comparison: Comparison) -> Text:
     total = comparison.total
     text = (
+        "+ all got through, . none, else how many\n"
         f"{total.n_probes} probes: {total.n_allowed} allowed, "
         f"{total.n_probes - total.n_allowed} not; "
     )

@@ -80,6 +80,29 @@ def test_what_a_killed_process_left_is_swept() -> None:
         assert traces(left) == []
 
 
+def test_nothing_is_left_after_an_interrupt_from_the_terminal() -> None:
+    """The interrupt goes to the whole process group, and finds a child at work in the node."""
+    program = textwrap.dedent("""
+        import signal
+        from policyc.runtime.lab.topology import Lab
+        with Lab([]) as lab:
+            print(lab.node.namespace, flush=True)
+            lab.node.run_in(signal.pause)
+    """)
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        left = Path(process.stdout.readline().decode().strip())
+        os.killpg(process.pid, signal.SIGINT)
+        assert b"KeyboardInterrupt" in process.stderr.read()
+    assert traces(left) == []
+
+
 def test_work_runs_inside_the_node() -> None:
     with Lab(ENDPOINTS) as lab:
         names = lab.node.run_in(lambda: sorted(name for _, name in socket.if_nameindex()))

@@ -30,6 +30,14 @@ SERVICES = [
 FAMILIES: tuple[Family, ...] = (4, 6)
 
 
+LARGE = [
+    LabEndpoint(
+        "load", f"pod-{n}", IPv4Address(f"10.244.1.{n}"), IPv6Address(f"fd00:10:244:1::{n}")
+    )
+    for n in range(20, 35)
+]
+
+
 @pytest.fixture
 def lab() -> Iterator[Lab]:
     with Lab(ENDPOINTS) as lab:
@@ -64,6 +72,26 @@ def test_without_policy_everything_arrives(lab: Lab) -> None:
     seen = send(lab.ends, probes)
     assert len(seen) == 5 * 5 * 2 * 5  # three pods, the client and the node
     assert {str(p): str(o) for p, o in seen.items() if o.outcome is not Outcome.ALLOWED} == {}
+
+
+def test_a_matrix_of_sixteen_ends_takes_seconds() -> None:
+    """Half of it dropped, so that the bound holds for what denied probes cost as well."""
+    ends = [endpoint.key for endpoint in LARGE] + ["external"]
+    dropped = LARGE[:4]
+    lost = {endpoint.key for endpoint in dropped}
+    expected = {
+        probe: probe.source == probe.destination or not lost & {probe.source, probe.destination}
+        for probe in matrix(ends)
+    }
+
+    def drop(node: LabNode) -> None:
+        for endpoint in dropped:
+            replace_route(node, endpoint, "blackhole")
+
+    result = run_lab(LARGE, expected, expected, drop)
+    assert [str(difference) for difference in result.comparison.differences] == []
+    assert 0.3 < result.comparison.total.n_allowed / len(expected) < 0.7
+    assert result.build_seconds + result.traffic_seconds < 30
 
 
 def test_a_drop_is_denied(lab: Lab) -> None:

@@ -23,9 +23,9 @@ EXPECTED = {HTTP: False, SQL: True, DNS: True, PING: False}
 AS_EXPECTED = {HTTP: DENIED, SQL: ALLOWED, DNS: ALLOWED, PING: DENIED}
 
 
-def text(comparison: Comparison, **options: int) -> str:
-    console = Console(file=StringIO(), width=120, color_system=None)
-    console.print(render(comparison, **options))
+def text(comparison: Comparison, *, max_differences: int = 50, width: int = 120) -> str:
+    console = Console(file=StringIO(), width=width, color_system=None)
+    console.print(render(comparison, max_differences=max_differences))
     assert isinstance(console.file, StringIO)
     return console.file.getvalue()
 
@@ -74,9 +74,23 @@ def test_cells_count_by_source_and_destination() -> None:
 def test_the_table_marks_cells_without_colour_too() -> None:
     lines = text(compare(EXPECTED, AS_EXPECTED | {HTTP: ALLOWED})).splitlines()
     assert lines[0].split() == ["from", "\\", "to", "2", "3", "1"]
-    assert lines[1].split() == ["1", "shop/web", "!2/2"]
-    assert lines[2].split() == ["2", "shop/db", "1/1"]
+    assert lines[1].split() == ["1", "shop/web", "!+"]
+    assert lines[2].split() == ["2", "shop/db", "+"]
     assert lines[3].split() == ["3", "external", "."]
+
+
+def test_a_cell_with_some_of_its_probes_allowed_counts_them() -> None:
+    lines = text(compare(EXPECTED, AS_EXPECTED)).splitlines()
+    assert lines[1].split() == ["1", "shop/web", "1"]
+
+
+def test_a_narrow_terminal_cuts_names_and_not_cells() -> None:
+    ends = [f"shop/a-rather-long-name-{n}" for n in range(16)]
+    probes = [Probe(a, b, 4, Protocol.TCP, 80) for a in ends for b in ends]
+    comparison = compare(dict.fromkeys(probes, True), dict.fromkeys(probes, ALLOWED))
+    lines = text(comparison, width=80).splitlines()
+    assert lines[16].split()[2:] == ["+"] * 16
+    assert max(map(len, lines)) <= 80
 
 
 def test_a_long_list_of_differences_is_cut() -> None:
