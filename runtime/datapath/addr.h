@@ -29,6 +29,17 @@ static __always_inline bool pc_addr_is_zero(const struct pc_addr6 *a)
 	return !(a->word[0] | a->word[1] | a->word[2] | a->word[3]);
 }
 
+/* The halves of an address as numbers in host order: what decision trees compare. */
+static __always_inline __u64 pc_addr6_high(const struct pc_addr6 *a)
+{
+	return (__u64)bpf_ntohl(a->word[0]) << 32 | bpf_ntohl(a->word[1]);
+}
+
+static __always_inline __u64 pc_addr6_low(const struct pc_addr6 *a)
+{
+	return (__u64)bpf_ntohl(a->word[2]) << 32 | bpf_ntohl(a->word[3]);
+}
+
 /* fe80::/10, which never leaves its link. */
 static __always_inline bool pc_addr_is_link_local(const struct pc_addr6 *a)
 {

@@ -19,6 +19,8 @@
 #define PC_RULE_NOT_ISOLATED 0 /* allowed: no policy selects the end in this direction */
 #define PC_RULE_FAIL_CLOSED  1 /* denied: an id that nothing was compiled or filled in for */
 
+#define PC_COLUMN_FAIL_CLOSED 0 /* of a peer that no column was made for */
+
 #define PC_CELLS (PC_ROWS * PC_COLUMNS)
 
 _Static_assert(PC_RULES >= 2, "rules 0 and 1 always exist");
@@ -88,6 +90,14 @@ struct {
 	__type(key, struct pc_cidr4_key);
 	__type(value, __u32); /* column */
 } pc_cidr4 SEC(".maps");
+
+static __always_inline __u32 pc_cidr4_column(__be32 address)
+{
+	struct pc_cidr4_key key = {.length = 32, .address = address};
+	__u32 *column = bpf_map_lookup_elem(&pc_cidr4, &key);
+
+	return column ? *column : PC_COLUMN_FAIL_CLOSED;
+}
 #endif
 
 #if PC_CIDR6_ENTRIES
@@ -103,6 +113,14 @@ struct {
 	__type(key, struct pc_cidr6_key);
 	__type(value, __u32); /* column */
 } pc_cidr6 SEC(".maps");
+
+static __always_inline __u32 pc_cidr6_column(const struct pc_addr6 *address)
+{
+	struct pc_cidr6_key key = {.length = 128, .address = *address};
+	__u32 *column = bpf_map_lookup_elem(&pc_cidr6, &key);
+
+	return column ? *column : PC_COLUMN_FAIL_CLOSED;
+}
 #endif
 
 /* The leaf of the last step that starts at or below the service, by binary search. Looks at every
