@@ -69,7 +69,8 @@ class RuleEntry:
             case "fail-closed":
                 return "denied: the endpoint has no class on this node"
             case "default-deny":
-                return f"denied by default: isolated by {', '.join(self.policies)}"
+                direction = self.direction.value if self.direction else "traffic"
+                return f"{direction} denied by default: isolated by {', '.join(self.policies)}"
             case _:
                 origin = self.origins[0] if self.origins else Origin(NOWHERE, "")
                 return f"{self.action.value} by {self.policies[0]} {origin.path} ({origin.span})"

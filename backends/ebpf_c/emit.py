@@ -6,6 +6,7 @@ the rules and their lines, so that a policy's author finds the policy in it.
 """
 
 from collections import defaultdict
+from ipaddress import IPv4Address, IPv6Address
 
 from policyc.backends.ebpf_c.tree import tree
 from policyc.ir.decision import DecisionIR
@@ -121,7 +122,7 @@ def _column4(decision: DecisionIR, plan: LookupPlan) -> str:
     ]
     if len(steps) == 1:
         return f"{head}\n\treturn {steps[0][1]};\n}}"
-    body = tree(steps, lambda at: f"a < {at}", 1)
+    body = tree(steps, lambda at: f"a < {at} /* {IPv4Address(int(at, 16))} */", 1)
     return "\n".join([head, "\t__u32 a = bpf_ntohl(address);", "", *body, "}"])
 
 
@@ -136,7 +137,7 @@ def _column6(decision: DecisionIR, plan: LookupPlan) -> str:
     ]
     if len(steps) == 1:
         return f"{head}\n\treturn {steps[0][1]};\n}}"
-    body = tree(steps, _below6, 1)
+    body = tree(steps, lambda at: f"{_below6(at)} /* {IPv6Address(int(at, 16))} */", 1)
     halves = ["\t__u64 hi = pc_addr6_high(address), lo = pc_addr6_low(address);", ""]
     return "\n".join([head, *halves, *body, "}"])
 

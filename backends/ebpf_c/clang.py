@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run clang on BPF C: the same source gives the same object, wherever it is compiled."""
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from policyc.ir.errors import HostError, InternalError
+
+FLAGS = (
+    "-O2",
+    "-g",  # for BTF; the rest of the debug information is stripped
+    "-target",
+    "bpf",
+    "-mcpu=v3",  # v4 is refused by 6.1
+    "-fno-strict-aliasing",  # a header access was miscompiled without it
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-fdebug-compilation-dir=.",
+)
+
+
+def compile_object(folder: Path, source: str, include: str, target: str) -> None:
+    """Compile `folder/source` with the headers of `folder/include` to `folder/target`.
+
+    Paths inside the object are relative to the folder. HostError where clang, llvm-strip or the
+    kernel's user headers are missing; InternalError where clang refuses what we emitted.
+    """
+    clang, strip = find_tool("clang"), find_tool("llvm-strip")
+    machine = f"/usr/include/{platform.machine()}-linux-gnu"  # asm/types.h, for a foreign target
+    command = [clang, *FLAGS, "-I", include, "-idirafter", machine, "-c", source, "-o", target]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        _explain(source, done.stderr)
+    subprocess.run([strip, "-g", target], cwd=folder, check=True, capture_output=True)
+
+
+def clang_version() -> str:
+    """The version of clang, as `14.0.6`."""
+    clang = find_tool("clang")
+    said = subprocess.run([clang, "--version"], capture_output=True, text=True, check=True).stdout
+    found = re.search(r"version (\d+[.\d]*)", said)
+    return found[1] if found else "unknown"
+
+
+@cache
+def find_tool(name: str) -> str:
+    """Where a tool of LLVM is. `POLICYC_CLANG` and `POLICYC_LLVM_STRIP` override the search."""
+    variable = "POLICYC_" + name.upper().replace("-", "_")
+    found = shutil.which(os.environ.get(variable) or name)
+    if found is None:
+        raise HostError(
+            f"{name} is not installed; policies were checked and proved, but not compiled",
+            "apt install clang llvm libbpf-dev linux-libc-dev, or set " + variable,
+        )
+    return found
+
+
+def _explain(source: str, errors: str) -> None:
+    missing = re.search(r"fatal error: '([^']+)' file not found", errors)
+    if missing:
+        raise HostError(
+            f"the header <{missing[1]}> is missing", "apt install libbpf-dev linux-libc-dev"
+        )
+    raise InternalError(f"clang refuses {source}:\n{errors}")

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each stage of the pipeline as text to read: `policyc compile --emit`."""
+
+import struct
+from collections.abc import Iterator
+from typing import assert_never
+
+from policyc.backends.ebpf_c.emit import describe_selector
+from policyc.backends.ebpf_c.seeds import Seed
+from policyc.ir.atoms import Atoms, Column, EndpointColumn, NamedNumbers
+from policyc.ir.decision import DecisionIR, diagram_regions
+from policyc.ir.plan import LookupPlan, column_id, diagram_id, row_id
+from policyc.ir.policy import (
+    AddressPeer,
+    AnyPeer,
+    AnyService,
+    Direction,
+    EndpointPeer,
+    EveryPort,
+    NamedPort,
+    Peer,
+    PolicySet,
+    PortRange,
+    Ports,
+)
+from policyc.ir.services import describe_services
+from policyc.ir.vocabulary import Vocabulary
+
+
+def dump_policy_ir(policies: PolicySet) -> str:
+    """Tiers, policies and rules, each with its place."""
+    lines = []
+    for tier in policies.tiers:
+        lines.append(f"tier {tier.name} ({tier.mode.value}, unmatched {tier.unmatched.value})")
+        for policy in tier.policies:
+            isolates = ", ".join(sorted(d.value for d in policy.isolates)) or "nothing"
+            lines.append(f"  {policy.kind} {policy.qualified_name}  # {policy.origin.span}")
+            lines.append(f"    selects {describe_selector(policy.subject)}; isolates {isolates}")
+            for direction in Direction:
+                for rule in policy.rules(direction):
+                    peers = " | ".join(map(describe_peer, rule.peers)) or "nobody"
+                    ports = ", ".join(map(describe_ports, rule.ports))
+                    side = "from" if direction is Direction.INGRESS else "to"
+                    lines.append(
+                        f"    {direction.value}: {rule.action.value} {side} {peers}: {ports}"
+                        f"  # {rule.origin.path} {rule.origin.span}"
+                    )
+    return "\n".join(lines)
+
+
+def describe_peer(peer: Peer) -> str:
+    """A peer in words."""
+    match peer:
+        case AnyPeer():
+            return "anyone"
+        case EndpointPeer(selector):
+            return f"[{describe_selector(selector)}]"
+        case AddressPeer(network, excepts):
+            holes = f" except {', '.join(map(str, excepts))}" if excepts else ""
+            return f"{network}{holes}"
+        case _:
+            assert_never(peer)
+
+
+def describe_ports(ports: Ports) -> str:
+    """A port entry in words."""
+    match ports:
+        case AnyService():
+            return "any service"
+        case EveryPort(protocol):
+            return protocol.name
+        case PortRange(protocol, lo, hi):
+            return f"{protocol.name} {lo}" if lo == hi else f"{protocol.name} {lo}-{hi}"
+        case NamedPort(protocol, name):
+            return f"{protocol.name} {name!r}"
+        case _:
+            assert_never(ports)
+
+
+def dump_atoms(atoms: Atoms) -> str:
+    """Selectors, blocks and named ports with their indices; address atoms; rows and columns."""
+    v = atoms.vocabulary
+    lines = ["selectors:"]
+    lines += [f"  bit {i}: {describe_selector(s)}" for i, s in enumerate(v.selectors)]
+    lines += ["blocks:", *(f"  block {i}: {describe_peer(b)}" for i, b in enumerate(v.blocks))]
+    lines.append("named ports:")
+    lines += [f"  port {i}: {describe_ports(p)}" for i, p in enumerate(v.named_ports)]
+    for family, addresses in atoms.classifier.addresses.items():
+        lines.append(f"IPv{family} address atoms:")
+        for atom, mask in enumerate(addresses.blocks):
+            lines.append(f"  atom {atom}: {_bits('block', mask)}")
+    lines.append("rows (endpoint classes as subjects):")
+    by_row: dict[int, list[str]] = {}
+    for name, row in sorted(atoms.row_of.items()):
+        by_row.setdefault(row, []).append(name)
+    for i, signature in enumerate(atoms.rows):
+        held = ", ".join(by_row.get(i, ())) or "no endpoint yet"
+        lines.append(f"  row {row_id(i)}: {_bits('bit', signature.bits)}"
+                     f"{_named(signature.named, v)}: {held}")  # fmt: skip
+    lines.append("columns (peers):")
+    lines += [f"  column {column_id(i)}: {_column(c, v)}" for i, c in enumerate(atoms.columns)]
+    return "\n".join(lines)
+
+
+def _bits(word: str, mask: int) -> str:
+    held = [str(i) for i in range(mask.bit_length()) if mask >> i & 1]
+    return f"{word}s {', '.join(held)}" if held else f"no {word}"
+
+
+def _named(named: NamedNumbers, vocabulary: Vocabulary) -> str:
+    return "".join(
+        f", {describe_ports(vocabulary.named_ports[i])} = {', '.join(map(str, sorted(numbers)))}"
+        for i, numbers in named
+    )
+
+
+def _column(column: Column, vocabulary: Vocabulary) -> str:
+    where = f"IPv{column.family} atom {column.atom}"
+    if not isinstance(column, EndpointColumn):
+        return f"address, {where}"
+    return f"endpoint, {where}, {_bits('bit', column.bits)}{_named(column.named, vocabulary)}"
+
+
+def dump_decision_ir(decision: DecisionIR) -> str:
+    """Rules, diagrams, and the table of each direction with equal cells of a row together."""
+    lines = ["rules:"]
+    lines += [f"  rule {i}: {entry.describe()}" for i, entry in enumerate(decision.rules)]
+    lines.append("diagrams:")
+    actions = set(decision.action_diagrams)
+    for index, diagram in enumerate(decision.diagrams):
+        regions = diagram_regions(diagram)
+        if index in actions:
+            lines.append(f"  diagram {diagram_id(index)} {decision.describe_diagram(index)}")
+        decided = "; ".join(
+            f"rule {leaf}: {describe_services(keys)}" for leaf, keys in sorted(regions.items())
+        )
+        if any(cell.rule == index for cell in decision.cells):
+            lines.append(f"  diagram {diagram_id(index)} decided by {decided}")
+    for direction in Direction:
+        lines.append(f"{direction.value}:")
+        for index, row in enumerate(decision.table(direction)):
+            lines.append(f"  row {row_id(index)}:")
+            lines += _row_lines(decision, row)
+    return "\n".join(lines)
+
+
+def _row_lines(decision: DecisionIR, row: tuple[int, ...]) -> Iterator[str]:
+    groups: dict[int, list[int]] = {}
+    for column, cell in enumerate(row):
+        groups.setdefault(cell, []).append(column_id(column))
+    for at, columns in groups.items():
+        pair = decision.cells[at]
+        yield (
+            f"    columns {_ranges(columns)}: {decision.describe_diagram(pair.action)}"
+            f" (diagrams {diagram_id(pair.action)}, {diagram_id(pair.rule)})"
+        )
+
+
+def _ranges(numbers: list[int]) -> str:
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1][1:] = [number]
+        else:
+            runs.append([number])
+    return ", ".join("-".join(map(str, run)) for run in runs)
+
+
+def dump_plan(plan: LookupPlan) -> str:
+    """Sizes and layouts."""
+    lines = [
+        f"{name}: {size.used} used, room for {size.capacity}"
+        for name, size in (
+            ("rows", plan.rows),
+            ("columns", plan.columns),
+            ("diagrams", plan.diagrams),
+            ("steps", plan.steps),
+            ("rules", plan.rules),
+        )
+    ]
+    lines.append(f"endpoints: room for {plan.endpoints}")
+    lines.append("tables: dense, row x column, one array per direction")
+    for family, entries in ((4, plan.cidr4_entries), (6, plan.cidr6_entries)):
+        layout = plan.address_layout(family).value
+        lines.append(
+            f"IPv{family} addresses: {layout}" + (f", {entries} prefixes" if entries else "")
+        )
+    code = ", ".join(map(str, plan.code_diagrams)) or "none"
+    lines.append(
+        f"action diagrams in code: {code}; all others by {plan.step_rounds} rounds of search"
+    )
+    return "\n".join(lines)
+
+
+def dump_seeds(seeds: tuple[Seed, ...]) -> str:
+    """Every map with the words it starts from; runs of equal values are counted."""
+    lines = []
+    for seed in seeds:
+        lines.append(
+            f"{seed.map_name} ({seed.kind}, {seed.entries} entries): {', '.join(seed.fields)}"
+        )
+        lines += _seed_lines(seed)
+    return "\n".join(lines)
+
+
+def _seed_lines(seed: Seed) -> Iterator[str]:
+    size = seed.key_bytes + 4 * len(seed.fields)
+    entries = [seed.data[at : at + size] for at in range(0, len(seed.data), size)]
+    at = 0
+    while at < len(entries):
+        end = at
+        while end + 1 < len(entries) and entries[end + 1] == entries[at]:
+            end += 1
+        words = struct.unpack(f"<{len(seed.fields)}I", entries[at][seed.key_bytes :])
+        where = f"{at}" if end == at else f"{at}-{end}"
+        if seed.key_bytes:
+            where = f"{entries[at][4 : seed.key_bytes].hex()}/{entries[at][0]}"
+        yield f"  {where}: {', '.join(map(str, words))}"
+        at = end + 1
