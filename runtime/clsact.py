@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attaching by a clsact filter, for kernels without tcx: a fixed place, and replaced in it.
+
+Never deleted and added again: packets would pass in between. A qdisc or filter of somebody else
+is left alone.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from policyc.runtime.errors import HostError
+
+KIND = "clsact"
+PRIORITY = 1000
+HANDLE = 1
+_PARENTS = {"ingress": 0xFFFFFFF2, "egress": 0xFFFFFFF3}
+_ETH_P_ALL = 0x0300  # in network byte order, as the kernel has it
+_EEXIST, _ENOENT, _EINVAL, _ENODEV = 17, 2, 22, 19
+
+
+@contextmanager
+def _connection() -> Iterator[Any]:
+    """A netlink socket; what the kernel refuses is an `OSError`, as with every system call."""
+    with _netlink()() as netlink:
+        try:
+            yield netlink
+        except _netlink_error() as error:
+            raise OSError(_code(error), os.strerror(_code(error))) from error
+
+
+@dataclass(frozen=True, slots=True)
+class FilterInfo:
+    """Our filter as the kernel has it."""
+
+    prog_id: int
+    name: str
+
+
+@cache
+def _netlink() -> Any:
+    """The class that speaks rtnetlink. Imported here: nodes with tcx never need it."""
+    try:
+        from pyroute2 import IPRoute
+    except ImportError as error:
+        raise HostError(
+            "attaching by clsact needs the Python package pyroute2", "pip install 'policyc[node]'"
+        ) from error
+    return IPRoute
+
+
+@cache
+def _netlink_error() -> type[Exception]:
+    from pyroute2.netlink.exceptions import NetlinkError
+
+    return NetlinkError  # type: ignore[no-any-return]
+
+
+def attach(prog: int, ifindex: int, direction: str, name: str) -> None:
+    """Put the program into our place at the device, whatever was in it of ours."""
+    with _connection() as netlink:
+        occupant = _find(netlink, ifindex, direction)
+        if occupant and not occupant.name.startswith("pc_"):
+            raise HostError(
+                f"the tc filter {occupant.name!r} is in our place "
+                f"(priority {PRIORITY}, handle {HANDLE}) at device {ifindex}",
+                "move it to another priority",
+            )
+        try:
+            netlink.tc("add", "clsact", ifindex)
+        except _netlink_error() as error:
+            if _code(error) != _EEXIST:
+                raise
+        netlink.tc(
+            "replace-filter",
+            "bpf",
+            ifindex,
+            HANDLE,
+            fd=prog,
+            name=name,
+            parent=_PARENTS[direction],
+            prio=PRIORITY,
+            protocol=_ETH_P_ALL,
+            classid=1,
+            direct_action=True,
+        )
+
+
+def detach(ifindex: int, direction: str) -> None:
+    """Remove our filter; nothing happens when it is not there. The qdisc stays: it may be shared."""
+    with _connection() as netlink:
+        if _find(netlink, ifindex, direction):
+            netlink.tc(
+                "del-filter",
+                "bpf",
+                ifindex,
+                HANDLE,
+                parent=_PARENTS[direction],
+                prio=PRIORITY,
+                protocol=_ETH_P_ALL,
+            )
+
+
+def find(ifindex: int, direction: str) -> FilterInfo | None:
+    """The filter in our place, or None."""
+    with _connection() as netlink:
+        return _find(netlink, ifindex, direction)
+
+
+def _find(netlink: Any, ifindex: int, direction: str) -> FilterInfo | None:
+    try:
+        filters = list(netlink.get_filters(index=ifindex, parent=_PARENTS[direction]))
+    except _netlink_error() as error:
+        if _code(error) in (_ENOENT, _EINVAL, _ENODEV):  # no such qdisc, or no such device
+            return None
+        raise
+    for each in filters:
+        if each["info"] >> 16 != PRIORITY or each["handle"] != HANDLE:
+            continue
+        options = each.get_attr("TCA_OPTIONS")
+        if options is not None:
+            name = options.get_attr("TCA_BPF_NAME") or ""
+            return FilterInfo(options.get_attr("TCA_BPF_ID") or 0, name)
+    return None
+
+
+def _code(error: Exception) -> int:
+    return int(getattr(error, "code", 0))

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The distribution's libbpf, by ctypes: open an object, say where its maps are pinned, load it.
+
+An `Object` owns what libbpf holds; programs and maps live on after it only by their pins. What the
+verifier complains of becomes a line or two, with the whole log in `HostError.detail`.
+"""
+
+import ctypes
+import os
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from policyc.runtime.errors import HostError
+
+_SONAME = "libbpf.so.1"
+_PRINT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
+_LOG_LIMIT = 1 << 20
+
+_libc = ctypes.CDLL(None)
+_messages: list[str] = []
+
+
+class _OpenOpts(ctypes.Structure):
+    _fields_ = (
+        ("sz", ctypes.c_size_t),
+        ("object_name", ctypes.c_char_p),
+        ("relaxed_maps", ctypes.c_bool),
+        ("pin_root_path", ctypes.c_char_p),
+        ("reserved", ctypes.c_uint32),
+        ("kconfig", ctypes.c_char_p),
+        ("btf_custom_path", ctypes.c_char_p),
+    )
+
+
+def _collect(_level: int, form: bytes, arguments: int) -> int:
+    line = ctypes.create_string_buffer(_LOG_LIMIT)
+    _libc.vsnprintf(line, _LOG_LIMIT, form, ctypes.c_void_p(arguments))
+    _messages.append(line.value.decode(errors="replace"))
+    return 0
+
+
+_callback = _PRINT(_collect)  # kept for as long as libbpf may call it
+
+
+@cache
+def _library() -> Any:
+    try:
+        lib = ctypes.CDLL(_SONAME, use_errno=True)
+    except OSError as error:
+        raise HostError(
+            f"{_SONAME} cannot be loaded: {error}", "install libbpf 1.1 or later (Debian: libbpf1)"
+        ) from error
+    pointer, text = ctypes.c_void_p, ctypes.c_char_p
+    for name, result, arguments in (
+        ("bpf_object__open_file", pointer, (text, ctypes.POINTER(_OpenOpts))),
+        ("bpf_object__load", ctypes.c_int, (pointer,)),
+        ("bpf_object__close", None, (pointer,)),
+        ("bpf_object__find_map_by_name", pointer, (pointer, text)),
+        ("bpf_object__find_program_by_name", pointer, (pointer, text)),
+        ("bpf_object__next_map", pointer, (pointer, pointer)),
+        ("bpf_map__fd", ctypes.c_int, (pointer,)),
+        ("bpf_map__name", text, (pointer,)),
+        ("bpf_map__pin_path", text, (pointer,)),
+        ("bpf_program__fd", ctypes.c_int, (pointer,)),
+        ("libbpf_set_print", pointer, (_PRINT,)),
+    ):
+        function = getattr(lib, name)
+        function.restype = result
+        function.argtypes = arguments
+    lib.libbpf_set_print(_callback)
+    return lib
+
+
+class Object:
+    """A BPF object that is loaded into the kernel.
+
+    Maps that the object declares as pinned by name are looked for under `pin_root`, used when they
+    are there (libbpf refuses one that is defined otherwise) and made when not.
+    """
+
+    def __init__(self, path: Path, pin_root: Path) -> None:
+        self._lib = _library()
+        self._path = path
+        self._root = os.fsencode(pin_root)  # libbpf does not copy it until open returns
+        options = _OpenOpts(sz=ctypes.sizeof(_OpenOpts), pin_root_path=self._root)
+        _messages.clear()
+        self._object = self._lib.bpf_object__open_file(os.fsencode(path), ctypes.byref(options))
+        if not self._object:
+            raise HostError(f"{path.name}: libbpf cannot open it", detail="".join(_messages))
+
+    def load(self) -> None:
+        """Create the maps, verify and load the programs."""
+        _messages.clear()
+        result = self._lib.bpf_object__load(self._object)
+        if result:
+            raise _load_error(self._path.name, -result, "".join(_messages))
+
+    def program_fd(self, name: str) -> int:
+        """The program's descriptor, valid as long as the object."""
+        program = self._lib.bpf_object__find_program_by_name(self._object, name.encode())
+        if not program:
+            raise HostError(
+                f"{self._path.name} has no program `{name}`", "compile the bundle again"
+            )
+        return int(self._lib.bpf_program__fd(program))
+
+    def map_fd(self, name: str) -> int:
+        """The map's descriptor, valid as long as the object."""
+        found = self._lib.bpf_object__find_map_by_name(self._object, name.encode())
+        if not found:
+            raise HostError(f"{self._path.name} has no map `{name}`", "compile the bundle again")
+        return int(self._lib.bpf_map__fd(found))
+
+    def own_maps(self) -> Iterator[tuple[str, int]]:
+        """Name and descriptor of the maps that are not shared by pins."""
+        at = self._lib.bpf_object__next_map(self._object, None)
+        while at:
+            if not self._lib.bpf_map__pin_path(at):
+                yield self._lib.bpf_map__name(at).decode(), int(self._lib.bpf_map__fd(at))
+            at = self._lib.bpf_object__next_map(self._object, at)
+
+    def close(self) -> None:
+        """Let go of everything that is not pinned."""
+        if self._object:
+            self._lib.bpf_object__close(self._object)
+            self._object = None
+
+    def __enter__(self) -> "Object":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _load_error(name: str, errno: int, log: str) -> HostError:
+    """Say in a line or two why the kernel or libbpf refused."""
+    refused = re.search(r"couldn't reuse pinned map at '([^']+)': parameter mismatch", log)
+    if refused:
+        return HostError(
+            f"{name}: the map {Path(refused[1]).name} that is in use is laid out otherwise",
+            "this release changed the datapath's maps: `policyc node unload`, then load again",
+            log,
+        )
+    reason = os.strerror(errno)
+    return HostError(f"{name}: the kernel refused it: {summarise(log) or reason}", detail=log)
+
+
+def summarise(log: str) -> str:
+    """What the verifier said last, before its statistics, and at which instruction."""
+    found = re.search(r"BEGIN PROG LOAD LOG --\n(.*?)(?:-- END PROG LOAD LOG|\Z)", log, re.S)
+    if not found:
+        complaints = [line for line in log.splitlines() if line.startswith("libbpf: ")]
+        return complaints[0].removeprefix("libbpf: ") if complaints else ""
+    lines = [line for line in found[1].splitlines() if line.strip()]
+    while lines and re.match(r"processed \d+ insns|verification time|stack depth", lines[-1]):
+        lines.pop()
+    instruction = next((line for line in reversed(lines[:-1]) if re.match(r"\d+: \(", line)), "")
+    complaint = lines[-1].strip() if lines else ""
+    return f"{complaint} (at {instruction.strip()})" if instruction else complaint

@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loading a bundle on a node, replacing the one before, and taking all of it away again.
+
+    load(bundle, endpoints)     prepares everything, then switches by one word
+    unload()                    detaches, and forgets
+
+A load that fails, wherever it does, leaves the generation before it running and nothing of its own.
+What it did is on a stack of undos, which the switch empties.
+"""
+
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from policyc.runtime import attach, bpf_syscall, endpoint_maps, host, pins, seeds, switch, tcx
+from policyc.runtime.btf import Btf
+from policyc.runtime.bundle import HOOKS_OBJECT, POLICY_OBJECT, Bundle, read_bundle
+from policyc.runtime.endpoints import EndpointsFile, read_endpoints
+from policyc.runtime.libbpf import Object
+from policyc.runtime.pins import DEFAULT_ROOT, Pins
+from policyc.runtime.placement import Placer
+from policyc.runtime.roster import Roster, assign_ids, local_devices
+from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
+from policyc.runtime.state import Attachment, Generation, LoadedEndpoint, StateDir
+
+POLICY_PROGRAM = "pc_policy_run"
+PlacerFactory = Callable[[Bundle], Placer]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a load did, for the message afterwards."""
+
+    generation: Generation
+    replaced_epoch: int  # 0: nothing ran before
+    hooks_replaced: bool
+
+
+def load(
+    bundle_path: Path,
+    endpoints_path: Path,
+    *,
+    bpffs: Path = DEFAULT_ROOT,
+    mode: attach.Mode = "auto",
+    state_root: Path = DEFAULT_STATE,
+    placer: PlacerFactory | None = None,
+) -> Loaded:
+    """Load a bundle for these endpoints, in place of what is loaded, in this network namespace."""
+    bundle = read_bundle(bundle_path)
+    file = read_endpoints(endpoints_path)
+    host.require_root()
+    host.require_kernel(bundle.minimum_kernel)
+    host.require_kernel_btf()
+    pins.require_bpffs(bpffs)
+    state = StateDir(bpffs, state_root)
+    with state.lock():
+        loading = _Loading(Pins(bpffs), state, bundle, file, mode)
+        return loading.run(placer or _tables)
+
+
+def unload(*, bpffs: Path = DEFAULT_ROOT, state_root: Path = DEFAULT_STATE) -> bool:
+    """Detach from every device and remove every pin. False when nothing was loaded."""
+    host.require_root()
+    where = Pins(bpffs)
+    state = StateDir(bpffs, state_root)
+    with state.lock():
+        word = switch.read(where.map("pc_state"))
+        generation = state.read(word.epoch) if word.epoch else None
+        was_there = where.is_there()
+        for attachment in generation.attachments if generation else ():
+            attach.detach(where, attachment)
+        _drop_links(where, keep=())
+        where.remove()
+        state.clear()
+    return was_there
+
+
+def _tables(bundle: Bundle) -> Placer:
+    from policyc.runtime.tables import PolicyTables
+
+    return PolicyTables(bundle)
+
+
+class _Loading:
+    """One load, step by step."""
+
+    def __init__(
+        self, where: Pins, state: StateDir, bundle: Bundle, file: EndpointsFile, mode: attach.Mode
+    ) -> None:
+        self.pins = where
+        self.state = state
+        self.bundle = bundle
+        self.file = file
+        self.kind = attach.kind_for(mode)
+        self.devices = local_devices(file.endpoints)
+        self.before_word = switch.read(where.map("pc_state"))
+        self.word = self.before_word.next
+        self.before = state.read(self.before_word.epoch) if self.before_word.epoch else None
+
+    def run(self, placer: PlacerFactory) -> Loaded:
+        with ExitStack() as objects, ExitStack() as undo:
+            self._make_room(undo)
+            hooks = objects.enter_context(self._hooks(undo))
+            policy = objects.enter_context(Object(self.bundle.path / POLICY_OBJECT, self.pins.maps))
+            policy.load()
+            generation = self._fill(policy, placer(self.bundle))
+            self._pin_generation(policy, undo)
+            self._write_endpoints(generation, undo)
+            self._fill_slot(policy, undo)
+            self._attach(generation, hooks, undo)
+            self.state.write(generation)
+            undo.callback(self.state.remove, generation.epoch)
+            switch.store(self.pins.map("pc_state"), self.word)
+            undo.pop_all()
+        self._sweep(generation)
+        return Loaded(generation, self.before_word.epoch, bool(self.before and hooks.are_new))
+
+    def _make_room(self, undo: ExitStack) -> None:
+        """Folders, without the remains of a load that died before its switch."""
+        if not self.pins.is_there():
+            undo.callback(self.pins.remove)
+        self.pins.make()
+        for epoch, folder in self.pins.generations().items():
+            if epoch != self.before_word.epoch:
+                pins.remove_folder(folder)
+
+    @contextmanager
+    def _hooks(self, undo: ExitStack) -> Iterator["_HookPrograms"]:
+        """The hook programs: those that run, or new ones when the object is another."""
+        names = [hook.program for hook in attach.HOOKS]
+        with ExitStack() as held:
+            running = {
+                name: held.enter_context(bpf_syscall.obj_get(self.pins.hook(name)))
+                for name in names
+                if self.pins.hook(name).exists()
+            }
+            if len(running) == len(names) and self._hooks_are_these():
+                yield _HookPrograms(running, running, are_new=False)
+                return
+            loaded = held.enter_context(Object(self.bundle.path / HOOKS_OBJECT, self.pins.maps))
+            loaded.load()
+            programs = {name: loaded.program_fd(name) for name in names}
+            for name, fd in programs.items():
+                self._pin_hook(name, fd, undo)
+            yield _HookPrograms(programs, running, are_new=True)
+
+    def _hooks_are_these(self) -> bool:
+        """The bundle's hooks run already. One put aside is from a load that died: not to be sure."""
+        put_aside = any(self._aside(hook.program).exists() for hook in attach.HOOKS)
+        digest = self.bundle.digests[HOOKS_OBJECT]
+        return self.before is not None and self.before.hooks_digest == digest and not put_aside
+
+    def _aside(self, name: str) -> Path:
+        return self.pins.hook(f"{name}-before")
+
+    def _pin_hook(self, name: str, fd: int, undo: ExitStack) -> None:
+        """Pin the new program in place of the old, which comes back if the load fails."""
+        pin = self.pins.hook(name)
+        aside = self._aside(name)
+        if pin.exists():
+            pin.rename(aside)
+            undo.callback(aside.rename, pin)
+        else:
+            undo.callback(pin.unlink, missing_ok=True)
+        bpf_syscall.obj_pin(fd, pin)
+
+    def _fill(self, policy: Object, placer: Placer) -> Generation:
+        """Seeds, classes and what new classes need, into maps that nothing reads yet."""
+        maps = dict(policy.own_maps())
+        seeds.write_seeds(self.bundle, maps)
+        capacity = bpf_syscall.map_info(maps["pc_class"]).max_entries
+        roster = Roster(self.file.endpoints, self.devices)
+        ids = assign_ids(roster, self.before.endpoints if self.before else (), capacity)
+        endpoints = tuple(roster.place(placer, ids))
+        seeds.write_words(placer.drain_writes(), maps)
+        _write_classes(endpoints, maps["pc_class"])
+        return Generation(
+            epoch=self.word.epoch,
+            slot=self.word.slot,
+            bundle=str(self.bundle.path.absolute()),
+            bundle_digest=self.bundle.digest,
+            hooks_digest=self.bundle.digests[HOOKS_OBJECT],
+            node=self.file.node,
+            endpoints=endpoints,
+            attachments=tuple(Attachment(n, i, self.kind) for n, i in self.devices.items()),
+            rules=(*self.bundle.rules, *placer.new_rules()),
+            drop_reasons=Btf.of_object(self.bundle.path / HOOKS_OBJECT).enum("drop_reason"),
+        )
+
+    def _pin_generation(self, policy: Object, undo: ExitStack) -> None:
+        """For `status`, and so that the maps can be looked at."""
+        folder = self.pins.generation(self.word.epoch)
+        undo.callback(pins.remove_folder, folder)
+        folder.mkdir()
+        for name, fd in policy.own_maps():
+            bpf_syscall.obj_pin(fd, folder / name)
+        bpf_syscall.obj_pin(policy.program_fd(POLICY_PROGRAM), folder / POLICY_PROGRAM)
+
+    def _write_endpoints(self, generation: Generation, undo: ExitStack) -> None:
+        """From here on the old generation meets new pods: it has no class for them, and denies."""
+        layout = Btf.of_object(self.bundle.path / HOOKS_OBJECT).struct("pc_endpoint")
+        endpoint_maps.write(self.pins, generation.endpoints, layout, undo)
+
+    def _fill_slot(self, policy: Object, undo: ExitStack) -> None:
+        key = struct.pack("=I", self.word.slot)
+        program = struct.pack("=I", policy.program_fd(POLICY_PROGRAM))
+        undo.callback(self._empty_slot, self.word.slot)
+        with bpf_syscall.obj_get(self.pins.map("pc_policy")) as fd:
+            bpf_syscall.map_update(fd, key, program)
+
+    def _empty_slot(self, slot: int) -> None:
+        with bpf_syscall.obj_get(self.pins.map("pc_policy")) as fd:
+            bpf_syscall.map_delete(fd, struct.pack("=I", slot))
+
+    def _attach(self, generation: Generation, hooks: "_HookPrograms", undo: ExitStack) -> None:
+        """Attach to devices that are new, before the switch: afterwards it could no longer fail."""
+        before = set(self.before.attachments) if self.before else set()
+        for attachment in generation.attachments:
+            if attachment not in before:
+                undo.callback(attach.detach, self.pins, attachment)
+            elif hooks.are_new and hooks.before:
+                undo.callback(attach.attach, self.pins, attachment, hooks.before)
+            elif self._is_attached(attachment):
+                continue
+            attach.attach(self.pins, attachment, hooks.programs)
+
+    def _is_attached(self, attachment: Attachment) -> bool:
+        return all(
+            attach.attached_program(self.pins, attachment, hook) is not None
+            for hook in attach.HOOKS
+        )
+
+    def _sweep(self, generation: Generation) -> None:
+        """Take away what only the generation before needed. It cannot undo the switch any more."""
+        for attachment in self.before.attachments if self.before else ():
+            if attachment not in generation.attachments:
+                attach.detach(self.pins, attachment)
+        _drop_links(self.pins, keep=generation.attachments)
+        now = {
+            each for endpoint in generation.endpoints for each in endpoint_maps.elements(endpoint)
+        }
+        endpoint_maps.remove(self.pins, _all_elements(self.pins) - now)
+        switch.wait_for_readers()
+        if self.before_word.epoch:
+            self._empty_slot(self.before_word.slot)
+        for epoch, folder in self.pins.generations().items():
+            if epoch != generation.epoch:
+                pins.remove_folder(folder)
+        for hook in attach.HOOKS:
+            self._aside(hook.program).unlink(missing_ok=True)
+        self.state.keep_only(generation.epoch)
+
+
+@dataclass(frozen=True, slots=True)
+class _HookPrograms:
+    """Descriptors by name; `before` are those that ran until now."""
+
+    programs: Mapping[str, int]
+    before: Mapping[str, int]
+    are_new: bool
+
+
+def _write_classes(endpoints: tuple[LoadedEndpoint, ...], fd: int) -> None:
+    keys = b"".join(struct.pack("=I", each.id) for each in endpoints)
+    values = b"".join(
+        struct.pack("<3I", each.row, each.column4, each.column6) for each in endpoints
+    )
+    bpf_syscall.map_update_batch(fd, keys, values, len(endpoints))
+
+
+def _all_elements(where: Pins) -> set[endpoint_maps.Element]:
+    found: set[endpoint_maps.Element] = set()
+    for name, size in (("pc_ep4", 4), ("pc_ep6", 16), ("pc_if", 4)):
+        with bpf_syscall.obj_get(where.map(name)) as fd:
+            found.update((name, key) for key in bpf_syscall.map_keys(fd, size))
+    return found
+
+
+def _drop_links(where: Pins, keep: tuple[Attachment, ...]) -> None:
+    """Detach tcx links of devices that are not to be kept, dead ones among them."""
+    kept = {where.link(at.ifindex, hook.program) for at in keep for hook in attach.HOOKS}
+    if where.links.is_dir():
+        for pin in where.links.iterdir():
+            if pin not in kept:
+                tcx.detach(pin)

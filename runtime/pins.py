@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The names under which kernel objects outlive the command: a folder of our own in a bpffs.
+
+    ROOT/maps/NAME              the maps that all generations share
+    ROOT/hooks/NAME             the hook programs
+    ROOT/links/IFINDEX-NAME     tcx links, one a device and hook
+    ROOT/generations/EPOCH/NAME the program and the maps of one generation
+
+A bpffs holds no files and takes no dots in names; what else is to be remembered is in state.py.
+"""
+
+import ctypes
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from policyc.runtime.errors import HostError
+
+DEFAULT_ROOT = Path("/sys/fs/bpf/policyc")
+_BPF_FS_MAGIC = 0xCAFE4A11
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Pins:
+    """Paths below one root."""
+
+    root: Path
+
+    @property
+    def maps(self) -> Path:
+        """The folder of the shared maps."""
+        return self.root / "maps"
+
+    @property
+    def links(self) -> Path:
+        """The folder of the tcx links."""
+        return self.root / "links"
+
+    def map(self, name: str) -> Path:
+        """A shared map."""
+        return self.maps / name
+
+    def hook(self, name: str) -> Path:
+        """A hook program."""
+        return self.root / "hooks" / name
+
+    def link(self, ifindex: int, hook: str) -> Path:
+        """The link of a hook at a device."""
+        return self.links / f"{ifindex}-{hook}"
+
+    def generation(self, epoch: int) -> Path:
+        """The folder of one generation."""
+        return self.root / "generations" / str(epoch)
+
+    def generations(self) -> dict[int, Path]:
+        """Every generation that has pins."""
+        folder = self.root / "generations"
+        found = folder.iterdir() if folder.is_dir() else ()
+        return {int(path.name): path for path in found}
+
+    def is_there(self) -> bool:
+        """Whether something was loaded below this root."""
+        return self.map("pc_state").exists()
+
+    def make(self) -> None:
+        """Make the folders; the root's bpffs must be mounted."""
+        for folder in (self.maps, self.links, self.root / "hooks", self.root / "generations"):
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def remove(self) -> None:
+        """Drop every pin; the kernel frees what is not attached."""
+        remove_folder(self.root)
+
+
+def remove_folder(folder: Path) -> None:
+    """Drop the pins in a folder, and the folder. A mount point stays, without its contents."""
+    if not folder.is_dir():
+        return
+    if not folder.is_mount():
+        shutil.rmtree(folder)
+        return
+    for name in ("links", "hooks", "generations", "maps"):
+        if (folder / name).is_dir():
+            shutil.rmtree(folder / name)
+
+
+def require_bpffs(root: Path) -> None:
+    """`HostError` unless the root lies, or can be made, in a mounted bpffs."""
+    there = root
+    while not there.exists():
+        there = there.parent
+    if _filesystem_magic(there) != _BPF_FS_MAGIC:
+        raise HostError(
+            f"{root} is not in a bpf file system",
+            f"mount one (mount -t bpf bpf {root.parent}), or name another with --bpffs",
+        )
+
+
+def _filesystem_magic(path: Path) -> int:
+    buffer = ctypes.create_string_buffer(256)  # struct statfs: f_type comes first
+    if _libc.statfs(os.fsencode(path), buffer):
+        errno = ctypes.get_errno()
+        raise HostError(f"{path}: {os.strerror(errno)}")
+    return int.from_bytes(buffer.raw[:4], "little")

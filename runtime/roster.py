@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the records of the endpoints file to endpoints with ids, devices and places.
+
+An id stays with (namespace, name, addresses) from one load to the next. The id of a pod that went
+is not given away in the same load: the generation before still has its class under it.
+"""
+
+import socket
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from policyc.runtime.endpoints import EndpointRecord
+from policyc.runtime.errors import InputError
+from policyc.runtime.placement import Placer
+from policyc.runtime.state import LoadedEndpoint
+
+Identity = tuple[str, str, tuple[str, ...]]
+
+
+def identity(record: EndpointRecord) -> Identity:
+    """What makes it the same endpoint in the next load."""
+    return record.namespace, record.name, tuple(str(a) for _, a in sorted(record.addresses.items()))
+
+
+def local_devices(records: tuple[EndpointRecord, ...]) -> dict[str, int]:
+    """Interface -> ifindex of every local pod; `InputError` for one that is not there."""
+    found: dict[str, int] = {}
+    for record in records:
+        if record.interface is None:
+            continue
+        try:
+            found[record.interface] = socket.if_nametoindex(record.interface)
+        except OSError as error:
+            raise InputError(
+                f"the pod {record} has the interface {record.interface}, which does not exist here",
+                "name the host's side of its veth, and run in the host's network namespace",
+            ) from error
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Roster:
+    """The pods that policy knows as pods: not those in the host's network (semantics A21)."""
+
+    records: tuple[EndpointRecord, ...]
+    devices: Mapping[str, int]
+
+    def pods(self) -> list[EndpointRecord]:
+        """The records that become endpoints."""
+        return [record for record in self.records if not record.host_network]
+
+    def place(self, placer: Placer, ids: Mapping[Identity, int]) -> Iterator[LoadedEndpoint]:
+        """Every pod with its id, its device and its row and columns."""
+        for record in self.pods():
+            place = placer.place(record)
+            namespace, name, addresses = identity(record)
+            yield LoadedEndpoint(
+                id=ids[namespace, name, addresses],
+                namespace=namespace,
+                name=name,
+                addresses=addresses,
+                interface=record.interface or "",
+                ifindex=self.devices[record.interface] if record.interface else 0,
+                mac=record.mac or "",
+                row=place.row,
+                column4=place.column4,
+                column6=place.column6,
+            )
+
+
+def assign_ids(
+    roster: Roster, before: tuple[LoadedEndpoint, ...], capacity: int
+) -> dict[Identity, int]:
+    """An id below `capacity` for every pod; 0 means "no pod" and is never given."""
+    known = {endpoint.identity: endpoint.id for endpoint in before}
+    taken = set(known.values())
+    free = (ident for ident in range(1, capacity) if ident not in taken)
+    ids: dict[Identity, int] = {}
+    for record in roster.pods():
+        who = identity(record)
+        ident = known.get(who, 0)
+        if not 0 < ident < capacity:
+            ident = next(free, 0)
+        if not ident:
+            raise InputError(
+                f"the bundle has room for {capacity - 1} endpoints, and this is one too many: {record}",
+                "compile it for more endpoints; ids of pods that went are free after the next load",
+            )
+        ids[who] = ident
+    return ids

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a node remembers between commands and the kernel does not: one JSON file a generation.
+
+The file of the next generation is written before the switch, and the kernel's own epoch says which
+file holds: a loader that dies on the way leaves nothing that contradicts the kernel.
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from policyc.runtime.errors import HostError
+
+DEFAULT_ROOT = Path("/run/policyc")
+SCHEMA = "policyc.dev/node-state/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedEndpoint:
+    """A pod as the maps hold it. ifindex 0: a pod of another node."""
+
+    id: int
+    namespace: str
+    name: str
+    addresses: tuple[str, ...]
+    interface: str
+    ifindex: int
+    mac: str
+    row: int
+    column4: int
+    column6: int
+
+    @property
+    def identity(self) -> tuple[str, str, tuple[str, ...]]:
+        """What keeps its id from one load to the next."""
+        return self.namespace, self.name, self.addresses
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """Both hooks at one device, by "tcx" or "clsact"."""
+
+    interface: str
+    ifindex: int
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """What was loaded, and from where."""
+
+    epoch: int
+    slot: int
+    bundle: str
+    bundle_digest: str
+    hooks_digest: str
+    node: str
+    endpoints: tuple[LoadedEndpoint, ...]
+    attachments: tuple[Attachment, ...]
+    rules: tuple[dict[str, Any], ...]
+    drop_reasons: dict[str, int]
+
+
+class StateDir:
+    """The files of the node whose pins are below one bpffs root."""
+
+    def __init__(self, bpffs: Path, root: Path = DEFAULT_ROOT) -> None:
+        self.path = root / quote(str(bpffs.absolute()), safe="")
+
+    def read(self, epoch: int) -> Generation | None:
+        """The generation of that epoch, or None when it was never written here."""
+        path = self._file(epoch)
+        try:
+            raw = json.loads(path.read_text())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise HostError(f"{path}: {error}", "`policyc node unload`, then load again") from error
+        if raw.pop("schema", None) != SCHEMA:
+            raise HostError(
+                f"{path} was written by another release", "`policyc node unload`, then load again"
+            )
+        raw["endpoints"] = tuple(
+            LoadedEndpoint(**{**each, "addresses": tuple(each["addresses"])})
+            for each in raw["endpoints"]
+        )
+        raw["attachments"] = tuple(Attachment(**each) for each in raw["attachments"])
+        raw["rules"] = tuple(raw["rules"])
+        return Generation(**raw)
+
+    def write(self, generation: Generation) -> None:
+        """Write the whole file or none of it."""
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o755)
+        path = self._file(generation.epoch)
+        half = path.with_suffix(".half")
+        with half.open("w") as out:
+            json.dump({"schema": SCHEMA, **asdict(generation)}, out)
+            out.flush()
+            os.fsync(out.fileno())
+        half.rename(path)
+
+    def remove(self, epoch: int) -> None:
+        """Forget a generation."""
+        self._file(epoch).unlink(missing_ok=True)
+
+    def keep_only(self, epoch: int) -> None:
+        """Forget every generation but one."""
+        for path in self.path.glob("generation-*"):
+            if path != self._file(epoch):
+                path.unlink(missing_ok=True)
+
+    def clear(self) -> None:
+        """Forget everything. The lock goes last: it is held by the caller."""
+        if self.path.is_dir():
+            for path in self.path.iterdir():
+                path.unlink(missing_ok=True)
+            self.path.rmdir()
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """One command at a time changes a node."""
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o755)
+        with (self.path / "lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise HostError(
+                    "another `policyc node` command is changing this node", "try again shortly"
+                ) from error
+            try:
+                yield
+            finally:
+                self._leave_if_empty()
+
+    def _leave_if_empty(self) -> None:
+        """A command that loaded nothing leaves nothing behind, not even its lock."""
+        if self.path.is_dir() and [path.name for path in self.path.iterdir()] == ["lock"]:
+            self.clear()
+
+    def _file(self, epoch: int) -> Path:
+        return self.path / f"generation-{epoch}.json"

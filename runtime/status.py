@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What runs on this node now: asked of the kernel, named by what the last load remembered."""
+
+import os
+import struct
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from policyc.runtime import attach, bpf_syscall, host, switch
+from policyc.runtime.errors import HostError
+from policyc.runtime.node import POLICY_PROGRAM
+from policyc.runtime.pins import DEFAULT_ROOT, Pins
+from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
+from policyc.runtime.state import Generation, LoadedEndpoint, StateDir
+
+SCHEMA = "policyc.dev/node-status/v1"
+_COUNTED = ("pc_ep4", "pc_ep6", "pc_if", "pc_ct4", "pc_ct6", "pc_frag4", "pc_frag6")
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramStatus:
+    """A program, and the devices where it runs; the policy program is reached by tail call."""
+
+    name: str
+    id: int
+    tag: str
+    attached: tuple[str, ...]  # "veth1a2b (tcx)"
+
+
+@dataclass(frozen=True, slots=True)
+class MapStatus:
+    """How full a map is; `used` is None where every entry always exists (arrays)."""
+
+    name: str
+    used: int | None
+    entries: int
+
+
+@dataclass(frozen=True, slots=True)
+class RuleCount:
+    """Packets that a rule decided: all that it denied, first ones of flows that it allowed."""
+
+    rule: int
+    packets: int
+    action: str
+    where: str  # policy, file:line
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus:
+    """Everything that `policyc node status` shows."""
+
+    node: str
+    bundle: str
+    bundle_digest: str
+    epoch: int
+    slot: int
+    programs: tuple[ProgramStatus, ...]
+    endpoints: tuple[LoadedEndpoint, ...]
+    maps: tuple[MapStatus, ...]
+    rules: tuple[RuleCount, ...]  # those that decided something
+    drops: dict[str, int]  # reason -> packets, those that happened
+    unprotected: tuple[str, ...]  # devices where a hook of ours does not run any more
+
+    def to_json(self) -> dict[str, Any]:
+        """The status as plain values, with the name of its schema."""
+        return {"schema": SCHEMA, **asdict(self)}
+
+
+def status(*, bpffs: Path = DEFAULT_ROOT, state_root: Path = DEFAULT_STATE) -> NodeStatus | None:
+    """Ask the kernel; None when nothing is loaded."""
+    host.require_root()
+    where = Pins(bpffs)
+    word = switch.read(where.map("pc_state"))
+    if word.epoch == 0:
+        return None
+    generation = StateDir(bpffs, state_root).read(word.epoch)
+    if generation is None:
+        raise HostError(
+            f"what was loaded as epoch {word.epoch} is not on record any more",
+            "load again: the policy in force goes on until then",
+        )
+    programs, unprotected = _programs(where, generation)
+    return NodeStatus(
+        node=generation.node,
+        bundle=generation.bundle,
+        bundle_digest=generation.bundle_digest,
+        epoch=word.epoch,
+        slot=word.slot,
+        programs=programs,
+        endpoints=generation.endpoints,
+        maps=_maps(where, generation),
+        rules=_rules(where, generation),
+        drops=_drops(where, generation),
+        unprotected=unprotected,
+    )
+
+
+def _programs(
+    where: Pins, generation: Generation
+) -> tuple[tuple[ProgramStatus, ...], tuple[str, ...]]:
+    found: list[ProgramStatus] = []
+    missing: list[str] = []
+    for hook in attach.HOOKS:
+        with bpf_syscall.obj_get(where.hook(hook.program)) as fd:
+            info = bpf_syscall.prog_info(fd)
+        devices: list[str] = []
+        for at in generation.attachments:
+            if attach.attached_program(where, at, hook) == info.id:
+                devices.append(f"{at.interface} ({at.kind})")
+            elif at.interface not in missing:
+                missing.append(at.interface)
+        found.append(ProgramStatus(hook.program, info.id, info.tag, tuple(devices)))
+    with bpf_syscall.obj_get(where.generation(generation.epoch) / POLICY_PROGRAM) as fd:
+        info = bpf_syscall.prog_info(fd)
+    found.append(ProgramStatus(POLICY_PROGRAM, info.id, info.tag, ()))
+    return tuple(found), tuple(missing)
+
+
+def _maps(where: Pins, generation: Generation) -> tuple[MapStatus, ...]:
+    found: list[MapStatus] = []
+    for name in _COUNTED:
+        with bpf_syscall.obj_get(where.map(name)) as fd:
+            info = bpf_syscall.map_info(fd)
+            used = sum(count for _, _, count in bpf_syscall.map_items_batch(fd, info))
+        found.append(MapStatus(name, used, info.max_entries))
+    for pin in sorted(where.generation(generation.epoch).iterdir()):
+        if pin.name != POLICY_PROGRAM:
+            with bpf_syscall.obj_get(pin) as fd:
+                found.append(MapStatus(pin.name, None, bpf_syscall.map_info(fd).max_entries))
+    return tuple(found)
+
+
+def _rules(where: Pins, generation: Generation) -> tuple[RuleCount, ...]:
+    known = {int(rule.get("id", i)): rule for i, rule in enumerate(generation.rules)}
+    counts = _per_cpu_sums(where.generation(generation.epoch) / "pc_counts")
+    return tuple(
+        RuleCount(ident, packets, str(known.get(ident, {}).get("action", "")), _place(known, ident))
+        for ident, packets in enumerate(counts)
+        if packets
+    )
+
+
+def _place(known: dict[int, dict[str, Any]], ident: int) -> str:
+    """The rule in the user's words: its policy, then file and line."""
+    rule = known.get(ident, {})
+    position = f"{rule['file']}:{rule['line']}" if rule.get("file") else ""
+    return " ".join(part for part in (str(rule.get("policy") or ""), position) if part)
+
+
+def _drops(where: Pins, generation: Generation) -> dict[str, int]:
+    names = {value: name for name, value in generation.drop_reasons.items()}
+    return {
+        names.get(i, str(i)).removeprefix("PC_DROP_").lower().replace("_", " "): packets
+        for i, packets in enumerate(_per_cpu_sums(where.map("pc_drops")))
+        if packets
+    }
+
+
+def _per_cpu_sums(pin: Path) -> list[int]:
+    size = 8 * possible_cpus()
+    with bpf_syscall.obj_get(pin) as fd:
+        entries = bpf_syscall.map_info(fd).max_entries
+        raw = (bpf_syscall.map_lookup(fd, struct.pack("=I", i), size) for i in range(entries))
+        return [sum(struct.unpack(f"={size // 8}Q", each or bytes(size))) for each in raw]
+
+
+def possible_cpus() -> int:
+    """How many values a per-CPU map gives: one for every CPU that may ever be there."""
+    try:
+        text = Path("/sys/devices/system/cpu/possible").read_text().strip()
+    except OSError:
+        return os.cpu_count() or 1
+    return int(text.replace(",", "-").rsplit("-", 1)[-1]) + 1

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one word that says which generation is in force: low half slot, high half epoch.
+
+Hooks read it once a packet, and it is stored once, so no packet sees half of a change.
+"""
+
+import ctypes
+import mmap
+import platform
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from policyc.runtime import bpf_syscall
+
+_MEMBARRIER = {"x86_64": 324, "aarch64": 283, "riscv64": 283, "s390x": 356, "ppc64le": 365}
+_MEMBARRIER_GLOBAL = 1
+_GRACE_SECONDS = 0.1
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """Slot of pc_policy, and the epoch that connections are stamped with; epoch 0 is "none yet"."""
+
+    slot: int
+    epoch: int
+
+    @property
+    def next(self) -> "Word":
+        """The word that a load switches to. The first goes where the zeroed map points already."""
+        if self.epoch == 0:
+            return Word(0, 1)
+        return Word(1 - self.slot, self.epoch % 0xFFFFFFFF + 1)
+
+
+def read(pin: Path) -> Word:
+    """The word in force; of a map that is not there, the zeroed one."""
+    if not pin.exists():
+        return Word(0, 0)
+    with bpf_syscall.obj_get(pin) as fd:
+        raw = bpf_syscall.map_lookup(fd, bytes(4), 8) or bytes(8)
+    number = int.from_bytes(raw, "little")
+    return Word(number & 0xFFFFFFFF, number >> 32)
+
+
+def store(pin: Path, word: Word) -> None:
+    """Put the word in force by one aligned store of eight bytes."""
+    with bpf_syscall.obj_get(pin) as fd, mmap.mmap(fd, mmap.PAGESIZE) as page:
+        cell = ctypes.c_uint64.from_buffer(page)
+        cell.value = word.epoch << 32 | word.slot
+        del cell  # the page cannot be unmapped while it is pointed to
+
+
+def wait_for_readers() -> None:
+    """Return when no packet is under way any more that read an older word.
+
+    The global membarrier waits for a grace period of RCU, under which BPF programs run; kernels
+    with nohz_full refuse it, and there a tenth of a second is more than any packet takes.
+    """
+    number = _MEMBARRIER.get(platform.machine())
+    if number is None or _libc.syscall(number, _MEMBARRIER_GLOBAL, 0, 0) != 0:
+        time.sleep(_GRACE_SECONDS)

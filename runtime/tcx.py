@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attaching by tcx links (Linux 6.6): pinned, so that they outlive us, and replaced in place.
+
+An unpinned link would let everything through the moment the loader dies.
+"""
+
+import errno
+from pathlib import Path
+
+from policyc.runtime import bpf_syscall
+from policyc.runtime.bpf_syscall import LinkInfo
+
+KIND = "tcx"
+
+
+def attach(prog: int, ifindex: int, attach_type: int, pin: Path) -> None:
+    """Attach to a device, or replace what the pinned link runs there."""
+    if pin.exists():
+        with bpf_syscall.obj_get(pin) as link:
+            try:
+                bpf_syscall.link_update(link, prog)
+            except OSError as error:
+                # ENOLINK: the device is gone; another one may have its number by now.
+                if error.errno != errno.ENOLINK:
+                    raise
+            else:
+                return
+        pin.unlink()
+    with bpf_syscall.link_create_tcx(prog, ifindex, attach_type) as link:
+        bpf_syscall.obj_pin(link, pin)
+
+
+def detach(pin: Path) -> None:
+    """Take the link off its device, and its pin away. Nothing happens when there is none."""
+    if not pin.exists():
+        return
+    with bpf_syscall.obj_get(pin) as link:
+        try:
+            bpf_syscall.link_detach(link)
+        except OSError as error:
+            if error.errno != errno.ENOLINK:
+                raise
+    pin.unlink()
+
+
+def find(pin: Path) -> LinkInfo | None:
+    """The link as the kernel has it; None when there is none, or its device is gone."""
+    if not pin.exists():
+        return None
+    with bpf_syscall.obj_get(pin) as link:
+        info = bpf_syscall.link_info(link)
+    return info if info.ifindex else None
