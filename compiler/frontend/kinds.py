@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which kinds of objects there are, and what becomes of each: the table behind the dispatch.
+
+Dispatch is by apiVersion and kind together. What is in no table is an error: nothing is guessed.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from policyc.compiler.frontend.spelling import likeness, nearest
+
+POLICY_GROUPS = frozenset(
+    {
+        "networking.k8s.io",
+        "policy.networking.k8s.io",
+        "projectcalico.org",
+        "crd.projectcalico.org",
+        "cilium.io",
+        "policyc.dev",
+    }
+)
+"""Groups in which an object that is not known might restrict traffic."""
+
+NETWORK_POLICY = ("networking.k8s.io/v1", "NetworkPolicy")
+
+
+class Role(Enum):
+    """What a kind is to policyc."""
+
+    POLICY = "policy"
+    CLUSTER = "cluster"
+    PASSED_OVER = "passed over"
+
+
+_CLUSTER_KINDS = {
+    "v1": ("Namespace", "Pod", "Service", "Node", "ReplicationController"),
+    "apps/v1": ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"),
+    "batch/v1": ("Job", "CronJob"),
+    "discovery.k8s.io/v1": ("EndpointSlice",),
+}
+
+_PASSED_OVER = {
+    "v1": "Binding ComponentStatus ConfigMap Endpoints Event LimitRange PersistentVolume "
+    "PersistentVolumeClaim PodTemplate ResourceQuota Secret ServiceAccount",
+    "admissionregistration.k8s.io/v1": "MutatingWebhookConfiguration ValidatingAdmissionPolicy "
+    "ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration",
+    "apiextensions.k8s.io/v1": "CustomResourceDefinition",
+    "apiregistration.k8s.io/v1": "APIService",
+    "apps/v1": "ControllerRevision",
+    "autoscaling/v1": "HorizontalPodAutoscaler",
+    "autoscaling/v2": "HorizontalPodAutoscaler",
+    "certificates.k8s.io/v1": "CertificateSigningRequest",
+    "coordination.k8s.io/v1": "Lease",
+    "events.k8s.io/v1": "Event",
+    "flowcontrol.apiserver.k8s.io/v1": "FlowSchema PriorityLevelConfiguration",
+    "gateway.networking.k8s.io/v1": "Gateway GatewayClass GRPCRoute HTTPRoute ReferenceGrant",
+    "gateway.networking.k8s.io/v1beta1": "Gateway GatewayClass HTTPRoute ReferenceGrant",
+    "networking.k8s.io/v1": "Ingress IngressClass IPAddress ServiceCIDR",
+    "networking.k8s.io/v1beta1": "Ingress IngressClass IPAddress ServiceCIDR",
+    "node.k8s.io/v1": "RuntimeClass",
+    "policy/v1": "PodDisruptionBudget Eviction",
+    "rbac.authorization.k8s.io/v1": "ClusterRole ClusterRoleBinding Role RoleBinding",
+    "resource.k8s.io/v1": "DeviceClass ResourceClaim ResourceClaimTemplate ResourceSlice",
+    "scheduling.k8s.io/v1": "PriorityClass",
+    "storage.k8s.io/v1": "CSIDriver CSINode CSIStorageCapacity StorageClass VolumeAttachment "
+    "VolumeAttributesClass",
+}
+
+ROLES: dict[tuple[str, str], Role] = {
+    NETWORK_POLICY: Role.POLICY,
+    **{(v, kind): Role.CLUSTER for v, kinds in _CLUSTER_KINDS.items() for kind in kinds},
+    **{(v, kind): Role.PASSED_OVER for v, kinds in _PASSED_OVER.items() for kind in kinds.split()},
+}
+"""(apiVersion, kind) -> role, for every kind that is no error."""
+
+POLICY_KINDS = {
+    "NetworkPolicy": "Kubernetes'",
+    "AdminNetworkPolicy": "SIG Network's policy API's",
+    "BaselineAdminNetworkPolicy": "SIG Network's policy API's",
+    "ClusterNetworkPolicy": "SIG Network's policy API's",
+    "GlobalNetworkPolicy": "Calico's",
+    "StagedNetworkPolicy": "Calico's",
+    "StagedGlobalNetworkPolicy": "Calico's",
+    "StagedKubernetesNetworkPolicy": "Calico's",
+    "CiliumNetworkPolicy": "Cilium's",
+    "CiliumClusterwideNetworkPolicy": "Cilium's",
+    "ExtendedPolicy": "policyc's own",
+}
+"""Kinds that restrict traffic, and whose they are. Anything spelled like one is an error."""
+
+_OWNER_OF_GROUP = {
+    "policy.networking.k8s.io": "SIG Network's policy API's",
+    "projectcalico.org": "Calico's",
+    "crd.projectcalico.org": "Calico's",
+    "cilium.io": "Cilium's",
+    "policyc.dev": "policyc's own",
+}
+
+_NOT_YET = {
+    "policy.networking.k8s.io": {
+        "AdminNetworkPolicy",
+        "BaselineAdminNetworkPolicy",
+        "ClusterNetworkPolicy",
+    },
+    "projectcalico.org": {
+        "NetworkPolicy",
+        "GlobalNetworkPolicy",
+        "StagedNetworkPolicy",
+        "StagedGlobalNetworkPolicy",
+        "StagedKubernetesNetworkPolicy",
+        "Tier",
+        "NetworkSet",
+        "GlobalNetworkSet",
+        "HostEndpoint",
+    },
+    "cilium.io": {
+        "CiliumNetworkPolicy",
+        "CiliumClusterwideNetworkPolicy",
+        "CiliumCIDRGroup",
+    },
+    "policyc.dev": {"ExtendedPolicy"},
+}
+_NOT_YET["crd.projectcalico.org"] = _NOT_YET["projectcalico.org"]
+
+ALIKE = 0.85
+"""How like a policy kind's a name must be to count as a slip of the pen, 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotYet:
+    """A policy kind that is known, and not supported yet; `owner` says whose it is."""
+
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """No kind of ours. `is_policy` says that no option may pass it over."""
+
+    is_policy: bool
+    hint: str
+
+
+def classify(api_version: str, kind: str) -> Role | NotYet | Unknown:
+    """What becomes of an object with this apiVersion and kind."""
+    role = ROLES.get((api_version, kind))
+    if role is not None:
+        return role
+    group = api_version.rpartition("/")[0]
+    if kind in _NOT_YET.get(group, ()):
+        return NotYet(_OWNER_OF_GROUP[group])
+    return Unknown(group in POLICY_GROUPS or is_like_policy(kind), _hint(api_version, group, kind))
+
+
+def is_like_policy(kind: str) -> bool:
+    """Whether a kind is, or is spelled nearly like, one that restricts traffic."""
+    return any(likeness(kind, known) >= ALIKE for known in POLICY_KINDS)
+
+
+def _hint(api_version: str, group: str, kind: str) -> str:
+    """The nearest thing that would have been understood."""
+    versions = sorted(version for version, known in ROLES if known == kind)
+    if kind == "Kustomization":
+        return "build it first: kustomize build DIR | policyc ... -f -"
+    if versions:
+        return f"{kind} is read from {' and '.join(versions)}"
+    in_group = {known for version, known in ROLES if version.rpartition("/")[0] == group}
+    in_group |= _NOT_YET.get(group, set())
+    near = nearest(kind, in_group) or nearest(kind, POLICY_KINDS, ALIKE)
+    return f"did you mean `{near}`?" if near is not None and near != kind else ""

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The front end's door: sources in, Policy IR and universe out, or every finding at once.
+
+`read_policies` and `read_cluster` are for files; `read_scenario` takes objects of both sorts
+together. Each raises InputError with all findings where one of them is an error.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from policyc.compiler.frontend import codes
+from policyc.compiler.frontend.cluster import Cluster, ClusterObjects, HasMetadata
+from policyc.compiler.frontend.decode import Decoder
+from policyc.compiler.frontend.kinds import Role
+from policyc.compiler.frontend.metadata import ObjectMeta
+from policyc.compiler.frontend.network_policy import NetworkPolicy, decode_network_policy
+from policyc.compiler.frontend.network_policy_lowering import (
+    lower_network_policy,
+    network_policy_tier,
+)
+from policyc.compiler.frontend.network_policy_validation import validate_network_policy
+from policyc.compiler.frontend.network_policy_warnings import warn_network_policy
+from policyc.compiler.frontend.objects import ObjectReader, RawObject
+from policyc.compiler.frontend.sources import InputFile, ObjectsSource, Source
+from policyc.ir.diagnostics import Diagnostic, Report
+from policyc.ir.errors import InputError
+from policyc.ir.policy import Policy, PolicySet
+from policyc.ir.spans import Span
+
+DEFAULT_KUBE_VERSION = "1.36"
+STRICT_SINCE = (1, 36)
+"""The version whose API server rejects what older ones only warned about (A14)."""
+_KUBE_VERSION = re.compile(r"v?(\d{1,3})\.(\d{1,3})(?:[.+-].*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How input is read: the namespace of objects without one, the server to be as strict as."""
+
+    default_namespace: str = "default"
+    kube_version: str = DEFAULT_KUBE_VERSION
+    allow_unknown_kinds: frozenset[str] = frozenset()
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether CIDRs must be as 1.36 wants them. Raises InputError for what is no version."""
+        match = _KUBE_VERSION.fullmatch(self.kube_version)
+        if match is None:
+            finding = codes.BAD_KUBE_VERSION.at(
+                Span("--kube-version", 0, 0), text=self.kube_version
+            )
+            raise InputError([finding.help("write it as 1.36")])
+        return (int(match[1]), int(match[2])) >= STRICT_SINCE
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyInput:
+    """What `read_policies` read. `cluster_objects` counts, by kind, what is used with --cluster."""
+
+    policies: PolicySet
+    objects: tuple[NetworkPolicy, ...] = ()
+    inputs: tuple[InputFile, ...] = ()
+    passed_over: Counter[str] = field(default_factory=Counter, hash=False)
+    cluster_objects: Counter[str] = field(default_factory=Counter, hash=False)
+    findings: tuple[Diagnostic, ...] = ()
+
+
+def read_policies(sources: Sequence[Source], options: ReadOptions = ReadOptions()) -> PolicyInput:
+    """Policies from `-f`; cluster objects among them are counted, not read."""
+    reading = _Reading(options)
+    cluster_objects: Counter[str] = Counter()
+    for raw in reading.reader.read(sources):
+        if raw.role is Role.POLICY:
+            reading.add_policy(raw)
+        else:
+            cluster_objects[raw.kind] += 1
+    reading.raise_errors()
+    return PolicyInput(
+        reading.policy_set(),
+        tuple(reading.objects),
+        tuple(reading.reader.inputs),
+        reading.reader.passed_over,
+        cluster_objects,
+        tuple(reading.report.sorted()),
+    )
+
+
+def read_cluster(
+    sources: Sequence[Source],
+    options: ReadOptions = ReadOptions(),
+    given: PolicySet = PolicySet(()),
+) -> Cluster:
+    """Cluster objects from `--cluster`; a policy there must be among those of `given` too."""
+    reading = _Reading(options)
+    for raw in reading.reader.read(sources):
+        if raw.role is Role.CLUSTER:
+            reading.add_cluster_object(raw)
+        else:
+            reading.add_policy(raw)
+    reading.check_given(given)
+    return reading.cluster()
+
+
+def read_scenario(
+    name: str, objects: Iterable[object], options: ReadOptions = ReadOptions()
+) -> tuple[PolicySet, Cluster]:
+    """Policies and cluster objects together, as Python values; findings name `<scenario NAME>`."""
+    reading = _Reading(options)
+    source = ObjectsSource(f"<scenario {name}>", tuple(objects))
+    for raw in reading.reader.read([source]):
+        if raw.role is Role.POLICY:
+            reading.add_policy(raw)
+        else:
+            reading.add_cluster_object(raw)
+    cluster = reading.cluster()
+    return reading.policy_set(), cluster
+
+
+class _Reading:
+    """One run of the front end."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self.report = Report()
+        self.options = options
+        self.is_strict = options.is_strict
+        self.reader = ObjectReader(self.report, options.allow_unknown_kinds)
+        self.objects: list[NetworkPolicy] = []
+        self.policies: list[Policy] = []
+        self._cluster = ClusterObjects(self.report, options.default_namespace)
+        self._seen: dict[tuple[str, str, str], Span] = {}
+
+    def add_policy(self, raw: RawObject) -> None:
+        """Decode, validate, warn, lower; a policy with errors is only looked at, never lowered."""
+        before = len(self.report.findings)
+        decoder = Decoder(self.report)
+        policy = decode_network_policy(decoder, raw.node, self.options.default_namespace)
+        if policy is None:
+            return
+        validate_network_policy(policy, self.is_strict, self.report)
+        self._check_unique(raw, policy.metadata)
+        if any(finding.is_error for finding in self.report.findings[before:]):
+            return
+        warn_network_policy(policy, self.report)
+        self.objects.append(policy)
+        self.policies.append(lower_network_policy(policy))
+
+    def add_cluster_object(self, raw: RawObject) -> None:
+        """Decode and keep."""
+        metadata = self._cluster.add(raw)
+        if metadata is not None:
+            self._check_unique(raw, metadata)
+
+    def _check_unique(self, raw: RawObject, metadata: ObjectMeta) -> None:
+        """The API server would keep the later of two; we do not guess which was meant."""
+        if not metadata.name:
+            return
+        key = (raw.api_version.rpartition("/")[0], raw.kind, metadata.qualified_name)
+        earlier = self._seen.get(key)
+        if earlier is None:
+            self._seen[key] = metadata.span
+            return
+        finding = codes.DUPLICATE_OBJECT.at(
+            metadata.span, "metadata.name", kind=raw.kind, name=metadata.qualified_name
+        )
+        self.report.add(finding.note(earlier, "first given here").help("remove one of the two"))
+
+    def check_given(self, given: PolicySet) -> None:
+        """A policy inside the cluster that is not evaluated would make every answer wrong."""
+        known = {policy for tier in given.tiers for policy in tier.policies}
+        for policy in self.policies:
+            if policy not in known:
+                finding = codes.POLICY_IN_CLUSTER.at(
+                    policy.origin.span,
+                    "metadata.name",
+                    kind=policy.kind,
+                    name=policy.qualified_name,
+                )
+                self.report.add(finding.help("give it with -f too, or take it out of --cluster"))
+
+    def policy_set(self) -> PolicySet:
+        """The policies so far, in canonical order."""
+        return PolicySet((network_policy_tier(self.policies),))
+
+    def cluster(self) -> Cluster:
+        """The cluster; raises where anything of this run is wrong."""
+        objects = self._cluster
+        universe = objects.universe()
+        self.raise_errors()
+
+        def by_name(item: HasMetadata) -> str:
+            return item.metadata.qualified_name
+
+        return Cluster(
+            universe,
+            tuple(sorted(objects.namespaces, key=by_name)),
+            tuple(sorted(objects.services, key=by_name)),
+            tuple(sorted(objects.endpoint_slices, key=by_name)),
+            tuple(sorted(objects.nodes, key=by_name)),
+            tuple(self.reader.inputs),
+            self.reader.passed_over,
+            tuple(self.report.sorted()),
+        )
+
+    def raise_errors(self) -> None:
+        """InputError with every finding of the run, if one of them is an error."""
+        if self.report.errors:
+            raise InputError(self.report.sorted())

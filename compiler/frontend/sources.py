@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where input comes from: files, directories, standard input, and objects in memory.
+
+The one place of the front end that touches files.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from policyc.compiler.frontend import codes
+from policyc.ir.diagnostics import Report
+from policyc.ir.spans import Span
+
+SUFFIXES = (".yaml", ".yml", ".json")
+STDIN_NAME = "<stdin>"
+
+
+@dataclass(frozen=True, slots=True)
+class PathSource:
+    """A file, or a directory that is searched for YAML and JSON, subdirectories included."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSource:
+    """A stream, such as standard input; read once."""
+
+    stream: BinaryIO = field(compare=False)
+    name: str = STDIN_NAME
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectsSource:
+    """Kubernetes objects as Python values; findings name them `name`, at line 0."""
+
+    name: str
+    objects: tuple[object, ...] = field(compare=False)
+
+
+Source = PathSource | StreamSource | ObjectsSource
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """A file that was read, and the SHA-256 of its bytes, for the bundle's manifest."""
+
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The bytes of one input."""
+
+    name: str
+    data: bytes
+
+    @property
+    def input_file(self) -> InputFile:
+        """What the manifest says of it."""
+        return InputFile(self.name, hashlib.sha256(self.data).hexdigest())
+
+
+def sources_of(arguments: Iterable[str], stdin: BinaryIO) -> tuple[Source, ...]:
+    """The sources that arguments of `-f` name; `-` is standard input."""
+    return tuple(StreamSource(stdin) if a == "-" else PathSource(a) for a in arguments)
+
+
+def contents(sources: Iterable[PathSource | StreamSource], report: Report) -> Iterator[Content]:
+    """The inputs, each file once, directories in sorted order; failures go to `report`."""
+    seen: set[str] = set()
+    for source in sources:
+        match source:
+            case StreamSource(stream, name):
+                yield Content(name, stream.read())
+            case PathSource(path):
+                for file in _files(path, report):
+                    real = os.path.realpath(file)
+                    if real not in seen:
+                        seen.add(real)
+                        yield from _read(file, report)
+
+
+def _files(path: str, report: Report) -> list[str]:
+    """The files a path stands for: itself, or those in the directory it is."""
+    if not Path(path).is_dir():
+        return [path]
+    found = [
+        os.path.join(folder, name)  # noqa: PTH118 - keeps the user's spelling of the path
+        for folder, _, names in os.walk(path, onerror=lambda failure: _unreadable(failure, report))
+        for name in names
+        if name.endswith(SUFFIXES)
+    ]
+    if not found:
+        report.add(codes.NOTHING_HERE.at(Span(path, 0, 0), path=path))
+    return sorted(found)
+
+
+def _read(path: str, report: Report) -> Iterator[Content]:
+    try:
+        yield Content(path, Path(path).read_bytes())
+    except OSError as failure:
+        _unreadable(failure, report, path)
+
+
+def _unreadable(failure: OSError, report: Report, path: str = "") -> None:
+    name = path or str(failure.filename)
+    span = Span(name, 0, 0)
+    if isinstance(failure, FileNotFoundError):
+        report.add(codes.NO_SUCH_FILE.at(span, path=name))
+    else:
+        reason = (failure.strerror or str(failure)).lower()
+        report.add(codes.UNREADABLE.at(span, path=name, reason=reason))

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The nearest valid spelling of a name that is none."""
+
+from collections.abc import Iterable
+from difflib import SequenceMatcher, get_close_matches
+
+MAX_LENGTH = 80
+"""Nothing longer is a slip of the pen, and comparing is quadratic."""
+
+
+def nearest(name: str, names: Iterable[str], cutoff: float = 0.7) -> str | None:
+    """The name of `names` that is most like `name`, letter case aside; None if none is alike."""
+    if len(name) > MAX_LENGTH:
+        return None
+    by_lower = {known.lower(): known for known in sorted(names, reverse=True)}
+    found = get_close_matches(name.lower(), by_lower, n=1, cutoff=cutoff)
+    return by_lower[found[0]] if found else None
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """A hint with the nearest name, or without one the names there are, if they are few."""
+    known = sorted(names)
+    near = nearest(name, known)
+    if near is not None:
+        return f"did you mean `{near}`?"
+    if not known or len(known) > 12:
+        return ""
+    return "known here: " + ", ".join(known)
+
+
+def likeness(one: str, other: str) -> float:
+    """How alike two names are, 0 to 1, letter case aside."""
+    if len(one) > MAX_LENGTH:
+        return 0.0
+    return SequenceMatcher(None, one.lower(), other.lower()).ratio()
