@@ -17,9 +17,6 @@ class NodeError(Exception):
         self.hint = hint
         self.detail = detail  # long, and shown only on request: a verifier log
 
-    def __str__(self) -> str:
-        return f"{self.message}\nhint: {self.hint}" if self.hint else self.message
-
 
 class InputError(NodeError):
     """The bundle, the endpoints file or the usage is wrong."""

@@ -26,6 +26,7 @@ class ProgramStatus:
     id: int
     tag: str
     attached: tuple[str, ...]  # "veth1a2b (tcx)"
+    is_tail_called: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,7 @@ def _programs(
         found.append(ProgramStatus(hook.program, info.id, info.tag, tuple(devices)))
     with bpf_syscall.obj_get(where.generation(generation.epoch) / POLICY_PROGRAM) as fd:
         info = bpf_syscall.prog_info(fd)
-    found.append(ProgramStatus(POLICY_PROGRAM, info.id, info.tag, ()))
+    found.append(ProgramStatus(POLICY_PROGRAM, info.id, info.tag, (), is_tail_called=True))
     return tuple(found), tuple(missing)
 
 

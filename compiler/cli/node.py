@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`policyc node`: load a bundle on this node, take it away, see what it does.
+
+Needs no compiler: this module imports the runtime, click and rich, and nothing else.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import get_args
+
+import click
+from rich.console import Console
+
+from policyc.runtime.attach import Mode
+from policyc.runtime.errors import NodeError
+from policyc.runtime.pins import DEFAULT_ROOT
+
+_bpffs = click.option(
+    "--bpffs",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=DEFAULT_ROOT,
+    show_default=True,
+    metavar="DIR",
+    help="folder of our own in a mounted bpf file system",
+)
+
+
+@click.group()
+def node() -> None:
+    """Load, unload and watch a bundle on this node."""
+
+
+@node.command()
+@click.argument("bundle", type=click.Path(path_type=Path))
+@click.option(
+    "--endpoints",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="FILE",
+    help="which pods there are, and behind which device each local one sits (JSON)",
+)
+@_bpffs
+@click.option(
+    "--attach",
+    "mode",
+    type=click.Choice(get_args(Mode)),
+    default="auto",
+    show_default=True,
+    help="how to attach to devices; auto takes tcx where the kernel has it",
+)
+@click.option("--verbose", is_flag=True, help="show the kernel's whole log if it refuses a program")
+def load(bundle: Path, endpoints: Path, bpffs: Path, mode: Mode, verbose: bool) -> None:
+    """Load BUNDLE, in place of what is loaded. A load that fails changes nothing."""
+    from policyc.runtime import node as runtime
+
+    with _details(verbose):
+        done = runtime.load(bundle, endpoints, bpffs=bpffs, mode=mode)
+    generation = done.generation
+    verb = "replaced" if done.replaced_epoch else "loaded"
+    click.echo(
+        f"{verb}: epoch {generation.epoch}, {len(generation.endpoints)} endpoints, "
+        f"{len(generation.attachments)} of this node",
+        err=True,
+    )
+
+
+@node.command()
+@_bpffs
+def unload(bpffs: Path) -> None:
+    """Detach from every device and remove everything; pods are unprotected afterwards."""
+    from policyc.runtime import node as runtime
+
+    with _details(verbose=False):
+        was_there = runtime.unload(bpffs=bpffs)
+    click.echo("unloaded" if was_there else "nothing is loaded", err=True)
+
+
+@node.command()
+@_bpffs
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
+def status(bpffs: Path, form: str) -> None:
+    """Show programs, endpoints, maps, verdicts by rule and drops by reason."""
+    from policyc.runtime.status import SCHEMA
+    from policyc.runtime.status import status as ask
+
+    with _details(verbose=False):
+        found = ask(bpffs=bpffs)
+    if form == "json":
+        click.echo(json.dumps(found.to_json() if found else {"schema": SCHEMA, "loaded": False}))
+    elif found is None:
+        click.echo("nothing is loaded")
+    else:
+        from policyc.runtime.status_text import show
+
+        show(found, Console())
+
+
+@contextmanager
+def _details(verbose: bool) -> Iterator[None]:
+    """Print the long part of an error, if asked to; whoever calls prints the short one."""
+    try:
+        yield
+    except NodeError as error:
+        if error.detail and verbose:
+            click.echo(error.detail, err=True)
+        elif error.detail and not error.hint:
+            error.hint = "--verbose shows the kernel's whole log"
+        raise

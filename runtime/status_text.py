@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The status of a node, for people. Takes a `NodeStatus`, prints tables."""
+
+from rich.console import Console
+from rich.table import Table
+
+from policyc.runtime.status import NodeStatus
+
+
+def show(status: NodeStatus, console: Console) -> None:
+    """Print every part that has something to say."""
+    console.print(
+        f"node {status.node}: epoch {status.epoch} in slot {status.slot}, "
+        f"from {status.bundle} ({status.bundle_digest[:12]})",
+        highlight=False,
+        soft_wrap=True,
+    )
+    for device in status.unprotected:
+        console.print(
+            f"[bold red]{device}: a hook does not run there any more; load again[/]",
+            highlight=False,
+        )
+    tables = (
+        _programs(status),
+        _endpoints(status),
+        _maps(status),
+        _rules(status),
+        _drops(status),
+    )
+    for table in tables:
+        if table.row_count:
+            console.print()
+            console.print(table)
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _programs(status: NodeStatus) -> Table:
+    table = _table("Programs", "name", "id", "tag", "attached")
+    for program in status.programs:
+        attached = ", ".join(program.attached) or "nowhere"
+        if program.is_tail_called:
+            attached = "by tail call"
+        table.add_row(program.name, str(program.id), program.tag, attached)
+    return table
+
+
+def _endpoints(status: NodeStatus) -> Table:
+    table = _table("Endpoints", "id", "pod", "addresses", "device", "row", "columns")
+    for endpoint in status.endpoints:
+        table.add_row(
+            str(endpoint.id),
+            f"{endpoint.namespace}/{endpoint.name}",
+            " ".join(endpoint.addresses),
+            endpoint.interface or "(another node)",
+            str(endpoint.row),
+            f"{endpoint.column4} {endpoint.column6}",
+        )
+    return table
+
+
+def _maps(status: NodeStatus) -> Table:
+    table = _table("Maps", "name", "used", "size")
+    for each in status.maps:
+        used = "" if each.used is None else str(each.used)
+        table.add_row(each.name, used, str(each.entries))
+    return table
+
+
+def _rules(status: NodeStatus) -> Table:
+    table = _table("Verdicts by rule", "rule", "packets", "action", "where")
+    for count in status.rules:
+        table.add_row(str(count.rule), str(count.packets), count.action, count.where)
+    return table
+
+
+def _drops(status: NodeStatus) -> Table:
+    table = _table("Drops by reason", "reason", "packets")
+    for reason, packets in status.drops.items():
+        table.add_row(reason, str(packets))
+    return table
