@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compile: read policies and cluster, decide, prove, emit, write."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from policyc.backends.ebpf_c.clang import find_tool
+from policyc.compiler.driver.bundle import Provenance, check_target, write_bundle
+from policyc.compiler.driver.pipeline import Decided, Emitted, decide_all, emit_all
+from policyc.compiler.frontend.cluster import Cluster
+from policyc.compiler.frontend.read import PolicyInput, ReadOptions, read_cluster, read_policies
+from policyc.compiler.frontend.sources import Source
+from policyc.ir.diagnostics import Diagnostic
+from policyc.ir.errors import InputError, InternalError
+from policyc.ir.policy import PolicySet
+from policyc.verifier.equivalence import prove_decision
+from policyc.verifier.outcome import Proved, Refuted, Undecided
+from policyc.verifier.witness import find_witness
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What one run reads. `cluster` empty: policies alone."""
+
+    policies: tuple[Source, ...]
+    cluster: tuple[Source, ...]
+    options: ReadOptions
+
+
+@dataclass(frozen=True)
+class Read:
+    """Policies and, where given, the cluster."""
+
+    policies: PolicyInput
+    cluster: Cluster | None
+
+    @property
+    def findings(self) -> tuple[Diagnostic, ...]:
+        """The findings that did not stop the run."""
+        return (*self.policies.findings, *(self.cluster.findings if self.cluster else ()))
+
+    @property
+    def passed_over(self) -> Counter[str]:
+        """Objects of other kinds, by kind."""
+        return self.policies.passed_over + (
+            self.cluster.passed_over if self.cluster else Counter[str]()
+        )
+
+
+def read_inputs(inputs: Inputs) -> Read:
+    """Read everything; InputError carries the findings of policies and cluster together."""
+    findings: list[Diagnostic] = []
+    policies: PolicyInput | None = None
+    cluster: Cluster | None = None
+    try:
+        policies = read_policies(inputs.policies, inputs.options)
+    except InputError as failure:
+        findings += failure.findings
+    if inputs.cluster:
+        given = policies.policies if policies else PolicySet(())
+        try:
+            cluster = read_cluster(inputs.cluster, inputs.options, given)
+        except InputError as failure:
+            findings += failure.findings
+    if findings or policies is None:
+        raise InputError(findings)
+    return Read(policies, cluster)
+
+
+def decide_read(read: Read) -> Decided:
+    """The decisions on what was read."""
+    universe = read.cluster.universe if read.cluster else None
+    nodes = read.cluster.nodes if read.cluster else ()
+    networks = tuple(network for node in nodes for network in node.pod_cidrs)
+    return decide_all(read.policies.policies, universe, networks)
+
+
+def prove(decided: Decided) -> Proved:
+    """Prove the Decision IR, or stop: InternalError carries the witness."""
+    outcome = prove_decision(decided.policies, decided.universe, decided.decision)
+    match outcome:
+        case Proved():
+            return outcome
+        case Undecided(reason):
+            raise InternalError(f"the solver gave up on the Decision IR: {reason}")
+        case Refuted(broken):
+            witness = find_witness(decided.policies, decided.universe, decided.decision, broken)
+            shown = f"\nwitness: {witness}" if witness else ""
+            raise InternalError(
+                f"the Decision IR is not the Policy IR ({broken.lemma}: {broken.what}){shown}"
+            )
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What a run of the compiler made."""
+
+    read: Read
+    decided: Decided
+    emitted: Emitted
+    proof: Proved
+
+
+def compile_inputs(inputs: Inputs, out: Path | None, progress: Progress) -> Compiled:
+    """Compile, and write the bundle where `out` is given. Nothing is written unless all succeeds."""
+    if out is not None:
+        check_target(out)
+    progress("reading")
+    read = read_inputs(inputs)
+    if out is not None:
+        find_tool("clang")  # before the work, not after it
+    progress("deciding")
+    decided = decide_read(read)
+    progress("proving")
+    proof = prove(decided)
+    progress("emitting")
+    emitted = emit_all(decided.decision)
+    if out is not None:
+        write_bundle(out, decided, emitted, _provenance(inputs, read, proof))
+    return Compiled(read, decided, emitted, proof)
+
+
+def _provenance(inputs: Inputs, read: Read, proof: Proved) -> Provenance:
+    files = [*read.policies.inputs, *(read.cluster.inputs if read.cluster else ())]
+    universe = "cluster" if read.cluster else "symbolic"
+    return Provenance(
+        inputs=tuple((file.path, file.sha256) for file in files),
+        options={
+            "kube_version": inputs.options.kube_version,
+            "namespace": inputs.options.default_namespace,
+            "allow_unknown_kinds": sorted(inputs.options.allow_unknown_kinds),
+            "universe": universe,
+        },
+        proof={
+            "decision_ir_equals_policy_ir": "proved",
+            "obligations": proof.obligations,
+            "universe": universe,
+        },
+    )
