@@ -110,10 +110,11 @@ def _table(comparison: Comparison) -> Table:
     number = {end: str(position) for position, end in enumerate(ends, 1)}
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("from \\ to")
-    for destination in comparison.destinations:
+    destinations = sorted(comparison.destinations, key=ends.index)
+    for destination in destinations:
         table.add_column(number[destination], justify="right", no_wrap=True)
     for end in ends:
-        row = [_cell(comparison.cells.get((end, to))) for to in comparison.destinations]
+        row = [_cell(comparison.cells.get((end, to))) for to in destinations]
         # This column alone gives way on a narrow terminal, and cuts names short.
         name = Text(f"{number[end]:>2} {end}", no_wrap=True, overflow="ellipsis")
         table.add_row(name, *row)

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`policyc lab`: compile, load into a lab of network namespaces, send real traffic, compare."""
+
+import json
+import tempfile
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from policyc.compiler.cli.inputs import input_options, inputs_of, progress_on_stderr, show_read
+from policyc.compiler.driver.compile import Compiled, compile_inputs
+from policyc.compiler.driver.lab import expected_matrix, lab_endpoints, lab_pods, metadata_of
+from policyc.ir.errors import HostError
+from policyc.runtime.host import require_root
+from policyc.runtime.lab.children import LabError
+from policyc.runtime.lab.matrix import render, to_json
+from policyc.runtime.lab.run import Result, run_lab
+from policyc.runtime.lab.topology import LabNode
+from policyc.runtime.node import load
+
+WHAT_NEXT = """What to try next:
+  policyc eval {inputs} {flow}
+      the verdict on one flow, with the deciding rule and its line
+  policyc compile {inputs} --emit c
+      the eBPF that was just loaded, with the rules in it as comments
+  change a policy in {first}, and run this again: the matrix follows, or this exits with 1"""
+
+
+@click.command("lab")
+@input_options
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How to show the matrix.",
+)
+def lab(
+    files: tuple[str, ...],
+    cluster: tuple[str, ...],
+    namespace: str,
+    kube_version: str,
+    allow_unknown_kinds: tuple[str, ...],
+    format_: str,
+) -> int:
+    """Try policies on real traffic: one node, its pods and an external client as namespaces.
+
+    Sends TCP, UDP and ICMP between all pods and from the client, over IPv4 and IPv6, and compares what
+    is seen on the wire with what the YAML says. Exit code 1 when they differ. Needs root.
+    """
+    if not cluster:
+        raise click.UsageError("the lab needs --cluster: it builds the pods that are in it")
+    require_root()
+    inputs = inputs_of(files, cluster, namespace, kube_version, allow_unknown_kinds)
+    progress = progress_on_stderr()
+    with tempfile.TemporaryDirectory(prefix="policyc-lab-") as folder:
+        bundle = Path(folder) / "bundle"
+        done = compile_inputs(inputs, bundle, progress)
+        show_read(done.read)
+        progress("building the lab and sending traffic")
+        result = _run(done, bundle, Path(folder))
+    if format_ == "json":
+        click.echo(json.dumps(to_json(result.comparison, result.seen)))
+    else:
+        _show(done, result, files, cluster)
+    return 0 if result.comparison.agrees else 1
+
+
+def _run(done: Compiled, bundle: Path, folder: Path) -> Result:
+    universe = done.decided.universe
+    pods = lab_pods(universe) if universe else ()
+    if not pods:
+        raise HostError("the cluster has no pod with an address: nothing to build a lab from")
+    expected = expected_matrix(done.decided.policies, pods)
+    endpoints = folder / "endpoints.json"
+
+    def load_bundle(node: LabNode) -> None:
+        node.write_endpoints(endpoints, metadata_of(pods))
+        node.run_in(lambda: load(bundle, endpoints, bpffs=node.bpffs, state_root=folder / "state"))
+
+    try:
+        return run_lab(lab_endpoints(pods), expected, expected, load_bundle)
+    except LabError as failure:
+        raise HostError(str(failure)) from failure
+
+
+def _show(done: Compiled, result: Result, files: tuple[str, ...], cluster: tuple[str, ...]) -> None:
+    console = Console()
+    policies = sum(len(tier.policies) for tier in done.decided.policies.tiers)
+    console.print(
+        f"{policies} policies compiled and proved ({done.proof.obligations} obligations), loaded on"
+        f" one node; traffic took {result.traffic_seconds:.1f} s.",
+        highlight=False,
+    )
+    console.print("Seen on the wire, against what the YAML says:", highlight=False)
+    console.print(render(result.comparison))
+    inputs = " ".join([*(f"-f {f}" for f in files), *(f"--cluster {c}" for c in cluster)])
+    flow = next((p for p, o in result.seen.items() if o.outcome == "denied" and p.port), None)
+    shown = f"{flow.source} {flow.destination} {flow.protocol.lower()}/{flow.port}" if flow else ""
+    console.print(
+        WHAT_NEXT.format(
+            inputs=inputs, flow=shown.replace("external", "198.51.100.10"), first=files[0]
+        ),
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+    )
