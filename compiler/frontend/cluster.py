@@ -44,7 +44,7 @@ T = TypeVar("T", bound=HasMetadata)
 class Cluster:
     """What a cluster holds, as far as policies and the datapath need it. All sorted by name."""
 
-    universe: Universe = Universe()
+    universe: Universe = field(default_factory=Universe)
     namespaces: tuple[Namespace, ...] = ()
     services: tuple[Service, ...] = ()
     endpoint_slices: tuple[EndpointSlice, ...] = ()

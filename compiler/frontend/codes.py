@@ -31,7 +31,7 @@ NOT_AN_OBJECT = Code("PC0115", _E, "expected a Kubernetes object, found {found}"
 NO_DOCUMENTS = Code("PC0116", _W, "no objects in {path}")
 
 WRONG_TYPE = Code("PC0201", _E, "{where}: expected {expected}, found {found}")
-UNKNOWN_FIELD = Code("PC0202", _E, "{where}: unknown field")
+UNKNOWN_FIELD = Code("PC0202", _E, 'unknown field "{where}"')
 NOT_INT32 = Code("PC0203", _E, "{where}: {value} does not fit a 32-bit integer")
 NULL_STRING = Code("PC0204", _W, "{where}: the value of `{key}` is null and means the empty string")
 
@@ -164,7 +164,8 @@ BAD_END = Code("PC0703", _E, "{flow}: {end} {text} is neither namespace/pod nor 
 NO_ADDRESS = Code("PC0704", _E, "{flow}: {end} {name} is live but has no {which}address")
 NO_COMMON_FAMILY = Code("PC0705", _E, "{flow}: {src} and {dst} have no address family in common")
 BAD_SERVICE = Code("PC0706", _E, "{flow}: {problem}")
-DEPENDS_ON_ADDRESS = Code(
-    "PC0707", _W, "{flow}: the verdict depends on the address of {name}, which is not known"
+DEPENDS_ON_UNKNOWN = Code(
+    "PC0707", _W, "{flow}: the verdict depends on {what} of {name}, which is not known"
 )
+IGNORED_FIELD = Code("PC0709", _W, "{flow}: the field `{name}` is ignored")
 BAD_SCENARIO = Code("PC0708", _E, "scenario: {problem}")

@@ -149,7 +149,7 @@ def classify(api_version: str, kind: str) -> Role | NotYet | Unknown:
     group = api_version.rpartition("/")[0]
     if kind in _NOT_YET.get(group, ()):
         return NotYet(_OWNER_OF_GROUP[group])
-    return Unknown(group in POLICY_GROUPS or is_like_policy(kind), _hint(api_version, group, kind))
+    return Unknown(group in POLICY_GROUPS or is_like_policy(kind), _hint(group, kind))
 
 
 def is_like_policy(kind: str) -> bool:
@@ -157,7 +157,7 @@ def is_like_policy(kind: str) -> bool:
     return any(likeness(kind, known) >= ALIKE for known in POLICY_KINDS)
 
 
-def _hint(api_version: str, group: str, kind: str) -> str:
+def _hint(group: str, kind: str) -> str:
     """The nearest thing that would have been understood."""
     versions = sorted(version for version, known in ROLES if known == kind)
     if kind == "Kustomization":

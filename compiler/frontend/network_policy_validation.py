@@ -21,7 +21,7 @@ from policyc.compiler.frontend.network_policy import (
 )
 from policyc.compiler.frontend.selectors import validate_selector
 from policyc.compiler.frontend.spelling import did_you_mean
-from policyc.ir.diagnostics import Report
+from policyc.ir.diagnostics import Code, Report
 from policyc.ir.services import Protocol
 from policyc.ir.spans import Span
 
@@ -110,7 +110,7 @@ def _validate_port_name(name: str, port: Port, path: str, report: Report) -> Non
         )
 
 
-def _report_end_port(code: codes.Code, port: Port, value: int, path: str, report: Report) -> None:
+def _report_end_port(code: Code, port: Port, value: int, path: str, report: Report) -> None:
     where = f"{path}.endPort"
     finding = code.at(port.node.span_of("endPort"), where, where=where, value=value)
     if code is codes.END_PORT_BELOW:

@@ -116,7 +116,7 @@ class ObjectReader:
             )
 
     def _type_field(self, node: Mapping, name: str, default: str) -> str:
-        """apiVersion or kind; empty where it is missing or no string, which is reported."""
+        """`apiVersion` or `kind`; empty where it is missing or no string, which is reported."""
         value = node.get(name)
         if value is None:
             if not default:

@@ -15,7 +15,7 @@ from policyc.compiler.frontend.cluster import Cluster, ClusterObjects, HasMetada
 from policyc.compiler.frontend.decode import Decoder
 from policyc.compiler.frontend.kinds import Role
 from policyc.compiler.frontend.metadata import ObjectMeta
-from policyc.compiler.frontend.network_policy import NetworkPolicy, decode_network_policy
+from policyc.compiler.frontend.network_policy import decode_network_policy
 from policyc.compiler.frontend.network_policy_lowering import (
     lower_network_policy,
     network_policy_tier,
@@ -32,6 +32,7 @@ from policyc.ir.spans import Span
 DEFAULT_KUBE_VERSION = "1.36"
 STRICT_SINCE = (1, 36)
 """The version whose API server rejects what older ones only warned about (A14)."""
+NO_POLICIES = PolicySet(())
 _KUBE_VERSION = re.compile(r"v?(\d{1,3})\.(\d{1,3})(?:[.+-].*)?")
 
 
@@ -60,7 +61,6 @@ class PolicyInput:
     """What `read_policies` read. `cluster_objects` counts, by kind, what is used with --cluster."""
 
     policies: PolicySet
-    objects: tuple[NetworkPolicy, ...] = ()
     inputs: tuple[InputFile, ...] = ()
     passed_over: Counter[str] = field(default_factory=Counter, hash=False)
     cluster_objects: Counter[str] = field(default_factory=Counter, hash=False)
@@ -79,7 +79,6 @@ def read_policies(sources: Sequence[Source], options: ReadOptions = ReadOptions(
     reading.raise_errors()
     return PolicyInput(
         reading.policy_set(),
-        tuple(reading.objects),
         tuple(reading.reader.inputs),
         reading.reader.passed_over,
         cluster_objects,
@@ -90,7 +89,7 @@ def read_policies(sources: Sequence[Source], options: ReadOptions = ReadOptions(
 def read_cluster(
     sources: Sequence[Source],
     options: ReadOptions = ReadOptions(),
-    given: PolicySet = PolicySet(()),
+    given: PolicySet = NO_POLICIES,
 ) -> Cluster:
     """Cluster objects from `--cluster`; a policy there must be among those of `given` too."""
     reading = _Reading(options)
@@ -126,7 +125,6 @@ class _Reading:
         self.options = options
         self.is_strict = options.is_strict
         self.reader = ObjectReader(self.report, options.allow_unknown_kinds)
-        self.objects: list[NetworkPolicy] = []
         self.policies: list[Policy] = []
         self._cluster = ClusterObjects(self.report, options.default_namespace)
         self._seen: dict[tuple[str, str, str], Span] = {}
@@ -143,7 +141,6 @@ class _Reading:
         if any(finding.is_error for finding in self.report.findings[before:]):
             return
         warn_network_policy(policy, self.report)
-        self.objects.append(policy)
         self.policies.append(lower_network_policy(policy))
 
     def add_cluster_object(self, raw: RawObject) -> None:

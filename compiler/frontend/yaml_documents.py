@@ -7,12 +7,12 @@ style, but for surrogate pairs, which `_yaml_escape` rewrites.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import yaml
-from yaml._yaml import CParser  # type: ignore[import-untyped]
+from yaml._yaml import CParser
 
 from policyc.compiler.frontend import codes
 from policyc.compiler.frontend.nodes import MAX_DEPTH, Entry, Mapping, Node, Scalar, Sequence
@@ -26,7 +26,7 @@ _STANDARD_TAGS = frozenset({"str", "int", "bool", "float", "null", "map", "seq"}
 _SURROGATES = re.compile(r"\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
 
 
-class _Refused(Exception):
+class _RefusedError(Exception):
     """The rest of the file makes no sense; the finding is in the report."""
 
 
@@ -39,7 +39,7 @@ def read_documents(data: bytes, file: str, report: Report) -> Iterator[Node]:
         yield from _Builder(text, file, report).documents()
     except yaml.YAMLError as failure:
         report.add(_syntax_finding(failure, text, file))
-    except _Refused:
+    except _RefusedError:
         return
 
 
@@ -97,7 +97,8 @@ class _Builder:
     """Builds trees from events; one for a file."""
 
     def __init__(self, text: str, file: str, report: Report) -> None:
-        self._events = CParser(text)
+        # Any: the stubs make every mark optional, and an assertion a node is not free.
+        self._next_event: Callable[[], Any] = CParser(text).get_event
         self._file = file
         self._report = report
         self._count = 0
@@ -108,7 +109,7 @@ class _Builder:
 
     def documents(self) -> Iterator[Node]:
         """One tree a document."""
-        get_event = self._events.get_event
+        get_event = self._next_event
         while (event := get_event()) is not None:
             if isinstance(event, yaml.DocumentStartEvent):
                 self._anchors.clear()
@@ -116,7 +117,7 @@ class _Builder:
 
     def _tree(self) -> Node:
         """The next node and all in it. The loop is flat because nesting is the input's to choose."""
-        get_event = self._events.get_event
+        get_event = self._next_event
         stack = self._stack
         key: Scalar | None = None
         while True:
@@ -146,7 +147,7 @@ class _Builder:
                 self._put(parent, key, node)
                 key = None
 
-    def _scalar(self, event: yaml.ScalarEvent) -> Scalar:
+    def _scalar(self, event: Any) -> Scalar:
         start, end = event.start_mark, event.end_mark
         line = start.line
         end_column = end.column + 1 if end.line == line else 0
@@ -159,7 +160,7 @@ class _Builder:
             self._anchors[event.anchor] = (node, 1, node.span)
         return node
 
-    def _begin(self, event: yaml.CollectionStartEvent, kind: type, key: Scalar | None) -> "_Frame":
+    def _begin(self, event: Any, kind: type, key: Scalar | None) -> "_Frame":
         """The frame of a mapping or sequence that begins here."""
         start = event.start_mark
         made = Mapping if kind is yaml.MappingStartEvent else Sequence
@@ -173,7 +174,7 @@ class _Builder:
         self._count += 1
         return _Frame(node, key, event.anchor, self._count - 1)
 
-    def _end(self, event: yaml.Event, frame: "_Frame") -> None:
+    def _end(self, event: Any, frame: "_Frame") -> None:
         """Close a mapping or sequence: note its end, and what its anchor stands for."""
         node = frame.node
         if event.end_mark.line + 1 == node.line:
@@ -203,7 +204,7 @@ class _Builder:
         finding = codes.DUPLICATE_KEY.at(key.span, key=key.text)
         self._report.add(finding.note(earlier.key.span, "first given here").help("keep one"))
 
-    def _alias(self, event: yaml.AliasEvent) -> Node:
+    def _alias(self, event: Any) -> Node:
         """The node an alias stands for, counted again: expanded, it is one more copy."""
         mark = event.start_mark
         span = Span(self._file, mark.line + 1, mark.column + 1, event.end_mark.column + 1)
@@ -234,4 +235,4 @@ class _Builder:
 
     def _refuse(self, finding: Diagnostic) -> NoReturn:
         self._report.add(finding)
-        raise _Refused
+        raise _RefusedError

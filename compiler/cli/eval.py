@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`policyc eval`: what the reference semantics say about given flows. Glue only."""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+from policyc.backends.report.text import print_findings
+from policyc.compiler.cli.eval_answers import answer, to_text
+from policyc.compiler.frontend import (
+    ReadOptions,
+    codes,
+    read_cluster,
+    read_policies,
+    read_scenario,
+    sources_of,
+)
+from policyc.compiler.frontend.flow_files import (
+    flow_from_arguments,
+    flow_from_record,
+    flows_from_text,
+)
+from policyc.compiler.frontend.flows import FlowRequest, UniverseIndex
+from policyc.ir.diagnostics import Diagnostic, Report
+from policyc.ir.errors import InputError
+from policyc.ir.policy import PolicySet
+from policyc.ir.spans import Span
+from policyc.ir.universe import Universe
+
+_SCENARIO_FIELDS = {"id", "objects", "flows"}
+
+
+@click.command("eval", short_help="evaluate flows by the reference semantics")
+@click.option(
+    "-f", "--file", "files", multiple=True, metavar="POLICIES", help="file, directory or -"
+)
+@click.option("--cluster", "clusters", multiple=True, metavar="DIR", help="pods, namespaces, ...")
+@click.option("-n", "--namespace", default="default", help="namespace of objects without one")
+@click.option("--kube-version", default="1.36", show_default=True, help="validate as this server")
+@click.option("--allow-unknown-kinds", multiple=True, metavar="KIND", help="pass this kind over")
+@click.option("--flows", metavar="FILE", help="CSV with a header, or JSON lines; - is stdin")
+@click.option("--scenarios", metavar="FILE", help="JSON lines of {id, objects, flows}; - is stdin")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
+@click.argument("flow", nargs=-1, metavar="[SRC DST PROTOCOL[/PORT]]")
+def eval_(
+    files: tuple[str, ...],
+    clusters: tuple[str, ...],
+    namespace: str,
+    kube_version: str,
+    allow_unknown_kinds: tuple[str, ...],
+    flows: str | None,
+    scenarios: str | None,
+    form: str,
+    flow: tuple[str, ...],
+) -> int:
+    """Say for each flow whether it is allowed, and which rule decides.
+
+    SRC and DST are namespace/pod or an address; PROTOCOL[/PORT] is tcp/443, icmp/8/0, 47.
+    """
+    options = ReadOptions(namespace, kube_version, frozenset(allow_unknown_kinds))
+    if sum((bool(flow), flows is not None, scenarios is not None)) != 1:
+        raise click.UsageError("give one of: SRC DST PROTOCOL[/PORT], --flows, --scenarios")
+    if scenarios is not None:
+        if files or clusters:
+            raise click.UsageError("scenarios bring their own objects: no -f or --cluster")
+        return _run_scenarios(scenarios, options)
+    if flow and len(flow) != 3:
+        raise click.UsageError("a flow is SRC DST PROTOCOL[/PORT]")
+    if not files:
+        raise click.UsageError("give policies with -f")
+    if [*files, *clusters, flows].count("-") > 1:
+        raise click.UsageError("standard input (-) can be read only once")
+    policies, universe = _read(files, clusters, options)
+    return _run_flows(policies, universe, flow, flows, form)
+
+
+def _read(
+    files: tuple[str, ...], clusters: tuple[str, ...], options: ReadOptions
+) -> tuple[PolicySet, Universe]:
+    """Policies and universe; what was passed over is said on standard error."""
+    given = read_policies(sources_of(files, sys.stdin.buffer), options)
+    cluster = read_cluster(sources_of(clusters, sys.stdin.buffer), options, given.policies)
+    print_findings([*given.findings, *cluster.findings])
+    _count("passed over", given.passed_over + cluster.passed_over)
+    if not clusters:
+        _count("used only with --cluster", given.cluster_objects)
+    return given.policies, cluster.universe
+
+
+def _count(what: str, kinds: Counter[str]) -> None:
+    if kinds:
+        counted = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
+        print(f"policyc: {what}: {counted}", file=sys.stderr)
+
+
+def _run_flows(
+    policies: PolicySet, universe: Universe, flow: tuple[str, ...], file: str | None, form: str
+) -> int:
+    report = Report()
+    index = UniverseIndex(universe)
+    asked = [(request, index.flow(request, report)) for request in _requests(flow, file, report)]
+    if report.errors:
+        raise InputError(report.findings)
+    for request, found in asked:
+        assert found is not None
+        given = answer(policies, found)
+        print(json.dumps(given.to_json()) if form == "json" else to_text(given))
+        for finding in given.findings(request.name, request.span):
+            report.add(finding)
+    sys.stdout.flush()
+    print_findings(report.findings)
+    return 0
+
+
+def _requests(flow: tuple[str, ...], file: str | None, report: Report) -> Iterable[FlowRequest]:
+    if file is not None:
+        return list(flows_from_text(_text_of(file), file, report))
+    src, dst, service = flow
+    request = flow_from_arguments(src, dst, service, report)
+    return [] if request is None else [request]
+
+
+def _text_of(path: str) -> str:
+    span = Span(path, 0, 0)
+    try:
+        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        return data.decode("utf-8-sig")
+    except FileNotFoundError:
+        raise InputError([codes.NO_SUCH_FILE.at(span, path=path)]) from None
+    except OSError as failure:
+        reason = (failure.strerror or str(failure)).lower()
+        raise InputError([codes.UNREADABLE.at(span, path=path, reason=reason)]) from None
+    except UnicodeDecodeError as bad:
+        byte = f"0x{bad.object[bad.start]:02x}"
+        raise InputError([codes.NOT_UTF8.at(span, byte=byte)]) from None
+
+
+def _lines_of(file: str) -> Iterable[str | bytes]:
+    """The lines of a file; of standard input as they come, so that `eval` can serve another."""
+    return sys.stdin.buffer if file == "-" else _text_of(file).split("\n")
+
+
+def _run_scenarios(file: str, options: ReadOptions) -> int:
+    """One answer a line, in order; a scenario that is wrong does not stop the others."""
+    _ = options.is_strict  # a bad --kube-version is the run's mistake, not each scenario's
+    for number, line in enumerate(_lines_of(file), start=1):
+        if line.strip():
+            print(json.dumps(_scenario_answer(line, Span(file, number, 1), options)), flush=True)
+    return 0
+
+
+def _scenario_answer(line: str | bytes, span: Span, options: ReadOptions) -> dict[str, object]:
+    try:
+        scenario = json.loads(line, object_pairs_hook=_without_duplicates)
+    except (ValueError, RecursionError) as failure:
+        return _answer_line(None, [], [_bad_scenario(span, f"not readable: {failure}")])
+    if not isinstance(scenario, dict):
+        return _answer_line(None, [], [_bad_scenario(span, "expected an object")])
+    name = scenario.get("id")
+    objects, flows = scenario.get("objects", []), scenario.get("flows", [])
+    if "id" not in scenario or not isinstance(objects, list) or not isinstance(flows, list):
+        problem = "expected `id`, a list `objects` and a list `flows`"
+        return _answer_line(name, [], [_bad_scenario(span, problem)])
+    report = Report()
+    for field in sorted(scenario.keys() - _SCENARIO_FIELDS):
+        report.add(codes.IGNORED_FIELD.at(span, flow="scenario", name=field))
+    try:
+        policies, cluster = read_scenario(str(name), objects, options)
+    except InputError as wrong:
+        return _answer_line(name, [], [*report.findings, *wrong.findings])
+    index = UniverseIndex(cluster.universe)
+    where = Span(f"<scenario {name}>", 0, 0)
+    results = [
+        _flow_result(record, f"flows[{at}]", where, policies, index, report)
+        for at, record in enumerate(flows)
+    ]
+    return _answer_line(name, results, [*cluster.findings, *report.findings])
+
+
+def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """A JSON object; json.loads would keep the last of two equal keys, and say nothing."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the field `{twice}` is given twice")
+    return found
+
+
+def _flow_result(
+    record: object,
+    name: str,
+    span: Span,
+    policies: PolicySet,
+    index: UniverseIndex,
+    report: Report,
+) -> dict[str, object] | None:
+    """The answer for one flow of a scenario; None where it is no flow."""
+    request = flow_from_record(record, name, span, report)
+    flow = None if request is None else index.flow(request, report)
+    if flow is None:
+        return None
+    given = answer(policies, flow)
+    for finding in given.findings(name, span):
+        report.add(finding)
+    return given.to_json()
+
+
+def _bad_scenario(span: Span, problem: str) -> Diagnostic:
+    return codes.BAD_SCENARIO.at(span, problem=problem)
+
+
+def _answer_line(
+    name: object, results: list[dict[str, object] | None], findings: Iterable[Diagnostic]
+) -> dict[str, object]:
+    return {
+        "id": name,
+        "results": results,
+        "diagnostics": [finding.to_json() for finding in findings],
+    }

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flows as users write them -> flows of the universe.
+
+An end is `namespace/pod` or an address; an address that a pod holds is that pod, as the datapath
+sees it. What cannot be a flow is a finding that names the flow and the end.
+"""
+
+from dataclasses import dataclass
+
+from policyc.compiler.frontend import codes
+from policyc.compiler.frontend.addresses import parse_address
+from policyc.compiler.frontend.spelling import nearest
+from policyc.ir.diagnostics import Diagnostic, Report
+from policyc.ir.services import ICMP_NUMBER, ICMPV6_NUMBER, Protocol, Service
+from policyc.ir.spans import Span
+from policyc.ir.universe import FAMILIES, End, Endpoint, Flow, Universe, end_name
+
+_NUMBERS = {protocol.name.lower(): protocol.value for protocol in Protocol}
+_ICMP_FAMILIES = {"icmp": None, "icmpv4": 4, "icmpv6": 6, "icmp6": 6}
+"""ICMP by its names; `icmp` alone means that of the flow's family, whichever it is."""
+_WITH_PORTS = frozenset(_NUMBERS.values())
+_ECHO_REQUEST = {4: 8 << 8, 6: 128 << 8}
+"""ICMP without a type is an echo request: what people mean by "can it ping"."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowRequest:
+    """A flow as written; `name` is how findings call it. `family` None: the default one."""
+
+    name: str
+    span: Span
+    src: str
+    dst: str
+    protocol: str
+    port: int | None = None
+    icmp_type: int | None = None
+    icmp_code: int | None = None
+    family: int | None = None
+
+
+class _BadFlowError(Exception):
+    """The request is no flow; carries the finding that says why."""
+
+    def __init__(self, finding: Diagnostic) -> None:
+        self.finding = finding
+        super().__init__(finding.message)
+
+
+class UniverseIndex:
+    """Finds the ends of flows: pods by name and by address."""
+
+    def __init__(self, universe: Universe) -> None:
+        self._by_name = {endpoint.qualified_name: endpoint for endpoint in universe.endpoints}
+        self._by_address = {
+            address: endpoint
+            for endpoint in universe.endpoints
+            if not endpoint.host_network  # its address is the node's, not its own (A21)
+            for address in endpoint.addresses
+        }
+
+    def flow(self, request: FlowRequest, report: Report) -> Flow | None:
+        """The flow; None where it is none, which is reported."""
+        try:
+            src = self._end(request, "src", request.src)
+            dst = self._end(request, "dst", request.dst)
+            family = _family(request, src, dst)
+            return Flow(src, dst, _service(request, family), family)
+        except _BadFlowError as bad:
+            report.add(bad.finding)
+            return None
+
+    def _end(self, request: FlowRequest, end: str, text: str) -> End:
+        """The pod of that name or address, or an address that no pod holds."""
+        address = parse_address(text)
+        if address is not None:
+            return self._by_address.get(address, address)
+        endpoint = self._by_name.get(text)
+        if endpoint is not None:
+            return endpoint
+        if text.count("/") != 1 or text[0] == "/" or text[-1] == "/":
+            finding = codes.BAD_END.at(request.span, end, flow=request.name, end=end, text=text)
+            raise _BadFlowError(finding.help("write namespace/pod, 10.0.0.1 or 2001:db8::1"))
+        finding = codes.UNKNOWN_POD.at(request.span, end, flow=request.name, end=end, name=text)
+        raise _BadFlowError(finding.help(self._hint(text)))
+
+    def _hint(self, text: str) -> str:
+        if not self._by_name:
+            return "no pods are known: give the cluster with --cluster"
+        near = nearest(text, self._by_name)
+        return f"did you mean `{near}`?" if near else ""
+
+
+def _families(end: End) -> tuple[int, ...]:
+    """The families an end can use; an end with an unknown address may have both."""
+    if not isinstance(end, Endpoint):
+        return (end.version,)
+    if not end.addresses_known:
+        return FAMILIES
+    return tuple(address.version for address in end.addresses)
+
+
+def _family(request: FlowRequest, src: End, dst: End) -> int:
+    """The family asked for; else the only one both ends have, and 4 before 6."""
+    wanted = request.family or _ICMP_FAMILIES.get(request.protocol.lower())
+    for name, end in (("src", src), ("dst", dst)):
+        _check_address(request, name, end, wanted)
+    common = sorted(set(_families(src)) & set(_families(dst)))
+    if wanted is None and common:
+        return common[0]
+    if wanted is not None and wanted in common:
+        return wanted
+    finding = codes.NO_COMMON_FAMILY.at(
+        request.span, "family", flow=request.name, src=end_name(src), dst=end_name(dst)
+    )
+    raise _BadFlowError(finding)
+
+
+def _check_address(request: FlowRequest, name: str, end: End, wanted: int | None) -> None:
+    """An end takes part in flows of the families it has; a live pod may have none yet (A25)."""
+    families = _families(end)
+    if families and (wanted is None or wanted in families):
+        return
+    if not isinstance(end, Endpoint):
+        problem = f"{name} {end} is no IPv{wanted} address"
+        raise _bad_service(request, problem, "leave the family out, or give the other address")
+    which = f"IPv{wanted} " if families else ""
+    finding = codes.NO_ADDRESS.at(
+        request.span, name, flow=request.name, end=name, name=end_name(end), which=which
+    )
+    raise _BadFlowError(finding)
+
+
+def _service(request: FlowRequest, family: int) -> Service:
+    """What the flow asks for; a port where there are ports, type and code for ICMP."""
+    number = _protocol_number(request, family)
+    if number in (ICMP_NUMBER, ICMPV6_NUMBER):
+        return _icmp(request, number, family)
+    if request.icmp_type is not None or request.icmp_code is not None:
+        problem = f"icmp_type and icmp_code mean nothing for {request.protocol}"
+        raise _bad_service(request, problem, "leave them out")
+    if number in _WITH_PORTS:
+        return _with_port(request, number)
+    _check_no_port(request)
+    return Service(number)
+
+
+def _protocol_number(request: FlowRequest, family: int) -> int:
+    name = request.protocol.lower()
+    if name in _NUMBERS:
+        return _NUMBERS[name]
+    if name in _ICMP_FAMILIES:
+        return ICMP_NUMBER if family == 4 else ICMPV6_NUMBER
+    if name.isascii() and name.isdigit() and len(name) <= 3 and int(name) <= 255:
+        return int(name)
+    near = nearest(name, [*_NUMBERS, *_ICMP_FAMILIES])
+    hint = f"did you mean `{near}`?" if near else "tcp, udp, sctp, icmp or a number 0 to 255"
+    raise _bad_service(request, f"unknown protocol {request.protocol!r}", hint)
+
+
+def _with_port(request: FlowRequest, number: int) -> Service:
+    if request.port is None:
+        hint = f"write {request.protocol}/443"
+        raise _bad_service(request, f"{request.protocol} needs a port", hint)
+    if not 1 <= request.port <= 65535:
+        raise _bad_service(request, f"port {request.port} is not in 1 to 65535")
+    return Service(number, request.port)
+
+
+def _check_no_port(request: FlowRequest) -> None:
+    if request.port is not None:
+        problem = f"protocol {request.protocol} has no ports"
+        raise _bad_service(request, problem, "leave the port out")
+
+
+def _icmp(request: FlowRequest, number: int, family: int) -> Service:
+    _check_no_port(request)
+    if number != (ICMP_NUMBER if family == 4 else ICMPV6_NUMBER):
+        problem = f"protocol {number} does not run over IPv{family}"
+        raise _bad_service(request, problem, "write icmp for that of the flow's family")
+    if request.icmp_type is None and request.icmp_code is None:
+        return Service(number, _ECHO_REQUEST[family])
+    kind, code = request.icmp_type or 0, request.icmp_code or 0
+    if not (0 <= kind <= 255 and 0 <= code <= 255):
+        raise _bad_service(request, "ICMP type and code are 0 to 255")
+    return Service(number, kind << 8 | code)
+
+
+def _bad_service(request: FlowRequest, problem: str, hint: str = "") -> _BadFlowError:
+    finding = codes.BAD_SERVICE.at(request.span, "protocol", flow=request.name, problem=problem)
+    return _BadFlowError(finding.help(hint))
