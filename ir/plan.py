@@ -5,6 +5,7 @@ A backend fills it, the emitter, the seeds, the verifier and the node read it; n
 Row 0, column 0 and diagrams 0 and 1 are reserved: what is not placed fails closed.
 """
 
+from collections import defaultdict
 from dataclasses import asdict, dataclass
 from enum import Enum
 from ipaddress import ip_network
@@ -93,26 +94,26 @@ def prefix_atoms(blocks: tuple[AddressPeer, ...], atoms: AddressAtoms) -> list[t
     an exact longest-prefix table; a prefix that longer ones cover completely is left out. The
     family's whole space is always among them.
     """
-    mine = [(i, b) for i, b in enumerate(blocks) if b.network.version == atoms.family]
-    named = {n for _, b in mine for n in (b.network, *b.excepts)}
-    named.add(_whole_family(atoms.family))
+    adds: defaultdict[Network, int] = defaultdict(int)
+    removes: defaultdict[Network, int] = defaultdict(int)
+    adds[_whole_family(atoms.family)] = 0
+    for index, block in enumerate(blocks):
+        if block.network.version == atoms.family:
+            adds[block.network] |= 1 << index
+            for hole in block.excepts:
+                removes[hole] |= 1 << index
     number_of = {mask: atom for atom, mask in enumerate(atoms.blocks)}
-    table = []
-    for prefix in sorted(named, key=lambda n: (int(n.network_address), n.prefixlen)):
-        mask = sum(1 << i for i, block in mine if _covers(block, prefix))
+    table: list[tuple[Network, int]] = []
+    around: list[tuple[Network, int]] = []  # the prefixes that contain the one at hand, with masks
+    for prefix in sorted({*adds, *removes}, key=lambda n: (int(n.network_address), n.prefixlen)):
+        while around and prefix.network_address not in around[-1][0]:
+            around.pop()
+        outer = around[-1][1] if around else 0
+        mask = (outer | adds.get(prefix, 0)) & ~removes.get(prefix, 0)
+        around.append((prefix, mask))
         if mask in number_of:  # no address is left to a mask that no atom has
             table.append((prefix, number_of[mask]))
     return table
-
-
-def _covers(block: AddressPeer, prefix: Network) -> bool:
-    return _is_inside(prefix, block.network) and not any(
-        _is_inside(prefix, hole) for hole in block.excepts
-    )
-
-
-def _is_inside(inner: Network, outer: Network) -> bool:
-    return inner.prefixlen >= outer.prefixlen and inner.network_address in outer
 
 
 def _whole_family(family: int) -> Network:

@@ -54,7 +54,8 @@ class CellLemma:
     policies: PolicySet
     decision: DecisionIR
     _asked: set[object] = field(default_factory=set)
-    _masks: dict[Peer, int] = field(default_factory=dict)
+    _masks: dict[tuple[Direction, Place], int] = field(default_factory=dict)
+    _cells: dict[tuple[int, ...], list[tuple[int, int]]] = field(default_factory=dict)
 
     def obligations(self) -> Iterator[Obligation | Broken]:
         """Every obligation, each once."""
@@ -81,24 +82,31 @@ class CellLemma:
 
     def _selecting(self, row: Row) -> list[tuple[int, int]]:
         """(tier, policy) of each policy that selects the row."""
+        found: list[tuple[int, int]] = []
+        for bit in _set_bits(row.bits):
+            found += self._policies_by_subject.get(bit, ())
+        return sorted(found)
+
+    @cached_property
+    def _policies_by_subject(self) -> dict[int, list[tuple[int, int]]]:
         bit_of = self.decision.atoms.vocabulary.bit_of
-        return [
-            (t, p)
-            for t, tier in enumerate(self.policies.tiers)
-            for p, policy in enumerate(tier.policies)
-            if row.bits >> bit_of[policy.subject] & 1
-        ]
+        out: dict[int, list[tuple[int, int]]] = {}
+        for t, tier in enumerate(self.policies.tiers):
+            for p, policy in enumerate(tier.policies):
+                out.setdefault(bit_of[policy.subject], []).append((t, p))
+        return out
 
     def _parts(
         self, direction: Direction, index: int, selecting: list[tuple[int, int]]
     ) -> dict[_Part, int]:
         """The row's columns, as masks, by all that can matter."""
-        parts: dict[_Part, int] = {}
-        for column, cell in enumerate(self.decision.table(direction)[index]):
-            parts[_Part(cell)] = parts.get(_Part(cell), 0) | 1 << column
+        parts = {
+            _Part(cell): columns
+            for cell, columns in self._columns_by_cell(self.decision.table(direction)[index])
+        }
         for t, p in selecting:
-            for r, rule in enumerate(self._policy(t, p).rules(direction)):
-                parts = _split(parts, (t, p, r), self._columns_of(rule))
+            for r in range(len(self._policy(t, p).rules(direction))):
+                parts = _split(parts, (t, p, r), self._columns_of(direction, (t, p, r)))
         if direction is Direction.EGRESS:
             parts = {
                 _Part(part.cell, part.matched, named): columns & holders
@@ -108,31 +116,56 @@ class CellLemma:
             }
         return parts
 
-    def _columns_of(self, rule: Rule) -> int:
-        found = 0
-        for peer in rule.peers:
-            if peer not in self._masks:
-                self._masks[peer] = sum(
-                    1 << at for at in range(len(self.decision.atoms.columns)) if self._is(peer, at)
-                )
-            found |= self._masks[peer]
-        return found
+    def _columns_by_cell(self, row: tuple[int, ...]) -> list[tuple[int, int]]:
+        """(cell, its columns) of a row of the table; equal rows are looked at once."""
+        if row not in self._cells:
+            found: dict[int, int] = {}
+            for column, cell in enumerate(row):
+                found[cell] = found.get(cell, 0) | 1 << column
+            self._cells[row] = list(found.items())
+        return self._cells[row]
 
-    def _is(self, peer: Peer, column: int) -> bool:
-        """Whether a rule's peer matches a column's signature (A12, A15)."""
+    def _columns_of(self, direction: Direction, place: Place) -> int:
+        """The columns whose signature a rule's peers match (A12, A15)."""
+        if (direction, place) not in self._masks:
+            rule = self._policy(place[0], place[1]).rules(direction)[place[2]]
+            found = 0
+            for peer in rule.peers:
+                found |= self._columns_of_peer(peer)
+            self._masks[direction, place] = found
+        return self._masks[direction, place]
+
+    def _columns_of_peer(self, peer: Peer) -> int:
         vocabulary = self.decision.atoms.vocabulary
-        signature = self.decision.atoms.columns[column]
         match peer:
             case AnyPeer():
-                return True
+                return (1 << len(self.decision.atoms.columns)) - 1
             case EndpointPeer(selector):
-                bit = vocabulary.bit_of[selector]
-                return isinstance(signature, EndpointColumn) and bool(signature.bits >> bit & 1)
+                return self._columns_by_bit.get(vocabulary.bit_of[selector], 0)
             case AddressPeer():
-                atoms = self.decision.atoms.classifier.addresses[signature.family]
-                return bool(atoms.blocks[signature.atom] >> vocabulary.block_of[peer] & 1)
+                return self._columns_by_block.get(vocabulary.block_of[peer], 0)
             case _:
                 assert_never(peer)
+
+    @cached_property
+    def _columns_by_bit(self) -> dict[int, int]:
+        """Selector -> the endpoint columns in whose signature it holds; addresses have none."""
+        out: dict[int, int] = {}
+        for at, column in enumerate(self.decision.atoms.columns):
+            if isinstance(column, EndpointColumn):
+                for bit in _set_bits(column.bits):
+                    out[bit] = out.get(bit, 0) | 1 << at
+        return out
+
+    @cached_property
+    def _columns_by_block(self) -> dict[int, int]:
+        """Block -> the columns, endpoints and addresses, whose address atom is inside it."""
+        out: dict[int, int] = {}
+        for at, column in enumerate(self.decision.atoms.columns):
+            atoms = self.decision.atoms.classifier.addresses[column.family]
+            for block in _set_bits(atoms.blocks[column.atom]):
+                out[block] = out.get(block, 0) | 1 << at
+        return out
 
     @cached_property
     def _columns_by_named(self) -> dict[NamedNumbers, int]:
@@ -241,3 +274,10 @@ def _split(parts: dict[_Part, int], place: Place, columns: int) -> dict[_Part, i
         if mask & columns:
             out[_Part(part.cell, part.matched | {place})] = mask & columns
     return out
+
+
+def _set_bits(mask: int) -> Iterator[int]:
+    while mask:
+        lowest = mask & -mask
+        yield lowest.bit_length() - 1
+        mask ^= lowest

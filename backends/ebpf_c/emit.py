@@ -121,7 +121,7 @@ def _column4(decision: DecisionIR, plan: LookupPlan) -> str:
         for first, _, atom in atoms.runs()
     ]
     if len(steps) == 1:
-        return f"{head}\n\treturn {steps[0][1]};\n}}"
+        return f"{head}\n\t(void)address; /* one column for all */\n\treturn {steps[0][1]};\n}}"
     body = tree(steps, lambda at: f"a < {at} /* {IPv4Address(int(at, 16))} */", 1)
     return "\n".join([head, "\t__u32 a = bpf_ntohl(address);", "", *body, "}"])
 
@@ -136,7 +136,7 @@ def _column6(decision: DecisionIR, plan: LookupPlan) -> str:
         for first, _, atom in atoms.runs()
     ]
     if len(steps) == 1:
-        return f"{head}\n\treturn {steps[0][1]};\n}}"
+        return f"{head}\n\t(void)address; /* one column for all */\n\treturn {steps[0][1]};\n}}"
     body = tree(steps, lambda at: f"{_below6(at)} /* {IPv6Address(int(at, 16))} */", 1)
     halves = ["\t__u64 hi = pc_addr6_high(address), lo = pc_addr6_low(address);", ""]
     return "\n".join([head, *halves, *body, "}"])
