@@ -290,7 +290,8 @@ class TestRun:
         """The program's verdict on a frame: -1 next, 2 drop."""
         ctypes.memmove(self._data, data, len(data))
         struct.pack_into("=II", self._ctx, self._INGRESS_IFINDEX, ingress_ifindex, ifindex)
-        struct.pack_into("=II", self._attr, 4, 0, len(data))
+        # The kernel wrote the last frame's size as room for the output: a longer one would not fit.
+        struct.pack_into("=III", self._attr, 4, 0, len(data), 0)
         if _syscall(self._number, PROG_TEST_RUN, self._attr_buffer, 80) < 0:
             errno = ctypes.get_errno()
             raise OSError(errno, os.strerror(errno))
