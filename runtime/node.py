@@ -37,6 +37,11 @@ class Loaded:
     replaced_epoch: int  # 0: nothing ran before
     hooks_replaced: bool
 
+    @property
+    def closed(self) -> tuple[LoadedEndpoint, ...]:
+        """Pods that there was no room for in the tables: everything to and from them is denied."""
+        return tuple(each for each in self.generation.endpoints if each.row == 0)
+
 
 def load(
     bundle_path: Path,

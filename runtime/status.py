@@ -45,7 +45,7 @@ class RuleCount:
     rule: int
     packets: int
     action: str
-    where: str  # policy, file:line
+    where: str  # policies, file:line
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +144,10 @@ def _rules(where: Pins, generation: Generation) -> tuple[RuleCount, ...]:
 
 
 def _place(known: dict[int, dict[str, Any]], ident: int) -> str:
-    """The rule in the user's words: its policy, then file and line."""
+    """The rule in the user's words: its policies, then file and line of each place."""
     rule = known.get(ident, {})
-    position = f"{rule['file']}:{rule['line']}" if rule.get("file") else ""
-    return " ".join(part for part in (str(rule.get("policy") or ""), position) if part)
+    places = [f"{place['file']}:{place['line']}" for place in rule.get("places", ())]
+    return " ".join([*rule.get("policies", ()), *places]) or str(rule.get("kind", ""))
 
 
 def _drops(where: Pins, generation: Generation) -> dict[str, int]:

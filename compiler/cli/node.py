@@ -64,6 +64,12 @@ def load(bundle: Path, endpoints: Path, bpffs: Path, mode: Mode, verbose: bool) 
         f"{len(generation.attachments)} of this node",
         err=True,
     )
+    for pod in done.closed:
+        click.echo(
+            f"warning: no room in the tables for {pod.namespace}/{pod.name}: all of its traffic is "
+            "denied; compile the bundle with --cluster, or for more classes",
+            err=True,
+        )
 
 
 @node.command()

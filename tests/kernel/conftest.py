@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node in a network namespace of its own, with a bpffs of its own, that goes away with the test.
+
+The namespaces have no names and the mount is private: what is left after a crash is nothing.
+"""
+
+import ctypes
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.kernel.node_under_test import NodeUnderTest
+
+HERE = Path(__file__).parent
+DATAPATH = HERE.parents[1] / "runtime" / "datapath"
+CLANG = [
+    "clang", "-O2", "-g", "-target", "bpf", "-mcpu=v3", "-fno-strict-aliasing", "-Wall", "-Wextra",
+    "-Werror", f"-ffile-prefix-map={DATAPATH.parents[1]}=.", f"-I{DATAPATH}",
+    f"-idirafter/usr/include/{os.uname().machine}-linux-gnu",
+]  # fmt: skip
+_CLONE_NEWNET = 0x40000000
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def compile_c(source: Path, target: Path, *flags: str) -> None:
+    """Compile as the compiler driver does: BTF stays, debug information goes."""
+    subprocess.run([*CLANG, *flags, "-c", str(source), "-o", str(target)], check=True)
+    subprocess.run(["llvm-strip", "-g", str(target)], check=True)
+
+
+@pytest.fixture(scope="session")
+def objects(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """hooks.bpf.o and the tests' policy.bpf.o."""
+    folder = tmp_path_factory.mktemp("objects")
+    compile_c(DATAPATH / "hooks.bpf.c", folder / "hooks.bpf.o")
+    compile_c(HERE / "policy.bpf.c", folder / "policy.bpf.o")
+    return folder
+
+
+@contextmanager
+def own_network() -> Iterator[int]:
+    """Run in a new network namespace; gives a descriptor of it."""
+    before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    if _libc.unshare(_CLONE_NEWNET):
+        raise OSError(ctypes.get_errno(), "unshare")
+    inside = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    try:
+        yield inside
+    finally:
+        _libc.setns(before, 0)
+        os.close(inside)
+        os.close(before)
+
+
+@contextmanager
+def own_bpffs(at: Path) -> Iterator[Path]:
+    """A bpf file system of the test's own."""
+    at.mkdir()
+    subprocess.run(["mount", "-t", "bpf", "bpf", str(at)], check=True)
+    try:
+        yield at / "policyc"
+    finally:
+        subprocess.run(["umount", "-l", str(at)], check=True)
+        at.rmdir()
+
+
+@pytest.fixture
+def node(objects: Path, tmp_path: Path) -> Iterator[NodeUnderTest]:
+    """Pods a and b on this node, c on another, all isolated; nothing is loaded yet."""
+    with own_network(), own_bpffs(tmp_path / "bpffs") as bpffs:
+        under_test = NodeUnderTest(tmp_path, objects, bpffs)
+        under_test.make_devices()
+        try:
+            yield under_test
+        finally:
+            under_test.close()
+
+
+@pytest.fixture
+def variant(objects: Path, tmp_path: Path) -> Iterator[object]:
+    """Compile another pair of objects, from edited headers: variant({"ct_map.h": (old, new)})."""
+
+    def make(name: str, edits: dict[str, tuple[str, str]]) -> Path:
+        source = tmp_path / f"{name}-source"
+        shutil.copytree(DATAPATH, source, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+        for file, (old, new) in edits.items():
+            text = (source / file).read_text()
+            assert old in text, f"{file} has no {old!r}"
+            (source / file).write_text(text.replace(old, new))
+        target = tmp_path / name
+        target.mkdir()
+        include = f"-I{source}"
+        compile_c(source / "hooks.bpf.c", target / "hooks.bpf.o", include)
+        shutil.copy(HERE / "policy.bpf.c", source / "policy.bpf.c")
+        compile_c(source / "policy.bpf.c", target / "policy.bpf.o", include)
+        return target
+
+    yield make

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bundles by hand: who may talk to whom about what, written straight into seeds.
+
+Every pod has a row and a column of its own, the world has column `WORLD`. Pods are isolated both
+ways, so what is not said is denied. There is no compiler here: these tests are of the datapath.
+"""
+
+import hashlib
+import json
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from policyc.runtime.bundle import Bundle
+from policyc.runtime.endpoints import EndpointRecord
+from policyc.runtime.placement import MapWrite, Placement
+
+ROWS = COLUMNS = 16
+WORLD = 15
+RULE_ALLOWED, RULE_DENIED = 2, 3
+SIZES = {"pc_class": 16, "pc_cell_in": 256, "pc_cell_eg": 256, "pc_diagram": 128, "pc_step": 512}
+SIZES |= {"pc_counts": 16, "pc_cidr4": 8, "pc_cidr6": 8}
+VALUE_WORDS = {"pc_class": 3, "pc_cidr4": 1, "pc_cidr6": 1}
+KEY_WORDS = {"pc_cidr4": 2, "pc_cidr6": 5}
+
+Service = tuple[int, int]  # lowest and highest service key
+ANY: Service = (0, 0xFFFFFFFF)
+
+
+def service(kind: int, value: int) -> Service:
+    return (kind << 16 | value, kind << 16 | value)
+
+
+def tcp_port(port: int) -> Service:
+    return service(0, port)
+
+
+def udp_port(port: int) -> Service:
+    return service(1, port)
+
+
+def sctp_port(port: int) -> Service:
+    return service(2, port)
+
+
+PING4, PING6 = service(3, 8 << 8), service(4, 128 << 8)
+
+
+@dataclass
+class TablePolicy:
+    """Allowed services by (row, column), for each direction; names are those of pods."""
+
+    pods: tuple[str, ...]
+    egress: dict[tuple[int, int], list[Service]] = field(default_factory=dict)
+    ingress: dict[tuple[int, int], list[Service]] = field(default_factory=dict)
+
+    def number(self, name: str) -> int:
+        return WORLD if name == "world" else 1 + self.pods.index(name)
+
+    def allow(self, src: str, dst: str, *services: Service) -> "TablePolicy":
+        """At both ends, as far as they are pods."""
+        return self.allow_egress(src, dst, *services).allow_ingress(src, dst, *services)
+
+    def allow_egress(self, src: str, dst: str, *services: Service) -> "TablePolicy":
+        self.egress.setdefault((self.number(src), self.number(dst)), []).extend(services)
+        return self
+
+    def allow_ingress(self, src: str, dst: str, *services: Service) -> "TablePolicy":
+        self.ingress.setdefault((self.number(dst), self.number(src)), []).extend(services)
+        return self
+
+    def seeds(self) -> dict[str, bytes]:
+        diagrams = _Diagrams()
+        closed = (diagrams.add([(0, 0)]), diagrams.add([(0, 1)]))
+        cells = {
+            name: b"".join(
+                struct.pack("<2I", *diagrams.cell(allowed[row, column]))
+                if (row, column) in allowed
+                else struct.pack("<2I", *(diagrams.cell([]) if row and column else closed))
+                for row in range(ROWS)
+                for column in range(COLUMNS)
+            )
+            for name, allowed in (("pc_cell_eg", self.egress), ("pc_cell_in", self.ingress))
+        }
+        return cells | {
+            "pc_diagram": diagrams.table,
+            "pc_step": diagrams.steps,
+            "pc_cidr4": struct.pack("<I4sI", 0, bytes(4), WORLD),
+            "pc_cidr6": struct.pack("<I16sI", 0, bytes(16), WORLD),
+        }
+
+
+class _Diagrams:
+    def __init__(self) -> None:
+        self.table = b""
+        self.steps = b""
+        self._known: dict[tuple[tuple[int, int], ...], int] = {}
+
+    def add(self, steps: list[tuple[int, int]]) -> int:
+        if tuple(steps) in self._known:
+            return self._known[tuple(steps)]
+        self.table += struct.pack("<2I", len(self.steps) // 8, len(steps))
+        self.steps += b"".join(struct.pack("<2I", *step) for step in steps)
+        self._known[tuple(steps)] = len(self.table) // 8 - 1
+        return self._known[tuple(steps)]
+
+    def cell(self, allowed: list[Service]) -> tuple[int, int]:
+        steps = [(0, False)]
+        for lo, hi in sorted(allowed):
+            if steps[-1][0] == lo:
+                steps.pop()
+            steps.append((lo, True))
+            if hi < 0xFFFFFFFF:
+                steps.append((hi + 1, False))
+        actions = self.add([(at, int(yes)) for at, yes in steps])
+        rules = self.add([(at, RULE_ALLOWED if yes else RULE_DENIED) for at, yes in steps])
+        return actions, rules
+
+
+def write_bundle(folder: Path, objects: Path, policy: TablePolicy, *, kernel: str = "6.1") -> Path:
+    """A bundle around compiled objects; the folder is made."""
+    folder.mkdir()
+    (folder / "seeds").mkdir()
+    for name in ("policy.bpf.o", "hooks.bpf.o"):
+        (folder / name).write_bytes((objects / name).read_bytes())
+    seeds = policy.seeds()
+    for name, data in seeds.items():
+        (folder / "seeds" / f"{name}.bin").write_bytes(data)
+    rules = [{"id": i, "action": action, "policies": [name], "places": []} for i, action, name in (
+        (0, "allow", "not isolated"), (1, "deny", "fail closed"),
+        (2, "allow", "shop/allowed"), (3, "deny", "shop/default"))]  # fmt: skip
+    rules[2]["places"] = [{"file": "shop.yaml", "line": 12, "column": 5, "path": "ingress[0]"}]
+    (folder / "rules.json").write_text(json.dumps({"rules": rules}))
+    (folder / "plan.json").write_text("{}")
+    (folder / "classifier.json").write_text(json.dumps({"pods": policy.pods}))
+    maps = [
+        {"name": name, "object": "policy.bpf.o", "kind": "array", "entries": entries,
+         "seed": f"seeds/{name}.bin" if name in seeds else None,
+         "key_words": KEY_WORDS.get(name, 0), "value_words": VALUE_WORDS.get(name, 2)}
+        for name, entries in SIZES.items()
+    ]  # fmt: skip
+    manifest = {
+        "schema": "policyc.dev/bundle/v1", "policyc": "0.1.0", "minimum_kernel": kernel,
+        "maps": maps, "files": digests(folder),
+    }  # fmt: skip
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    return folder
+
+
+def digests(folder: Path) -> dict[str, str]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(p.relative_to(folder)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
+
+
+class NamePlacer:
+    """Places a pod by its name: the classifier of these tests."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        self._pods: list[str] = bundle.classifier["pods"]
+
+    def place(self, endpoint: EndpointRecord) -> Placement:
+        at = 1 + self._pods.index(endpoint.name)
+        return Placement(at, at, at)
+
+    def drain_writes(self) -> list[MapWrite]:
+        return []
+
+    def new_rules(self) -> list[dict[str, object]]:
+        return []
+
+
+def endpoints_json(node: str, endpoints: Iterable[dict[str, object]]) -> str:
+    return json.dumps(
+        {"schema": "policyc.dev/endpoints/v1", "node": node, "endpoints": list(endpoints)}
+    )

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fragments follow their first one (semantics A27), and IPv6's headers are walked within a bound."""
+
+import pytest
+
+from tests.kernel.node_under_test import A, B, WORLD, NodeUnderTest
+from tests.kernel.packets import (
+    AH,
+    DSTOPTS,
+    ESP,
+    FRAGMENT,
+    HOPOPTS,
+    MORE,
+    NO_NEXT,
+    ROUTING,
+    TCP,
+    UDP,
+    extension,
+    fragment6,
+    frame,
+    frame6,
+    packed,
+    raw,
+    tcp,
+    udp,
+)
+from tests.kernel.table_policy import service, udp_port
+
+pytestmark = pytest.mark.kernel
+
+DATAGRAM = udp(5000, 53, bytes(64)).build(packed(A.ip6), packed(B.ip6))
+
+
+def first(src, dst, family: int, ident: int = 1) -> bytes:  # type: ignore[no-untyped-def]
+    if family == 4:
+        return frame(src, dst, udp(5000, 53, bytes(64)), fragment=MORE, ident=ident)
+    return frame6(src, dst, FRAGMENT, fragment6(UDP, DATAGRAM, offset=0, more=True, ident=ident))
+
+
+def later(src, dst, family: int, ident: int = 1, offset: int = 72) -> bytes:  # type: ignore[no-untyped-def]
+    if family == 4:
+        return frame(src, dst, raw(UDP, bytes(40)), fragment=offset // 8, ident=ident)
+    return frame6(
+        src, dst, FRAGMENT, fragment6(UDP, bytes(40), offset=offset, more=False, ident=ident)
+    )
+
+
+families = pytest.mark.parametrize("family", [4, 6])
+
+
+@families
+def test_later_fragments_follow_a_first_that_passed(node: NodeUnderTest, family: int) -> None:
+    node.load(node.policy().allow("a", "b", udp_port(53)).allow("world", "b", udp_port(53)))
+    assert node.sent_by("a", first(A, B, family))
+    assert node.sent_by("a", later(A, B, family))
+    assert node.sent_to("b", first(A, B, family), came_in="pca")
+    assert node.sent_to("b", later(A, B, family), came_in="pca")
+    assert node.sent_to("b", first(WORLD, B, family))
+    assert node.sent_to("b", later(WORLD, B, family))
+
+
+@families
+def test_a_fragment_without_its_first_is_dropped(node: NodeUnderTest, family: int) -> None:
+    node.load(node.policy().allow("a", "b", udp_port(53)))
+    assert not node.sent_by("a", later(A, B, family))
+    assert node.sent_by("a", first(A, B, family))
+    assert not node.sent_by("a", later(A, B, family, ident=2))
+    assert node.drops() == {"fragment": 2}
+
+
+@families
+def test_a_first_that_is_denied_takes_the_others_with_it(node: NodeUnderTest, family: int) -> None:
+    node.load(node.policy())
+    assert not node.sent_by("a", first(A, B, family))
+    assert not node.sent_by("a", later(A, B, family))
+    assert node.drops() == {"policy": 1, "fragment": 1}
+
+
+@families
+def test_a_known_connection_records_its_first_fragments_too(
+    node: NodeUnderTest, family: int
+) -> None:
+    """Also the first packet after a change of policy, also if it is a reply."""
+    policy = node.policy().allow("b", "a", service(1, 5000))
+    node.load(policy)
+    assert node.sent_by("b", frame(B, A, udp(53, 5000), family=family))
+    assert node.sent_by("a", first(A, B, family))
+    assert node.sent_by("a", later(A, B, family))
+    node.load(policy)
+    assert not node.sent_by("a", later(A, B, family))
+    assert node.sent_by("a", first(A, B, family))
+    assert node.sent_by("a", later(A, B, family))
+
+
+@families
+def test_a_spoofed_fragment_is_dropped_as_spoofed(node: NodeUnderTest, family: int) -> None:
+    node.load(node.policy().allow("a", "b", udp_port(53)))
+    assert node.sent_by("a", first(A, B, family))
+    assert not node.sent_by("b", later(A, B, family))
+    assert not node.sent_to("b", later(A, B, family))
+    assert node.drops() == {"spoofed ip": 2}
+
+
+@families
+def test_a_fragment_over_the_tcp_header_is_dropped(node: NodeUnderTest, family: int) -> None:
+    node.load(node.policy())
+    if family == 4:
+        overlap = frame(A, B, raw(TCP, bytes(40)), fragment=1)
+    else:
+        overlap = frame6(A, B, FRAGMENT, fragment6(TCP, bytes(40), offset=8, more=False))
+    assert not node.sent_by("a", overlap)
+    assert node.drops() == {"malformed": 1}
+
+
+@families
+def test_a_first_fragment_holds_its_transport_header(node: NodeUnderTest, family: int) -> None:
+    node.load(node.policy().allow("a", "b", udp_port(53)))
+    if family == 4:
+        tiny = frame(A, B, raw(TCP, bytes(16)), fragment=MORE)
+    else:
+        tiny = frame6(A, B, FRAGMENT, fragment6(TCP, bytes(16), offset=0, more=True))
+    assert not node.sent_by("a", tiny)
+    assert node.drops() == {"malformed": 1}
+
+
+def test_ipv4_options_are_stepped_over(node: NodeUnderTest) -> None:
+    node.load(node.policy().allow("a", "b", udp_port(53)))
+    assert node.sent_by("a", frame(A, B, udp(5000, 53), options=b"\x94\x04\x00\x00"))
+    assert not node.sent_by("a", frame(A, B, udp(5000, 54), options=b"\x01" * 40))
+
+
+HEADERS = [
+    ("none", UDP, lambda body: body, None),
+    ("hop-by-hop", HOPOPTS, lambda body: extension(UDP, body), None),
+    ("destination options of 16 bytes", DSTOPTS, lambda body: extension(UDP, body, words=1), None),
+    ("routing, nothing left", ROUTING, lambda body: extension(UDP, body, third=4), None),
+    ("an atomic fragment", FRAGMENT, lambda b: fragment6(UDP, b, offset=0, more=False), None),
+    ("three of them", HOPOPTS,
+     lambda b: extension(ROUTING, extension(DSTOPTS, extension(UDP, b))), None),
+    ("routing by way of somebody", ROUTING, lambda b: extension(UDP, b, third=4, fourth=1), "ext headers"),
+    ("too many", DSTOPTS,
+     lambda b: extension(60, extension(60, extension(60, extension(60, extension(60, extension(60, extension(UDP, b))))))),
+     "ext headers"),
+    ("a header behind the end", DSTOPTS, lambda _: extension(UDP, b"", words=9)[:8], "malformed"),
+    ("ESP", ESP, lambda _: bytes(16), "policy"),
+    ("AH, whatever it holds", AH, lambda body: extension(UDP, body), "policy"),
+    ("no next header", NO_NEXT, lambda _: b"", "policy"),
+    ("destination options, then nothing", DSTOPTS, lambda _: extension(NO_NEXT, b""), "policy"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrap", "reason"), [c[1:] for c in HEADERS], ids=[c[0] for c in HEADERS]
+)
+def test_ipv6_with(node: NodeUnderTest, kind: int, wrap, reason: str | None) -> None:  # type: ignore[no-untyped-def]
+    node.load(node.policy().allow("a", "b", udp_port(53)))
+    body = udp(5000, 53).build(packed(A.ip6), packed(B.ip6))
+    assert node.sent_by("a", frame6(A, B, kind, wrap(body))) == (reason is None)
+    assert node.drops() == ({reason: 1} if reason else {})
+
+
+def test_other_protocols_are_named_by_their_number(node: NodeUnderTest) -> None:
+    node.load(node.policy().allow("a", "b", service(5, ESP)))
+    assert node.sent_by("a", frame6(A, B, ESP, bytes(16)))
+    assert node.sent_by("a", frame(A, B, raw(ESP, bytes(16))))
+    assert not node.sent_by("a", frame6(A, B, AH, bytes(16)))
+    assert not node.sent_by("a", frame(A, B, tcp(1, ESP)))
