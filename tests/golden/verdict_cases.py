@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cases of tests/golden/verdict/*.yaml: policies, pods, flows and the verdicts they must get.
+
+One table for every engine. A file is a list of cases:
+
+    case: a sentence, unique in all files
+    semantics: [A6, A8]                       # clauses of docs/semantics.md
+    namespaces: {shop: {team: blue}}          # labels; those without an entry have only their name
+    pods:                                     # shop/web, or shop/web: with any of the fields below
+      shop/web: {labels: {app: web}, ports: {http: 8080, dns: UDP 53}, ips: [10.0.0.1], node: n1,
+                 hostNetwork: true, template: true, spec: {...}, status: {...}}
+    policies: [{namespace: shop, name: web, podSelector: {}, egress: []}]
+    flows:
+      - {from: shop/web, to: 203.0.113.9, port: TCP 443, verdict: allow, by: default}
+
+Pods without `ips` get one of each family, in the order they are written. `port` is `TCP 443`,
+`ICMP 8 0` or `47`; without it, TCP 80. `family` is 4 or 6. `by` names the policies that decide: of a
+denied flow, those that isolate the end that denies; else those whose rules allow; or `default`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from policyc.compiler.frontend import read_scenario
+from policyc.compiler.frontend.flows import FlowRequest, UniverseIndex
+from policyc.ir.diagnostics import Report
+from policyc.ir.policy import PolicySet
+from policyc.ir.semantics import DecidedByRule, DeniedByDefault, Verdict
+from policyc.ir.spans import NOWHERE
+from policyc.ir.universe import Flow, Universe
+
+FOLDER = Path(__file__).parent / "verdict"
+
+
+@dataclass(frozen=True)
+class ExpectedFlow:
+    """A flow and its verdict, `allow` or `deny`; `by` empty where the case does not say."""
+
+    flow: Flow
+    verdict: str
+    by: str
+
+
+@dataclass(frozen=True)
+class VerdictCase:
+    """One case, read: the same values that the front end gives for files."""
+
+    slug: str
+    title: str
+    semantics: tuple[str, ...]
+    objects: tuple[dict[str, Any], ...]
+    policies: PolicySet
+    universe: Universe
+    flows: tuple[ExpectedFlow, ...]
+
+
+@cache
+def load_cases() -> tuple[VerdictCase, ...]:
+    """Every case of every file, sorted by file, then in the order written."""
+    return tuple(
+        _case(f"{path.stem}-{index}", written)
+        for path in sorted(FOLDER.glob("*.yaml"))
+        for index, written in enumerate(yaml.safe_load(path.read_text()))
+    )
+
+
+def deciders(verdict: Verdict) -> str:
+    """What a case's `by` says: names of policies, sorted, or `default`."""
+    if verdict.action.is_deny:
+        ends = [verdict.egress if verdict.egress.action.is_deny else verdict.ingress]
+    else:
+        ends = [verdict.egress, verdict.ingress]
+    names: set[str] = set()
+    for end in ends:
+        match end.decider:
+            case DecidedByRule(policy=policy):
+                names.add(policy.qualified_name)
+            case DeniedByDefault(policies=policies):
+                names.update(policy.qualified_name for policy in policies)
+    return ", ".join(sorted(names)) or "default"
+
+
+def _case(slug: str, written: dict[str, Any]) -> VerdictCase:
+    objects = tuple(_objects(written))
+    policies, cluster = read_scenario(slug, objects)
+    index = UniverseIndex(cluster.universe)
+    flows = tuple(_expected(flow, index) for flow in written["flows"])
+    return VerdictCase(
+        slug,
+        written["case"],
+        tuple(written["semantics"]),
+        objects,
+        policies,
+        cluster.universe,
+        flows,
+    )
+
+
+def _objects(written: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The Kubernetes objects that a case stands for."""
+    for name, labels in written.get("namespaces", {}).items():
+        yield {"apiVersion": "v1", "kind": "Namespace", "metadata": _named(name, labels=labels)}
+    for number, (name, pod) in enumerate(written.get("pods", {}).items(), start=1):
+        yield _pod(name, pod or {}, number)
+    for policy in written["policies"]:
+        spec = {k: v for k, v in policy.items() if k not in ("namespace", "name")}
+        yield {
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "NetworkPolicy",
+            "metadata": _named(policy["name"], namespace=policy["namespace"]),
+            "spec": spec,
+        }
+
+
+def _named(name: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, **{key: value for key, value in more.items() if value is not None}}
+
+
+def _pod(qualified: str, pod: dict[str, Any], number: int) -> dict[str, Any]:
+    namespace, _, name = qualified.partition("/")
+    metadata = _named(name, namespace=namespace, labels=pod.get("labels"))
+    spec: dict[str, Any] = {"containers": [{"name": "c", "ports": _ports(pod.get("ports", {}))}]}
+    spec |= {"hostNetwork": pod.get("hostNetwork", False), "nodeName": pod.get("node", "")}
+    spec |= pod.get("spec", {})
+    if pod.get("template"):
+        template = {"metadata": {"labels": pod.get("labels", {})}, "spec": spec}
+        return {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": _named(name, namespace=namespace),
+            "spec": {"template": template},
+        }
+    ips = pod.get("ips", [f"10.0.0.{number}", f"fd00::{number}"])
+    status = pod.get("status", {"podIPs": [{"ip": ip} for ip in ips]})
+    found = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    return found if status is None else found | {"status": status}
+
+
+def _ports(ports: dict[str, int | str]) -> list[dict[str, Any]]:
+    """`{http: 8080, dns: UDP 53}` as container ports."""
+    found = []
+    for name, port in ports.items():
+        protocol, _, number = str(port).rpartition(" ")
+        entry = {"name": name, "containerPort": int(number), "protocol": protocol or "TCP"}
+        found.append(entry)
+    return found
+
+
+def _expected(written: dict[str, Any], index: UniverseIndex) -> ExpectedFlow:
+    protocol, *numbers = str(written.get("port", "TCP 80")).split()
+    values = [int(number) for number in numbers]
+    is_icmp = protocol.lower().startswith("icmp")
+    request = FlowRequest(
+        name=f"{written['from']} -> {written['to']}",
+        span=NOWHERE,
+        src=written["from"],
+        dst=written["to"],
+        protocol=protocol,
+        port=values[0] if values and not is_icmp else None,
+        icmp_type=values[0] if values and is_icmp else None,
+        icmp_code=values[1] if len(values) > 1 else None,
+        family=written.get("family"),
+    )
+    report = Report()
+    flow = index.flow(request, report)
+    assert flow is not None, report.findings
+    return ExpectedFlow(flow, written["verdict"], written.get("by", ""))
