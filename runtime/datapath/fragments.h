@@ -45,12 +45,12 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_frag6 SEC(".maps");
 
-/* Fragments are looked up in the packet's own direction, t may have been turned to the flow's. */
+/* In the packet's own direction; t may have been turned to that of the flow. */
 static __always_inline struct pc_frag4_key pc_frag4_key_of(const struct pc_flow *flow)
 {
 	return (struct pc_frag4_key){
-	    .saddr = flow->t.saddr.word[0],
-	    .daddr = flow->t.daddr.word[0],
+	    .saddr = flow->is_reply ? flow->t.daddr.word[0] : flow->t.saddr.word[0],
+	    .daddr = flow->is_reply ? flow->t.saddr.word[0] : flow->t.daddr.word[0],
 	    .id = flow->frag_id,
 	    .proto = flow->frag_proto,
 	};
@@ -59,8 +59,8 @@ static __always_inline struct pc_frag4_key pc_frag4_key_of(const struct pc_flow 
 static __always_inline struct pc_frag6_key pc_frag6_key_of(const struct pc_flow *flow)
 {
 	return (struct pc_frag6_key){
-	    .saddr = flow->t.saddr,
-	    .daddr = flow->t.daddr,
+	    .saddr = flow->is_reply ? flow->t.daddr : flow->t.saddr,
+	    .daddr = flow->is_reply ? flow->t.saddr : flow->t.daddr,
 	    .id = flow->frag_id,
 	    .proto = flow->frag_proto,
 	};

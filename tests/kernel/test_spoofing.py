@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A pod's identity is its veth: what says otherwise is dropped, and counted by what it lied about."""
 
+import time
+
 import pytest
 
 from tests.kernel.node_under_test import NODE, WORLD, A, B, C, NodeUnderTest
@@ -84,15 +86,12 @@ def test_a_pod_sends(node: NodeUnderTest, frame_: bytes, reason: str | None) -> 
 
 
 MALFORMED = [
-    ("a frame of 14 bytes", ethernet(A.mac, B.mac, ETH_IP, b"")),
-    ("an IPv4 header cut off", frame(A, B, udp(1, 2))[:30]),
     ("an IPv4 header length of 16", frame(A, B, udp(1, 2)).replace(b"\x45", b"\x44", 1)),
     ("an IPv4 header that is IPv6", frame(A, B, udp(1, 2)).replace(b"\x45", b"\x65", 1)),
     ("a total length behind the frame", frame(A, B, udp(1, 2), total=60)),
     ("a total length inside the header", frame(A, B, udp(1, 2), total=19)),
     ("UDP behind the total length", frame(A, B, udp(1, 2), total=24)),
     ("TCP cut off", frame(A, B, tcp(1, 2))[:-4]),
-    ("an IPv6 header cut off", frame(A, B, udp(1, 2), family=6)[:50]),
     ("an IPv6 payload behind the frame", frame(A, B, udp(1, 2), family=6, length=99)),
     ("UDP behind the IPv6 payload", frame(A, B, udp(1, 2), family=6, length=4)),
 ]
@@ -106,6 +105,23 @@ def test_what_is_cut_off_or_contradicts_itself_is_dropped(
     assert not node.sent_by("a", frame_)
     assert not node.sent_to("b", frame_, came_in="pca")
     assert node.drops() == {"malformed": 2}
+
+
+CUT_OFF = [
+    ("a frame of 14 bytes", ethernet(A.mac, B.mac, ETH_IP, b"")),
+    ("an IPv4 header cut off", frame(A, B, udp(1, 2))[:30]),
+    ("an IPv6 header cut off", frame(A, B, udp(1, 2), family=6)[:50]),
+]
+
+
+@pytest.mark.parametrize("frame_", [c[1] for c in CUT_OFF], ids=[c[0] for c in CUT_OFF])
+def test_what_a_test_run_refuses_is_dropped_on_the_wire(node: NodeUnderTest, frame_: bytes) -> None:
+    node.load(node.policy().allow("a", "b", ANY))
+    node.sends_on_the_wire("a", frame_)
+    deadline = time.monotonic() + 2
+    while not node.drops() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert node.drops() == {"malformed": 1}
 
 
 @pytest.mark.parametrize("family", [4, 6])
