@@ -23,6 +23,7 @@ from policyc.ir.services import Service
 
 LICENCE = "/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */"
 MAX_COMMENT_RULES = 200
+LOW_HALF = (1 << 64) - 1
 
 
 def emit_c(decision: DecisionIR, plan: LookupPlan) -> str:
@@ -138,14 +139,16 @@ def _column6(decision: DecisionIR, plan: LookupPlan) -> str:
     if len(steps) == 1:
         return f"{head}\n\t(void)address; /* one column for all */\n\treturn {steps[0][1]};\n}}"
     body = tree(steps, lambda at: f"{_below6(at)} /* {IPv6Address(int(at, 16))} */", 1)
-    halves = ["\t__u64 hi = pc_addr6_high(address), lo = pc_addr6_low(address);", ""]
-    return "\n".join([head, *halves, *body, "}"])
+    halves = ["\t__u64 hi = pc_addr6_high(address);"]
+    if any(int(at, 16) & LOW_HALF for at, _ in steps):
+        halves.append("\t__u64 lo = pc_addr6_low(address);")
+    return "\n".join([head, *halves, "", *body, "}"])
 
 
 def _below6(threshold: str) -> str:
     """The C condition that the address (hi, lo) is below a 128-bit threshold."""
     value = int(threshold, 16)
-    high, low = value >> 64, value & (1 << 64) - 1
+    high, low = value >> 64, value & LOW_HALF
     if low == 0:
         return f"hi < 0x{high:016x}ULL"
     return f"hi < 0x{high:016x}ULL || (hi == 0x{high:016x}ULL && lo < 0x{low:016x}ULL)"

@@ -5,6 +5,8 @@ Budgets, from what clang and the verifier were seen to bear: balanced trees of a
 one function. Beyond them the table path serves, which is flat in the number of rules.
 """
 
+from dataclasses import dataclass
+
 from policyc.ir.atoms import AddressAtoms
 from policyc.ir.decision import DecisionIR
 from policyc.ir.errors import HostError
@@ -21,17 +23,34 @@ from policyc.ir.plan import (
 )
 from policyc.ir.universe import FAMILIES
 
-MAX_CODE_RUNS = {4: 64, 6: 32}
-"""Address runs of a family that are still emitted as a decision tree."""
-MAX_CODE_STEPS = 256
-"""Steps of all action diagrams together that are still emitted as code."""
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """How much may become code; all that is more becomes tables.
+
+    `runs4`, `runs6`: address runs of a family in its decision tree. `steps`: steps of all action
+    diagrams together.
+    """
+
+    runs4: int = 64
+    runs6: int = 32
+    steps: int = 256
+
+    def runs(self, family: int) -> int:
+        """The address runs of one family."""
+        return self.runs4 if family == 4 else self.runs6
+
+
+MEASURED = Budgets()
+NO_CODE = Budgets(0, 0, 0)
+"""Everything by table: what large policy sets get."""
 MAX_CELLS = 16 << 20
 """Cells of one direction's dense table: 128 MiB."""
 ENDPOINTS = 65536
 """Endpoints of the whole cluster that a node can tell apart."""
 
 
-def choose_layout(decision: DecisionIR) -> LookupPlan:
+def choose_layout(decision: DecisionIR, budgets: Budgets = MEASURED) -> LookupPlan:
     """The plan for one Decision IR. HostError where the dense tables would not fit in memory."""
     rows = _with_spare(FIRST_ROW + len(decision.atoms.rows), 64)
     columns = _with_spare(FIRST_COLUMN + len(decision.atoms.columns), 128)
@@ -43,7 +62,9 @@ def choose_layout(decision: DecisionIR) -> LookupPlan:
         )
     n_steps = sum(len(diagram) for diagram in (*RESERVED_DIAGRAMS, *decision.diagrams))
     longest = max(len(diagram) for diagram in (*RESERVED_DIAGRAMS, *decision.diagrams))
-    layouts = {family: _address_layout(decision, family) for family in FAMILIES}
+    layouts = {
+        family: _address_layout(decision, family, budgets.runs(family)) for family in FAMILIES
+    }
     return LookupPlan(
         rows=rows,
         columns=columns,
@@ -57,7 +78,7 @@ def choose_layout(decision: DecisionIR) -> LookupPlan:
         address6=layouts[6][0],
         cidr4_entries=layouts[4][1],
         cidr6_entries=layouts[6][1],
-        code_diagrams=_code_diagrams(decision),
+        code_diagrams=_code_diagrams(decision, budgets.steps),
     )
 
 
@@ -65,17 +86,17 @@ def _with_spare(used: int, spare: int) -> Size:
     return Size(used, used + max(spare, used // 4))
 
 
-def _address_layout(decision: DecisionIR, family: int) -> tuple[AddressLayout, int]:
+def _address_layout(decision: DecisionIR, family: int, runs: int) -> tuple[AddressLayout, int]:
     """The layout of a family, and the entries of its trie (0 where there is none)."""
     atoms: AddressAtoms = decision.atoms.classifier.addresses[family]
-    if len(atoms.starts) <= MAX_CODE_RUNS[family]:
+    if len(atoms.starts) <= runs:
         return AddressLayout.CODE, 0
     return AddressLayout.LPM, len(prefix_atoms(decision.atoms.vocabulary.blocks, atoms))
 
 
-def _code_diagrams(decision: DecisionIR) -> tuple[int, ...]:
+def _code_diagrams(decision: DecisionIR, steps: int) -> tuple[int, ...]:
     """The action diagrams emitted as code: all of them, or, over the budget, none."""
     total = sum(len(decision.diagrams[index]) for index in decision.action_diagrams)
-    if total > MAX_CODE_STEPS:
+    if total > steps:
         return ()
     return tuple(diagram_id(index) for index in decision.action_diagrams)

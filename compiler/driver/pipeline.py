@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from policyc.backends.ebpf_c.emit import emit_c
-from policyc.backends.ebpf_c.layout import choose_layout
+from policyc.backends.ebpf_c.layout import MEASURED, Budgets, choose_layout
 from policyc.backends.ebpf_c.seeds import Seed, make_seeds
 from policyc.ir.atoms import Atoms, partition
 from policyc.ir.decide import decide
@@ -46,7 +46,7 @@ def decide_all(
     return Decided(policies, universe, atoms, decide(policies, atoms))
 
 
-def emit_all(decision: DecisionIR) -> Emitted:
+def emit_all(decision: DecisionIR, budgets: Budgets = MEASURED) -> Emitted:
     """Back half: from the Decision IR to C and seeds."""
-    plan = choose_layout(decision)
+    plan = choose_layout(decision, budgets)
     return Emitted(plan, emit_c(decision, plan), make_seeds(decision, plan))

@@ -17,7 +17,7 @@ def objects(n: int, seed: int = 1) -> tuple[list[dict[str, Any]], list[dict[str,
     rng = random.Random(seed)
     spaces = [f"ns{i}" for i in range(max(1, n // 50))]
     cluster: list[dict[str, Any]] = [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": s, "labels": {"team": f"t{i % 7}"}}}
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": _named(s, team=f"t{i % 7}")}
         for i, s in enumerate(spaces)
     ]
     cluster += [_pod(rng, i, spaces) for i in range(n)]
@@ -32,11 +32,30 @@ def _pod(rng: random.Random, i: int, spaces: list[str]) -> dict[str, Any]:
         "metadata": {
             "name": f"pod-{i}",
             "namespace": spaces[i % len(spaces)],
-            "labels": {"app": f"app{rng.randrange(20)}", "tier": rng.choice(("web", "db", "cache"))},
+            "labels": {
+                "app": f"app{rng.randrange(20)}",
+                "tier": rng.choice(("web", "db", "cache")),
+            },
         },
-        "spec": {"containers": [{"name": "c", "ports": [{"name": "http", "containerPort": 8080 + i % 3}]}]},
-        "status": {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}, {"ip": f"fd00::{i + 1:x}"}]},
+        "spec": {"containers": [{"name": "c", "ports": [_http(8080 + i % 3)]}]},
+        "status": {
+            "phase": "Running",
+            "podIP": address,
+            "podIPs": _ips(address, f"fd00::{i + 1:x}"),
+        },
     }
+
+
+def _named(name: str, **labels: str) -> dict[str, Any]:
+    return {"name": name, "labels": labels}
+
+
+def _http(number: int) -> dict[str, Any]:
+    return {"name": "http", "containerPort": number}
+
+
+def _ips(*addresses: str) -> list[dict[str, str]]:
+    return [{"ip": address} for address in addresses]
 
 
 def _policy(rng: random.Random, i: int, spaces: list[str]) -> dict[str, Any]:
@@ -57,12 +76,15 @@ def _policy(rng: random.Random, i: int, spaces: list[str]) -> dict[str, Any]:
 
 
 def _rule(rng: random.Random, key: str) -> dict[str, Any]:
-    peers: list[dict[str, Any]] = [{"podSelector": {"matchLabels": {"app": f"app{rng.randrange(20)}"}}}]
+    peers: list[dict[str, Any]] = [
+        {"podSelector": {"matchLabels": {"app": f"app{rng.randrange(20)}"}}}
+    ]
     if rng.random() < 0.4:
         peers.append({"namespaceSelector": {"matchLabels": {"team": f"t{rng.randrange(7)}"}}})
     if rng.random() < 0.4:
         net = f"172.{rng.randrange(16, 32)}.{rng.randrange(256)}"
-        peers.append({"ipBlock": {"cidr": f"{net}.0/24", "except": [f"{net}.{rng.randrange(4) * 64}/26"]}})
+        hole = f"{net}.{rng.randrange(4) * 64}/26"
+        peers.append({"ipBlock": {"cidr": f"{net}.0/24", "except": [hole]}})
     low = rng.choice((80, 443, 8080, 9000))
     ports: list[dict[str, Any]] = [{"protocol": "TCP", "port": low}]
     if rng.random() < 0.3:

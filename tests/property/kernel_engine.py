@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernel's answers: a case compiled, loaded on a lab node, and asked by BPF_PROG_TEST_RUN.
+
+Runs the whole road: C by clang, seeds, node placement, hooks, tail call, policy program. Frames enter by
+the hook that decides in real life: `pc_from_pod` of the source's device where the source is a local pod,
+else `pc_to_pod` of the destination's.
+"""
+
+import json
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from policyc.backends.ebpf_c.layout import Budgets
+from policyc.compiler.driver.bundle import Provenance, write_bundle
+from policyc.compiler.driver.pipeline import decide_all, emit_all
+from policyc.ir.universe import Endpoint, Flow, Universe
+from policyc.runtime import bpf_syscall
+from policyc.runtime.lab.topology import LabNode, LabPod
+from policyc.runtime.node import load, unload
+from policyc.runtime.pins import Pins
+from policyc.runtime.status import status
+from tests.kernel import packets
+from tests.kernel.packets import Host, Payload
+from tests.property.cases import Case
+
+OUTSIDE_MAC = "02:00:00:00:00:ee"
+NEXT = -1
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Per flow whether it passed, and per rule (kind, policies, line) how many packets it decided."""
+
+    passed: list[bool]
+    counts: dict[tuple[str, tuple[str, ...], int], int]
+
+
+def kernel_answers(
+    node: LabNode,
+    case: Case,
+    known: Universe | None,
+    flows: Sequence[Flow],
+    folder: Path,
+    budgets: Budgets,
+) -> Answers:
+    """Compile for the `known` endpoints, load for all of the case's, and run the flows."""
+    decided = decide_all(case.policies, known)
+    bundle = folder / "bundle"
+    write_bundle(bundle, decided, emit_all(decided.decision, budgets), Provenance((), {}, {}))
+    pods = pods_of(node, case.universe)
+    endpoints = folder / "endpoints.json"
+    endpoints.write_text(json.dumps(_endpoints_file(node, case.universe, pods)))
+    return node.run_in(lambda: _run(node, bundle, endpoints, folder, pods, flows))
+
+
+def pods_of(node: LabNode, universe: Universe) -> dict[str, LabPod]:
+    """The lab's pod behind each endpoint of a case, by the number in its name."""
+    return {e.qualified_name: node.pods[int(e.name.split("-")[1])] for e in universe.endpoints}
+
+
+def _endpoints_file(
+    node: LabNode, universe: Universe, pods: dict[str, LabPod]
+) -> dict[str, object]:
+    records = [
+        {
+            "namespace": e.namespace,
+            "name": e.name,
+            "labels": dict(e.labels),
+            "namespaceLabels": dict(e.namespace_labels),
+            "ports": [{"name": p.name, "protocol": p.protocol, "port": p.number} for p in e.ports],
+            "addresses": [str(a) for a in e.addresses],
+            "interface": pods[e.qualified_name].interface,
+            "mac": pods[e.qualified_name].mac,
+            "node": node.name,
+        }
+        for e in universe.endpoints
+    ]
+    return {"schema": "policyc.dev/endpoints/v1", "node": node.name, "endpoints": records}
+
+
+def _run(
+    node: LabNode,
+    bundle: Path,
+    endpoints: Path,
+    folder: Path,
+    pods: dict[str, LabPod],
+    flows: Sequence[Flow],
+) -> Answers:
+    import socket
+
+    state = folder.parent / "state"
+    # What an earlier case connected must not answer for this one.
+    unload(bpffs=node.bpffs, state_root=state)
+    load(bundle, endpoints, bpffs=node.bpffs, state_root=state)
+    uplink = socket.if_nametoindex(node.uplink)
+    index = {name: socket.if_nametoindex(pod.interface) for name, pod in pods.items()}
+    pins = Pins(node.bpffs)
+    passed = []
+    with (
+        bpf_syscall.obj_get(pins.hook("pc_from_pod")) as from_pod,
+        bpf_syscall.obj_get(pins.hook("pc_to_pod")) as to_pod,
+    ):
+        leaves, enters = bpf_syscall.TestRun(from_pod), bpf_syscall.TestRun(to_pod)
+        for number, flow in enumerate(flows):
+            frame = frame_of(flow, 20000 + number, pods)
+            if isinstance(flow.src, Endpoint):
+                at = index[flow.src.qualified_name]
+                verdict = leaves(frame, ifindex=at, ingress_ifindex=at)
+            else:
+                assert isinstance(flow.dst, Endpoint)
+                at = index[flow.dst.qualified_name]
+                verdict = enters(frame, ifindex=at, ingress_ifindex=uplink)
+            passed.append(verdict == NEXT)
+    return Answers(passed, _counts(node, state))
+
+
+def _counts(node: LabNode, state: Path) -> dict[tuple[str, tuple[str, ...], int], int]:
+    from policyc.runtime.state import StateDir
+
+    now = status(bpffs=node.bpffs, state_root=state)
+    assert now is not None
+    generation = StateDir(node.bpffs, state).read(now.epoch)
+    assert generation is not None
+    found: dict[tuple[str, tuple[str, ...], int], int] = {}
+    for count in now.rules:
+        rule = generation.rules[count.rule]
+        line = rule["places"][0]["line"] if rule["kind"] == "rule" else 0
+        key = (rule["kind"], tuple(rule["policies"]), line)
+        found[key] = found.get(key, 0) + count.packets
+    return found
+
+
+def frame_of(flow: Flow, number: int, pods: dict[str, LabPod]) -> bytes:
+    """The first packet of a flow; `number` keeps flows apart as source port or ICMP id."""
+    src, dst = _host(flow.src, flow.family, pods), _host(flow.dst, flow.family, pods)
+    return packets.frame(src, dst, _payload(flow, number), family=flow.family)
+
+
+def _host(end: object, family: int, pods: dict[str, LabPod]) -> Host:
+    if isinstance(end, Endpoint):
+        address = str(end.address(family))
+        return Host(pods[end.qualified_name].mac, address, address)
+    return Host(OUTSIDE_MAC, str(end), str(end))
+
+
+def _payload(flow: Flow, number: int) -> Payload:
+    service = flow.service
+    match service.number:
+        case packets.TCP:
+            return packets.tcp(number, service.value, packets.SYN)
+        case packets.UDP:
+            return packets.udp(number, service.value)
+        case packets.SCTP:
+            return packets.sctp(number, service.value, 1)
+        case packets.ICMP:
+            return packets.icmp(service.value >> 8, service.value & 0xFF, number)
+        case packets.ICMP6:
+            return packets.icmp6(service.value >> 8, service.value & 0xFF, number)
+        case other:
+            return packets.raw(other, struct.pack("!II", number, 0) * 4)

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reference semantics == the loaded program, verdict by verdict and rule by rule."""
+
+import random
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from ipaddress import IPv4Address, IPv6Address
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from policyc.backends.ebpf_c.layout import NO_CODE, Budgets
+from policyc.ir.lookup import entry_of
+from policyc.ir.semantics import verdict
+from policyc.ir.universe import Endpoint, Flow, end_name
+from policyc.runtime.lab.topology import Lab, LabEndpoint, LabNode
+from tests.property.cases import Case, random_case
+from tests.property.kernel_engine import kernel_answers
+from tests.property.test_node_tables_equal_semantics import known_part
+
+pytestmark = pytest.mark.kernel
+SEEDS = st.integers(min_value=0, max_value=2**32)
+FLOWS = 300
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[LabNode]:
+    pods = [
+        LabEndpoint(
+            "lab", f"pod-{i}", IPv4Address(f"10.0.0.{i + 2}"), IPv6Address(f"fd00::{i + 2:x}")
+        )
+        for i in range(8)
+    ]
+    with Lab(pods) as lab:
+        yield lab.node
+
+
+def distinct_flows(case: Case, rng: random.Random) -> list[Flow]:
+    """Flows that no connection of another one answers: portless protocols once per pair of ends."""
+    seen: set[object] = set()
+    out = []
+    for flow in case.flows(rng, FLOWS):
+        if flow.service.number not in (6, 17, 132):
+            pair = frozenset((end_name(flow.src), end_name(flow.dst))), flow.service, flow.family
+            if pair in seen:
+                continue
+            seen.add(pair)
+        out.append(flow)
+    return out
+
+
+def expected(case: Case, flow: Flow) -> tuple[bool, list[tuple[str, tuple[str, ...], int]]]:
+    """(passes, the rules that count it): ingress is asked only where egress allows."""
+    answer = verdict(case.policies, flow)
+    if end_name(flow.src) == end_name(flow.dst):
+        return True, [("default-allow", (), 0)]
+    ends = []
+    if isinstance(flow.src, Endpoint):
+        ends.append(answer.egress)
+    if isinstance(flow.dst, Endpoint) and not (ends and answer.egress.action.is_deny):
+        ends.append(answer.ingress)
+    rules = []
+    for end in ends:
+        entry = entry_of(end)
+        line = entry.origins[0].span.line if entry.kind == "rule" else 0
+        rules.append((entry.kind, entry.policies, line))
+    return not answer.action.is_deny, rules
+
+
+def check(node: LabNode, seed: int) -> None:
+    rng = random.Random(seed)
+    case = random_case(rng)
+    flows = distinct_flows(case, rng)
+    known, budgets = known_part(case, rng), rng.choice((Budgets(), NO_CODE))
+    with tempfile.TemporaryDirectory() as folder:
+        answers = kernel_answers(node, case, known, flows, Path(folder), budgets)
+    counted: Counter[tuple[str, tuple[str, ...], int]] = Counter()
+    for flow, passed in zip(flows, answers.passed, strict=True):
+        wanted, rules = expected(case, flow)
+        assert passed == wanted, f"{flow}: by {rules}"
+        counted.update(rules)
+    assert answers.counts == dict(counted)
+
+
+KERNEL = settings(
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate, Phase.shrink],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+@settings(KERNEL, max_examples=25)
+@given(seed=SEEDS)
+def test_the_loaded_program_gives_the_reference_verdict_and_counts_its_rule(
+    node: LabNode, seed: int
+) -> None:
+    check(node, seed)
+
+
+@pytest.mark.slow
+@settings(KERNEL, max_examples=400)
+@given(seed=SEEDS)
+def test_the_loaded_program_gives_the_reference_verdict_at_length(node: LabNode, seed: int) -> None:
+    check(node, seed)
