@@ -130,10 +130,10 @@ def _text_of(path: str) -> str:
         data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
         return data.decode("utf-8-sig")
     except FileNotFoundError:
-        raise InputError([codes.NO_SUCH_FILE.at(span, path=path)]) from None
+        raise InputError([codes.NO_SUCH_FILE.at(span, name=path)]) from None
     except OSError as failure:
         reason = (failure.strerror or str(failure)).lower()
-        raise InputError([codes.UNREADABLE.at(span, path=path, reason=reason)]) from None
+        raise InputError([codes.UNREADABLE.at(span, name=path, reason=reason)]) from None
     except UnicodeDecodeError as bad:
         byte = f"0x{bad.object[bad.start]:02x}"
         raise InputError([codes.NOT_UTF8.at(span, byte=byte)]) from None

@@ -11,9 +11,9 @@ from policyc.ir.diagnostics import Code, Severity
 
 _E, _W = Severity.ERROR, Severity.WARNING
 
-NO_SUCH_FILE = Code("PC0101", _E, "no such file or directory: {path}")
-UNREADABLE = Code("PC0102", _E, "cannot read {path}: {reason}")
-NOTHING_HERE = Code("PC0103", _E, "no YAML or JSON file (*.yaml, *.yml, *.json) in {path}")
+NO_SUCH_FILE = Code("PC0101", _E, "no such file or directory: {name}")
+UNREADABLE = Code("PC0102", _E, "cannot read {name}: {reason}")
+NOTHING_HERE = Code("PC0103", _E, "no YAML or JSON file (*.yaml, *.yml, *.json) in {name}")
 NOT_UTF8 = Code("PC0104", _E, "not UTF-8: byte {byte}")
 YAML_SYNTAX = Code("PC0105", _E, "not valid YAML: {problem}")
 TAB = Code("PC0106", _E, "a tab character where YAML wants spaces")
@@ -28,7 +28,7 @@ ALIAS_BOMB = Code(
 )
 TOO_DEEP = Code("PC0114", _E, "nested more than {limit} levels deep")
 NOT_AN_OBJECT = Code("PC0115", _E, "expected a Kubernetes object, found {found}")
-NO_DOCUMENTS = Code("PC0116", _W, "no objects in {path}")
+NO_DOCUMENTS = Code("PC0116", _W, "no objects in {name}")
 
 WRONG_TYPE = Code("PC0201", _E, "{where}: expected {expected}, found {found}")
 UNKNOWN_FIELD = Code("PC0202", _E, 'unknown field "{where}"')

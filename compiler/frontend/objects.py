@@ -54,7 +54,7 @@ class ObjectReader:
                     is_empty = False
                     yield from self._objects(document, "", "")
             if is_empty and not self.report.errors:
-                self.report.add(codes.NO_DOCUMENTS.at(Span(content.name, 0, 0), path=content.name))
+                self.report.add(codes.NO_DOCUMENTS.at(Span(content.name, 0, 0), name=content.name))
 
     def _in_memory(self, source: ObjectsSource) -> Iterator[RawObject]:
         """Findings have no line there, so their paths say which object they mean."""

@@ -97,7 +97,7 @@ def _files(path: str, report: Report) -> list[str]:
         if name.endswith(SUFFIXES)
     ]
     if not found:
-        report.add(codes.NOTHING_HERE.at(Span(path, 0, 0), path=path))
+        report.add(codes.NOTHING_HERE.at(Span(path, 0, 0), name=path))
     return sorted(found)
 
 
@@ -112,7 +112,7 @@ def _unreadable(failure: OSError, report: Report, path: str = "") -> None:
     name = path or str(failure.filename)
     span = Span(name, 0, 0)
     if isinstance(failure, FileNotFoundError):
-        report.add(codes.NO_SUCH_FILE.at(span, path=name))
+        report.add(codes.NO_SUCH_FILE.at(span, name=name))
     else:
         reason = (failure.strerror or str(failure)).lower()
-        report.add(codes.UNREADABLE.at(span, path=name, reason=reason))
+        report.add(codes.UNREADABLE.at(span, name=name, reason=reason))

@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Through the command line: what is wrong is said with its place, all of it, and the exit code is 2."""
+
+from pathlib import Path
+
+import pytest
+
+from policyc.compiler.cli.main import run
+
+HEAD = "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: web}\n"
+
+
+def evaluate(path: Path, *more: str) -> int:
+    return run(["eval", "-f", str(path), *more, "10.0.0.1", "10.0.0.2", "tcp/80"])
+
+
+CASES = [
+    (
+        "a misspelt field",
+        HEAD + "spec:\n  podSelector: {}\n  ingres: []\n",
+        '6:3: error[PC0202]: unknown field "spec.ingres"',
+        "did you mean `ingress`?",
+    ),
+    (
+        "a string where a list is expected",
+        HEAD + "spec:\n  ingress: all\n",
+        '5:12: error[PC0201]: spec.ingress: expected a list, found the string "all"',
+        "write it as a list",
+    ),
+    (
+        "a boolean by YAML's rules where a string is expected",
+        HEAD + "spec:\n  podSelector:\n    matchLabels:\n      canary: no\n",
+        "7:15: error[PC0201]: spec.podSelector.matchLabels.canary: expected a string, "
+        "found the boolean no",
+        'quote it: "no"',
+    ),
+    (
+        "an octal number where a string is expected",
+        HEAD + "spec:\n  podSelector: {matchLabels: {mode: 0o17}}\n",
+        "5:37: error[PC0201]: spec.podSelector.matchLabels.mode: expected a string, "
+        "found the number 0o17",
+        'quote it: "0o17"',
+    ),
+    (
+        "an octal number where an integer is expected",
+        HEAD + "spec:\n  ingress: [{ports: [{port: 80, endPort: 0o777}]}]\n",
+        "5:42: error[PC0201]: spec.ingress[0].ports[0].endPort: expected an integer, "
+        "found the number 0o777",
+        "write it in plain decimal",
+    ),
+    (
+        "a sexagesimal number where an integer is expected",
+        HEAD + "spec:\n  ingress: [{ports: [{port: 80, endPort: 1:30}]}]\n",
+        'expected an integer, found the string "1:30"',
+        "",
+    ),
+    (
+        "a number in quotes where an integer is expected",
+        HEAD + "spec:\n  ingress: [{ports: [{port: 80, endPort: '90'}]}]\n",
+        'expected an integer, found the string "90"',
+        "remove the quotes: 90",
+    ),
+    (
+        "an endPort below its port",
+        HEAD + "spec:\n  ingress:\n  - ports:\n    - port: 8080\n      endPort: 8000\n",
+        "8:16: error[PC0419]: spec.ingress[0].ports[0].endPort: Invalid value: 8080: "
+        "must be greater than or equal to `port`",
+        "7:13: note: the range starts here",
+    ),
+    (
+        "a policy of an older group",
+        "apiVersion: extensions/v1beta1\nkind: NetworkPolicy\nmetadata: {name: x}\n",
+        "1:13: error[PC0303]: NetworkPolicy of extensions/v1beta1 is not supported",
+        "NetworkPolicy is read from networking.k8s.io/v1",
+    ),
+    (
+        "a policy without a group",
+        "apiVersion: v1\nkind: NetworkPolicy\nmetadata: {name: x}\n",
+        "1:13: error[PC0303]: NetworkPolicy of v1 is not supported",
+        "",
+    ),
+    (
+        "Calico's policy of the same kind",
+        "apiVersion: projectcalico.org/v3\nkind: NetworkPolicy\nmetadata: {name: x}\n",
+        "2:7: error[PC0304]: NetworkPolicy of projectcalico.org/v3 is Calico's, "
+        "not Kubernetes' NetworkPolicy: not supported yet",
+        "",
+    ),
+    (
+        "Cilium's policy",
+        "apiVersion: cilium.io/v2\nkind: CiliumNetworkPolicy\nmetadata: {name: x}\n",
+        "2:7: error[PC0304]: CiliumNetworkPolicy of cilium.io/v2 is Cilium's",
+        "",
+    ),
+    (
+        "a misspelt kind of the policy group",
+        "apiVersion: networking.k8s.io/v1\nkind: NetworkPolciy\nmetadata: {name: x}\n",
+        "2:7: error[PC0305]: networking.k8s.io/v1 NetworkPolciy is spelled nearly like a policy",
+        "did you mean `NetworkPolicy`?",
+    ),
+    (
+        "a kind like a policy's in an unknown group",
+        "apiVersion: example.com/v1\nkind: Networkpolicy\nmetadata: {name: x}\n",
+        "2:7: error[PC0305]",
+        "did you mean `NetworkPolicy`?",
+    ),
+    (
+        "an unknown kind of a policy group",
+        "apiVersion: cilium.io/v2\nkind: CiliumNode\nmetadata: {name: x}\n",
+        "2:7: error[PC0302]",
+        "",
+    ),
+    (
+        "an unknown version of a policy group's other kind",
+        "apiVersion: networking.k8s.io/v7\nkind: Ingress\nmetadata: {name: x}\n",
+        "1:13: error[PC0303]: Ingress of networking.k8s.io/v7 is not supported",
+        "",
+    ),
+    (
+        "an unknown kind",
+        "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: x}\n",
+        "2:7: error[PC0306]: unknown kind Widget of example.com/v1",
+        "--allow-unknown-kinds Widget",
+    ),
+    (
+        "an unknown version of a known kind",
+        "apiVersion: apps/v1beta1\nkind: Deployment\nmetadata: {name: x}\n",
+        "1:13: error[PC0307]: unknown version of Deployment: apps/v1beta1",
+        "Deployment is read from apps/v1",
+    ),
+    (
+        "an object without a kind",
+        "apiVersion: networking.k8s.io/v1\nmetadata: {name: x}\n",
+        "1:1: error[PC0301]: the object has no kind",
+        "",
+    ),
+    (
+        "an apiVersion that is a number",
+        "apiVersion: 1\nkind: NetworkPolicy\n",
+        "1:13: error[PC0201]: apiVersion: expected a string, found the number 1",
+        "",
+    ),
+    ("a document that is no object", "- a\n", "1:1: error[PC0115]", ""),
+    (
+        "a name given twice",
+        HEAD + "---\n" + HEAD,
+        "7:18: error[PC0308]: NetworkPolicy default/web is given twice",
+        "3:18: note: first given here",
+    ),
+    (
+        "metadata without a name",
+        "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {namespace: x}\n",
+        "3:11: error[PC0401]: metadata.name: Required value",
+        "",
+    ),
+    (
+        "no metadata at all",
+        "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\n",
+        "1:1: error[PC0401]: metadata.name: Required value",
+        "",
+    ),
+    (
+        "a bad policy inside a List",
+        "apiVersion: v1\nkind: List\nitems:\n- apiVersion: networking.k8s.io/v1\n"
+        "  kind: NetworkPolicy\n  metadata: {name: x}\n  spec: {podSelector: []}\n",
+        "7:23: error[PC0201]: spec.podSelector: expected a mapping, found an empty list",
+        "",
+    ),
+    (
+        "items of a List that are no list",
+        "apiVersion: v1\nkind: List\nitems: {}\n",
+        "3:8: error[PC0201]: items: expected a list",
+        "",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
+def test_bad_input_is_an_error_at_its_place(
+    text: str, message: str, hint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(text)
+    assert evaluate(path) == 2
+    shown = capsys.readouterr().err
+    assert message in shown
+    assert hint in shown
+    assert str(path) in shown
+
+
+def test_errors_of_all_files_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "b.yaml").write_text(HEAD + "spec: {ingress: [{ports: [{port: 0}]}]}\n")
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/x.yml").write_text("a: [\n")
+    (tmp_path / "a/y.json").write_text('{"kind": 3}')
+    (tmp_path / "notes.txt").write_text("not read: [")
+    assert evaluate(tmp_path) == 2
+    shown = capsys.readouterr().err
+    for code in ("PC0417", "PC0105", "PC0201"):
+        assert code in shown
+    assert "notes.txt" not in shown
+
+
+def test_a_missing_file_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert evaluate(tmp_path / "nowhere.yaml") == 2
+    assert "error[PC0101]: no such file or directory" in capsys.readouterr().err
+
+
+def test_a_directory_without_yaml_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert evaluate(tmp_path) == 2
+    assert "error[PC0103]: no YAML or JSON file" in capsys.readouterr().err
+
+
+def test_a_file_that_cannot_be_read_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "loop.yaml"
+    path.symlink_to(path)  # permissions would not stop root
+    assert evaluate(path) == 2
+    assert "error[PC0102]: cannot read" in capsys.readouterr().err
+
+
+def test_an_unknown_kind_can_be_allowed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text("apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: x}\n")
+    assert evaluate(path, "--allow-unknown-kinds", "Widget") == 0
+    assert "passed over: 1 Widget" in capsys.readouterr().err
+    assert evaluate(path, "--allow-unknown-kinds", "Widget.example.com") == 0
+
+
+def test_a_policy_kind_cannot_be_allowed(tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text("apiVersion: cilium.io/v2\nkind: CiliumNode\nmetadata: {name: x}\n")
+    assert evaluate(path, "--allow-unknown-kinds", "CiliumNode") == 2
+
+
+def test_known_other_kinds_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(
+        "apiVersion: v1\nkind: ConfigMap\ndata: {a: no}\n---\napiVersion: networking.k8s.io/v1\n"
+        "kind: Ingress\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: x}\n"
+    )
+    assert evaluate(path) == 0
+    shown = capsys.readouterr().err
+    assert "passed over: 1 ConfigMap, 1 Ingress" in shown
+    assert "used only with --cluster: 1 Pod" in shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEAD + "---\n# nothing\n---\n" + HEAD.replace("web", "db"),
+        "apiVersion: v1\nkind: List\nitems:\n"
+        + "".join(
+            f"- {{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {{name: {n}}}}}\n"
+            for n in ("web", "db")
+        ),
+        "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicyList\nmetadata: {resourceVersion: '1'}"
+        "\nitems:\n- metadata: {name: web}\n- metadata: {name: db}\n",
+        '{"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicyList",\n'
+        '"items": [{"metadata": {"name": "web"}}, {"metadata": {"name": "db"}}]}',
+    ],
+)
+def test_several_objects_in_a_file_are_read(text: str, tmp_path: Path) -> None:
+    from policyc.compiler.frontend import PathSource, read_policies
+
+    path = tmp_path / "p.yaml"
+    path.write_text(text)
+    read = read_policies([PathSource(str(path))])
+    assert [p.name for p in read.policies.tiers[0].policies] == ["db", "web"]
+    assert len(read.inputs[0].sha256) == 64
+
+
+def test_a_file_named_twice_is_read_once(tmp_path: Path) -> None:
+    from policyc.compiler.frontend import PathSource, read_policies
+
+    path = tmp_path / "p.yaml"
+    path.write_text(HEAD)
+    read = read_policies([PathSource(str(tmp_path)), PathSource(str(path))])
+    assert len(read.inputs) == 1
+
+
+def test_a_file_of_ten_megabytes_works(tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    block = "# " + "x" * 77 + "\n"
+    path.write_text(block * 125_000 + HEAD)
+    assert path.stat().st_size > 10_000_000
+    assert evaluate(path) == 0
