@@ -152,7 +152,7 @@ def _protocol_number(request: FlowRequest, family: int) -> int:
         return ICMP_NUMBER if family == 4 else ICMPV6_NUMBER
     if name.isascii() and name.isdigit() and len(name) <= 3 and int(name) <= 255:
         return int(name)
-    near = nearest(name, [*_NUMBERS, *_ICMP_FAMILIES])
+    near = nearest(name, [*_NUMBERS, *_ICMP_FAMILIES], cutoff=0.6)
     hint = f"did you mean `{near}`?" if near else "tcp, udp, sctp, icmp or a number 0 to 255"
     raise _bad_service(request, f"unknown protocol {request.protocol!r}", hint)
 

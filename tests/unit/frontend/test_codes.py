@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Codes are stable names; docs/diagnostics.md has every one of them, and no other."""
+
+import re
+from pathlib import Path
+
+from policyc.compiler.frontend import codes
+from policyc.ir.diagnostics import Code
+
+PAGE = Path(__file__).parents[3] / "docs/diagnostics.md"
+DECLARED = [value for value in vars(codes).values() if isinstance(value, Code)]
+
+
+def test_no_code_is_used_twice() -> None:
+    names = [code.name for code in DECLARED]
+    assert len(names) == len(set(names))
+    assert all(re.fullmatch(r"PC0\d{3}", name) for name in names)
+
+
+def test_the_page_has_every_code_with_its_severity_cause_and_fix() -> None:
+    rows = re.findall(r"^\| (PC\d{4}) \| (\w+) \| (.+) \| (.+) \|$", PAGE.read_text(), re.M)
+    listed = {name: severity for name, severity, cause, fix in rows if cause and fix}
+    own = {name: severity for name, severity in listed.items() if name < "PC08"}
+    assert own == {code.name: code.severity.value for code in DECLARED}
