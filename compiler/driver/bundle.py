@@ -43,7 +43,7 @@ def check_target(out: Path) -> None:
     except (OSError, ValueError, KeyError, TypeError):
         known = None
     if known != SCHEMA:
-        finding = NOT_A_BUNDLE.at(Span(str(out), 0, 0), path=str(out))
+        finding = NOT_A_BUNDLE.at(Span(str(out), 0, 0), target=out)
         raise InputError([finding.help("name a path that does not exist, or an older bundle")])
 
 
@@ -54,7 +54,7 @@ def write_bundle(out: Path, decided: Decided, emitted: Emitted, provenance: Prov
         out.parent.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
     except OSError as failure:
-        finding = CANNOT_WRITE.at(Span(str(out), 0, 0), path=str(out), reason=failure.strerror)
+        finding = CANNOT_WRITE.at(Span(str(out), 0, 0), target=out, reason=failure.strerror)
         raise InputError([finding]) from failure
     try:
         work.chmod(0o755)

@@ -4,6 +4,6 @@
 from policyc.ir.diagnostics import Code, Severity
 
 NOT_A_BUNDLE = Code(
-    "PC0901", Severity.ERROR, "{path} exists and is not a bundle; nothing was written"
+    "PC0901", Severity.ERROR, "{target} exists and is not a bundle; nothing was written"
 )
-CANNOT_WRITE = Code("PC0902", Severity.ERROR, "{path} cannot be written: {reason}")
+CANNOT_WRITE = Code("PC0902", Severity.ERROR, "{target} cannot be written: {reason}")
