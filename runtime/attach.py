@@ -61,7 +61,7 @@ def detach(pins: Pins, at: Attachment) -> None:
         if at.kind == tcx.KIND:
             tcx.detach(pins.link(at.ifindex, hook.program))
         else:
-            clsact.detach(at.ifindex, hook.direction)
+            clsact.detach(at.ifindex, hook.direction, hook.program)
 
 
 def attached_program(pins: Pins, at: Attachment, hook: Hook) -> int | None:

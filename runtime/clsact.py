@@ -6,6 +6,7 @@ is left alone.
 """
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +19,8 @@ KIND = "clsact"
 PRIORITY = 1000
 HANDLE = 1
 _PARENTS = {"ingress": 0xFFFFFFF2, "egress": 0xFFFFFFF3}
-_ETH_P_ALL = 0x0300  # in network byte order, as the kernel has it
+_ETH_P_ALL = 3
+_TCA_BPF_ID = 11  # which pyroute2 0.9 does not know yet
 _EEXIST, _ENOENT, _EINVAL, _ENODEV = 17, 2, 22, 19
 
 
@@ -63,7 +65,7 @@ def attach(prog: int, ifindex: int, direction: str, name: str) -> None:
     """Put the program into our place at the device, whatever was in it of ours."""
     with _connection() as netlink:
         occupant = _find(netlink, ifindex, direction)
-        if occupant and not occupant.name.startswith("pc_"):
+        if occupant and occupant.name != name:
             raise HostError(
                 f"the tc filter {occupant.name!r} is in our place "
                 f"(priority {PRIORITY}, handle {HANDLE}) at device {ifindex}",
@@ -89,10 +91,11 @@ def attach(prog: int, ifindex: int, direction: str, name: str) -> None:
         )
 
 
-def detach(ifindex: int, direction: str) -> None:
+def detach(ifindex: int, direction: str, name: str) -> None:
     """Remove our filter; nothing happens when it is not there. The qdisc stays: it may be shared."""
     with _connection() as netlink:
-        if _find(netlink, ifindex, direction):
+        occupant = _find(netlink, ifindex, direction)
+        if occupant and occupant.name == name:
             netlink.tc(
                 "del-filter",
                 "bpf",
@@ -123,8 +126,16 @@ def _find(netlink: Any, ifindex: int, direction: str) -> FilterInfo | None:
         options = each.get_attr("TCA_OPTIONS")
         if options is not None:
             name = options.get_attr("TCA_BPF_NAME") or ""
-            return FilterInfo(options.get_attr("TCA_BPF_ID") or 0, name)
+            return FilterInfo(_prog_id(options), name)
     return None
+
+
+def _prog_id(options: Any) -> int:
+    """The id of the filter's program; an attribute that pyroute2 leaves undecoded."""
+    for name, value in options["attrs"]:
+        if name == "UNKNOWN" and value["header"]["type"] == _TCA_BPF_ID:
+            return int.from_bytes(value.data[value.offset + 4 : value.offset + 8], sys.byteorder)
+    return options.get_attr("TCA_BPF_ID") or 0
 
 
 def _code(error: Exception) -> int:

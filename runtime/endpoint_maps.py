@@ -4,13 +4,13 @@
 import ipaddress
 import struct
 from collections.abc import Iterable
-from contextlib import ExitStack
 from pathlib import Path
 
 from policyc.runtime import bpf_syscall
 from policyc.runtime.btf import StructLayout
 from policyc.runtime.pins import Pins
 from policyc.runtime.state import LoadedEndpoint
+from policyc.runtime.undo import Undo
 
 Element = tuple[str, bytes]  # map and key
 
@@ -25,7 +25,7 @@ def elements(endpoint: LoadedEndpoint) -> list[Element]:
 
 
 def write(
-    pins: Pins, endpoints: Iterable[LoadedEndpoint], layout: StructLayout, undo: ExitStack
+    pins: Pins, endpoints: Iterable[LoadedEndpoint], layout: StructLayout, undo: Undo
 ) -> None:
     """Set every endpoint; `undo` puts back what was there."""
     for endpoint in endpoints:
@@ -40,7 +40,7 @@ def write(
                 if before == value:
                     continue
                 bpf_syscall.map_update(fd, key, value)
-            undo.callback(_put_back, pins.map(name), key, before)
+            undo.by(_put_back, pins.map(name), key, before)
 
 
 def remove(pins: Pins, gone: Iterable[Element]) -> None:

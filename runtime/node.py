@@ -24,6 +24,7 @@ from policyc.runtime.placement import Placer
 from policyc.runtime.roster import Roster, assign_ids, local_devices
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
 from policyc.runtime.state import Attachment, Generation, LoadedEndpoint, StateDir
+from policyc.runtime.undo import Undo
 
 POLICY_PROGRAM = "pc_policy_run"
 PlacerFactory = Callable[[Bundle], Placer]
@@ -105,7 +106,7 @@ class _Loading:
         self.before = state.read(self.before_word.epoch) if self.before_word.epoch else None
 
     def run(self, placer: PlacerFactory) -> Loaded:
-        with ExitStack() as objects, ExitStack() as undo:
+        with ExitStack() as objects, Undo() as undo:
             self._make_room(undo)
             hooks = objects.enter_context(self._hooks(undo))
             policy = objects.enter_context(Object(self.bundle.path / POLICY_OBJECT, self.pins.maps))
@@ -116,23 +117,23 @@ class _Loading:
             self._fill_slot(policy, undo)
             self._attach(generation, hooks, undo)
             self.state.write(generation)
-            undo.callback(self.state.remove, generation.epoch)
+            undo.by(self.state.remove, generation.epoch)
             switch.store(self.pins.map("pc_state"), self.word)
-            undo.pop_all()
+            undo.forget()
         self._sweep(generation)
         return Loaded(generation, self.before_word.epoch, bool(self.before and hooks.are_new))
 
-    def _make_room(self, undo: ExitStack) -> None:
+    def _make_room(self, undo: Undo) -> None:
         """Folders, without the remains of a load that died before its switch."""
         if not self.pins.is_there():
-            undo.callback(self.pins.remove)
+            undo.by(self.pins.remove)
         self.pins.make()
         for epoch, folder in self.pins.generations().items():
             if epoch != self.before_word.epoch:
                 pins.remove_folder(folder)
 
     @contextmanager
-    def _hooks(self, undo: ExitStack) -> Iterator["_HookPrograms"]:
+    def _hooks(self, undo: Undo) -> Iterator["_HookPrograms"]:
         """The hook programs: those that run, or new ones when the object is another."""
         names = [hook.program for hook in attach.HOOKS]
         with ExitStack() as held:
@@ -160,15 +161,15 @@ class _Loading:
     def _aside(self, name: str) -> Path:
         return self.pins.hook(f"{name}-before")
 
-    def _pin_hook(self, name: str, fd: int, undo: ExitStack) -> None:
+    def _pin_hook(self, name: str, fd: int, undo: Undo) -> None:
         """Pin the new program in place of the old, which comes back if the load fails."""
         pin = self.pins.hook(name)
         aside = self._aside(name)
         if pin.exists():
             pin.rename(aside)
-            undo.callback(aside.rename, pin)
+            undo.by(aside.rename, pin)
         else:
-            undo.callback(pin.unlink, missing_ok=True)
+            undo.by(pin.unlink, True)
         bpf_syscall.obj_pin(fd, pin)
 
     def _fill(self, policy: Object, placer: Placer) -> Generation:
@@ -194,24 +195,24 @@ class _Loading:
             drop_reasons=Btf.of_object(self.bundle.path / HOOKS_OBJECT).enum("drop_reason"),
         )
 
-    def _pin_generation(self, policy: Object, undo: ExitStack) -> None:
+    def _pin_generation(self, policy: Object, undo: Undo) -> None:
         """For `status`, and so that the maps can be looked at."""
         folder = self.pins.generation(self.word.epoch)
-        undo.callback(pins.remove_folder, folder)
+        undo.by(pins.remove_folder, folder)
         folder.mkdir()
         for name, fd in policy.own_maps():
             bpf_syscall.obj_pin(fd, folder / name)
         bpf_syscall.obj_pin(policy.program_fd(POLICY_PROGRAM), folder / POLICY_PROGRAM)
 
-    def _write_endpoints(self, generation: Generation, undo: ExitStack) -> None:
+    def _write_endpoints(self, generation: Generation, undo: Undo) -> None:
         """From here on the old generation meets new pods: it has no class for them, and denies."""
         layout = Btf.of_object(self.bundle.path / HOOKS_OBJECT).struct("pc_endpoint")
         endpoint_maps.write(self.pins, generation.endpoints, layout, undo)
 
-    def _fill_slot(self, policy: Object, undo: ExitStack) -> None:
+    def _fill_slot(self, policy: Object, undo: Undo) -> None:
         key = struct.pack("=I", self.word.slot)
         program = struct.pack("=I", policy.program_fd(POLICY_PROGRAM))
-        undo.callback(self._empty_slot, self.word.slot)
+        undo.by(self._empty_slot, self.word.slot)
         with bpf_syscall.obj_get(self.pins.map("pc_policy")) as fd:
             bpf_syscall.map_update(fd, key, program)
 
@@ -219,14 +220,14 @@ class _Loading:
         with bpf_syscall.obj_get(self.pins.map("pc_policy")) as fd:
             bpf_syscall.map_delete(fd, struct.pack("=I", slot))
 
-    def _attach(self, generation: Generation, hooks: "_HookPrograms", undo: ExitStack) -> None:
+    def _attach(self, generation: Generation, hooks: "_HookPrograms", undo: Undo) -> None:
         """Attach to devices that are new, before the switch: afterwards it could no longer fail."""
         before = set(self.before.attachments) if self.before else set()
         for attachment in generation.attachments:
             if attachment not in before:
-                undo.callback(attach.detach, self.pins, attachment)
+                undo.by(attach.detach, self.pins, attachment)
             elif hooks.are_new and hooks.before:
-                undo.callback(attach.attach, self.pins, attachment, hooks.before)
+                undo.by(attach.attach, self.pins, attachment, hooks.before)
             elif self._is_attached(attachment):
                 continue
             attach.attach(self.pins, attachment, hooks.programs)

@@ -83,7 +83,7 @@ def node(objects: Path, tmp_path: Path) -> Iterator[NodeUnderTest]:
 
 @pytest.fixture
 def variant(objects: Path, tmp_path: Path) -> Iterator[object]:
-    """Compile another pair of objects, from edited headers: variant({"ct_map.h": (old, new)})."""
+    """Compiles another pair of objects, from headers edited as {"ct_map.h": (old, new)}."""
 
     def make(name: str, edits: dict[str, tuple[str, str]]) -> Path:
         source = tmp_path / f"{name}-source"

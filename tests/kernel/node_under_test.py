@@ -56,7 +56,7 @@ class NodeUnderTest:
         self.ifindex: dict[str, int] = {}
         self.pins = Pins(self.bpffs)
         self.state_root = self.folder / "state"
-        self._n_bundles = 0
+        self.n_bundles = 0
         self._programs = ExitStack()
         self._fds: dict[str, int] = {}
 
@@ -75,8 +75,8 @@ class NodeUnderTest:
         return TablePolicy(pods=("a", "b", "c"))
 
     def bundle(self, policy: TablePolicy, objects: Path | None = None, kernel: str = "6.1") -> Path:
-        self._n_bundles += 1
-        folder = self.folder / f"bundle-{self._n_bundles}"
+        self.n_bundles += 1
+        folder = self.folder / f"bundle-{self.n_bundles}"
         return write_bundle(folder, objects or self.objects, policy, kernel=kernel)
 
     def endpoints(self, entries: list[dict[str, object]] | None = None) -> Path:

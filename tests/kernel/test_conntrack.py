@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.kernel.node_under_test import A, B, WORLD, NodeUnderTest
+from tests.kernel.node_under_test import WORLD, A, B, NodeUnderTest
 from tests.kernel.packets import ACK, FIN, RST, SYN, frame, raw, sctp, tcp, udp
 from tests.kernel.table_policy import ANY, sctp_port, service, tcp_port, udp_port
 
@@ -93,7 +93,7 @@ def test_counts_name_the_rule_that_decided(node: NodeUnderTest) -> None:
 def test_after_a_change_the_flow_is_decided_again_in_its_own_direction(
     node: NodeUnderTest, family: int, first: str
 ) -> None:
-    """b may not open anything to a: a reply judged as a request would be dropped."""
+    """B may not open anything to a: a reply judged as a request would be dropped."""
     request = frame(A, B, tcp(1000, 80, ACK), family=family)
     reply = frame(B, A, tcp(80, 1000, ACK), family=family)
     node.load(node.policy().allow("a", "b", tcp_port(80)))

@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.kernel.node_under_test import A, B, C, WORLD, NodeUnderTest
+from tests.kernel.node_under_test import WORLD, A, B, C, NodeUnderTest
 from tests.kernel.packets import (
     SYN,
     Host,
@@ -108,7 +108,7 @@ def test_an_error_about_nothing_goes_by_policy(node: NodeUnderTest, family: int)
 
 @families
 def test_a_pod_reports_on_its_own_packets_only(node: NodeUnderTest, family: int) -> None:
-    """b knows that a talks to c, and would like to end it."""
+    """B knows that a talks to c, and would like to end it."""
     node.load(node.policy().allow("a", "c", udp_port(53)))
     request = frame(A, C, udp(5000, 53), family=family)
     assert node.sent_by("a", request)
