@@ -27,7 +27,7 @@ system:
 $(VENV)/installed: requirements.lock setup.cfg pyproject.toml
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@PYTHONWARNINGS=ignore $(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
 install: system ## system packages by apt, Python packages into .venv from the lock file
@@ -42,13 +42,9 @@ test: install lint ## lint, then every test that is not marked slow
 test-all: install lint ## lint, then every test
 	@$(BIN)/pytest $(PYTEST_FLAGS)
 
-lint: install ## ruff, mypy --strict, import-linter, clang-format
-	@tools/namespace.sh
-	@$(BIN)/ruff check --quiet .
-	@$(BIN)/ruff format --quiet --check .
-	@$(BIN)/mypy --no-error-summary -p policyc
-	@$(BIN)/lint-imports >build/lint-imports.log || { cat build/lint-imports.log; exit 1; }
-	@git ls-files 'runtime/datapath/*.[ch]' | xargs -r clang-format --dry-run --Werror
+lint: install ## pre-commit over every file: ruff, mypy --strict, import-linter, clang-format, headers
+	@$(BIN)/pre-commit run --all-files --show-diff-on-failure --color never >build-lint.log 2>&1 \
+		&& rm -f build-lint.log || { cat build-lint.log; rm -f build-lint.log; exit 1; }
 
 format: install ## rewrite Python and C in the project's format
 	@$(BIN)/ruff check --quiet --fix . || true
