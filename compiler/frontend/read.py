@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from policyc.compiler.frontend import codes
 from policyc.compiler.frontend.cluster import Cluster, ClusterObjects, HasMetadata
+from policyc.compiler.frontend.collector import collector_paused
 from policyc.compiler.frontend.decode import Decoder
 from policyc.compiler.frontend.kinds import Role
 from policyc.compiler.frontend.metadata import ObjectMeta
@@ -71,11 +72,12 @@ def read_policies(sources: Sequence[Source], options: ReadOptions = ReadOptions(
     """Policies from `-f`; cluster objects among them are counted, not read."""
     reading = _Reading(options)
     cluster_objects: Counter[str] = Counter()
-    for raw in reading.reader.read(sources):
-        if raw.role is Role.POLICY:
-            reading.add_policy(raw)
-        else:
-            cluster_objects[raw.kind] += 1
+    with collector_paused():
+        for raw in reading.reader.read(sources):
+            if raw.role is Role.POLICY:
+                reading.add_policy(raw)
+            else:
+                cluster_objects[raw.kind] += 1
     reading.raise_errors()
     return PolicyInput(
         reading.policy_set(),
@@ -93,11 +95,12 @@ def read_cluster(
 ) -> Cluster:
     """Cluster objects from `--cluster`; a policy there must be among those of `given` too."""
     reading = _Reading(options)
-    for raw in reading.reader.read(sources):
-        if raw.role is Role.CLUSTER:
-            reading.add_cluster_object(raw)
-        else:
-            reading.add_policy(raw)
+    with collector_paused():
+        for raw in reading.reader.read(sources):
+            if raw.role is Role.CLUSTER:
+                reading.add_cluster_object(raw)
+            else:
+                reading.add_policy(raw)
     reading.check_given(given)
     return reading.cluster()
 
