@@ -163,6 +163,6 @@ def summarise(log: str) -> str:
     lines = [line for line in found[1].splitlines() if line.strip()]
     while lines and re.match(r"processed \d+ insns|verification time|stack depth", lines[-1]):
         lines.pop()
-    instruction = next((line for line in reversed(lines[:-1]) if re.match(r"\d+: \(", line)), "")
-    complaint = lines[-1].strip() if lines else ""
-    return f"{complaint} (at {instruction.strip()})" if instruction else complaint
+    at = [i for i, line in enumerate(lines) if re.match(r"\d+: \(", line)]
+    complaint = "; ".join(line.strip() for line in lines[at[-1] + 1 if at else -1 :])
+    return f"{complaint} (at {lines[at[-1]].strip()})" if at else complaint

@@ -9,7 +9,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -121,6 +121,8 @@ class StateDir:
             for path in self.path.iterdir():
                 path.unlink(missing_ok=True)
             self.path.rmdir()
+            with suppress(OSError):  # other nodes of a lab have theirs there
+                self.path.parent.rmdir()
 
     @contextmanager
     def lock(self) -> Iterator[None]:

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of the node runtime that are pure, or nearly: ids, words, undos, logs, state."""
+
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+
+from policyc.runtime.btf import StructLayout
+from policyc.runtime.endpoints import EndpointRecord
+from policyc.runtime.errors import HostError, InputError
+from policyc.runtime.libbpf import summarise
+from policyc.runtime.roster import Roster, assign_ids, identity
+from policyc.runtime.state import Attachment, Generation, LoadedEndpoint, StateDir
+from policyc.runtime.switch import Word
+from policyc.runtime.undo import Undo
+
+
+def record(name: str, address: str) -> EndpointRecord:
+    return EndpointRecord(
+        namespace="shop", name=name, labels={}, namespace_labels={}, ports=(),
+        addresses={4: ip_address(address)}, service_account="default", node="n",
+        host_network=False, interface=None, mac=None,
+    )  # fmt: skip
+
+
+def loaded(ident: int, name: str, address: str) -> LoadedEndpoint:
+    return LoadedEndpoint(ident, "shop", name, (address,), "", 0, "", 1, 1, 0)
+
+
+WEB, DB, NEW = record("web", "10.0.0.1"), record("db", "10.0.0.2"), record("new", "10.0.0.3")
+
+
+def test_ids_stay_and_those_of_the_gone_are_not_reused_at_once() -> None:
+    before = (loaded(2, "web", "10.0.0.1"), loaded(1, "gone", "10.0.0.9"))
+    ids = assign_ids(Roster((NEW, WEB, DB), {}), before, capacity=8)
+    assert ids == {identity(WEB): 2, identity(NEW): 3, identity(DB): 4}
+
+
+def test_a_pod_that_moved_to_another_address_is_another_endpoint() -> None:
+    ids = assign_ids(Roster((WEB,), {}), (loaded(1, "web", "10.0.0.7"),), capacity=8)
+    assert ids == {identity(WEB): 2}
+
+
+def test_more_endpoints_than_there_is_room_for() -> None:
+    with pytest.raises(
+        InputError, match="room for 2 endpoints, and this is one too many: shop/new"
+    ):
+        assign_ids(Roster((WEB, DB, NEW), {}), (), capacity=3)
+
+
+def test_words_alternate_slots_and_never_return_to_epoch_0() -> None:
+    assert Word(0, 0).next == Word(0, 1)
+    assert Word(0, 1).next == Word(1, 2)
+    assert Word(1, 0xFFFFFFFF).next == Word(0, 1)
+
+
+def test_undo_runs_backwards_and_keeps_the_first_error() -> None:
+    done: list[str] = []
+
+    def fail() -> None:
+        raise OSError("cannot")
+
+    with pytest.raises(ValueError, match="first") as caught, Undo() as undo:
+        undo.by(done.append, "one")
+        undo.by(fail)
+        undo.by(done.append, "two")
+        raise ValueError("first")
+    assert done == ["two", "one"]
+    assert caught.value.__notes__ == ["and it could not be undone: cannot"]
+
+
+def test_undo_does_nothing_after_it_was_told_to_forget() -> None:
+    done: list[str] = []
+    with pytest.raises(ValueError), Undo() as undo:
+        undo.by(done.append, "one")
+        undo.forget()
+        raise ValueError
+    with Undo() as undo:
+        undo.by(done.append, "two")
+    assert done == []
+
+
+LOG = """libbpf: prog 'pc_policy_run': BPF program load failed: Permission denied
+libbpf: prog 'pc_policy_run': -- BEGIN PROG LOAD LOG --
+0: R1=ctx() R10=fp0
+; flow = pc_flow_scratch();
+61: (85) call bpf_map_lookup_elem#1   ; R0=map_value()
+62: (79) r1 = *(u64 *)(r0 +128000)
+invalid access to map value, value_size=8 off=128000 size=8
+R0 min value is outside of the allowed memory range
+processed 63 insns (limit 1000000) max_states_per_insn 0 total_states 5 peak_states 5 mark_read 0
+-- END PROG LOAD LOG --
+libbpf: failed to load object 'policy.bpf.o'
+"""
+
+
+def test_a_verifiers_log_in_a_line() -> None:
+    assert summarise(LOG) == (
+        "invalid access to map value, value_size=8 off=128000 size=8; "
+        "R0 min value is outside of the allowed memory range "
+        "(at 62: (79) r1 = *(u64 *)(r0 +128000))"
+    )
+    assert (
+        summarise("libbpf: map 'x': failed to create\nlibbpf: more\n")
+        == "map 'x': failed to create"
+    )
+    assert summarise("") == ""
+
+
+def test_structs_are_packed_by_their_layout() -> None:
+    layout = StructLayout("pc_x", 8, {"id": (0, 4), "mac": (4, 2)})
+    assert layout.pack(id=1, mac=b"ab") == b"\x01\0\0\0ab\0\0"
+    assert layout.unpack(layout.pack(id=1, mac=b"ab")) == {"id": b"\x01\0\0\0", "mac": b"ab"}
+    with pytest.raises(ValueError, match=r"pc_x\.mac has 2 bytes, not 3"):
+        layout.pack(mac=b"abc")
+    with pytest.raises(KeyError):
+        layout.pack(other=1)
+
+
+def test_state_is_read_as_it_was_written(tmp_path: Path) -> None:
+    state = StateDir(Path("/sys/fs/bpf/policyc"), tmp_path)
+    generation = Generation(
+        3, 1, "/b", "d", "h", "n", (loaded(1, "web", "10.0.0.1"),), (Attachment("v", 4, "tcx"),),
+        ({"id": 0},), {"PC_PASS": 0},
+    )  # fmt: skip
+    state.write(generation)
+    assert state.read(3) == generation
+    assert state.read(2) is None
+    assert StateDir(Path("/sys/fs/bpf/other"), tmp_path).read(3) is None
+    state.keep_only(4)
+    assert state.read(3) is None
+
+
+def test_state_of_another_release_is_refused(tmp_path: Path) -> None:
+    state = StateDir(Path("/x"), tmp_path)
+    state.path.mkdir()
+    (state.path / "generation-1.json").write_text('{"schema": "policyc.dev/node-state/v0"}')
+    with pytest.raises(HostError, match="was written by another release"):
+        state.read(1)
+
+
+def test_a_lock_leaves_nothing_behind(tmp_path: Path) -> None:
+    root = tmp_path / "run"
+    state = StateDir(Path("/x"), root)
+    with state.lock():
+        assert state.path.is_dir()
+        with pytest.raises(HostError, match="another `policyc node`"), state.lock():
+            pass
+    assert not root.exists()
