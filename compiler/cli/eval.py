@@ -25,6 +25,8 @@ from policyc.compiler.frontend.flow_files import (
     flows_from_text,
 )
 from policyc.compiler.frontend.flows import FlowRequest, UniverseIndex
+from policyc.compiler.frontend.read import DEFAULT_KUBE_VERSION
+from policyc.compiler.frontend.sources import STDIN_NAME
 from policyc.ir.diagnostics import Diagnostic, Report
 from policyc.ir.errors import InputError
 from policyc.ir.policy import PolicySet
@@ -40,7 +42,12 @@ _SCENARIO_FIELDS = {"id", "objects", "flows"}
 )
 @click.option("--cluster", "clusters", multiple=True, metavar="DIR", help="pods, namespaces, ...")
 @click.option("-n", "--namespace", default="default", help="namespace of objects without one")
-@click.option("--kube-version", default="1.36", show_default=True, help="validate as this server")
+@click.option(
+    "--kube-version",
+    default=DEFAULT_KUBE_VERSION,
+    show_default=True,
+    help="validate as this server",
+)
 @click.option("--allow-unknown-kinds", multiple=True, metavar="KIND", help="pass this kind over")
 @click.option("--flows", metavar="FILE", help="CSV with a header, or JSON lines; - is stdin")
 @click.option("--scenarios", metavar="FILE", help="JSON lines of {id, objects, flows}; - is stdin")
@@ -118,10 +125,14 @@ def _run_flows(
 
 def _requests(flow: tuple[str, ...], file: str | None, report: Report) -> Iterable[FlowRequest]:
     if file is not None:
-        return list(flows_from_text(_text_of(file), file, report))
+        return list(flows_from_text(_text_of(file), _shown(file), report))
     src, dst, service = flow
     request = flow_from_arguments(src, dst, service, report)
     return [] if request is None else [request]
+
+
+def _shown(file: str) -> str:
+    return STDIN_NAME if file == "-" else file
 
 
 def _text_of(path: str) -> str:
@@ -149,7 +160,10 @@ def _run_scenarios(file: str, options: ReadOptions) -> int:
     _ = options.is_strict  # a bad --kube-version is the run's mistake, not each scenario's
     for number, line in enumerate(_lines_of(file), start=1):
         if line.strip():
-            print(json.dumps(_scenario_answer(line, Span(file, number, 1), options)), flush=True)
+            print(
+                json.dumps(_scenario_answer(line, Span(_shown(file), number, 1), options)),
+                flush=True,
+            )
     return 0
 
 

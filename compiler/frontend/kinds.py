@@ -154,6 +154,8 @@ def classify(api_version: str, kind: str) -> Role | NotYet | Unknown:
 
 def is_like_policy(kind: str) -> bool:
     """Whether a kind is, or is spelled nearly like, one that restricts traffic."""
+    if "networkpolic" in kind.lower():  # MultiNetworkPolicy, and whatever comes next
+        return True
     return any(likeness(kind, known) >= ALIKE for known in POLICY_KINDS)
 
 

@@ -100,7 +100,7 @@ def read_cluster(
             if raw.role is Role.CLUSTER:
                 reading.add_cluster_object(raw)
             else:
-                reading.add_policy(raw)
+                reading.add_known_policy(raw)
     reading.check_given(given)
     return reading.cluster()
 
@@ -145,6 +145,13 @@ class _Reading:
             return
         warn_network_policy(policy, self.report)
         self.policies.append(lower_network_policy(policy))
+
+    def add_known_policy(self, raw: RawObject) -> None:
+        """A policy that must be given elsewhere too: its warnings are said there."""
+        findings = self.report.findings
+        before = len(findings)
+        self.add_policy(raw)
+        findings[before:] = [finding for finding in findings[before:] if finding.is_error]
 
     def add_cluster_object(self, raw: RawObject) -> None:
         """Decode and keep."""

@@ -92,13 +92,27 @@ def _files(path: str, report: Report) -> list[str]:
         return [path]
     found = [
         os.path.join(folder, name)  # noqa: PTH118 - keeps the user's spelling of the path
-        for folder, _, names in os.walk(path, onerror=lambda failure: _unreadable(failure, report))
+        for folder, names in _folders(path, report)
         for name in names
         if name.endswith(SUFFIXES)
     ]
     if not found:
         report.add(codes.NOTHING_HERE.at(Span(path, 0, 0), name=path))
     return sorted(found)
+
+
+def _folders(path: str, report: Report) -> Iterator[tuple[str, list[str]]]:
+    """The directory and those below it, links followed but each directory entered once."""
+    entered: set[str] = set()
+    for folder, folders, names in os.walk(
+        path, followlinks=True, onerror=lambda failure: _unreadable(failure, report)
+    ):
+        real = os.path.realpath(folder)
+        if real in entered:
+            folders.clear()
+            continue
+        entered.add(real)
+        yield folder, names
 
 
 def _read(path: str, report: Report) -> Iterator[Content]:

@@ -105,6 +105,12 @@ CASES = [
         "did you mean `NetworkPolicy`?",
     ),
     (
+        "another project's network policy",
+        "apiVersion: k8s.cni.cncf.io/v1beta1\nkind: MultiNetworkPolicy\nmetadata: {name: x}\n",
+        "2:7: error[PC0302]",
+        "",
+    ),
+    (
         "an unknown kind of a policy group",
         "apiVersion: cilium.io/v2\nkind: CiliumNode\nmetadata: {name: x}\n",
         "2:7: error[PC0302]",
@@ -282,6 +288,26 @@ def test_a_file_named_twice_is_read_once(tmp_path: Path) -> None:
     path.write_text(HEAD)
     read = read_policies([PathSource(str(tmp_path)), PathSource(str(path))])
     assert len(read.inputs) == 1
+
+
+def test_linked_directories_are_read_once(tmp_path: Path) -> None:
+    from policyc.compiler.frontend import PathSource, read_policies
+
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real/p.yaml").write_text(HEAD)
+    (tmp_path / "real/loop").symlink_to(tmp_path / "real")
+    (tmp_path / "top").mkdir()
+    (tmp_path / "top/link").symlink_to(tmp_path / "real")
+    read = read_policies([PathSource(str(tmp_path / "top"))])
+    assert [file.path for file in read.inputs] == [str(tmp_path / "top/link/p.yaml")]
+
+
+def test_warnings_of_a_directory_given_twice_are_shown_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "p.yaml").write_text(HEAD + "spec: {egress: [{}]}\n")
+    assert evaluate(tmp_path, "--cluster", str(tmp_path)) == 0
+    assert capsys.readouterr().err.count("PC0503") == 1
 
 
 def test_a_file_of_ten_megabytes_works(tmp_path: Path) -> None:
