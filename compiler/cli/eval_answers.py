@@ -164,10 +164,18 @@ def _end_answer(cases: list[EndVerdict]) -> EndAnswer:
 
 
 def _reasons(flow: Flow, egress: EndAnswer, ingress: EndAnswer) -> Iterator[tuple[Endpoint, str]]:
-    if egress.verdict == UNKNOWN and isinstance(flow.dst, Endpoint):
-        yield flow.dst, "the address"
-    if ingress.verdict == UNKNOWN and isinstance(flow.src, Endpoint):
-        yield flow.src, "the node or address" if flow.src.host_network else "the address"
+    """What would have to be known, at which end."""
+    src, dst = flow.src, flow.dst
+    if egress.verdict == UNKNOWN and isinstance(dst, Endpoint):
+        yield dst, "the address"
+    if ingress.verdict != UNKNOWN:
+        return
+    if isinstance(src, Endpoint) and not src.addresses_known:
+        yield src, "the address"
+    if _may_share_node(src, dst):
+        for end in (src, dst):
+            if isinstance(end, Endpoint) and not end.node:
+                yield end, "the node"
 
 
 def _decider_to_json(decider: Decider | None) -> dict[str, object] | None:

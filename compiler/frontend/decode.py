@@ -6,7 +6,6 @@ A value of the wrong type is reported once, and read as None; an absent or null 
 """
 
 from collections.abc import Iterator
-from typing import TypeVar
 
 from policyc.compiler.frontend import codes
 from policyc.compiler.frontend.nodes import Mapping, Node, Scalar, Sequence, empty_mapping
@@ -14,7 +13,6 @@ from policyc.compiler.frontend.scalars import OddNumber
 from policyc.compiler.frontend.spelling import did_you_mean
 from policyc.ir.diagnostics import Report
 
-T = TypeVar("T")
 INT32 = range(-(2**31), 2**31)
 
 

@@ -73,20 +73,22 @@ ROLES: dict[tuple[str, str], Role] = {
 }
 """(apiVersion, kind) -> role, for every kind that is no error."""
 
-POLICY_KINDS = {
-    "NetworkPolicy": "Kubernetes'",
-    "AdminNetworkPolicy": "SIG Network's policy API's",
-    "BaselineAdminNetworkPolicy": "SIG Network's policy API's",
-    "ClusterNetworkPolicy": "SIG Network's policy API's",
-    "GlobalNetworkPolicy": "Calico's",
-    "StagedNetworkPolicy": "Calico's",
-    "StagedGlobalNetworkPolicy": "Calico's",
-    "StagedKubernetesNetworkPolicy": "Calico's",
-    "CiliumNetworkPolicy": "Cilium's",
-    "CiliumClusterwideNetworkPolicy": "Cilium's",
-    "ExtendedPolicy": "policyc's own",
-}
-"""Kinds that restrict traffic, and whose they are. Anything spelled like one is an error."""
+POLICY_KINDS = frozenset(
+    {
+        "NetworkPolicy",
+        "AdminNetworkPolicy",
+        "BaselineAdminNetworkPolicy",
+        "ClusterNetworkPolicy",
+        "GlobalNetworkPolicy",
+        "StagedNetworkPolicy",
+        "StagedGlobalNetworkPolicy",
+        "StagedKubernetesNetworkPolicy",
+        "CiliumNetworkPolicy",
+        "CiliumClusterwideNetworkPolicy",
+        "ExtendedPolicy",
+    }
+)
+"""Kinds that restrict traffic, whoever's they are. Anything spelled like one is an error."""
 
 _OWNER_OF_GROUP = {
     "policy.networking.k8s.io": "SIG Network's policy API's",

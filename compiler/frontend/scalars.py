@@ -41,11 +41,6 @@ def resolve(text: str) -> Value:
     return _number(text) if text[0] in _NUMBER_STARTS else text
 
 
-def is_json_bool(text: str) -> bool:
-    """Whether a boolean is written as every reader writes it, and not `yes` or `on`."""
-    return text in ("true", "false")
-
-
 def _number(text: str) -> Value:
     if _INT.fullmatch(text):
         return int(text) if len(text) <= MAX_DIGITS else OddNumber(text)

@@ -324,6 +324,34 @@ def test_an_unknown_verdict_of_a_scenario_has_a_diagnostic(
     assert "address of shop/m" in answer["diagnostics"][0]["message"]
 
 
+@pytest.mark.parametrize(
+    ("agent_node", "web_node", "verdict", "reasons"),
+    [
+        ("n1", "n1", "allow", []),
+        ("n1", "n2", "deny", []),
+        ("n1", "", "unknown", ["the node of shop/web"]),
+        ("", "n1", "unknown", ["the node of shop/agent"]),
+    ],
+)
+def test_whether_two_pods_share_a_node_may_decide(
+    agent_node: str,
+    web_node: str,
+    verdict: str,
+    reasons: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    agent = pod("agent", "192.0.2.1") | {"spec": {"hostNetwork": True, "nodeName": agent_node}}
+    web = pod("web", "10.0.0.1") | {"spec": {"nodeName": web_node}}
+    line = scenario(1, [policy(), agent, web], flow("shop/agent", "shop/web"))
+    (answer,) = answers([line], tmp_path, capsys)
+    assert answer["results"][0]["verdict"] == verdict
+    messages = [diagnostic["message"] for diagnostic in answer["diagnostics"]]
+    assert [reason in message for reason, message in zip(reasons, messages, strict=True)] == [
+        True for _ in reasons
+    ]
+
+
 def test_a_dual_stack_pod_uses_the_family_asked_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
