@@ -72,16 +72,17 @@ def _csv(text: str, file: str, report: Report) -> Iterator[FlowRequest]:
 
 def flow_from_record(record: object, name: str, span: Span, report: Report) -> FlowRequest | None:
     """The flow that a JSON object or a CSV row stands for; None where it is none."""
-    before = len(report.errors)
     if not isinstance(record, Mapping):
         report.add(codes.FLOWS_SYNTAX.at(span, flow=name, problem="expected an object"))
         return None
-    _check_fields(record, name, span, report)
-    texts = {field: _text(record, field, name, span, report) for field in _TEXTS}
-    numbers = {field: _number(record, field, name, span, report) for field in _NUMBERS}
+    own = Report()
+    _check_fields(record, name, span, own)
+    texts = {field: _text(record, field, name, span, own) for field in _TEXTS}
+    numbers = {field: _number(record, field, name, span, own) for field in _NUMBERS}
     if numbers["family"] not in (None, 4, 6):
-        report.add(codes.FLOWS_SYNTAX.at(span, flow=name, problem="`family` is 4 or 6"))
-    if len(report.errors) > before:
+        own.add(codes.FLOWS_SYNTAX.at(span, flow=name, problem="`family` is 4 or 6"))
+    report.findings += own.findings
+    if own.errors:
         return None
     return FlowRequest(name, span, **texts, **numbers)  # type: ignore[arg-type]
 

@@ -189,7 +189,10 @@ def _report_not_strict(cidr: Cidr, text: str, span: Span, where: str, report: Re
     else:
         return
     finding = code.at(span, where, where=where, value=quoted(text))
-    report.add(finding.help(f"write {cidr.network}"))
+    hint = f"write {cidr.network}"
+    if code is codes.CIDR_HOST_BITS:
+        hint += f", or for the one address {cidr.address}/{cidr.address.max_prefixlen}"
+    report.add(finding.help(hint))
 
 
 def _warn(cidr: Cidr, text: str, span: Span, where: str, report: Report) -> None:
