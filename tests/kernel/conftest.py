@@ -8,7 +8,7 @@ import ctypes
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,6 +31,13 @@ def compile_c(source: Path, target: Path, *flags: str) -> None:
     """Compile as the compiler driver does: BTF stays, debug information goes."""
     subprocess.run([*CLANG, *flags, "-c", str(source), "-o", str(target)], check=True)
     subprocess.run(["llvm-strip", "-g", str(target)], check=True)
+
+
+@pytest.fixture(autouse=True)
+def needs_root(request: pytest.FixtureRequest) -> None:
+    """The only reason not to run: nothing here works without root, and with it all of it must."""
+    if request.node.get_closest_marker("kernel") and os.geteuid() != 0:
+        pytest.skip("needs root")
 
 
 @pytest.fixture(scope="session")
@@ -82,7 +89,7 @@ def node(objects: Path, tmp_path: Path) -> Iterator[NodeUnderTest]:
 
 
 @pytest.fixture
-def variant(objects: Path, tmp_path: Path) -> Iterator[object]:
+def variant(objects: Path, tmp_path: Path) -> Callable[[str, dict[str, tuple[str, str]]], Path]:
     """Compiles another pair of objects, from headers edited as {"ct_map.h": (old, new)}."""
 
     def make(name: str, edits: dict[str, tuple[str, str]]) -> Path:
@@ -100,4 +107,4 @@ def variant(objects: Path, tmp_path: Path) -> Iterator[object]:
         compile_c(source / "policy.bpf.c", target / "policy.bpf.o", include)
         return target
 
-    yield make
+    return make
