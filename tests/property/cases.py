@@ -39,7 +39,7 @@ from policyc.ir.universe import ContainerPort, End, Endpoint, Flow, Universe
 NAMESPACES = ("a", "b", "c")
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 KEYS = ("app", "tier")
-VALUES = ("", "x", "y")
+VALUES = ("", "x", "z")
 PORT_NAMES = ("http", "dns", "admin")
 NUMBERS = (1, 53, 80, 81, 443, 8080, 65535)
 NETWORKS = (
@@ -126,7 +126,7 @@ def _endpoint(rng: random.Random, index: int) -> Endpoint:
         namespace,
         f"pod-{index}",
         _labels(rng),
-        {NAMESPACE_LABEL: namespace, "team": "x" if namespace == "a" else "y"},
+        {NAMESPACE_LABEL: namespace, "team": "x" if namespace == "a" else "z"},
         _ports(rng),
         tuple(addresses),
     )
@@ -137,11 +137,12 @@ def _labels(rng: random.Random) -> dict[str, str]:
 
 
 def _ports(rng: random.Random) -> tuple[ContainerPort, ...]:
-    return tuple(
+    found = {
         ContainerPort(name, rng.choice(tuple(Protocol)).name, rng.choice(NUMBERS))
         for name in PORT_NAMES
         for _ in range(rng.choice((0, 1, 1, 2)))
-    )
+    }
+    return tuple(sorted(found))
 
 
 def _policy(rng: random.Random, index: int) -> Policy:
@@ -196,9 +197,8 @@ def _peer(rng: random.Random, namespace: str) -> Peer:
 def _block(rng: random.Random) -> AddressPeer:
     network = ip_network(rng.choice(NETWORKS))
     inside = [n for n in map(ip_network, NETWORKS) if _is_strictly_inside(n, network)]
-    return AddressPeer(
-        network, tuple(rng.sample(inside, min(len(inside), rng.choice((0, 0, 1, 2)))))
-    )
+    holes = rng.sample(inside, min(len(inside), rng.choice((0, 0, 1, 2))))
+    return AddressPeer(network, tuple(sorted(holes, key=str)))
 
 
 def _is_strictly_inside(inner: object, outer: object) -> bool:
@@ -209,9 +209,8 @@ def _is_strictly_inside(inner: object, outer: object) -> bool:
 
 
 def _selector(rng: random.Random) -> LabelSelector:
-    return LabelSelector(
-        tuple(_requirement(rng, rng.choice(KEYS)) for _ in range(rng.choice((0, 1, 1, 2))))
-    )
+    found = {_requirement(rng, rng.choice(KEYS)) for _ in range(rng.choice((0, 1, 1, 2)))}
+    return LabelSelector(tuple(sorted(found, key=lambda r: (r.key, r.operator.value, r.values))))
 
 
 def _namespace_selector(rng: random.Random) -> LabelSelector:
