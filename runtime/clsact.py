@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 from policyc.runtime.errors import HostError
@@ -40,6 +41,11 @@ class FilterInfo:
 
     prog_id: int
     name: str
+
+
+def is_usable() -> bool:
+    """Whether the Python package that speaks rtnetlink is installed."""
+    return find_spec("pyroute2") is not None
 
 
 @cache

@@ -3,6 +3,7 @@
 
 import ipaddress
 import struct
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from policyc.runtime.state import LoadedEndpoint
 from policyc.runtime.undo import Undo
 
 Element = tuple[str, bytes]  # map and key
+_KEY_SIZES = {"pc_ep4": 4, "pc_ep6": 16, "pc_if": 4}
 
 
 def elements(endpoint: LoadedEndpoint) -> list[Element]:
@@ -21,6 +23,26 @@ def elements(endpoint: LoadedEndpoint) -> list[Element]:
     found = [(f"pc_ep{address.version}", address.packed) for address in addresses]
     if endpoint.ifindex:
         found.append(("pc_if", struct.pack("=I", endpoint.ifindex)))
+    return found
+
+
+def present(pins: Pins) -> set[Element]:
+    """Every element that the maps hold."""
+    found: set[Element] = set()
+    for name, size in _KEY_SIZES.items():
+        with bpf_syscall.obj_get(pins.map(name)) as fd:
+            found.update((name, key) for key in bpf_syscall.map_keys(fd, size))
+    return found
+
+
+def ids(pins: Pins, layout: StructLayout) -> set[int]:
+    """The endpoint ids that the maps hold, whoever put them there."""
+    found: set[int] = set()
+    for name, key in present(pins):
+        with bpf_syscall.obj_get(pins.map(name)) as fd:
+            value = bpf_syscall.map_lookup(fd, key, layout.size)
+        if value is not None:
+            found.add(int.from_bytes(layout.unpack(value)["id"], sys.byteorder))
     return found
 
 

@@ -9,13 +9,24 @@ What it did is on a stack of undos, which the switch empties.
 """
 
 import struct
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from policyc.runtime import attach, bpf_syscall, endpoint_maps, host, pins, seeds, switch, tcx
-from policyc.runtime.btf import Btf
+from policyc.runtime import (
+    attach,
+    bpf_syscall,
+    clsact,
+    endpoint_maps,
+    host,
+    pins,
+    seeds,
+    switch,
+    tcx,
+)
+from policyc.runtime.btf import Btf, StructLayout
 from policyc.runtime.bundle import HOOKS_OBJECT, POLICY_OBJECT, Bundle, read_bundle
 from policyc.runtime.endpoints import EndpointsFile, read_endpoints
 from policyc.runtime.libbpf import Object
@@ -75,7 +86,7 @@ def unload(*, bpffs: Path = DEFAULT_ROOT, state_root: Path = DEFAULT_STATE) -> b
         word = switch.read(where.map("pc_state"))
         generation = state.read(word.epoch) if word.epoch else None
         was_there = where.is_there()
-        for attachment in generation.attachments if generation else ():
+        for attachment in generation.attachments if generation else _clsact_devices(where):
             attach.detach(where, attachment)
         _drop_links(where, keep=())
         where.remove()
@@ -176,12 +187,17 @@ class _Loading:
         """Seeds, classes and what new classes need, into maps that nothing reads yet."""
         maps = dict(policy.own_maps())
         seeds.write_seeds(self.bundle, maps)
-        capacity = bpf_syscall.map_info(maps["pc_class"]).max_entries
+        classes = policy.map_fd("pc_class")
         roster = Roster(self.file.endpoints, self.devices)
-        ids = assign_ids(roster, self.before.endpoints if self.before else (), capacity)
+        ids = assign_ids(
+            roster,
+            before=self.before.endpoints if self.before else (),
+            in_use=endpoint_maps.ids(self.pins, self._endpoint_layout()),
+            capacity=bpf_syscall.map_info(classes).max_entries,
+        )
         endpoints = tuple(roster.place(placer, ids))
         seeds.write_words(placer.drain_writes(), maps)
-        _write_classes(endpoints, maps["pc_class"])
+        _write_classes(endpoints, classes)
         return Generation(
             epoch=self.word.epoch,
             slot=self.word.slot,
@@ -206,8 +222,10 @@ class _Loading:
 
     def _write_endpoints(self, generation: Generation, undo: Undo) -> None:
         """From here on the old generation meets new pods: it has no class for them, and denies."""
-        layout = Btf.of_object(self.bundle.path / HOOKS_OBJECT).struct("pc_endpoint")
-        endpoint_maps.write(self.pins, generation.endpoints, layout, undo)
+        endpoint_maps.write(self.pins, generation.endpoints, self._endpoint_layout(), undo)
+
+    def _endpoint_layout(self) -> StructLayout:
+        return Btf.of_object(self.bundle.path / HOOKS_OBJECT).struct("pc_endpoint")
 
     def _fill_slot(self, policy: Object, undo: Undo) -> None:
         key = struct.pack("=I", self.word.slot)
@@ -221,15 +239,17 @@ class _Loading:
             bpf_syscall.map_delete(fd, struct.pack("=I", slot))
 
     def _attach(self, generation: Generation, hooks: "_HookPrograms", undo: Undo) -> None:
-        """Attach to devices that are new, before the switch: afterwards it could no longer fail."""
-        before = set(self.before.attachments) if self.before else set()
+        """Attach where nothing is yet, before the switch: afterwards it could no longer fail.
+
+        Asks the kernel and not the record, which may be lost: what is attached is never undone.
+        """
         for attachment in generation.attachments:
-            if attachment not in before:
+            if not self._is_attached(attachment):
                 undo.by(attach.detach, self.pins, attachment)
-            elif hooks.are_new and hooks.before:
-                undo.by(attach.attach, self.pins, attachment, hooks.before)
-            elif self._is_attached(attachment):
+            elif not hooks.are_new:
                 continue
+            elif hooks.before:
+                undo.by(attach.attach, self.pins, attachment, hooks.before)
             attach.attach(self.pins, attachment, hooks.programs)
 
     def _is_attached(self, attachment: Attachment) -> bool:
@@ -247,7 +267,7 @@ class _Loading:
         now = {
             each for endpoint in generation.endpoints for each in endpoint_maps.elements(endpoint)
         }
-        endpoint_maps.remove(self.pins, _all_elements(self.pins) - now)
+        endpoint_maps.remove(self.pins, endpoint_maps.present(self.pins) - now)
         switch.wait_for_readers()
         if self.before_word.epoch:
             self._empty_slot(self.before_word.slot)
@@ -276,12 +296,12 @@ def _write_classes(endpoints: tuple[LoadedEndpoint, ...], fd: int) -> None:
     bpf_syscall.map_update_batch(fd, keys, values, len(endpoints))
 
 
-def _all_elements(where: Pins) -> set[endpoint_maps.Element]:
-    found: set[endpoint_maps.Element] = set()
-    for name, size in (("pc_ep4", 4), ("pc_ep6", 16), ("pc_if", 4)):
-        with bpf_syscall.obj_get(where.map(name)) as fd:
-            found.update((name, key) for key in bpf_syscall.map_keys(fd, size))
-    return found
+def _clsact_devices(where: Pins) -> list[Attachment]:
+    """Where filters of ours may be when the record is lost: links are found by their pins."""
+    if not where.is_there() or not clsact.is_usable():
+        return []
+    keys = [key for name, key in endpoint_maps.present(where) if name == "pc_if"]
+    return [Attachment("", int.from_bytes(key, sys.byteorder), clsact.KIND) for key in keys]
 
 
 def _drop_links(where: Pins, keep: tuple[Attachment, ...]) -> None:

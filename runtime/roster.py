@@ -69,11 +69,14 @@ class Roster:
 
 
 def assign_ids(
-    roster: Roster, before: tuple[LoadedEndpoint, ...], capacity: int
+    roster: Roster, before: tuple[LoadedEndpoint, ...], in_use: set[int], capacity: int
 ) -> dict[Identity, int]:
-    """An id below `capacity` for every pod; 0 means "no pod" and is never given."""
+    """An id below `capacity` for every pod; 0 means "no pod" and is never given.
+
+    `in_use` are the ids that the kernel's maps hold, should the record of `before` be lost.
+    """
     known = {endpoint.identity: endpoint.id for endpoint in before}
-    taken = set(known.values())
+    taken = in_use | set(known.values())
     free = (ident for ident in range(1, capacity) if ident not in taken)
     ids: dict[Identity, int] = {}
     for record in roster.pods():

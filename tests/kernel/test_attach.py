@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attaching beside others: theirs run before and after ours, and ours is replaced in place."""
 
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -206,8 +207,11 @@ def test_a_device_that_was_made_again_is_attached_to_again(node: NodeUnderTest, 
 
 
 @modes
-def test_unload_takes_both_hooks_off(node: NodeUnderTest, mode: Mode) -> None:
+@pytest.mark.parametrize("record", ["kept", "lost"])
+def test_unload_takes_both_hooks_off(node: NodeUnderTest, mode: Mode, record: str) -> None:
     node.load(node.policy(), mode=mode)
+    if record == "lost":
+        shutil.rmtree(node.state_root)
     assert node.unload()
     for device in ("pca", "pcb"):
         for hook in HOOKS:

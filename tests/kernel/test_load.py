@@ -2,6 +2,7 @@
 """Loading, replacing, failing, unloading: one generation is in force at any time, or none."""
 
 import os
+import shutil
 import struct
 import threading
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import pytest
 
 from policyc.runtime import bpf_syscall, switch, tcx
 from policyc.runtime import node as runtime
+from policyc.runtime.attach import HOOKS
 from policyc.runtime.endpoints import EndpointRecord
 from policyc.runtime.errors import HostError, InputError, NodeError
 from policyc.runtime.placement import MapWrite, Placement
@@ -237,6 +239,32 @@ def test_a_load_that_was_killed_is_cleared_away_by_the_next(
     assert sorted(node.pins.generations()) == [2]
     assert node.sent_by("a", frame(A, B, tcp(1000, 81, SYN)))
     assert not node.sent_by("a", frame(A, B, tcp(1000, 80, SYN)))
+
+
+def test_a_lost_record_costs_nothing_but_status(node: NodeUnderTest) -> None:
+    """The kernel knows what is attached and which ids are taken."""
+    policy = node.policy().allow("a", "b", tcp_port(80))
+    node.load(policy)
+    shutil.rmtree(node.state_root)
+    with pytest.raises(HostError, match="not on record"):
+        node.status()
+    with pytest.raises(NodeError):
+        _load_with(node, _WritesNowhere)
+    assert _attached(node)
+    assert node.sent_by("a", frame(A, B, tcp(1000, 80, SYN)))
+    loaded = node.load(policy)
+    assert [each.id for each in loaded.generation.endpoints] == [4, 5, 6]
+    assert _attached(node)
+    assert node.sent_by("a", frame(A, B, tcp(1001, 80, SYN)))
+
+
+def _attached(node: NodeUnderTest) -> bool:
+    pins = [
+        node.pins.link(node.ifindex[device], hook.program)
+        for device in ("pca", "pcb")
+        for hook in HOOKS
+    ]
+    return all(tcx.find(pin) is not None for pin in pins)
 
 
 def test_replacing_loses_no_packet(node: NodeUnderTest) -> None:

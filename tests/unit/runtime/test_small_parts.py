@@ -33,20 +33,24 @@ WEB, DB, NEW = record("web", "10.0.0.1"), record("db", "10.0.0.2"), record("new"
 
 def test_ids_stay_and_those_of_the_gone_are_not_reused_at_once() -> None:
     before = (loaded(2, "web", "10.0.0.1"), loaded(1, "gone", "10.0.0.9"))
-    ids = assign_ids(Roster((NEW, WEB, DB), {}), before, capacity=8)
+    ids = assign_ids(Roster((NEW, WEB, DB), {}), before, set(), capacity=8)
     assert ids == {identity(WEB): 2, identity(NEW): 3, identity(DB): 4}
 
 
 def test_a_pod_that_moved_to_another_address_is_another_endpoint() -> None:
-    ids = assign_ids(Roster((WEB,), {}), (loaded(1, "web", "10.0.0.7"),), capacity=8)
+    ids = assign_ids(Roster((WEB,), {}), (loaded(1, "web", "10.0.0.7"),), set(), capacity=8)
     assert ids == {identity(WEB): 2}
+
+
+def test_ids_that_the_kernel_still_holds_are_not_given_away() -> None:
+    assert assign_ids(Roster((WEB,), {}), (), {1, 2}, capacity=8) == {identity(WEB): 3}
 
 
 def test_more_endpoints_than_there_is_room_for() -> None:
     with pytest.raises(
         InputError, match="room for 2 endpoints, and this is one too many: shop/new"
     ):
-        assign_ids(Roster((WEB, DB, NEW), {}), (), capacity=3)
+        assign_ids(Roster((WEB, DB, NEW), {}), (), set(), capacity=3)
 
 
 def test_words_alternate_slots_and_never_return_to_epoch_0() -> None:
