@@ -27,7 +27,6 @@ class Endpoint:
 
     `namespace_labels` include `kubernetes.io/metadata.name`. At most one address a family.
     `addresses_known` False: it has addresses, but nobody has said which (a template's replica).
-    `owner` names the workload a template belongs to, for messages.
     """
 
     namespace: str

@@ -32,7 +32,7 @@ class PodSpec:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A v1 Pod. `addresses` are None without a status: then it is a manifest, not a live pod (A25)."""
+    """A v1 Pod. `addresses` are None without a status (or with an empty one): then it is a manifest, not a live pod (A25)."""
 
     metadata: ObjectMeta
     spec: PodSpec
@@ -52,7 +52,7 @@ def decode_pod(decoder: Decoder, node: Mapping, namespace: str) -> Pod | None:
     if metadata is None:
         return None
     status = decoder.object(node, "status", "")
-    if status is None:
+    if status is None or not status.entries:  # `status: {}` is how kubectl prints a manifest
         return Pod(metadata, spec, None)
     phase = decoder.string(status, "phase", "status")
     addresses = _pod_addresses(decoder, status)

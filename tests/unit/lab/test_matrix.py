@@ -73,7 +73,7 @@ def test_cells_count_by_source_and_destination() -> None:
 
 def test_the_table_marks_cells_without_colour_too() -> None:
     lines = text(compare(EXPECTED, AS_EXPECTED | {HTTP: ALLOWED})).splitlines()
-    assert lines[0].split() == ["from", "\\", "to", "2", "3", "1"]
+    assert lines[0].split() == ["from", "\\", "to", "1", "2", "3"]
     assert lines[1].split() == ["1", "shop/web", "!+"]
     assert lines[2].split() == ["2", "shop/db", "+"]
     assert lines[3].split() == ["3", "external", "."]
