@@ -32,7 +32,10 @@ class PodSpec:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A v1 Pod. `addresses` are None without a status (or with an empty one): then it is a manifest, not a live pod (A25)."""
+    """A v1 Pod.
+
+    `addresses` are None without a status, or with an empty one: it is a manifest, not live (A25).
+    """
 
     metadata: ObjectMeta
     spec: PodSpec

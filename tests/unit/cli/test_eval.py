@@ -251,7 +251,7 @@ def policy(**spec: Any) -> dict[str, Any]:
 
 
 def pod(name: str, ip: str | None) -> dict[str, Any]:
-    status = {"podIP": ip} if ip else {}
+    status = {"podIP": ip} if ip else {"phase": "Pending"}
     metadata = {"name": name, "namespace": "shop", "labels": {"app": name}}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": status}
 

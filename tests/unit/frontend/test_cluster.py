@@ -83,7 +83,7 @@ def test_a_namespace_gives_its_labels_and_its_name() -> None:
     ("status", "known", "count"),
     [
         (None, False, 0),
-        ({}, True, 0),
+        ({}, False, 0),
         ({"phase": "Pending"}, True, 0),
         ({"podIP": ""}, True, 0),
         ({"podIP": "10.0.0.1"}, True, 1),
