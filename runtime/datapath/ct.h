@@ -91,6 +91,8 @@ static __always_inline bool pc_ct_renew(const struct pc_flow *flow, __u32 egress
 	if (!ct || ct->back != back)
 		return pc_ct_insert(flow, egress_rule, ingress_rule,
 				    flow->is_reply ? PC_CT_REPLIED : 0);
+	__sync_fetch_and_and(&ct->state,
+			     ~PC_CT_NODE); /* a policy was asked: it is no longer that */
 	pc_ct_decide(ct, flow, egress_rule, ingress_rule);
 	pc_ct_touch(ct, flow, flow->is_reply);
 	return true;

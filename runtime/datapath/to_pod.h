@@ -74,9 +74,14 @@ static __always_inline enum drop_reason pc_to_pod_forwarded(struct __sk_buff *sk
 
 	if (flow->fragment != PC_FRAG_LATER)
 		match = pc_ct_find(flow);
-	/* The node's own connection, continued by somebody from outside. */
-	if (match.ct && match.ct->state & PC_CT_NODE && !match.is_reply)
-		return PC_DROP_SPOOFED_IP;
+	/* The node's own connection, continued by somebody from outside; or by a pod that has the
+	 * address by now, which the policy is to be asked about.
+	 */
+	if (match.ct && match.ct->state & PC_CT_NODE && !match.is_reply) {
+		if (match.is_fresh)
+			return PC_DROP_SPOOFED_IP;
+		match.ct = 0;
+	}
 	if (match.ct && match.is_fresh)
 		return pc_to_pod_known(skb, flow, &match);
 	pc_endpoints_of(flow);

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tests.kernel.node_under_test import NODE, WORLD, A, B, C, NodeUnderTest
+from tests.kernel.node_under_test import NODE, WORLD, A, B, C, NodeUnderTest, endpoint
 from tests.kernel.packets import (
     ACK,
     ETH_IP,
@@ -24,7 +24,7 @@ from tests.kernel.packets import (
     tcp,
     udp,
 )
-from tests.kernel.table_policy import ANY, PING6
+from tests.kernel.table_policy import ANY, PING6, tcp_port
 
 pytestmark = pytest.mark.kernel
 
@@ -203,6 +203,30 @@ def test_an_address_of_the_node_is_not_the_node(node: NodeUnderTest) -> None:
     assert node.sent_by_node_to("a", frame(NODE, A, tcp(40000, 8080, SYN)))
     assert not node.sent_to("a", frame(NODE, A, tcp(40000, 8080, ACK)))
     assert node.drops() == {"policy": 1, "spoofed ip": 1}
+
+
+def test_an_address_that_was_the_nodes_and_is_a_pods_now(node: NodeUnderTest) -> None:
+    """What the node opened from it is asked about again, at either hook, and can be allowed."""
+    local = [endpoint("a", A, "pca"), endpoint("b", B, "pcb")]
+    opened = frame(C, A, tcp(40000, 80, SYN))
+    reply = frame(A, C, tcp(80, 40000, ACK))
+    node.load(node.policy(), entries=local)
+    assert node.sent_by_node_to("a", opened)
+    assert node.sent_by("a", reply)
+    node.load(node.policy())
+    assert not node.sent_by("a", reply)
+    assert node.connections() == []
+
+    node.load(node.policy(), entries=local)
+    assert node.sent_by_node_to("a", opened)
+    node.load(node.policy().allow("c", "a", tcp_port(80)))
+    assert node.sent_by("a", reply)
+    assert node.sent_to("a", frame(C, A, tcp(40000, 80, ACK)))
+
+    node.load(node.policy(), entries=local)
+    assert node.sent_by_node_to("a", frame(C, A, tcp(40001, 80, SYN)))
+    node.load(node.policy().allow("c", "a", tcp_port(80)))
+    assert node.sent_to("a", frame(C, A, tcp(40001, 80, ACK)))
 
 
 def test_an_answer_of_the_node_is_no_way_in(node: NodeUnderTest) -> None:
