@@ -2,6 +2,9 @@
 """`policyc lab`: compile, load into a lab of network namespaces, send real traffic, compare."""
 
 import json
+import os
+import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -16,13 +19,13 @@ from policyc.runtime.host import require_root
 from policyc.runtime.lab.children import LabError
 from policyc.runtime.lab.matrix import render, to_json
 from policyc.runtime.lab.run import Result, run_lab
-from policyc.runtime.lab.topology import LabNode
+from policyc.runtime.lab.topology import EXTERNAL, LabNode
 from policyc.runtime.node import load
 
 WHAT_NEXT = """What to try next:
-  policyc eval {inputs} {flow}
+  {policyc} eval {inputs} {flow}
       the verdict on one flow, with the deciding rule and its line
-  policyc compile {inputs} --emit c
+  {policyc} compile {inputs} --emit c
       the eBPF that was just loaded, with the rules in it as comments
   change a policy in {first}, and run this again: the matrix follows, or this exits with 1"""
 
@@ -99,11 +102,15 @@ def _show(done: Compiled, result: Result, files: tuple[str, ...], cluster: tuple
     inputs = " ".join([*(f"-f {f}" for f in files), *(f"--cluster {c}" for c in cluster)])
     flow = next((p for p, o in result.seen.items() if o.outcome == "denied" and p.port), None)
     shown = f"{flow.source} {flow.destination} {flow.protocol.lower()}/{flow.port}" if flow else ""
-    console.print(
-        WHAT_NEXT.format(
-            inputs=inputs, flow=shown.replace("external", "198.51.100.10"), first=files[0]
-        ),
-        highlight=False,
-        markup=False,
-        soft_wrap=True,
+    said = WHAT_NEXT.format(
+        policyc=_own_name(),
+        inputs=inputs,
+        flow=shown.replace(EXTERNAL.name, str(EXTERNAL.ipv4)),
+        first=files[0],
     )
+    console.print(said, highlight=False, markup=False, soft_wrap=True)
+
+
+def _own_name() -> str:
+    """How to call this command again from here."""
+    return "policyc" if shutil.which("policyc") else os.path.relpath(sys.argv[0])
