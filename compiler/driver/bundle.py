@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
@@ -77,7 +78,7 @@ def _fill(work: Path, decided: Decided, emitted: Emitted, provenance: Provenance
     _copy_datapath(work / "datapath")
     (work / "policy.bpf.c").write_text(emitted.c)
     compile_object(work, "policy.bpf.c", "datapath", "policy.bpf.o")
-    compile_object(work, "datapath/hooks.bpf.c", "datapath", "hooks.bpf.o")
+    (work / "hooks.bpf.o").write_bytes(_hooks_object())
     _write_json(work / "plan.json", emitted.plan.to_json())
     _write_json(work / "classifier.json", classifier_json(decided.decision))
     _write_json(work / "rules.json", rules_json(decided.decision))
@@ -86,6 +87,16 @@ def _fill(work: Path, decided: Decided, emitted: Emitted, provenance: Provenance
         if seed.data:
             (work / "seeds" / f"{seed.map_name}.bin").write_bytes(seed.data)
     _write_json(work / "manifest.json", _manifest(work, emitted.seeds, provenance))
+
+
+@cache
+def _hooks_object() -> bytes:
+    """The hooks' object: the same for every policy, so compiled once a process."""
+    with tempfile.TemporaryDirectory(prefix="policyc-hooks-") as folder:
+        work = Path(folder)
+        _copy_datapath(work / "datapath")
+        compile_object(work, "datapath/hooks.bpf.c", "datapath", "hooks.bpf.o")
+        return (work / "hooks.bpf.o").read_bytes()
 
 
 def _copy_datapath(target: Path) -> None:

@@ -56,8 +56,8 @@ def kernel_answers(
 
 
 def pods_of(node: LabNode, universe: Universe) -> dict[str, LabPod]:
-    """The lab's pod behind each endpoint of a case, by the number in its name."""
-    return {e.qualified_name: node.pods[int(e.name.split("-")[1])] for e in universe.endpoints}
+    """The lab's pod behind each endpoint of a case, in their order."""
+    return {e.qualified_name: node.pods[at] for at, e in enumerate(universe.endpoints)}
 
 
 def _endpoints_file(
@@ -76,6 +76,7 @@ def _endpoints_file(
             "node": node.name,
         }
         for e in universe.endpoints
+        if not e.host_network and e.addresses
     ]
     return {"schema": "policyc.dev/endpoints/v1", "node": node.name, "endpoints": records}
 
@@ -105,15 +106,22 @@ def _run(
         leaves, enters = bpf_syscall.TestRun(from_pod), bpf_syscall.TestRun(to_pod)
         for number, flow in enumerate(flows):
             frame = frame_of(flow, 20000 + number, pods)
-            if isinstance(flow.src, Endpoint):
+            if isinstance(flow.src, Endpoint) and not flow.src.host_network:
                 at = index[flow.src.qualified_name]
                 verdict = leaves(frame, ifindex=at, ingress_ifindex=at)
             else:
                 assert isinstance(flow.dst, Endpoint)
                 at = index[flow.dst.qualified_name]
-                verdict = enters(frame, ifindex=at, ingress_ifindex=uplink)
+                verdict = enters(frame, ifindex=at, ingress_ifindex=_came_in(flow, uplink))
             passed.append(verdict == NEXT)
     return Answers(passed, _counts(node, state))
+
+
+def _came_in(flow: Flow, uplink: int) -> int:
+    """The device a frame for a pod came in by: none if the pod's own node generated it (A22)."""
+    src, dst = flow.src, flow.dst
+    is_here = isinstance(src, Endpoint) and isinstance(dst, Endpoint) and src.node == dst.node
+    return 0 if is_here else uplink
 
 
 def _counts(node: LabNode, state: Path) -> dict[tuple[str, tuple[str, ...], int], int]:
@@ -139,10 +147,11 @@ def frame_of(flow: Flow, number: int, pods: dict[str, LabPod]) -> bytes:
 
 
 def _host(end: object, family: int, pods: dict[str, LabPod]) -> Host:
-    if isinstance(end, Endpoint):
+    if isinstance(end, Endpoint) and not end.host_network:
         address = str(end.address(family))
         return Host(pods[end.qualified_name].mac, address, address)
-    return Host(OUTSIDE_MAC, str(end), str(end))
+    outside = str(end.address(family) if isinstance(end, Endpoint) else end)
+    return Host(OUTSIDE_MAC, outside, outside)
 
 
 def _payload(flow: Flow, number: int) -> Payload:
