@@ -79,6 +79,3 @@ class IntervalSet:
     def size(self) -> int:
         """How many numbers the set has."""
         return sum(hi - lo + 1 for lo, hi in self.spans)
-
-
-EMPTY = IntervalSet()

@@ -32,8 +32,8 @@ def emit_c(decision: DecisionIR, plan: LookupPlan) -> str:
         _head(decision),
         _sizes(plan),
         '#include "policy_maps.h"',
-        _column4(decision, plan),
-        _column6(decision, plan),
+        _column(decision, plan, 4),
+        _column(decision, plan, 6),
         _action(decision, plan),
         '#include "policy_run.h"',
     ]
@@ -112,46 +112,48 @@ def _sizes(plan: LookupPlan) -> str:
     return "\n".join(f"#define {name} {value}" for name, value in sizes.items())
 
 
-def _column4(decision: DecisionIR, plan: LookupPlan) -> str:
-    head = "static __always_inline __u32 pc_column4(__be32 address)\n{"
-    if plan.address4 is AddressLayout.LPM:
-        return f"{head}\n\treturn pc_cidr4_column(address);\n}}"
-    atoms = decision.atoms.classifier.addresses[4]
-    steps = [
-        (f"0x{first:08x}", str(address_column_id(decision, 4, atom)))
-        for first, _, atom in atoms.runs()
-    ]
-    if len(steps) == 1:
-        return f"{head}\n\t(void)address; /* one column for all */\n\treturn {steps[0][1]};\n}}"
-    body = tree(steps, lambda at: f"a < {at} /* {IPv4Address(int(at, 16))} */", 1)
-    return "\n".join([head, "\t__u32 a = bpf_ntohl(address);", "", *body, "}"])
+PARAMETER = {4: "__be32 address", 6: "const struct pc_addr6 *address"}
 
 
-def _column6(decision: DecisionIR, plan: LookupPlan) -> str:
-    head = "static __always_inline __u32 pc_column6(const struct pc_addr6 *address)\n{"
-    if plan.address6 is AddressLayout.LPM:
-        return f"{head}\n\treturn pc_cidr6_column(address);\n}}"
-    atoms = decision.atoms.classifier.addresses[6]
-    steps = [
-        (f"0x{first:032x}", str(address_column_id(decision, 6, atom)))
-        for first, _, atom in atoms.runs()
+def _column(decision: DecisionIR, plan: LookupPlan, family: int) -> str:
+    """The function that finds the column of an address that is no pod's."""
+    head = f"static __always_inline __u32 pc_column{family}({PARAMETER[family]})\n{{"
+    if plan.address_layout(family) is AddressLayout.LPM:
+        return f"{head}\n\treturn pc_cidr{family}_column(address);\n}}"
+    runs = [
+        (f"{first:#x}", str(address_column_id(decision, family, atom)))
+        for first, _, atom in decision.atoms.classifier.addresses[family].runs()
     ]
-    if len(steps) == 1:
-        return f"{head}\n\t(void)address; /* one column for all */\n\treturn {steps[0][1]};\n}}"
-    body = tree(steps, lambda at: f"{_below6(at)} /* {IPv6Address(int(at, 16))} */", 1)
+    if len(runs) == 1:
+        return f"{head}\n\t(void)address; /* one column for all */\n\treturn {runs[0][1]};\n}}"
+    locals_, below = (_locals4(), _below4) if family == 4 else (_locals6(runs), _below6)
+    return "\n".join([head, *locals_, "", *tree(runs, below, 1), "}"])
+
+
+def _locals4() -> list[str]:
+    return ["\t__u32 a = bpf_ntohl(address);"]
+
+
+def _locals6(runs: list[tuple[str, str]]) -> list[str]:
+    """The halves of the address that some comparison reads."""
     halves = ["\t__u64 hi = pc_addr6_high(address);"]
-    if any(int(at, 16) & LOW_HALF for at, _ in steps):
+    if any(int(at, 16) & LOW_HALF for at, _ in runs):
         halves.append("\t__u64 lo = pc_addr6_low(address);")
-    return "\n".join([head, *halves, "", *body, "}"])
+    return halves
+
+
+def _below4(threshold: str) -> str:
+    value = int(threshold, 16)
+    return f"a < 0x{value:08x} /* {IPv4Address(value)} */"
 
 
 def _below6(threshold: str) -> str:
-    """The C condition that the address (hi, lo) is below a 128-bit threshold."""
     value = int(threshold, 16)
     high, low = value >> 64, value & LOW_HALF
-    if low == 0:
-        return f"hi < 0x{high:016x}ULL"
-    return f"hi < 0x{high:016x}ULL || (hi == 0x{high:016x}ULL && lo < 0x{low:016x}ULL)"
+    below = f"hi < 0x{high:016x}ULL"
+    if low:
+        below += f" || (hi == 0x{high:016x}ULL && lo < 0x{low:016x}ULL)"
+    return f"{below} /* {IPv6Address(value)} */"
 
 
 def _action(decision: DecisionIR, plan: LookupPlan) -> str:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stages in order: Policy IR, atoms, Decision IR, proof, plan, C and seeds."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from policyc.backends.ebpf_c.emit import emit_c
@@ -10,7 +9,8 @@ from policyc.backends.ebpf_c.seeds import Seed, make_seeds
 from policyc.ir.atoms import Atoms, partition
 from policyc.ir.decide import decide
 from policyc.ir.decision import DecisionIR
-from policyc.ir.plan import LookupPlan
+from policyc.ir.errors import InternalError
+from policyc.ir.plan import LookupPlan, fits
 from policyc.ir.policy import Network, PolicySet
 from policyc.ir.universe import Universe
 from policyc.ir.vocabulary import vocabulary_of
@@ -35,9 +35,6 @@ class Emitted:
     seeds: tuple[Seed, ...]
 
 
-Prover = Callable[[Decided], None]
-
-
 def decide_all(
     policies: PolicySet, universe: Universe | None, pod_networks: tuple[Network, ...] = ()
 ) -> Decided:
@@ -49,4 +46,6 @@ def decide_all(
 def emit_all(decision: DecisionIR, budgets: Budgets = MEASURED) -> Emitted:
     """Back half: from the Decision IR to C and seeds."""
     plan = choose_layout(decision, budgets)
+    if not fits(decision, plan):
+        raise InternalError("the lookup plan has no room for the Decision IR")
     return Emitted(plan, emit_c(decision, plan), make_seeds(decision, plan))
