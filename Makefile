@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 APT_PACKAGES := python3 python3-venv clang llvm clang-format libbpf1 libbpf-dev linux-libc-dev iproute2 git
 PYTEST_FLAGS ?=
 
-.PHONY: help install system demo test test-all lint format lock golden wheel clean
+.PHONY: help install system demo test test-all guest lint format lock golden wheel clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -41,6 +41,9 @@ test: install lint ## lint, then every test that is not marked slow
 
 test-all: install lint ## lint, then every test
 	@$(BIN)/pytest $(PYTEST_FLAGS)
+
+guest: install ## the example's lab under Debian's 6.1 kernel, in QEMU (half a minute, fetches a kernel)
+	@tests/guest/run.sh
 
 lint: install ## pre-commit over every file: ruff, mypy --strict, import-linter, clang-format, headers
 	@$(BIN)/pre-commit run --all-files --show-diff-on-failure --color never >build-lint.log 2>&1 \

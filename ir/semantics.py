@@ -32,6 +32,7 @@ from policyc.ir.policy import (
     Tier,
     TierMode,
 )
+from policyc.ir.services import is_neighbour_discovery
 from policyc.ir.universe import Address, End, Endpoint, Flow, end_address
 
 
@@ -93,6 +94,7 @@ class Verdict:
 NOT_ISOLATED = EndVerdict(Action.ALLOW, AllowedByDefault("not isolated"))
 OUTSIDE = EndVerdict(Action.ALLOW, AllowedByDefault("not an endpoint"))
 TO_ITSELF = EndVerdict(Action.ALLOW, AllowedByDefault("the pod itself"))
+NEIGHBOURS = EndVerdict(Action.ALLOW, AllowedByDefault("IPv6 neighbour discovery"))
 FROM_ITS_NODE = EndVerdict(Action.ALLOW, AllowedByDefault("from its own node"))
 
 
@@ -100,8 +102,11 @@ def verdict(policies: PolicySet, flow: Flow) -> Verdict:
     """The verdict on a flow at both ends.
 
     hostNetwork pods are their nodes: no subjects, and matched by address only (A21); what a node
-    generates for a pod of its own always passes (A22); so does a pod's traffic to itself (A23).
+    generates for a pod of its own always passes (A22); so do a pod's traffic to itself (A23) and IPv6
+    neighbour discovery (A26).
     """
+    if flow.family == 6 and is_neighbour_discovery(flow.service):
+        return Verdict(NEIGHBOURS, NEIGHBOURS)
     src, dst = _as_seen(flow.src, flow.family), _as_seen(flow.dst, flow.family)
     if isinstance(src, Endpoint) and isinstance(dst, Endpoint) and src == dst:
         return Verdict(TO_ITSELF, TO_ITSELF)

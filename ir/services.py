@@ -92,6 +92,15 @@ class Service:
                 return f"{kind.name} {self.value}"
 
 
+NEIGHBOUR_DISCOVERY = range(133, 138)
+"""ICMPv6 types of RFC 4861: router and neighbour solicitations and advertisements, redirect."""
+
+
+def is_neighbour_discovery(service: Service) -> bool:
+    """Whether a service of an IPv6 flow is neighbour discovery, which no policy decides (A26)."""
+    return service.number == ICMPV6_NUMBER and service.value >> 8 in NEIGHBOUR_DISCOVERY
+
+
 def describe_services(keys: IntervalSet) -> str:
     """A set of service keys in words, for dumps: `TCP 80-90, UDP, ICMP`."""
     if keys == ALL_SERVICES:

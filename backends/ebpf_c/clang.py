@@ -25,6 +25,9 @@ FLAGS = (
 )
 
 
+HINT = "apt install clang llvm libbpf-dev linux-libc-dev"
+
+
 def compile_object(folder: Path, source: str, include: str, target: str) -> None:
     """Compile `folder/source` with the headers of `folder/include` to `folder/target`.
 
@@ -34,18 +37,26 @@ def compile_object(folder: Path, source: str, include: str, target: str) -> None
     clang, strip = find_tool("clang"), find_tool("llvm-strip")
     machine = f"/usr/include/{platform.machine()}-linux-gnu"  # asm/types.h, for a foreign target
     command = [clang, *FLAGS, "-I", include, "-idirafter", machine, "-c", source, "-o", target]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    if done.returncode:
-        _explain(source, done.stderr)
-    subprocess.run([strip, "-g", target], cwd=folder, check=True, capture_output=True)
+    _run(command, folder, source)
+    _run([strip, "-g", target], folder, source)
 
 
 def clang_version() -> str:
     """The version of clang, as `14.0.6`."""
-    clang = find_tool("clang")
-    said = subprocess.run([clang, "--version"], capture_output=True, text=True, check=True).stdout
+    said = _run([find_tool("clang"), "--version"], Path.cwd(), "--version")
     found = re.search(r"version (\d+[.\d]*)", said)
     return found[1] if found else "unknown"
+
+
+def _run(command: list[str], folder: Path, source: str) -> str:
+    """What a tool prints. HostError where it cannot be run or is not the tool it should be."""
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    except OSError as failure:
+        raise HostError(f"{command[0]} cannot be run: {failure.strerror}", HINT) from failure
+    if done.returncode:
+        _explain(command[0], source, done.stderr)
+    return done.stdout
 
 
 @cache
@@ -55,16 +66,15 @@ def find_tool(name: str) -> str:
     found = shutil.which(os.environ.get(variable) or name)
     if found is None:
         raise HostError(
-            f"{name} is not installed; policies were checked and proved, but not compiled",
-            "apt install clang llvm libbpf-dev linux-libc-dev, or set " + variable,
+            f"{name} is not installed; nothing was compiled", f"{HINT}, or set {variable}"
         )
-    return found
+    return str(Path(found).absolute())  # it is run from another directory
 
 
-def _explain(source: str, errors: str) -> None:
+def _explain(tool: str, source: str, errors: str) -> None:
     missing = re.search(r"fatal error: '([^']+)' file not found", errors)
     if missing:
-        raise HostError(
-            f"the header <{missing[1]}> is missing", "apt install libbpf-dev linux-libc-dev"
-        )
+        raise HostError(f"the header <{missing[1]}> is missing", HINT)
+    if f"{source}:" not in errors:
+        raise HostError(f"{tool} failed: {errors.strip() or 'it did not say why'}", HINT)
     raise InternalError(f"clang refuses {source}:\n{errors}")

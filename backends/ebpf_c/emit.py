@@ -23,6 +23,7 @@ from policyc.ir.services import Service
 
 LICENCE = "/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */"
 MAX_COMMENT_RULES = 200
+MAX_DIAGRAM_RULES = 10
 LOW_HALF = (1 << 64) - 1
 
 
@@ -164,7 +165,7 @@ def _action(decision: DecisionIR, plan: LookupPlan) -> str:
         for at in plan.code_diagrams:
             index = at - FIRST_DIAGRAM
             lines += [f"\tcase {at}: {{", f"\t\t/* {decision.describe_diagram(index)}"]
-            lines += [f"\t\t * {_comment(decision.rules[rule].describe())}" for rule in rules[at]]
+            lines += [f"\t\t * {text}" for text in _rules_in_words(decision, rules[at])]
             lines[-1] += " */"
             steps = [(f"0x{lo:05x}", str(leaf)) for lo, leaf in decision.diagrams[index]]
             lines += tree(steps, lambda at: f"service < {at} /* {_key(at)} */", 2)
@@ -178,8 +179,15 @@ def _key(threshold: str) -> str:
 
 
 def _rules_by_diagram(decision: DecisionIR) -> dict[int, list[int]]:
-    """Action diagram id -> the ids of rules that decide in cells which use it, at most ten."""
+    """Action diagram id -> the ids of rules that decide in cells which use it."""
     found: defaultdict[int, set[int]] = defaultdict(set)
     for cell in decision.cells:
         found[diagram_id(cell.action)] |= {leaf for _, leaf in decision.diagrams[cell.rule]}
-    return {at: sorted(rules)[:10] for at, rules in found.items()}
+    return {at: sorted(rules) for at, rules in found.items()}
+
+
+def _rules_in_words(decision: DecisionIR, rules: list[int]) -> list[str]:
+    shown = [_comment(decision.rules[rule].describe()) for rule in rules[:MAX_DIAGRAM_RULES]]
+    if len(rules) > len(shown):
+        shown.append(f"... and {len(rules) - len(shown)} more rules")
+    return shown

@@ -37,8 +37,11 @@ class Provenance:
 
 def check_target(out: Path) -> None:
     """Refuse to replace what is not a bundle, before any work is done."""
-    if not out.exists() and not out.is_symlink():
-        return
+    try:
+        if not out.exists() and not out.is_symlink():
+            return
+    except OSError as failure:  # not even its parent may be looked into
+        raise _cannot_write(out, failure) from failure
     try:
         known = json.loads((out / "manifest.json").read_text())["schema"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -51,18 +54,23 @@ def check_target(out: Path) -> None:
 def write_bundle(out: Path, decided: Decided, emitted: Emitted, provenance: Provenance) -> None:
     """Make the bundle beside its target, then put it in place by a rename."""
     check_target(out)
+    out = out.resolve()  # behind a link, what it leads to is replaced, and not the link
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
     except OSError as failure:
-        finding = CANNOT_WRITE.at(Span(str(out), 0, 0), target=out, reason=failure.strerror)
-        raise InputError([finding]) from failure
+        raise _cannot_write(out, failure) from failure
     try:
         work.chmod(0o755)
         _fill(work, decided, emitted, provenance)
         _replace(out, work)
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _cannot_write(out: Path, failure: OSError) -> InputError:
+    reason = failure.strerror or str(failure)
+    return InputError([CANNOT_WRITE.at(Span(str(out), 0, 0), target=out, reason=reason)])
 
 
 def _replace(out: Path, work: Path) -> None:

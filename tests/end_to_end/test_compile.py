@@ -3,6 +3,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -154,3 +155,55 @@ def test_every_stage_can_be_read(policies: Path, stage: str) -> None:
     done = policyc("compile", "-f", str(policies), "--emit", stage)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) > 2
+
+
+@pytest.mark.parametrize("tool", ["/bin/false", "no program", "relative"])
+def test_a_clang_that_is_none_is_told_in_one_line(
+    policies: Path, tmp_path: Path, tool: str
+) -> None:
+    if tool == "no program":
+        made = tmp_path / "tool"
+        made.write_bytes(b"\x00\x01")
+        made.chmod(0o755)
+        tool = str(made)
+    if tool == "relative":
+        (tmp_path / "clang-here").symlink_to(shutil.which("clang") or "")
+        done = policyc(
+            "compile", "-f", str(policies), "-o", "b", cwd=tmp_path, POLICYC_CLANG="./clang-here"
+        )
+        assert done.returncode == 0, done.stderr
+        return
+    done = policyc("compile", "-f", str(policies), "-o", str(tmp_path / "b"), POLICYC_CLANG=tool)
+    assert done.returncode == 3
+    assert "Traceback" not in done.stderr and tool in done.stderr
+    assert not (tmp_path / "b").exists()
+
+
+def test_behind_a_link_the_bundle_is_replaced_and_the_link_stays(
+    policies: Path, tmp_path: Path
+) -> None:
+    real, link = tmp_path / "v1", tmp_path / "current"
+    assert policyc("compile", "-f", str(policies), "-o", str(real)).returncode == 0
+    link.symlink_to("v1")
+    policies.write_text(POLICY.replace("80", "8080"))
+    assert policyc("compile", "-f", str(policies), "-o", str(link)).returncode == 0
+    assert link.is_symlink()
+    assert "TCP 8080" in (real / "policy.bpf.c").read_text()
+
+
+def test_a_target_that_may_not_be_looked_at_is_named(policies: Path, tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    tmp_path.chmod(0o755)
+    policies.chmod(0o644)
+    compile_ = f"{sys.executable} -m policyc.compiler.cli compile"
+    command = f"exec {compile_} -f {policies} -o {closed}/b"
+    done = subprocess.run(
+        ["setpriv", "--reuid", "65534", "--clear-groups", "sh", "-c", command],
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert "PC0902" in done.stderr

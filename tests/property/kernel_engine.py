@@ -15,6 +15,7 @@ from pathlib import Path
 from policyc.backends.ebpf_c.layout import Budgets
 from policyc.compiler.driver.bundle import Provenance, write_bundle
 from policyc.compiler.driver.pipeline import decide_all, emit_all
+from policyc.ir.services import is_neighbour_discovery
 from policyc.ir.universe import Endpoint, Flow, Universe
 from policyc.runtime import bpf_syscall
 from policyc.runtime.lab.topology import LabNode, LabPod
@@ -143,6 +144,10 @@ def _counts(node: LabNode, state: Path) -> dict[tuple[str, tuple[str, ...], int]
 def frame_of(flow: Flow, number: int, pods: dict[str, LabPod]) -> bytes:
     """The first packet of a flow; `number` keeps flows apart as source port or ICMP id."""
     src, dst = _host(flow.src, flow.family, pods), _host(flow.dst, flow.family, pods)
+    if flow.family == 6 and is_neighbour_discovery(flow.service):
+        kind, code = flow.service.value >> 8, flow.service.value & 0xFF
+        asked = packets.icmp6(kind, code, 0, 0, packets.packed(dst.ip6))
+        return packets.frame(src, dst, asked, family=6, hop_limit=255)
     return packets.frame(src, dst, _payload(flow, number), family=flow.family)
 
 
