@@ -2,7 +2,7 @@
 """Fold the rules that apply to one (row, column) into a rule diagram, tier by tier.
 
 The one place where first match, deny-wins, Pass and default denies become a function of the service
-key. `runtime/tables.py` is its twin on the node, for signatures first seen there.
+key. `runtime/tiers.py` is its twin on the node, for signatures first seen there.
 """
 
 from collections.abc import Iterable, Sequence

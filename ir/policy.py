@@ -74,6 +74,14 @@ class EndpointSelector:
     labels: LabelSelector = EVERYTHING
 
 
+def _is_strictly_inside(inner: Network, outer: Network) -> bool:
+    return (
+        inner.version == outer.version
+        and inner.prefixlen > outer.prefixlen
+        and inner.network_address in outer
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class AnyPeer:
     """Every other side: endpoints, nodes, and addresses outside."""
@@ -92,6 +100,10 @@ class AddressPeer:
 
     network: Network
     excepts: tuple[Network, ...] = ()
+
+    def __post_init__(self) -> None:
+        if any(not _is_strictly_inside(hole, self.network) for hole in self.excepts):
+            raise ValueError(f"an except is not a strict part of {self.network} (A14)")
 
 
 Peer = AnyPeer | EndpointPeer | AddressPeer
@@ -182,6 +194,10 @@ class Tier:
     mode: TierMode
     unmatched: Action
     policies: tuple[Policy, ...]
+
+    def __post_init__(self) -> None:
+        if self.unmatched is Action.ALLOW:
+            raise ValueError("unmatched traffic of an isolated endpoint is denied or passed on")
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,14 +57,9 @@ class CellLemma:
     _masks: dict[tuple[Direction, Place], int] = field(default_factory=dict)
     _cells: dict[tuple[int, ...], list[tuple[int, int]]] = field(default_factory=dict)
 
-    def obligations(self) -> Iterator[Obligation | Broken]:
+    def obligations(self) -> Iterator[Obligation]:
         """Every obligation, each once."""
-        n_columns, n_rows = len(self.decision.atoms.columns), len(self.decision.atoms.rows)
         for direction in Direction:
-            table = self.decision.table(direction)
-            if len(table) != n_rows or any(len(cells) != n_columns for cells in table):
-                yield Broken("cells", "the table has not one cell per row and column", direction)
-                continue
             for index, row in enumerate(self.decision.atoms.rows):
                 yield from self._of_row(direction, index, row)
 
@@ -245,7 +240,7 @@ class CellLemma:
         return RuleEntry("default-deny", tier.unmatched, tier.name, direction, names)
 
     def _id(self, entry: RuleEntry) -> int:
-        """The id that must decide; one that no diagram can hold where there is no such entry."""
+        """The id that must decide; one past all rules where there is no such entry: never equal."""
         return self._ids.get(entry, UNKNOWN_RULE)
 
 

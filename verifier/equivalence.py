@@ -2,14 +2,17 @@
 """Prove that a Decision IR means what its Policy IR means, for every flow of the universe.
 
 Takes policies, a universe (None: whatever could exist) and a Decision IR. Z3 judges; `ir/decide.py` and
-`ir/fold.py`, which made the tables, are not used. Four lemmas:
+`ir/fold.py`, which made the tables, are not used. Five lemmas:
 
+0. *Form* (`form.py`): ids lead somewhere, numbers fit, diagrams are functions, the vocabulary is
+   complete.
 1. *Addresses* (`addresses.py`): every address falls into the blocks it is in.
 2. *Placement* (`placement.py`): every endpoint stands in its row and columns.
 3. *Cells* (`cells.py`): every cell says what the policies say, for every service.
-4. *Unseen signatures* (`unseen.py`): the tables that the node folds mean the policies.
+4. *Unseen signatures* (`unseen.py`, `entries.py`): the tables and rule entries that the node folds mean
+   the policies.
 
-1 to 3 give equality on the universe's endpoints and every address; 4 carries it to endpoints that
+0 to 3 give equality on the universe's endpoints and every address; 4 carries it to endpoints that
 appear later. What is trusted: Z3, the reading of services and prefixes in `terms.py`, and that a
 packet's fields are what the datapath says they are.
 """
@@ -21,6 +24,8 @@ from policyc.ir.policy import PolicySet
 from policyc.ir.universe import Universe
 from policyc.verifier.addresses import address_obligations
 from policyc.verifier.cells import CellLemma
+from policyc.verifier.entries import entry_faults
+from policyc.verifier.form import form_faults
 from policyc.verifier.outcome import Broken, Obligation, Outcome, discharge
 from policyc.verifier.placement import placement_faults
 from policyc.verifier.unseen import unseen_obligations
@@ -34,8 +39,10 @@ def prove_decision(policies: PolicySet, universe: Universe | None, decision: Dec
 def _obligations(
     policies: PolicySet, universe: Universe | None, decision: DecisionIR
 ) -> Iterator[Obligation | Broken]:
+    yield from form_faults(policies, decision)
     yield from address_obligations(decision)
     if universe is not None:
         yield from placement_faults(universe, decision)
     yield from CellLemma(policies, decision).obligations()
     yield from unseen_obligations(policies, decision)
+    yield from entry_faults(policies, decision)

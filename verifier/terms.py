@@ -6,7 +6,6 @@ code that the compiler uses, so that a mistake there shows.
 """
 
 from collections.abc import Callable, Mapping
-from ipaddress import ip_network
 from typing import Any, assert_never
 
 import z3
@@ -56,11 +55,6 @@ def in_block(address: Term, block: AddressPeer) -> Term:
     """Inside the CIDR and in none of its excepts (A14)."""
     holes = [in_network(address, hole) for hole in block.excepts]
     return z3.And(in_network(address, block.network), *(z3.Not(hole) for hole in holes))
-
-
-def whole(family: int) -> Network:
-    """The network of every address of a family."""
-    return ip_network("0.0.0.0/0" if family == 4 else "::/0")
 
 
 def is_kind(key: Term, protocol: Protocol) -> Term:

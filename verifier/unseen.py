@@ -53,23 +53,17 @@ def _policy(
 ) -> Iterator[Obligation | Broken]:
     vocabulary = decision.atoms.vocabulary
     name = policy.qualified_name
-    frame = (name, vocabulary.bit_of[policy.subject], policy.isolates)
-    if frame != (table.name, table.subject, table.isolates):
-        yield Broken(LEMMA, f"{name} has another subject or isolation in the tables")
+    frame = (name, vocabulary.bit_of[policy.subject], policy.isolates, policy.origin)
+    if frame != (table.name, table.subject, table.isolates, table.origin):
+        yield Broken(LEMMA, f"{name} has another subject, isolation or place in the tables")
     for direction in Direction:
         rules, theirs = policy.rules(direction), table.rules(direction)
         if len(rules) != len(theirs):
             yield Broken(LEMMA, f"{name} has another number of {direction.value} rules")
-            continue
-        for index, (rule, its_table) in enumerate(zip(rules, theirs, strict=True)):
-            entry = decision.rules[its_table.rule]
-            if (rule.action, (name,), direction, index) != (
-                its_table.action,
-                entry.policies,
-                entry.direction,
-                entry.index,
-            ):
-                yield Broken(LEMMA, f"{name} {rule.origin.path} has another action or id")
+            return
+        for rule, its_table in zip(rules, theirs, strict=True):
+            if rule.action is not its_table.action:
+                yield Broken(LEMMA, f"{name} {rule.origin.path} has another action")
             question = (rule.peers, rule.ports, its_table.peers, its_table.services)
             if question not in asked:
                 asked.add(question)

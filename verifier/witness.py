@@ -79,7 +79,7 @@ def _contradiction(
     seen: RuleEntry | None = None
     try:
         seen = end_decision(decision, direction, subject, peer, flow)
-    except (KeyError, IndexError, InternalError):  # no such row, column or rule: also wrong
+    except (LookupError, ValueError, InternalError):  # no such row, column or rule: also wrong
         seen = None
     return None if seen == wanted else Witness(flow, direction, wanted, seen)
 
@@ -93,7 +93,7 @@ def _flows(
 ) -> Iterator[Flow]:
     """Flows at the place the solver named, then at every other place."""
     keys = _keys(policies, pods)
-    if broken.key is not None:
+    if broken.key is not None and broken.key in ALL_SERVICES:
         keys.insert(0, broken.key)
     subjects = sorted(
         pods, key=lambda pod: decision.atoms.row_of.get(pod.qualified_name) != broken.row

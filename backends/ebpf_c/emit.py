@@ -94,8 +94,9 @@ def _requirement(requirement: Requirement) -> str:
 
 
 def _comment(text: str) -> str:
-    """Text that cannot end the comment it stands in: file names are the user's."""
-    return text.replace("*/", "* /").replace("/*", "/ *").replace("\n", " ")
+    """Text that cannot end the comment it stands in, nor continue a line: file names are the user's."""
+    shown = "".join(c if c.isprintable() and c not in "\\?" else "." for c in text)
+    return shown.replace("*/", "* /").replace("/*", "/ *")
 
 
 def _sizes(plan: LookupPlan) -> str:

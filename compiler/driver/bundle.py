@@ -43,7 +43,7 @@ def check_target(out: Path) -> None:
     except OSError as failure:  # not even its parent may be looked into
         raise _cannot_write(out, failure) from failure
     try:
-        known = json.loads((out / "manifest.json").read_text())["schema"]
+        known = json.loads((out / "manifest.json").read_text("utf-8"))["schema"]
     except (OSError, ValueError, KeyError, TypeError):
         known = None
     if known != SCHEMA:
@@ -61,8 +61,8 @@ def write_bundle(out: Path, decided: Decided, emitted: Emitted, provenance: Prov
     except OSError as failure:
         raise _cannot_write(out, failure) from failure
     try:
-        work.chmod(0o755)
         _fill(work, decided, emitted, provenance)
+        _open_to_all(work)
         _replace(out, work)
     finally:
         shutil.rmtree(work, ignore_errors=True)
@@ -82,9 +82,15 @@ def _replace(out: Path, work: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
+def _open_to_all(work: Path) -> None:
+    """A bundle has the same modes whatever the umask; it holds no secrets."""
+    for path in (work, *work.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+
+
 def _fill(work: Path, decided: Decided, emitted: Emitted, provenance: Provenance) -> None:
     _copy_datapath(work / "datapath")
-    (work / "policy.bpf.c").write_text(emitted.c)
+    (work / "policy.bpf.c").write_text(emitted.c, encoding="utf-8")
     compile_object(work, "policy.bpf.c", "datapath", "policy.bpf.o")
     (work / "hooks.bpf.o").write_bytes(_hooks_object())
     _write_json(work / "plan.json", emitted.plan.to_json())
@@ -152,4 +158,5 @@ def _map(seed: Seed) -> dict[str, Any]:
 
 
 def _write_json(path: Path, value: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+    text = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    path.write_text(text, encoding="utf-8")

@@ -16,7 +16,7 @@ from policyc.ir.diagnostics import Diagnostic
 from policyc.ir.errors import InputError, InternalError
 from policyc.ir.policy import PolicySet
 from policyc.verifier.equivalence import prove_decision
-from policyc.verifier.outcome import Proved, Refuted, Undecided
+from policyc.verifier.outcome import Broken, Proved, Refuted, Undecided
 from policyc.verifier.witness import find_witness
 
 Progress = Callable[[str], None]
@@ -88,11 +88,19 @@ def prove(decided: Decided) -> Proved:
         case Undecided(reason):
             raise InternalError(f"the solver gave up on the Decision IR: {reason}")
         case Refuted(broken):
-            witness = find_witness(decided.policies, decided.universe, decided.decision, broken)
-            shown = f"\nwitness: {witness}" if witness else ""
+            shown = _witness(decided, broken)
             raise InternalError(
                 f"the Decision IR is not the Policy IR ({broken.lemma}: {broken.what}){shown}"
             )
+
+
+def _witness(decided: Decided, broken: Broken) -> str:
+    """The witness in words; a Decision IR too broken to be searched must not hide that it is."""
+    try:
+        found = find_witness(decided.policies, decided.universe, decided.decision, broken)
+    except (LookupError, ValueError, InternalError) as failure:
+        return f"\nno witness: the search for one failed ({failure})"
+    return f"\nwitness: {found}" if found else ""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pytest
 
 from policyc.ir.atoms import Atoms, EndpointColumn, Row, partition
 from policyc.ir.decide import decide
-from policyc.ir.decision import Cell, DecisionIR, PolicyTable
+from policyc.ir.decision import Cell, DecisionIR, PolicyTable, RuleEntry
 from policyc.ir.lookup import entry_of
 from policyc.ir.policy import (
     NETWORK_POLICY_TIER,
@@ -268,6 +268,135 @@ def table_with_another_subject(d: DecisionIR) -> DecisionIR:
     return with_table(d, lambda p: replace(p, subject=d.tables[0].policies[0].subject))
 
 
+def masks_forgotten(d: DecisionIR) -> DecisionIR:
+    vocabulary = replace(d.atoms.vocabulary, subject_bits=0)
+    return decide(POLICIES, partition(vocabulary, UNIVERSE))
+
+
+def peer_mask_forgotten(d: DecisionIR) -> DecisionIR:
+    vocabulary = replace(d.atoms.vocabulary, peer_bits=0)
+    return decide(POLICIES, partition(vocabulary, UNIVERSE))
+
+
+def with_addresses(d: DecisionIR, **change: object) -> DecisionIR:
+    def changed(atoms: Atoms) -> Atoms:
+        four = replace(atoms.classifier.addresses[4], **change)  # type: ignore[arg-type]
+        addresses = {**atoms.classifier.addresses, 4: four}
+        return replace(atoms, classifier=replace(atoms.classifier, addresses=addresses))
+
+    return with_atoms(d, changed)
+
+
+def run_past_the_last_address(d: DecisionIR) -> DecisionIR:
+    four = d.atoms.classifier.addresses[4]
+    return with_addresses(d, starts=(*four.starts[:-1], four.starts[-1] + 2**32))
+
+
+def atom_in_a_block_that_is_not_there(d: DecisionIR) -> DecisionIR:
+    four = d.atoms.classifier.addresses[4]
+    return with_addresses(d, blocks=tuple(mask | 1 << 9 for mask in four.blocks))
+
+
+def step_that_wraps(d: DecisionIR) -> DecisionIR:
+    target = longest_action(d)
+    return with_diagrams(
+        d, lambda i, g: (*g[:-1], (g[-1][0] + 2**19, g[-1][1])) if i == target else g
+    )
+
+
+def steps_out_of_order(d: DecisionIR) -> DecisionIR:
+    target = longest_action(d)
+    return with_diagrams(d, lambda i, g: (g[0], *reversed(g[1:])) if i == target else g)
+
+
+def diagram_that_starts_late(d: DecisionIR) -> DecisionIR:
+    target = longest_action(d)
+    return with_diagrams(d, lambda i, g: ((1, g[0][1]), *g[1:]) if i == target else g)
+
+
+def negative_diagram(d: DecisionIR) -> DecisionIR:
+    cells = tuple(replace(c, action=c.action - len(d.diagrams)) for c in d.cells)
+    return replace(d, cells=cells)
+
+
+def rule_leaf_that_wraps(d: DecisionIR) -> DecisionIR:
+    rules = {cell.rule for cell in d.cells}
+    return with_diagrams(
+        d,
+        lambda i, g: (
+            tuple((lo, leaf + 2**32) for lo, leaf in g) if i in rules and len(g) > 1 else g
+        ),
+    )
+
+
+def lost_address_column(d: DecisionIR) -> DecisionIR:
+    def change(atoms: Atoms) -> Atoms:
+        return replace(atoms, columns=atoms.columns[1:])
+
+    tables = {x.value: tuple(row[1:] for row in d.table(x)) for x in Direction}
+    return replace(with_atoms(d, change), **tables)
+
+
+def negative_row_bits(d: DecisionIR) -> DecisionIR:
+    def change(atoms: Atoms) -> Atoms:
+        return replace(atoms, rows=(Row(-1), *atoms.rows[1:]))
+
+    return with_atoms(d, change)
+
+
+def table_service_that_wraps(d: DecisionIR) -> DecisionIR:
+    wide = ((80, 80 + 2**19),)
+    return with_table(
+        d, lambda p: replace(p, ingress=(replace(p.ingress[0], services=wide), *p.ingress[1:]))
+    )
+
+
+def with_entry(d: DecisionIR, rule: int, **change: object) -> DecisionIR:
+    rules = list(d.rules)
+    rules[rule] = replace(rules[rule], **change)  # type: ignore[arg-type]
+    return replace(d, rules=tuple(rules))
+
+
+def default_deny_that_allows(d: DecisionIR) -> DecisionIR:
+    extra = RuleEntry(
+        "default-deny", Action.ALLOW, NETWORK_POLICY_TIER, Direction.INGRESS, ("shop/db",),
+        origins=(DB.origin,),
+    )  # fmt: skip
+    return replace(d, rules=(*d.rules, extra))
+
+
+def entry_with_another_line(d: DecisionIR) -> DecisionIR:
+    return with_entry(d, 2, origins=(at("spec.ingress[0]", 999),))
+
+
+def entry_with_another_action(d: DecisionIR) -> DecisionIR:
+    return with_entry(d, 3, action=Action.DENY)
+
+
+def reserved_rules_exchanged(d: DecisionIR) -> DecisionIR:
+    return replace(d, rules=(d.rules[1], d.rules[0], *d.rules[2:]))
+
+
+MALFORMED = [
+    masks_forgotten,
+    peer_mask_forgotten,
+    run_past_the_last_address,
+    atom_in_a_block_that_is_not_there,
+    step_that_wraps,
+    steps_out_of_order,
+    diagram_that_starts_late,
+    negative_diagram,
+    rule_leaf_that_wraps,
+    lost_address_column,
+    negative_row_bits,
+    table_service_that_wraps,
+    default_deny_that_allows,
+    entry_with_another_line,
+    entry_with_another_action,
+    reserved_rules_exchanged,
+]
+"""What no flow of this universe need show: form, numbers that would wrap, and what only nodes read."""
+
 MUTATIONS = [
     flip_an_action,
     widen_a_range,
@@ -318,6 +447,17 @@ def test_a_corrupted_decision_is_refuted_with_a_confirmed_witness(
     again = entry_of(end_verdict(POLICIES, witness.direction, subject, peer, witness.flow))
     assert again == witness.wanted
     assert witness.seen != again
+
+
+@pytest.mark.parametrize("universe", [UNIVERSE, None], ids=["cluster", "symbolic"])
+@pytest.mark.parametrize("mutate", MALFORMED, ids=lambda f: f.__name__)
+def test_a_malformed_decision_is_refuted(
+    mutate: Callable[[DecisionIR], DecisionIR], universe: Universe | None
+) -> None:
+    wrong = mutate(decided())
+    outcome = prove_decision(POLICIES, universe, wrong)
+    assert isinstance(outcome, Refuted)
+    find_witness(POLICIES, universe, wrong, outcome.broken)  # finds one or not, and never fails
 
 
 @pytest.mark.parametrize("seed", range(25))

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A file name cannot end the comment it is named in, or do anything else to the emitted C."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from policyc.backends.ebpf_c.clang import compile_object
+from policyc.compiler.driver.compile import Inputs, compile_inputs
+from policyc.compiler.driver.pipeline import emit_all
+from policyc.compiler.frontend import PathSource, ReadOptions
+from policyc.ir.spans import Origin, Span
+
+ROOT = Path(__file__).parents[2]
+CASE = ROOT / "tests" / "golden" / "emitted" / "selectors_and_ports"
+NAMES = [
+    "*/ #error out",
+    "/* nested",
+    "*\\\r/ #error out",
+    "*??/\r/ #error out",
+    "*\\\n/ #error out",
+    "ends in \\",
+    "\u202e override",
+    "é \u2028 line",
+    "surrogate \udcff",
+    "tab\tand \x0b vertical",
+]
+
+
+@pytest.mark.parametrize("name", NAMES, ids=ascii)
+def test_a_hostile_file_name_stays_in_its_comment(name: str, tmp_path: Path) -> None:
+    inputs = Inputs((PathSource(str(CASE / "policies.yaml")),), (), ReadOptions())
+    decision = compile_inputs(inputs, None, lambda stage: None).decided.decision
+    place = (Origin(Span(name, 1, 1), "spec"),)
+    rules = tuple(replace(e, origins=place) if e.origins else e for e in decision.rules)
+    c = emit_all(replace(decision, rules=rules)).c
+    shutil.copytree(ROOT / "runtime" / "datapath", tmp_path / "datapath")
+    (tmp_path / "policy.bpf.c").write_text(c, encoding="utf-8")
+    compile_object(tmp_path, "policy.bpf.c", "datapath", "policy.bpf.o")
+    assert "#error" not in "\n".join(
+        line for line in c.splitlines() if not line.lstrip().startswith(("*", "/*", " *"))
+    )
