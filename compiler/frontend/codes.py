@@ -53,6 +53,7 @@ POLICY_IN_CLUSTER = Code(
     "PC0309", _E, "{kind} {name} is among the cluster's objects, but not among the policies"
 )
 BAD_KUBE_VERSION = Code("PC0310", _E, "not a Kubernetes version: {text}")
+LIST_WITHOUT_ITEMS = Code("PC0311", _E, "the {kind} has no `items`")
 
 NAME_REQUIRED = Code("PC0401", _E, "{where}: Required value: name or generateName is required")
 NAME_GENERATED = Code("PC0402", _E, "{where}: Required value: an object from a file needs a name")

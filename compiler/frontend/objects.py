@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from policyc.compiler.frontend import codes
+from policyc.compiler.frontend.decode import Decoder
 from policyc.compiler.frontend.kinds import ROLES, NotYet, Role, Unknown, classify
 from policyc.compiler.frontend.nodes import MAX_DEPTH, Mapping, Node, Scalar, Sequence, from_python
 from policyc.compiler.frontend.sources import InputFile, ObjectsSource, Source, contents
@@ -17,6 +18,7 @@ from policyc.compiler.frontend.yaml_documents import read_documents
 from policyc.ir.diagnostics import Diagnostic, Report
 from policyc.ir.spans import Span
 
+_LIST_FIELDS = frozenset({"apiVersion", "kind", "metadata", "items"})
 _KINDS = {kind for _, kind in ROLES}
 
 
@@ -101,6 +103,7 @@ class ObjectReader:
 
     def _items(self, node: Mapping, api_version: str, kind: str) -> Iterator[RawObject]:
         items = node.get("items")
+        self._check_list(node, kind, items)
         if items is None:
             return
         if not isinstance(items, Sequence):
@@ -114,6 +117,14 @@ class ObjectReader:
             yield from self._objects(
                 item, "" if is_plain else api_version, "" if is_plain else kind.removesuffix("List")
             )
+
+    def _check_list(self, node: Mapping, kind: str, items: Node | None) -> None:
+        """A list whose `items` is misspelt or missing would drop every object in it, unsaid."""
+        before = len(self.report.findings)
+        Decoder(self.report).mapping(node, "", _LIST_FIELDS)
+        if items is None and len(self.report.findings) == before:
+            finding = codes.LIST_WITHOUT_ITEMS.at(node.span_of("items"), "items", kind=kind)
+            self.report.add(finding.help("if it is meant to be empty, write `items: []`"))
 
     def _type_field(self, node: Mapping, name: str, default: str) -> str:
         """`apiVersion` or `kind`; empty where it is missing or no string, which is reported."""
