@@ -48,11 +48,7 @@ class Loaded:
     generation: Generation
     replaced_epoch: int  # 0: nothing ran before
     hooks_replaced: bool
-
-    @property
-    def closed(self) -> tuple[LoadedEndpoint, ...]:
-        """Pods that there was no room for in the tables: everything to and from them is denied."""
-        return tuple(each for each in self.generation.endpoints if each.row == 0)
+    closed: tuple[str, ...]  # pods that the tables had no room for: what has no cell is denied
 
 
 def load(
@@ -122,7 +118,8 @@ class _Loading:
             hooks = objects.enter_context(self._hooks(undo))
             policy = objects.enter_context(Object(self.bundle.path / POLICY_OBJECT, self.pins.maps))
             policy.load()
-            generation = self._fill(policy, placer(self.bundle))
+            tables = placer(self.bundle)
+            generation = self._fill(policy, tables)
             self._pin_generation(policy, undo)
             self._write_endpoints(generation, undo)
             self._fill_slot(policy, undo)
@@ -132,7 +129,8 @@ class _Loading:
             switch.store(self.pins.map("pc_state"), self.word)
             undo.forget()
         self._sweep(generation)
-        return Loaded(generation, self.before_word.epoch, bool(self.before and hooks.are_new))
+        replaced = bool(self.before and hooks.are_new)
+        return Loaded(generation, self.before_word.epoch, replaced, tables.refused())
 
     def _make_room(self, undo: Undo) -> None:
         """Folders, without the remains of a load that died before its switch."""

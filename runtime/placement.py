@@ -42,3 +42,7 @@ class Placer(Protocol):
     def new_rules(self) -> list[dict[str, object]]:
         """Entries like those of rules.json, for rules that were made on this node."""
         ...
+
+    def refused(self) -> tuple[str, ...]:
+        """Endpoints (`namespace/name`) whose placement ran out of room: it denies what it lacks."""
+        ...

@@ -28,14 +28,20 @@ class Pool:
 
     next_id: int
     capacity: int
+    n_refused: int = 0
 
     def take(self, count: int = 1) -> int | None:
         """The first of `count` ids, None where there is no room."""
-        if self.next_id + count > self.capacity:
+        if not self.has(count):
+            self.n_refused += 1
             return None
         first = self.next_id
         self.next_id += count
         return first
+
+    def has(self, count: int = 1) -> bool:
+        """Whether there is room for `count` more."""
+        return self.next_id + count <= self.capacity
 
 
 @dataclass
@@ -43,8 +49,8 @@ class PolicyTables:
     """One generation's tables as the node knows them. Not to be shared between generations."""
 
     bundle: Bundle
-    refused: list[str] = field(default_factory=list)
-    """Endpoints that got row 0, because the tables are full."""
+    _refused: list[str] = field(default_factory=list)
+    _n_too_long: int = 0
 
     def __post_init__(self) -> None:
         plan = self.bundle.plan
@@ -63,13 +69,14 @@ class PolicyTables:
 
     def place(self, endpoint: EndpointRecord) -> Placement:
         """The endpoint's row and columns, made where they are new; 0 where there is no room."""
+        shortages = self._n_shortages()
         row = self._row(self._classifier.row(endpoint))
         columns = {
             family: self._column(self._classifier.column(endpoint, family))
             for family in endpoint.addresses
         }
-        if row == FAIL_CLOSED or FAIL_CLOSED in columns.values():
-            self.refused.append(f"{endpoint.namespace}/{endpoint.name}")
+        if self._n_shortages() > shortages:
+            self._refused.append(f"{endpoint.namespace}/{endpoint.name}")
         return Placement(row, columns.get(4, FAIL_CLOSED), columns.get(6, FAIL_CLOSED))
 
     def drain_writes(self) -> list[MapWrite]:
@@ -80,6 +87,15 @@ class PolicyTables:
     def new_rules(self) -> list[dict[str, object]]:
         """The default denies that were made here, as entries of rules.json."""
         return self._tiers.new_rules()
+
+    def refused(self) -> tuple[str, ...]:
+        """Endpoints whose placement ran out of rows, columns, diagrams, steps or rule ids."""
+        return tuple(self._refused)
+
+    def _n_shortages(self) -> int:
+        """How often something has run out so far."""
+        pools = (self._row_ids, self._column_ids, self._diagram_ids, self._step_ids)
+        return sum(p.n_refused for p in pools) + self._n_too_long + self._tiers.n_refused
 
     def _row(self, key: RowKey) -> int:
         if key not in self._rows:
@@ -119,9 +135,14 @@ class PolicyTables:
         """The id of a diagram, None where there is no room for it."""
         if diagram not in self._diagrams:
             if len(diagram) >= self._max_steps:
+                self._n_too_long += 1
                 return None
-            first = self._step_ids.take(len(diagram))
-            at = self._diagram_ids.take() if first is not None else None
+            if not self._diagram_ids.has():  # or the steps below would be taken for nothing
+                self._diagram_ids.n_refused += 1
+                return None
+            first, at = self._step_ids.take(len(diagram)), None
+            if first is not None:
+                at = self._diagram_ids.take()
             if first is None or at is None:
                 return None
             for offset, step in enumerate(diagram):

@@ -6,16 +6,27 @@ ends, and each stretch walks the tiers once.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from policyc.runtime.classify import ColumnKey, RowKey
+from policyc.runtime.errors import InputError
 
 NOT_ISOLATED_RULE = 0
 FAIL_CLOSED_RULE = 1
 LAST_KEY = 5 << 16 | 0xFF  # of the service keys: protocol 255
 _DENYING = ("deny", "reject")
+_ACTIONS = ("allow", "pass", *_DENYING)
+_MODES = ("first-match", "deny-wins")
 Ranges = tuple[tuple[int, int], ...] | None
 """Service keys (lo, hi), both included; None is every service."""
+
+
+class Match(NamedTuple):
+    """A rule whose peers match: the services it covers, its action and id."""
+
+    ranges: Ranges
+    action: str
+    rule: int
 
 
 class TierRules:
@@ -28,9 +39,12 @@ class TierRules:
         size: Mapping[str, int],
     ) -> None:
         self._tiers: list[dict[str, Any]] = classifier["tiers"]
+        _check(self._tiers, rules)
+        self.n_refused = 0
+        """How often a default deny got rule 1, because the ids had run out."""
         self._kinds = [port["kind"] for port in classifier["named_ports"]]
         self._capacity = size["capacity"]
-        self._denies = [rule["action"] in _DENYING for rule in rules]
+        self._denies: list[bool] = [rule["action"] != "allow" for rule in rules]
         self._new: list[dict[str, object]] = []
         self._defaults: dict[tuple[str, str, tuple[str, ...]], int] = {
             (rule["tier"], rule["direction"], tuple(rule["policies"])): rule["id"]
@@ -54,8 +68,8 @@ class TierRules:
         tiers = [self._matching(t, direction, row, column, blocks, named) for t in self._tiers]
         cuts = {0}
         for matched, _ in tiers:
-            for ranges, _, _ in matched:
-                for lo, hi in ranges or ():
+            for match in matched:
+                for lo, hi in match.ranges or ():
                     cuts |= {lo, hi + 1}
         steps: list[tuple[int, int]] = []
         for key in sorted(cut for cut in cuts if cut <= LAST_KEY):
@@ -72,17 +86,17 @@ class TierRules:
         column: ColumnKey,
         blocks: frozenset[int],
         named: Mapping[int, tuple[int, ...]],
-    ) -> tuple[list[tuple[Ranges, str, int]], int | None]:
+    ) -> tuple[list[Match], int | None]:
         """The tier's rules whose peers match, in deciding order, and its default for the row."""
         selecting = [p for p in tier["policies"] if p["subject"] in row.bits]
         matched = [
-            (self._ranges(rule["services"], named), rule["action"], rule["rule"])
+            Match(self._ranges(rule["services"], named), rule["action"], rule["rule"])
             for policy in selecting
             for rule in policy[direction]
             if _has_peer(rule["peers"], column, blocks)
         ]
         if tier["mode"] == "deny-wins":
-            matched.sort(key=lambda rule: rule[1] not in _DENYING)
+            matched.sort(key=lambda match: match.action not in _DENYING)
         isolating = [p for p in selecting if direction in p["isolates"]]
         if not isolating or tier["unmatched"] == "pass":
             return matched, None
@@ -108,6 +122,7 @@ class TierRules:
         key = (tier["name"], direction, tuple(p["name"] for p in isolating))
         if key not in self._defaults:
             if len(self._denies) >= self._capacity:
+                self.n_refused += 1
                 return FAIL_CLOSED_RULE
             self._defaults[key] = len(self._denies)
             self._denies.append(True)
@@ -133,12 +148,12 @@ def _has_peer(peers: list[list[Any]] | None, column: ColumnKey, blocks: frozense
     return any(index in (bits if kind == "bit" else blocks) for kind, index in peers)
 
 
-def _walk(tiers: list[tuple[list[tuple[Ranges, str, int]], int | None]], key: int) -> int:
+def _walk(tiers: list[tuple[list[Match], int | None]], key: int) -> int:
     """The rule that decides one service key."""
     for matched, default in tiers:
-        hit = next((r for r in matched if r[0] is None or _inside(r[0], key)), None)
-        if hit is not None and hit[1] != "pass":
-            return hit[2]
+        hit = next((m for m in matched if m.ranges is None or _inside(m.ranges, key)), None)
+        if hit is not None and hit.action != "pass":
+            return hit.rule
         if hit is None and default is not None:
             return default
     return NOT_ISOLATED_RULE
@@ -146,3 +161,17 @@ def _walk(tiers: list[tuple[list[tuple[Ranges, str, int]], int | None]], key: in
 
 def _inside(ranges: Sequence[tuple[int, int]], key: int) -> bool:
     return any(lo <= key <= hi for lo, hi in ranges)
+
+
+def _check(tiers: list[dict[str, Any]], rules: Sequence[Mapping[str, Any]]) -> None:
+    """An action or a mode that this release does not know must not be taken for one that allows."""
+    actions = {rule["action"] for rule in rules} | {tier["unmatched"] for tier in tiers}
+    for tier in tiers:
+        for policy in tier["policies"]:
+            actions |= {rule["action"] for d in ("ingress", "egress") for rule in policy[d]}
+    unknown = (actions - set(_ACTIONS)) | ({tier["mode"] for tier in tiers} - set(_MODES))
+    if unknown:
+        raise InputError(
+            f"the bundle uses what this release does not know: {', '.join(sorted(unknown))}",
+            "load it with the release that compiled it",
+        )

@@ -66,8 +66,8 @@ def load(bundle: Path, endpoints: Path, bpffs: Path, mode: Mode, verbose: bool) 
     )
     for pod in done.closed:
         click.echo(
-            f"warning: no room in the tables for {pod.namespace}/{pod.name}: all of its traffic is "
-            "denied; compile the bundle with --cluster, or for more classes",
+            f"warning: no room in the tables for {pod}: what they do not hold of its traffic is "
+            "denied; compile the bundle with --cluster",
             err=True,
         )
 

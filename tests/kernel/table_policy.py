@@ -169,6 +169,9 @@ class NamePlacer:
     def new_rules(self) -> list[dict[str, object]]:
         return []
 
+    def refused(self) -> tuple[str, ...]:
+        return ()
+
 
 def endpoints_json(node: str, endpoints: Iterable[dict[str, object]]) -> str:
     return json.dumps(
