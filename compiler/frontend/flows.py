@@ -6,6 +6,7 @@ sees it. What cannot be a flow is a finding that names the flow and the end.
 """
 
 from dataclasses import dataclass
+from ipaddress import IPv6Address
 
 from policyc.compiler.frontend import codes
 from policyc.compiler.frontend.addresses import parse_address
@@ -13,7 +14,7 @@ from policyc.compiler.frontend.spelling import nearest
 from policyc.ir.diagnostics import Diagnostic, Report
 from policyc.ir.services import ICMP_NUMBER, ICMPV6_NUMBER, Protocol, Service
 from policyc.ir.spans import Span
-from policyc.ir.universe import FAMILIES, End, Endpoint, Flow, Universe, end_name
+from policyc.ir.universe import FAMILIES, Address, End, Endpoint, Flow, Universe, end_name
 
 _NUMBERS = {protocol.name.lower(): protocol.value for protocol in Protocol}
 _ICMP_FAMILIES = {"icmp": None, "icmpv4": 4, "icmpv6": 6, "icmp6": 6}
@@ -63,7 +64,7 @@ class UniverseIndex:
         try:
             src = self._end(request, "src", request.src)
             dst = self._end(request, "dst", request.dst)
-            family = _family(request, src, dst)
+            family = _family(request, (src, _written(request.src)), (dst, _written(request.dst)))
             return Flow(src, dst, _service(request, family), family)
         except _BadFlowError as bad:
             report.add(bad.finding)
@@ -71,7 +72,10 @@ class UniverseIndex:
 
     def _end(self, request: FlowRequest, end: str, text: str) -> End:
         """The pod of that name or address, or an address that no pod holds."""
-        address = parse_address(text)
+        address = _written(text)
+        if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+            problem = f"{end} {text} is an IPv4 address written as IPv6: no packet has it"
+            raise _bad_service(request, problem, f"write {address.ipv4_mapped}")
         if address is not None:
             return self._by_address.get(address, address)
         endpoint = self._by_name.get(text)
@@ -90,38 +94,64 @@ class UniverseIndex:
         return f"did you mean `{near}`?" if near else ""
 
 
-def _families(end: End) -> tuple[int, ...]:
+def _written(text: str) -> Address | None:
+    """The address that an end is written as; it says the family, also where a pod holds it."""
+    return parse_address(text)
+
+
+def _families(end: End, written: Address | None) -> tuple[int, ...]:
     """The families an end can use; an end with an unknown address may have both."""
-    if not isinstance(end, Endpoint):
-        return (end.version,)
+    if written is not None:
+        return (written.version,)
+    assert isinstance(end, Endpoint)
     if not end.addresses_known:
         return FAMILIES
     return tuple(address.version for address in end.addresses)
 
 
-def _family(request: FlowRequest, src: End, dst: End) -> int:
+def _family(
+    request: FlowRequest, src: tuple[End, Address | None], dst: tuple[End, Address | None]
+) -> int:
     """The family asked for; else the only one both ends have, and 4 before 6."""
-    wanted = request.family or _ICMP_FAMILIES.get(request.protocol.lower())
-    for name, end in (("src", src), ("dst", dst)):
-        _check_address(request, name, end, wanted)
-    common = sorted(set(_families(src)) & set(_families(dst)))
+    wanted = _wanted(request)
+    for name, (end, written) in (("src", src), ("dst", dst)):
+        _check_address(request, name, end, written, wanted)
+    common = sorted(set(_families(*src)) & set(_families(*dst)))
     if wanted is None and common:
         return common[0]
     if wanted is not None and wanted in common:
         return wanted
     finding = codes.NO_COMMON_FAMILY.at(
-        request.span, "family", flow=request.name, src=end_name(src), dst=end_name(dst)
+        request.span, "family", flow=request.name, src=_shown(*src), dst=_shown(*dst)
     )
     raise _BadFlowError(finding)
 
 
-def _check_address(request: FlowRequest, name: str, end: End, wanted: int | None) -> None:
+def _wanted(request: FlowRequest) -> int | None:
+    """The family that the request names; its protocol may name one, too."""
+    by_protocol = _ICMP_FAMILIES.get(request.protocol.lower())
+    if request.family and by_protocol and request.family != by_protocol:
+        problem = f"{request.protocol} does not run over IPv{request.family}"
+        raise _bad_service(request, problem, "leave the family out, or write icmp")
+    return request.family or by_protocol
+
+
+def _shown(end: End, written: Address | None) -> str:
+    """The end as a message about families names it: the address that was written, and whose it is."""
+    if written is None or not isinstance(end, Endpoint):
+        return end_name(end)
+    return f"{written} (pod {end.qualified_name})"
+
+
+def _check_address(
+    request: FlowRequest, name: str, end: End, written: Address | None, wanted: int | None
+) -> None:
     """An end takes part in flows of the families it has; a live pod may have none yet (A25)."""
-    families = _families(end)
+    families = _families(end, written)
     if families and (wanted is None or wanted in families):
         return
-    if not isinstance(end, Endpoint):
-        problem = f"{name} {end} is no IPv{wanted} address"
+    if written is not None:
+        problem = f"{name} {written} is no IPv{wanted} address"
         raise _bad_service(request, problem, "leave the family out, or give the other address")
     which = f"IPv{wanted} " if families else ""
     finding = codes.NO_ADDRESS.at(
