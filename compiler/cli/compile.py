@@ -3,6 +3,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,11 @@ STAGES: dict[str, Callable[[Compiled], str]] = {
     help="Print a stage of the pipeline instead of writing a bundle.",
 )
 @click.option(
+    "--allow-empty",
+    is_flag=True,
+    help="Compile input without any policy, which allows everything.",
+)
+@click.option(
     "--format",
     "format_",
     type=click.Choice(["text", "json"]),
@@ -53,6 +59,7 @@ def compile_(
     allow_unknown_kinds: tuple[str, ...],
     output: Path | None,
     emit: str | None,
+    allow_empty: bool,
     format_: str,
 ) -> int:
     """Compile NetworkPolicies into a bundle that `policyc node load` loads.
@@ -63,6 +70,7 @@ def compile_(
     if (output is None) == (emit is None):
         raise click.UsageError("give either -o BUNDLE or --emit STAGE")
     inputs = inputs_of(files, cluster, namespace, kube_version, allow_unknown_kinds)
+    inputs = replace(inputs, options=replace(inputs.options, allow_empty=allow_empty))
     done = compile_inputs(inputs, output, progress_on_stderr())
     show_read(done.read)
     if emit is not None:

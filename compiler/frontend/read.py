@@ -34,16 +34,26 @@ DEFAULT_KUBE_VERSION = "1.36"
 STRICT_SINCE = (1, 36)
 """The version whose API server rejects what older ones only warned about (A14)."""
 NO_POLICIES = PolicySet(())
+INPUT = Span("-f", 0, 0)
+"""Where a finding is that is about all files of `-f` together."""
+_NO_POLICY = (
+    "an empty input is more often a failed pipe or a wrong path; "
+    "--allow-empty compiles no policies on purpose"
+)
 _KUBE_VERSION = re.compile(r"v?(\d{1,3})\.(\d{1,3})(?:[.+-].*)?")
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """How input is read: the namespace of objects without one, the server to be as strict as."""
+    """How input is read: the namespace of objects without one, the server to be as strict as.
+
+    Without `allow_empty`, input that has no policy at all is an error.
+    """
 
     default_namespace: str = "default"
     kube_version: str = DEFAULT_KUBE_VERSION
     allow_unknown_kinds: frozenset[str] = frozenset()
+    allow_empty: bool = True
 
     @property
     def is_strict(self) -> bool:
@@ -79,6 +89,8 @@ def read_policies(sources: Sequence[Source], options: ReadOptions = ReadOptions(
             else:
                 cluster_objects[raw.kind] += 1
     reading.raise_errors()
+    if not reading.policies and not options.allow_empty:
+        raise InputError([*reading.report.sorted(), codes.NO_POLICY.at(INPUT).help(_NO_POLICY)])
     return PolicyInput(
         reading.policy_set(),
         tuple(reading.reader.inputs),
