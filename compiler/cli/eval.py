@@ -23,6 +23,7 @@ from policyc.compiler.frontend.flow_files import (
     flow_from_arguments,
     flow_from_record,
     flows_from_text,
+    without_duplicates,
 )
 from policyc.compiler.frontend.flows import FlowRequest, UniverseIndex
 from policyc.compiler.frontend.read import DEFAULT_KUBE_VERSION
@@ -111,7 +112,7 @@ def _run_flows(
     index = UniverseIndex(universe)
     asked = [(request, index.flow(request, report)) for request in _requests(flow, file, report)]
     if report.errors:
-        raise InputError(report.findings)
+        raise InputError(report.sorted())
     for request, found in asked:
         assert found is not None
         given = answer(policies, found)
@@ -119,7 +120,7 @@ def _run_flows(
         for finding in given.findings(request.name, request.span):
             report.add(finding)
     sys.stdout.flush()
-    print_findings(report.findings)
+    print_findings(report.sorted())
     return 0
 
 
@@ -169,7 +170,7 @@ def _run_scenarios(file: str, options: ReadOptions) -> int:
 
 def _scenario_answer(line: str | bytes, span: Span, options: ReadOptions) -> dict[str, object]:
     try:
-        scenario = json.loads(line, object_pairs_hook=_without_duplicates)
+        scenario = json.loads(line, object_pairs_hook=without_duplicates)
     except (ValueError, RecursionError) as failure:
         return _answer_line(None, [], [_bad_scenario(span, f"not readable: {failure}")])
     if not isinstance(scenario, dict):
@@ -193,16 +194,6 @@ def _scenario_answer(line: str | bytes, span: Span, options: ReadOptions) -> dic
         for at, record in enumerate(flows)
     ]
     return _answer_line(name, results, [*cluster.findings, *report.findings])
-
-
-def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """A JSON object; json.loads would keep the last of two equal keys, and say nothing."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the field `{twice}` is given twice")
-    return found
 
 
 def _flow_result(

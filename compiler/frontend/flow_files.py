@@ -8,13 +8,17 @@ from collections.abc import Iterator, Mapping
 
 from policyc.compiler.frontend import codes
 from policyc.compiler.frontend.flows import FlowRequest
-from policyc.compiler.frontend.spelling import nearest
-from policyc.ir.diagnostics import Report
+from policyc.compiler.frontend.spelling import did_you_mean, nearest
+from policyc.ir.diagnostics import Diagnostic, Report
 from policyc.ir.spans import Span
 
 _TEXTS = ("src", "dst", "protocol")
 _NUMBERS = ("port", "icmp_type", "icmp_code", "family")
 _FIELDS = frozenset((*_TEXTS, *_NUMBERS))
+_FORMS = (
+    "write CSV with the header src,dst,protocol,port (icmp_type,icmp_code,family), or one JSON "
+    "object a line"
+)
 COMMAND_LINE = Span("<command line>", 0, 0)
 
 
@@ -33,20 +37,33 @@ def flow_from_arguments(src: str, dst: str, service: str, report: Report) -> Flo
 
 
 def flows_from_text(text: str, file: str, report: Report) -> Iterator[FlowRequest]:
-    """The flows of a file: JSON lines where it begins with a brace, else CSV with a header."""
-    if text.lstrip().startswith("{"):
+    """The flows of a file: JSON lines where it begins with a brace, else CSV with a header.
+
+    A file without any flow is an error: it is more often the wrong one than a question of nothing.
+    """
+    start = text.lstrip()[:1]
+    if start == "[":
+        finding = _file_finding(file, "a JSON array; expected one object a line")
+        report.add(finding.help("take it apart: jq -c '.[]'"))
+    elif not start:
+        report.add(_file_finding(file, "the file is empty").help(_FORMS))
+    elif start == "{":
         yield from _json_lines(text, file, report)
     else:
         yield from _csv(text, file, report)
 
 
+def _file_finding(file: str, problem: str, line: int = 1) -> Diagnostic:
+    return codes.FLOWS_SYNTAX.at(Span(file, line, 1), flow="flows", problem=problem)
+
+
 def _json_lines(text: str, file: str, report: Report) -> Iterator[FlowRequest]:
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         span, name = Span(file, number, 1), f"line {number}"
         try:
-            record = json.loads(line)
+            record = json.loads(line, object_pairs_hook=without_duplicates)
         except (ValueError, RecursionError) as failure:
             report.add(codes.FLOWS_SYNTAX.at(span, flow=name, problem=f"not JSON: {failure}"))
             continue
@@ -55,19 +72,67 @@ def _json_lines(text: str, file: str, report: Report) -> Iterator[FlowRequest]:
             yield request
 
 
+def without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """A JSON object; json.loads would keep the last of two equal keys, and say nothing."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the field `{twice}` is given twice")
+    return found
+
+
 def _csv(text: str, file: str, report: Report) -> Iterator[FlowRequest]:
     """Rows with a header; an empty cell is a field left out."""
-    rows = csv.DictReader(io.StringIO(text, newline=""), skipinitialspace=True)
-    for row in rows:
-        span, name = Span(file, rows.line_num, 1), f"line {rows.line_num}"
-        if None in row or None in row.values():
-            problem = f"the header has {len(rows.fieldnames or ())} columns, this row has not"
+    rows = _rows(text, file, report)
+    line, header = next(rows, (1, []))
+    if not _check_header(header, line, file, report):
+        return
+    is_empty = True
+    for line, row in rows:
+        is_empty = False
+        span, name = Span(file, line, 1), f"line {line}"
+        if len(row) != len(header):
+            problem = f"the header has {len(header)} columns, this row has {len(row)}"
             report.add(codes.FLOWS_SYNTAX.at(span, flow=name, problem=problem))
             continue
-        record = {key.strip(): cell.strip() for key, cell in row.items() if cell.strip()}
+        record = {column: cell for column, cell in zip(header, row, strict=True) if cell}
         request = flow_from_record(record, name, span, report)
         if request is not None:
             yield request
+    if is_empty:
+        report.add(_file_finding(file, "there is no flow below the header", line))
+
+
+def _rows(text: str, file: str, report: Report) -> Iterator[tuple[int, list[str]]]:
+    """The rows that are not blank, each with its line; what is no CSV ends them."""
+    rows = csv.reader(io.StringIO(text, newline=""), skipinitialspace=True, strict=True)
+    try:
+        for row in rows:
+            cells = [cell.strip() for cell in row]
+            if any(cells):
+                yield rows.line_num, cells
+    except csv.Error as failure:
+        line = max(1, rows.line_num)
+        report.add(_file_finding(file, f"not CSV: {failure}", line))
+
+
+def _check_header(header: list[str], line: int, file: str, report: Report) -> bool:
+    """Whether the first row names columns of ours, each once, and those that every flow needs."""
+    before = len(report.findings)
+    if not _FIELDS & set(header):
+        report.add(_file_finding(file, "the first line is no header", line).help(_FORMS))
+        return False
+    for column in dict.fromkeys(header):
+        if header.count(column) > 1:
+            report.add(_file_finding(file, f"the column `{column}` is given twice", line))
+        if column not in _FIELDS:
+            finding = _file_finding(file, f"unknown field `{column}`", line)
+            report.add(finding.help(did_you_mean(column, _FIELDS)))
+    for column in _TEXTS:
+        if column not in header:
+            report.add(_file_finding(file, f"the column `{column}` is missing", line))
+    return len(report.findings) == before
 
 
 def flow_from_record(record: object, name: str, span: Span, report: Report) -> FlowRequest | None:

@@ -215,8 +215,8 @@ def test_a_file_of_flows_is_answered_in_order(
     ("text", "place", "message"),
     [
         ("src,dst,protocol\na/b,c/d\n", ":2:1", "the header has 3 columns"),
-        ("src,dst\na/b,c/d\n", ":2:1", "`protocol` is missing"),
-        ("src,dst,protocol,prot\n1.2.3.4,1.2.3.5,tcp,1\n", ":2:1", "unknown field `prot`"),
+        ("src,dst\na/b,c/d\n", ":1:1", "`protocol` is missing"),
+        ("src,dst,protocol,prot\n1.2.3.4,1.2.3.5,tcp,1\n", ":1:1", "unknown field `prot`"),
         ('{"src": "1.2.3.4"}\n{x\n', ":2:1", "not JSON"),
         ('{"src": 1, "dst": "1.2.3.4", "protocol": "tcp"}\n', ":1:1", "`src` is no text"),
         (
