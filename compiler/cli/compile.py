@@ -11,7 +11,9 @@ import click
 
 from policyc.backends.report import dump
 from policyc.compiler.cli.inputs import input_options, inputs_of, progress_on_stderr, show_read
+from policyc.compiler.cli.json_findings import findings_as_json
 from policyc.compiler.driver.compile import Compiled, compile_inputs
+from policyc.compiler.frontend.sources import printable
 
 STAGES: dict[str, Callable[[Compiled], str]] = {
     "policy-ir": lambda done: dump.dump_policy_ir(done.decided.policies),
@@ -71,7 +73,8 @@ def compile_(
         raise click.UsageError("give either -o BUNDLE or --emit STAGE")
     inputs = inputs_of(files, cluster, namespace, kube_version, allow_unknown_kinds)
     inputs = replace(inputs, options=replace(inputs.options, allow_empty=allow_empty))
-    done = compile_inputs(inputs, output, progress_on_stderr())
+    with findings_as_json(format_ == "json"):
+        done = compile_inputs(inputs, output, progress_on_stderr())
     show_read(done.read)
     if emit is not None:
         click.echo(STAGES[emit](done))
@@ -101,7 +104,8 @@ def _in_words(done: Compiled, output: Path | None) -> str:
     made = _summary(done, output)
     over = f"{made['endpoints']} endpoints" if done.read.cluster else "any endpoint"
     return (
-        f"{output}: {made['policies']} policies over {over}: {made['rows']} subject classes"
+        f"{printable(str(output))}: {made['policies']} policies over {over}:"
+        f" {made['rows']} subject classes"
         f" x {made['columns']} peer classes, {made['diagrams']} diagrams;"
         f" proved equal to the policies ({made['proved_obligations']} obligations)"
     )

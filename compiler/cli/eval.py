@@ -11,6 +11,7 @@ import click
 
 from policyc.backends.report.text import print_findings
 from policyc.compiler.cli.eval_answers import answer, to_text
+from policyc.compiler.cli.json_findings import findings_as_json
 from policyc.compiler.frontend import (
     ReadOptions,
     codes,
@@ -27,7 +28,7 @@ from policyc.compiler.frontend.flow_files import (
 )
 from policyc.compiler.frontend.flows import FlowRequest, UniverseIndex
 from policyc.compiler.frontend.read import DEFAULT_KUBE_VERSION
-from policyc.compiler.frontend.sources import STDIN_NAME
+from policyc.compiler.frontend.sources import STDIN_NAME, printable
 from policyc.ir.diagnostics import Diagnostic, Report
 from policyc.ir.errors import InputError
 from policyc.ir.policy import PolicySet
@@ -82,8 +83,9 @@ def eval_(
         raise click.UsageError("give policies with -f")
     if [*files, *clusters, flows].count("-") > 1:
         raise click.UsageError("standard input (-) can be read only once")
-    policies, universe = _read(files, clusters, options)
-    return _run_flows(policies, universe, flow, flows, form)
+    with findings_as_json(form == "json"):
+        policies, universe = _read(files, clusters, options)
+        return _run_flows(policies, universe, flow, flows, form)
 
 
 def _read(
@@ -133,19 +135,20 @@ def _requests(flow: tuple[str, ...], file: str | None, report: Report) -> Iterab
 
 
 def _shown(file: str) -> str:
-    return STDIN_NAME if file == "-" else file
+    return STDIN_NAME if file == "-" else printable(file)
 
 
 def _text_of(path: str) -> str:
-    span = Span(path, 0, 0)
+    name = _shown(path)
+    span = Span(name, 0, 0)
     try:
         data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
         return data.decode("utf-8-sig")
     except FileNotFoundError:
-        raise InputError([codes.NO_SUCH_FILE.at(span, name=path)]) from None
+        raise InputError([codes.NO_SUCH_FILE.at(span, name=name)]) from None
     except OSError as failure:
         reason = (failure.strerror or str(failure)).lower()
-        raise InputError([codes.UNREADABLE.at(span, name=path, reason=reason)]) from None
+        raise InputError([codes.UNREADABLE.at(span, name=name, reason=reason)]) from None
     except UnicodeDecodeError as bad:
         byte = f"0x{bad.object[bad.start]:02x}"
         raise InputError([codes.NOT_UTF8.at(span, byte=byte)]) from None
@@ -158,7 +161,7 @@ def _lines_of(file: str) -> Iterable[str | bytes]:
 
 def _run_scenarios(file: str, options: ReadOptions) -> int:
     """One answer a line, in order; a scenario that is wrong does not stop the others."""
-    _ = options.is_strict  # a bad --kube-version is the run's mistake, not each scenario's
+    options.check()  # a bad option is the run's mistake, not each scenario's
     for number, line in enumerate(_lines_of(file), start=1):
         if line.strip():
             print(

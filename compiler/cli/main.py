@@ -4,6 +4,7 @@
 A node has no compiler on it: `policyc node` must work where neither PyYAML nor z3 is installed.
 """
 
+import errno
 import importlib
 import os
 import sys
@@ -18,6 +19,9 @@ COMMANDS = {
     "node": ("policyc.compiler.cli.node", "node", "load, unload and watch a bundle on this node"),
 }
 """Command -> (module, attribute, one line of help)."""
+
+_FAILED_WRITES = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""How a write fails that is not a bug: the reader left, or there is no room."""
 
 EXTRA_OF_MODULE = {"yaml": "compiler", "z3": "proof", "pyroute2": "node"}
 
@@ -61,6 +65,32 @@ def main(argv: list[str] | None = None) -> None:
 def run(argv: list[str] | None = None) -> int:
     """Run a command; the exit code of DESIGN's table, whatever happens."""
     try:
+        code = _run(argv)
+        _flush()
+    except BrokenPipeError:  # `policyc ... | head`: the reader left, that is no failure of ours
+        _drop_stdout()
+        return 0
+    except OSError as failure:
+        print(f"policyc: error: cannot write the output: {failure.strerror}", file=sys.stderr)
+        _drop_stdout()
+        return 3
+    return code
+
+
+def _flush() -> None:
+    """Write what is still in the buffer, while a failure can be said."""
+    if sys.stdout is not None:  # it is None where the shell closed it
+        sys.stdout.flush()
+
+
+def _drop_stdout() -> None:
+    """What is in the buffer can be written nowhere; Python would try again when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _run(argv: list[str] | None) -> int:
+    """Run a command; what fails in writing standard output goes on to the caller."""
+    try:
         result: Any = cli.main(args=argv, prog_name="policyc", standalone_mode=False)
     except click.exceptions.Exit as stop:
         return stop.exit_code
@@ -72,10 +102,9 @@ def run(argv: list[str] | None = None) -> int:
         return 2
     except ModuleNotFoundError as missing:
         return _missing_module(missing)
-    except BrokenPipeError:  # `policyc ... | head`: the reader left, that is no failure of ours
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except Exception as failure:
+        if isinstance(failure, OSError) and failure.errno in _FAILED_WRITES:
+            raise
         return _failed(failure)
     return result if isinstance(result, int) else 0
 

@@ -15,7 +15,8 @@ from policyc.compiler.frontend.cluster import Cluster, ClusterObjects, HasMetada
 from policyc.compiler.frontend.collector import collector_paused
 from policyc.compiler.frontend.decode import Decoder
 from policyc.compiler.frontend.kinds import Role
-from policyc.compiler.frontend.metadata import ObjectMeta
+from policyc.compiler.frontend.metadata import ObjectMeta, quoted
+from policyc.compiler.frontend.names import dns_label_problems
 from policyc.compiler.frontend.network_policy import decode_network_policy
 from policyc.compiler.frontend.network_policy_lowering import (
     lower_network_policy,
@@ -56,15 +57,31 @@ class ReadOptions:
     allow_empty: bool = True
 
     @property
-    def is_strict(self) -> bool:
-        """Whether CIDRs must be as 1.36 wants them. Raises InputError for what is no version."""
+    def server(self) -> tuple[int, int]:
+        """Major and minor version of the server. Raises InputError for what is no version."""
         match = _KUBE_VERSION.fullmatch(self.kube_version)
         if match is None:
             finding = codes.BAD_KUBE_VERSION.at(
                 Span("--kube-version", 0, 0), text=self.kube_version
             )
             raise InputError([finding.help("write it as 1.36")])
-        return (int(match[1]), int(match[2])) >= STRICT_SINCE
+        return int(match[1]), int(match[2])
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether CIDRs must be as 1.36 wants them."""
+        return self.server >= STRICT_SINCE
+
+    def check(self) -> None:
+        """Raises InputError where an option is none that the API server could have."""
+        _ = self.server
+        where, name = "--namespace", self.default_namespace
+        found = [
+            codes.NAME_INVALID.at(Span(where, 0, 0), where=where, value=quoted(name), problem=p)
+            for p in dns_label_problems(name)
+        ]
+        if found:
+            raise InputError(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +153,7 @@ class _Reading:
     """One run of the front end."""
 
     def __init__(self, options: ReadOptions) -> None:
+        options.check()
         self.report = Report()
         self.options = options
         self.is_strict = options.is_strict

@@ -6,6 +6,7 @@ The one place of the front end that touches files.
 
 import hashlib
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,9 @@ from policyc.ir.spans import Span
 
 SUFFIXES = (".yaml", ".yml", ".json")
 STDIN_NAME = "<stdin>"
+MAX_BYTES = 256 << 20
+"""More than any snapshot of a cluster has in one file; /dev/zero has it soon."""
+_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +75,18 @@ def sources_of(arguments: Iterable[str], stdin: BinaryIO) -> tuple[Source, ...]:
     return tuple(StreamSource(stdin) if a == "-" else PathSource(a) for a in arguments)
 
 
+def printable(path: str) -> str:
+    """A path as it is shown and stored: bytes that are not UTF-8 are written in hexadecimal."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def contents(sources: Iterable[PathSource | StreamSource], report: Report) -> Iterator[Content]:
     """The inputs, each file once, directories in sorted order; failures go to `report`."""
     seen: set[str] = set()
     for source in sources:
         match source:
             case StreamSource(stream, name):
-                yield Content(name, stream.read())
+                yield from _bounded(stream, name, report)
             case PathSource(path):
                 for file in _files(path, report):
                     real = os.path.realpath(file)
@@ -90,14 +99,15 @@ def _files(path: str, report: Report) -> list[str]:
     """The files a path stands for: itself, or those in the directory it is."""
     if not Path(path).is_dir():
         return [path]
+    before = len(report.findings)
     found = [
         os.path.join(folder, name)  # noqa: PTH118 - keeps the user's spelling of the path
         for folder, names in _folders(path, report)
         for name in names
         if name.endswith(SUFFIXES)
     ]
-    if not found:
-        report.add(codes.NOTHING_HERE.at(Span(path, 0, 0), name=path))
+    if not found and len(report.findings) == before:
+        report.add(codes.NOTHING_HERE.at(Span(printable(path), 0, 0), name=printable(path)))
     return sorted(found)
 
 
@@ -116,14 +126,32 @@ def _folders(path: str, report: Report) -> Iterator[tuple[str, list[str]]]:
 
 
 def _read(path: str, report: Report) -> Iterator[Content]:
+    """The bytes of a file, of a FIFO or of standard input by its path."""
     try:
-        yield Content(path, Path(path).read_bytes())
+        with Path(path).open("rb") as stream:
+            if stat.S_ISBLK(os.fstat(stream.fileno()).st_mode):
+                raise OSError(0, "a block device")
+            yield from _bounded(stream, printable(path), report)
     except OSError as failure:
         _unreadable(failure, report, path)
 
 
+def _bounded(stream: BinaryIO, name: str, report: Report) -> Iterator[Content]:
+    """All of a stream, or a finding as soon as it is longer than any input is."""
+    chunks: list[bytes] = []
+    size = 0
+    while chunk := stream.read(_CHUNK):
+        size += len(chunk)
+        if size > MAX_BYTES:
+            finding = codes.TOO_LARGE.at(Span(name, 0, 0), name=name, limit=MAX_BYTES >> 20)
+            report.add(finding.help("split it into several files"))
+            return
+        chunks.append(chunk)
+    yield Content(name, b"".join(chunks))
+
+
 def _unreadable(failure: OSError, report: Report, path: str = "") -> None:
-    name = path or str(failure.filename)
+    name = printable(path or str(failure.filename))
     span = Span(name, 0, 0)
     if isinstance(failure, FileNotFoundError):
         report.add(codes.NO_SUCH_FILE.at(span, name=name))
