@@ -10,8 +10,8 @@ What it did is on a stack of undos, which the switch empties.
 
 import struct
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from policyc.runtime import (
     bpf_syscall,
     clsact,
     endpoint_maps,
+    hook_programs,
     host,
     pins,
     seeds,
@@ -29,12 +30,20 @@ from policyc.runtime import (
 from policyc.runtime.btf import Btf, StructLayout
 from policyc.runtime.bundle import HOOKS_OBJECT, POLICY_OBJECT, Bundle, read_bundle
 from policyc.runtime.endpoints import EndpointsFile, read_endpoints
+from policyc.runtime.hook_programs import HookPrograms
 from policyc.runtime.libbpf import Object
 from policyc.runtime.pins import DEFAULT_ROOT, Pins
 from policyc.runtime.placement import Placer
 from policyc.runtime.roster import Roster, assign_ids, local_devices
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
-from policyc.runtime.state import Attachment, Generation, LoadedEndpoint, StateDir
+from policyc.runtime.state import (
+    Attachment,
+    Generation,
+    LoadedEndpoint,
+    StateDir,
+    Warn,
+    to_nobody,
+)
 from policyc.runtime.undo import Undo
 
 POLICY_PROGRAM = "pc_policy_run"
@@ -59,6 +68,7 @@ def load(
     mode: attach.Mode = "auto",
     state_root: Path = DEFAULT_STATE,
     placer: PlacerFactory | None = None,
+    warn: Warn = to_nobody,
 ) -> Loaded:
     """Load a bundle for these endpoints, in place of what is loaded, in this network namespace."""
     bundle = read_bundle(bundle_path)
@@ -69,18 +79,20 @@ def load(
     pins.require_bpffs(bpffs)
     state = StateDir(bpffs, state_root)
     with state.lock():
-        loading = _Loading(Pins(bpffs), state, bundle, file, mode)
+        loading = _Loading(Pins(bpffs), state, bundle, file, mode, warn)
         return loading.run(placer or _tables)
 
 
-def unload(*, bpffs: Path = DEFAULT_ROOT, state_root: Path = DEFAULT_STATE) -> bool:
+def unload(
+    *, bpffs: Path = DEFAULT_ROOT, state_root: Path = DEFAULT_STATE, warn: Warn = to_nobody
+) -> bool:
     """Detach from every device and remove every pin. False when nothing was loaded."""
     host.require_root()
     where = Pins(bpffs)
     state = StateDir(bpffs, state_root)
     with state.lock():
         word = switch.read(where.map("pc_state"))
-        generation = state.read(word.epoch) if word.epoch else None
+        generation = state.remembered(word.epoch, warn)
         was_there = where.is_there()
         for attachment in generation.attachments if generation else _clsact_devices(where):
             attach.detach(where, attachment)
@@ -100,7 +112,13 @@ class _Loading:
     """One load, step by step."""
 
     def __init__(
-        self, where: Pins, state: StateDir, bundle: Bundle, file: EndpointsFile, mode: attach.Mode
+        self,
+        where: Pins,
+        state: StateDir,
+        bundle: Bundle,
+        file: EndpointsFile,
+        mode: attach.Mode,
+        warn: Warn,
     ) -> None:
         self.pins = where
         self.state = state
@@ -110,12 +128,15 @@ class _Loading:
         self.devices = local_devices(file.endpoints)
         self.before_word = switch.read(where.map("pc_state"))
         self.word = self.before_word.next
-        self.before = state.read(self.before_word.epoch) if self.before_word.epoch else None
+        self.before = state.remembered(self.before_word.epoch, warn)
 
     def run(self, placer: PlacerFactory) -> Loaded:
         with ExitStack() as objects, Undo() as undo:
             self._make_room(undo)
-            hooks = objects.enter_context(self._hooks(undo))
+            digest = self.before.hooks_digest if self.before else ""
+            hooks = objects.enter_context(
+                hook_programs.opened(self.pins, self.bundle, digest, undo)
+            )
             policy = objects.enter_context(Object(self.bundle.path / POLICY_OBJECT, self.pins.maps))
             policy.load()
             tables = placer(self.bundle)
@@ -140,46 +161,6 @@ class _Loading:
         for epoch, folder in self.pins.generations().items():
             if epoch != self.before_word.epoch:
                 pins.remove_folder(folder)
-
-    @contextmanager
-    def _hooks(self, undo: Undo) -> Iterator["_HookPrograms"]:
-        """The hook programs: those that run, or new ones when the object is another."""
-        names = [hook.program for hook in attach.HOOKS]
-        with ExitStack() as held:
-            running = {
-                name: held.enter_context(bpf_syscall.obj_get(self.pins.hook(name)))
-                for name in names
-                if self.pins.hook(name).exists()
-            }
-            if len(running) == len(names) and self._hooks_are_these():
-                yield _HookPrograms(running, running, are_new=False)
-                return
-            loaded = held.enter_context(Object(self.bundle.path / HOOKS_OBJECT, self.pins.maps))
-            loaded.load()
-            programs = {name: loaded.program_fd(name) for name in names}
-            for name, fd in programs.items():
-                self._pin_hook(name, fd, undo)
-            yield _HookPrograms(programs, running, are_new=True)
-
-    def _hooks_are_these(self) -> bool:
-        """The bundle's hooks run already. One put aside is from a load that died: not to be sure."""
-        put_aside = any(self._aside(hook.program).exists() for hook in attach.HOOKS)
-        digest = self.bundle.digests[HOOKS_OBJECT]
-        return self.before is not None and self.before.hooks_digest == digest and not put_aside
-
-    def _aside(self, name: str) -> Path:
-        return self.pins.hook(f"{name}-before")
-
-    def _pin_hook(self, name: str, fd: int, undo: Undo) -> None:
-        """Pin the new program in place of the old, which comes back if the load fails."""
-        pin = self.pins.hook(name)
-        aside = self._aside(name)
-        if pin.exists():
-            pin.rename(aside)
-            undo.by(aside.rename, pin)
-        else:
-            undo.by(pin.unlink, True)
-        bpf_syscall.obj_pin(fd, pin)
 
     def _fill(self, policy: Object, placer: Placer) -> Generation:
         """Seeds, classes and what new classes need, into maps that nothing reads yet."""
@@ -236,7 +217,7 @@ class _Loading:
         with bpf_syscall.obj_get(self.pins.map("pc_policy")) as fd:
             bpf_syscall.map_delete(fd, struct.pack("=I", slot))
 
-    def _attach(self, generation: Generation, hooks: "_HookPrograms", undo: Undo) -> None:
+    def _attach(self, generation: Generation, hooks: HookPrograms, undo: Undo) -> None:
         """Attach where nothing is yet, before the switch: afterwards it could no longer fail.
 
         Asks the kernel and not the record, which may be lost: what is attached is never undone.
@@ -272,18 +253,8 @@ class _Loading:
         for epoch, folder in self.pins.generations().items():
             if epoch != generation.epoch:
                 pins.remove_folder(folder)
-        for hook in attach.HOOKS:
-            self._aside(hook.program).unlink(missing_ok=True)
+        hook_programs.forget_replaced(self.pins)
         self.state.keep_only(generation.epoch)
-
-
-@dataclass(frozen=True, slots=True)
-class _HookPrograms:
-    """Descriptors by name; `before` are those that ran until now."""
-
-    programs: Mapping[str, int]
-    before: Mapping[str, int]
-    are_new: bool
 
 
 def _write_classes(endpoints: tuple[LoadedEndpoint, ...], fd: int) -> None:

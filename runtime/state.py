@@ -8,7 +8,7 @@ file holds: a loader that dies on the way leaves nothing that contradicts the ke
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,6 +19,22 @@ from policyc.runtime.errors import HostError
 
 DEFAULT_ROOT = Path("/run/policyc")
 SCHEMA = "policyc.dev/node-state/v1"
+
+Warn = Callable[[str], object]
+
+
+def to_nobody(_message: str) -> None:
+    """Where warnings go that nobody asked for."""
+
+
+class RecordError(HostError):
+    """A file is damaged, or of another release. Load and unload go on without it."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(
+            f"the record {path} cannot be used: {why}",
+            "load again, or unload: the policy in force goes on until then",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,25 +90,25 @@ class StateDir:
         self.path = root / quote(str(bpffs.absolute()), safe="")
 
     def read(self, epoch: int) -> Generation | None:
-        """The generation of that epoch, or None when it was never written here."""
+        """The generation of that epoch; None when it was never written here."""
         path = self._file(epoch)
         try:
             raw = json.loads(path.read_text())
+            if raw.pop("schema", None) != SCHEMA:
+                raise RecordError(path, "it was written by another release")
+            return _generation(raw)
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as error:
-            raise HostError(f"{path}: {error}", "`policyc node unload`, then load again") from error
-        if raw.pop("schema", None) != SCHEMA:
-            raise HostError(
-                f"{path} was written by another release", "`policyc node unload`, then load again"
-            )
-        raw["endpoints"] = tuple(
-            LoadedEndpoint(**{**each, "addresses": tuple(each["addresses"])})
-            for each in raw["endpoints"]
-        )
-        raw["attachments"] = tuple(Attachment(**each) for each in raw["attachments"])
-        raw["rules"] = tuple(raw["rules"])
-        return Generation(**raw)
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            raise RecordError(path, str(error)) from error
+
+    def remembered(self, epoch: int, warn: Warn) -> Generation | None:
+        """As `read`, for who can do without: a record that cannot be used is as good as lost."""
+        try:
+            return self.read(epoch) if epoch else None
+        except RecordError as error:
+            warn(f"{error}; going by what the kernel knows")
+            return None
 
     def write(self, generation: Generation) -> None:
         """Write the whole file or none of it."""
@@ -147,3 +163,18 @@ class StateDir:
 
     def _file(self, epoch: int) -> Path:
         return self.path / f"generation-{epoch}.json"
+
+
+def _generation(raw: dict[str, Any]) -> Generation:
+    """From plain values; whatever is missing or too much is an exception of Python's."""
+    endpoints = (
+        LoadedEndpoint(**{**each, "addresses": tuple(each["addresses"])})
+        for each in raw.pop("endpoints")
+    )
+    attachments = (Attachment(**each) for each in raw.pop("attachments"))
+    return Generation(
+        endpoints=tuple(endpoints),
+        attachments=tuple(attachments),
+        rules=tuple(raw.pop("rules")),
+        **raw,
+    )

@@ -56,7 +56,7 @@ def load(bundle: Path, endpoints: Path, bpffs: Path, mode: Mode, verbose: bool) 
     from policyc.runtime import node as runtime
 
     with _details(verbose):
-        done = runtime.load(bundle, endpoints, bpffs=bpffs, mode=mode)
+        done = runtime.load(bundle, endpoints, bpffs=bpffs, mode=mode, warn=_warn)
     generation = done.generation
     verb = "replaced" if done.replaced_epoch else "loaded"
     click.echo(
@@ -65,10 +65,9 @@ def load(bundle: Path, endpoints: Path, bpffs: Path, mode: Mode, verbose: bool) 
         err=True,
     )
     for pod in done.closed:
-        click.echo(
-            f"warning: no room in the tables for {pod}: what they do not hold of its traffic is "
-            "denied; compile the bundle with --cluster",
-            err=True,
+        _warn(
+            f"no room in the tables for {pod}: what they do not hold of its traffic is "
+            "denied; compile the bundle with --cluster"
         )
 
 
@@ -79,7 +78,7 @@ def unload(bpffs: Path) -> None:
     from policyc.runtime import node as runtime
 
     with _details(verbose=False):
-        was_there = runtime.unload(bpffs=bpffs)
+        was_there = runtime.unload(bpffs=bpffs, warn=_warn)
     click.echo("unloaded" if was_there else "nothing is loaded", err=True)
 
 
@@ -101,6 +100,10 @@ def status(bpffs: Path, form: str) -> None:
         from policyc.runtime.status_text import show
 
         show(found, Console())
+
+
+def _warn(message: str) -> None:
+    click.echo(f"warning: {message}", err=True)
 
 
 @contextmanager

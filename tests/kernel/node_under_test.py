@@ -57,6 +57,7 @@ class NodeUnderTest:
         self.pins = Pins(self.bpffs)
         self.state_root = self.folder / "state"
         self.n_bundles = 0
+        self.warnings: list[str] = []
         self._programs = ExitStack()
         self._fds: dict[str, int] = {}
 
@@ -102,11 +103,14 @@ class NodeUnderTest:
             mode=mode,
             state_root=self.state_root,
             placer=NamePlacer,
+            warn=self.warnings.append,
         )
 
     def unload(self) -> bool:
         self._forget_programs()
-        return runtime.unload(bpffs=self.bpffs, state_root=self.state_root)
+        return runtime.unload(
+            bpffs=self.bpffs, state_root=self.state_root, warn=self.warnings.append
+        )
 
     def status(self) -> NodeStatus | None:
         return status(bpffs=self.bpffs, state_root=self.state_root)

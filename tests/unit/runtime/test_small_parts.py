@@ -142,6 +142,9 @@ def test_state_of_another_release_is_refused(tmp_path: Path) -> None:
     (state.path / "generation-1.json").write_text('{"schema": "policyc.dev/node-state/v0"}')
     with pytest.raises(HostError, match="was written by another release"):
         state.read(1)
+    warnings: list[str] = []
+    assert state.remembered(1, warnings.append) is None
+    assert "going by what the kernel knows" in warnings[0]
 
 
 def test_a_lock_leaves_nothing_behind(tmp_path: Path) -> None:
