@@ -31,6 +31,10 @@ NOT_AN_OBJECT = Code("PC0115", _E, "expected a Kubernetes object, found {found}"
 NO_DOCUMENTS = Code("PC0116", _W, "no objects in {name}")
 NO_POLICY = Code("PC0117", _E, "there is no policy in the input: the result would allow everything")
 TOO_LARGE = Code("PC0118", _E, "{name} is larger than {limit} MiB")
+ODD_LINE_BREAK = Code(
+    "PC0119", _E, "the character {character}, which ends a line for some readers of YAML only"
+)
+BYTE_ORDER_MARK = Code("PC0120", _E, "a byte order mark (U+FEFF) in the middle of the file")
 
 WRONG_TYPE = Code("PC0201", _E, "{where}: expected {expected}, found {found}")
 UNKNOWN_FIELD = Code("PC0202", _E, 'unknown field "{where}"')

@@ -6,6 +6,7 @@ keys and depth are checked where they stand. JSON is read by the same parser: it
 style, but for surrogate pairs, which `_yaml_escape` rewrites.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ MAX_ALIASED = 100_000
 """Nodes that the aliases of a file may stand for, all together."""
 _STANDARD_TAG = "tag:yaml.org,2002:"
 _STANDARD_TAGS = frozenset({"str", "int", "bool", "float", "null", "map", "seq"})
+_ODD_BREAK = re.compile("[\\x85\\u2028\\u2029]")
+_TEMPLATE = "if `{{` is of a template, render the templates first"
 _SURROGATES = re.compile(r"\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
 
 
@@ -53,7 +56,44 @@ def _decoded(data: bytes, file: str, report: Report) -> str | None:
         finding = codes.NOT_UTF8.at(Span(file, line, column), byte=f"0x{data[bad.start]:02x}")
         report.add(finding.help("save the file as UTF-8"))
         return None
+    if _ODD_BREAK.search(text) and _is_json(text):
+        text = _ODD_BREAK.sub(lambda odd: f"\\u{ord(odd[0]):04x}", text)  # only strings have them
+    if not _has_lines_of_one_reading(text, file, report):
+        return None
     return _SURROGATES.sub(_yaml_escape, text) if "\\u" in text else text
+
+
+def _has_lines_of_one_reading(text: str, file: str, report: Report) -> bool:
+    """Refuse characters that end a line for YAML 1.1 only, so that a comment could hide a rule."""
+    odd = _ODD_BREAK.search(text)
+    if odd is not None:
+        span = _place(text, odd.start(), file)
+        finding = codes.ODD_LINE_BREAK.at(span, character=f"U+{ord(odd[0]):04X}")
+        report.add(finding.help("remove it, or write it as an escape in double quotes"))
+        return False
+    mark = text.find("\ufeff")
+    if mark >= 0:
+        finding = codes.BYTE_ORDER_MARK.at(_place(text, mark, file))
+        report.add(finding.help("remove it; it may stand at the beginning of a file only"))
+        return False
+    return True
+
+
+def _is_json(text: str) -> bool:
+    """Whether the whole file is JSON, in whose strings U+2028 and U+2029 may stand."""
+    if text.lstrip()[:1] not in ("{", "["):
+        return False
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _place(text: str, offset: int, file: str) -> Span:
+    """The place of a character, with lines as an editor counts them."""
+    before = text[:offset]
+    return Span(file, before.count("\n") + 1, offset - before.rfind("\n"))
 
 
 def _yaml_escape(pair: re.Match[str]) -> str:
@@ -75,6 +115,9 @@ def _syntax_finding(failure: yaml.YAMLError, text: str, file: str) -> Diagnostic
         if line[mark.column : mark.column + 1] == "\t" or line[: mark.column].strip(" ") == "\t":
             return codes.TAB.at(span).help("indent with spaces")
         problem = str(failure.problem)
+        if "{{" in line:
+            finding = codes.YAML_SYNTAX.at(span, problem=problem)
+            return finding.help(_TEMPLATE)
         context = f" {failure.context}" if failure.context else ""
         return codes.YAML_SYNTAX.at(span, problem=problem + context)
     position = getattr(failure, "position", 0)
@@ -186,7 +229,8 @@ class _Builder:
     def _key(self, node: Node) -> Scalar:
         """A mapping's key; only strings are, as in JSON."""
         if not isinstance(node, Scalar):
-            self._refuse(codes.KEY_NOT_STRING.at(node.span, found=node.describe()))
+            finding = codes.KEY_NOT_STRING.at(node.span, found=node.describe())
+            self._refuse(finding.help(_TEMPLATE if isinstance(node, Mapping) else ""))
         if node.plain:
             if node.text == "<<":
                 finding = codes.MERGE_KEY.at(node.span)

@@ -48,6 +48,10 @@ REFUSED = [
     ("an alias without anchor", "a: *x\n", "PC0111", (1, 4)),
     ("an alias inside its anchor", "a: &x [1, *x]\n", "PC0112", (1, 11)),
     ("an anchor of the document before", "a: &x 1\n---\nb: *x\n", "PC0111", (3, 4)),
+    ("a line end of YAML 1.1 only", "# é\x85a: 1\n", "PC0119", (1, 4)),
+    ("a line separator", "a: 1\nb: 2 # x\u2028c: 3\n", "PC0119", (2, 9)),
+    ("a paragraph separator", 'a: "x\u2029y"\n', "PC0119", (1, 6)),
+    ("a byte order mark inside", "a: 1\n\ufeffb: 2\n", "PC0120", (2, 1)),
     ("deep nesting", "[" * 5000, "PC0114", (1, 201)),
     ("deep nesting of blocks", "".join("-\n" + " " * i for i in range(400)), "PC0114", (202, 201)),
 ]
@@ -63,6 +67,19 @@ def test_a_bad_file_is_refused_at_its_place(
     assert [finding.code for finding in report.findings] == [code]
     span = report.findings[0].span
     assert (span.line, span.column) == place
+
+
+def test_json_strings_may_have_line_separators_and_lines_stay_those_of_an_editor() -> None:
+    text = '{"a": "x\u2028y\u0085\u2029",\n "b": 1,\n "b": 2}'
+    (document,), report = read(text)
+    assert to_python(document) == {"a": "x\u2028y\u0085\u2029", "b": 1}
+    assert [(f.code, f.span.line) for f in report.findings] == [("PC0107", 3)]
+
+
+@pytest.mark.parametrize("text", ["a: {{ .x }}\n", "{{- if a }}\na: b\n{{ end }}\n"])
+def test_a_template_has_a_hint(text: str) -> None:
+    _, report = read(text)
+    assert "render the templates first" in report.findings[0].hint
 
 
 def test_the_first_of_two_equal_keys_is_noted() -> None:
