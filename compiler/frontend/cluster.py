@@ -3,7 +3,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
 from policyc.compiler.frontend import codes
@@ -26,7 +26,7 @@ from policyc.compiler.frontend.services import (
 )
 from policyc.compiler.frontend.sources import InputFile
 from policyc.ir.diagnostics import Diagnostic, Report
-from policyc.ir.universe import Endpoint, Universe
+from policyc.ir.universe import Address, Endpoint, Universe
 
 
 class HasMetadata(Protocol):
@@ -89,7 +89,12 @@ class ClusterObjects:
     def universe(self) -> Universe:
         """The endpoints: pods that are not done, and one for each template."""
         labels = {n.metadata.name: dict(n.labels) for n in self.namespaces}
-        endpoints = [_pod_endpoint(pod, labels) for pod in self.pods if not pod.is_done]
+        internal = {node.name: node.internal for node in self.nodes}
+        endpoints = [
+            _on_its_node(_pod_endpoint(pod, labels), internal)
+            for pod in self.pods
+            if not pod.is_done
+        ]
         self._check_addresses(endpoints)
         taken = {endpoint.qualified_name for endpoint in endpoints}
         for workload in self._top_workloads():
@@ -164,6 +169,16 @@ def _pod_endpoint(pod: Pod, labels: dict[str, dict[str, str]]) -> Endpoint:
         addresses_known=pod.addresses is not None,
         span=meta.span,
     )
+
+
+def _on_its_node(endpoint: Endpoint, internal: dict[str, tuple[Address, ...]]) -> Endpoint:
+    """A manifest on the host network of a known node has that node's addresses (A21)."""
+    found = internal.get(endpoint.node, ())
+    if endpoint.addresses_known or not endpoint.host_network or not found:
+        return endpoint
+    first = {address.version: address for address in reversed(found)}
+    addresses = tuple(first[family] for family in sorted(first))
+    return replace(endpoint, addresses=addresses, addresses_known=True)
 
 
 def _template_endpoint(

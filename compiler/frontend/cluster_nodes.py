@@ -6,24 +6,28 @@ from dataclasses import dataclass, field
 
 from policyc.compiler.frontend import codes
 from policyc.compiler.frontend.addresses import parse_cidr
+from policyc.compiler.frontend.cluster_fields import NODE_ADDRESS, NODE_SPEC, NODE_STATUS
 from policyc.compiler.frontend.decode import Decoder
 from policyc.compiler.frontend.metadata import ObjectMeta, quoted
+from policyc.compiler.frontend.names import dns_label_problems
 from policyc.compiler.frontend.nodes import Mapping
 from policyc.compiler.frontend.pods import decode_named, read_address
 from policyc.ir.policy import Network
 from policyc.ir.universe import Address
 
 NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
-_ADDRESS_TYPES = frozenset({"InternalIP", "ExternalIP"})
+_INTERNAL = "InternalIP"
+_ADDRESS_TYPES = (_INTERNAL, "ExternalIP")
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterNode:
-    """A v1 Node: its name, labels, addresses and the pod CIDRs it was given."""
+    """A v1 Node: its addresses, which of them are internal, and the pod CIDRs it was given."""
 
     metadata: ObjectMeta
     addresses: tuple[Address, ...]
     pod_cidrs: tuple[Network, ...]
+    internal: tuple[Address, ...] = ()
 
     @property
     def name(self) -> str:
@@ -49,6 +53,11 @@ def decode_namespace(decoder: Decoder, node: Mapping) -> Namespace | None:
     metadata = decode_named(decoder, node, "")
     if metadata is None:
         return None
+    for problem in dns_label_problems(metadata.name):
+        where, value = "metadata.name", quoted(metadata.name)
+        decoder.report.add(
+            codes.NAME_INVALID.at(metadata.span, where, where=where, value=value, problem=problem)
+        )
     return Namespace(metadata, namespace_labels(metadata.name, metadata.labels))
 
 
@@ -57,20 +66,33 @@ def decode_cluster_node(decoder: Decoder, node: Mapping) -> ClusterNode | None:
     metadata = decode_named(decoder, node, "")
     if metadata is None:
         return None
-    return ClusterNode(metadata, _addresses(decoder, node), _pod_cidrs(decoder, node))
+    found = _addresses(decoder, node)
+    return ClusterNode(
+        metadata,
+        tuple(address for _, address in found),
+        _pod_cidrs(decoder, node),
+        tuple(address for kind, address in found if kind == _INTERNAL),
+    )
 
 
-def _addresses(decoder: Decoder, node: Mapping) -> tuple[Address, ...]:
+def _addresses(decoder: Decoder, node: Mapping) -> list[tuple[str, Address]]:
     """Internal and external addresses; host names are no addresses."""
     status = decoder.object(node, "status", "")
     if status is None:
-        return ()
+        return []
+    decoder.misspelt(status, "status", NODE_STATUS)
     found = []
     for item, path in decoder.items(status, "addresses", "status"):
         entry = decoder.mapping(item, path)
-        if entry is not None and decoder.string(entry, "type", path) in _ADDRESS_TYPES:
-            found.append(read_address(decoder, entry, "address", path))
-    return tuple(address for address in found if address is not None)
+        if entry is None:
+            continue
+        decoder.misspelt(entry, path, NODE_ADDRESS)
+        kind = decoder.string(entry, "type", path)
+        if kind in _ADDRESS_TYPES:
+            address = read_address(decoder, entry, "address", path)
+            if address is not None:
+                found.append((kind, address))
+    return found
 
 
 def _pod_cidrs(decoder: Decoder, node: Mapping) -> tuple[Network, ...]:
@@ -78,6 +100,7 @@ def _pod_cidrs(decoder: Decoder, node: Mapping) -> tuple[Network, ...]:
     spec = decoder.object(node, "spec", "")
     if spec is None:
         return ()
+    decoder.misspelt(spec, "spec", NODE_SPEC)
     texts = decoder.strings(spec, "podCIDRs", "spec")
     if not texts:
         texts = tuple(filter(None, [decoder.string(spec, "podCIDR", "spec")]))

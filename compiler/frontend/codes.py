@@ -164,6 +164,14 @@ BAD_PORT = Code("PC0603", _E, "{where}: {value} is not a port (1 to 65535)")
 BAD_PROTOCOL = Code("PC0604", _E, "{where}: {value} is not a protocol; TCP, UDP and SCTP are")
 SHARED_ADDRESS = Code("PC0605", _E, "pod {name} has the address {address} of pod {other}")
 OBJECT_NAME_REQUIRED = Code("PC0606", _E, "{where}: the object needs a name")
+BAD_PHASE = Code(
+    "PC0607",
+    _E,
+    "{where}: Unsupported value: {value}: "
+    'supported values: "Pending", "Running", "Succeeded", "Failed", "Unknown"',
+)
+TWO_ADDRESSES = Code("PC0608", _E, "{where}: a second {family} address of one pod")
+ADDRESSES_DIFFER = Code("PC0609", _E, "{where}: is not the first address of the list")
 
 FLOWS_SYNTAX = Code("PC0701", _E, "{flow}: {problem}")
 UNKNOWN_POD = Code("PC0702", _E, "{flow}: {end} {name} is no pod of the cluster")

@@ -8,12 +8,15 @@ A value of the wrong type is reported once, and read as None; an absent or null 
 from collections.abc import Iterator
 
 from policyc.compiler.frontend import codes
+from policyc.compiler.frontend.cluster_fields import Fields
 from policyc.compiler.frontend.nodes import Mapping, Node, Scalar, Sequence, empty_mapping
 from policyc.compiler.frontend.scalars import OddNumber
-from policyc.compiler.frontend.spelling import did_you_mean
+from policyc.compiler.frontend.spelling import did_you_mean, nearest
 from policyc.ir.diagnostics import Report
 
 INT32 = range(-(2**31), 2**31)
+_NEARLY = 0.75
+"""How alike two fields are that were the same before a slip of the pen."""
 
 
 class Decoder:
@@ -41,6 +44,17 @@ class Decoder:
         """The object in a field; None where it is absent or null."""
         node = parent.get(name)
         return None if node is None else self.mapping(node, _join(path, name), known)
+
+    def misspelt(self, node: Mapping, path: str, fields: Fields) -> None:
+        """Report fields that are none of the API, but spelled nearly like one that is read."""
+        for name, entry in node:
+            if name in fields.read or name in fields.others:
+                continue
+            near = nearest(name, fields.read, _NEARLY)
+            if near is not None:
+                where = _join(path, name)
+                finding = codes.UNKNOWN_FIELD.at(entry.key.span, where, where=where)
+                self.report.add(finding.help(f"did you mean `{near}`?"))
 
     def items(self, parent: Mapping, name: str, path: str) -> Iterator[tuple[Node, str]]:
         """The items of a list field, nulls included, each with its path."""

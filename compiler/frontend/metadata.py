@@ -6,6 +6,7 @@ from collections.abc import Mapping as Map
 from dataclasses import dataclass, field
 
 from policyc.compiler.frontend import codes
+from policyc.compiler.frontend.cluster_fields import METADATA
 from policyc.compiler.frontend.decode import Decoder
 from policyc.compiler.frontend.names import (
     dns_label_problems,
@@ -87,6 +88,8 @@ def decode_metadata(
         node = decoder.object(parent, "metadata", "", known)
     if node is None:
         return None
+    if not is_strict:
+        decoder.misspelt(node, "metadata", METADATA)
     name = decoder.string(node, "name", "metadata")
     given = decoder.string(node, "namespace", "metadata")
     labels = decoder.string_map(node, "labels", "metadata")
@@ -111,7 +114,7 @@ def _owners(decoder: Decoder, node: Mapping) -> list[Owner]:
 
 
 def validate_metadata(meta: ObjectMeta, report: Report) -> None:
-    """ValidateObjectMeta, for a kind in a namespace whose names are DNS subdomains."""
+    """ValidateObjectMeta, for a kind whose names are DNS subdomains."""
     validate_name(meta, report)
     for problem in subdomain_problems(meta.name) if meta.name else ():
         where = "metadata.name"
@@ -120,7 +123,7 @@ def validate_metadata(meta: ObjectMeta, report: Report) -> None:
                 meta.span, where, where=where, value=quoted(meta.name), problem=problem
             )
         )
-    for problem in dns_label_problems(meta.namespace):
+    for problem in dns_label_problems(meta.namespace) if meta.namespace else ():
         where = "metadata.namespace"
         report.add(
             codes.NAME_INVALID.at(

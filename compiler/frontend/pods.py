@@ -8,14 +8,33 @@ from dataclasses import dataclass, field
 
 from policyc.compiler.frontend import codes
 from policyc.compiler.frontend.addresses import parse_address
+from policyc.compiler.frontend.cluster_fields import (
+    CONTAINER,
+    CONTAINER_PORT,
+    METADATA,
+    OBJECT,
+    POD_IP,
+    POD_SPEC,
+    POD_STATUS,
+    TEMPLATE,
+    WORKLOAD_SPEC,
+)
 from policyc.compiler.frontend.decode import Decoder
-from policyc.compiler.frontend.metadata import ObjectMeta, decode_metadata, quoted
+from policyc.compiler.frontend.metadata import (
+    ObjectMeta,
+    decode_metadata,
+    quoted,
+    validate_labels,
+    validate_metadata,
+)
 from policyc.compiler.frontend.nodes import Mapping
+from policyc.compiler.frontend.spelling import did_you_mean
 from policyc.ir.services import Protocol
 from policyc.ir.spans import Span
 from policyc.ir.universe import Address, ContainerPort
 
 _DONE = frozenset({"Succeeded", "Failed"})
+_PHASES = frozenset({"Pending", "Running", "Unknown"}) | _DONE
 _PROTOCOLS = frozenset(protocol.name for protocol in Protocol)
 _PORTS = range(1, 65536)
 
@@ -57,17 +76,34 @@ def decode_pod(decoder: Decoder, node: Mapping, namespace: str) -> Pod | None:
     status = decoder.object(node, "status", "")
     if status is None or not status.entries:  # `status: {}` is how kubectl prints a manifest
         return Pod(metadata, spec, None)
-    phase = decoder.string(status, "phase", "status")
+    decoder.misspelt(status, "status", POD_STATUS)
+    phase = _phase(decoder, status)
     addresses = _pod_addresses(decoder, status)
     if spec.host_network and not addresses:  # its node's address is its own (A21)
         addresses = _addresses(decoder, status, "hostIPs", "hostIP")
     return Pod(metadata, spec, addresses, phase in _DONE)
 
 
+def _phase(decoder: Decoder, status: Mapping) -> str:
+    """The phase; one that there is not could be a pod that is done, and holds no address (A25)."""
+    phase = decoder.string(status, "phase", "status") or ""
+    if phase and phase not in _PHASES:
+        where = "status.phase"
+        finding = codes.BAD_PHASE.at(
+            status.span_of("phase"), where, where=where, value=quoted(phase)
+        )
+        decoder.report.add(finding.help(did_you_mean(phase, _PHASES)))
+    return phase
+
+
 def decode_named(decoder: Decoder, node: Mapping, namespace: str) -> ObjectMeta | None:
     """The metadata of an object that must have a name."""
     metadata = decode_metadata(decoder, node, namespace)
-    if metadata is None or metadata.name:
+    decoder.misspelt(node, "", OBJECT)
+    if metadata is None:
+        return None
+    if metadata.name:
+        validate_metadata(metadata, decoder.report)
         return metadata
     where = "metadata.name"
     decoder.report.add(codes.OBJECT_NAME_REQUIRED.at(metadata.span, where, where=where))
@@ -80,6 +116,7 @@ def decode_pod_spec(decoder: Decoder, parent: Mapping, path: str) -> PodSpec:
     spec = decoder.object(parent, "spec", path)
     if spec is None:
         return PodSpec()
+    decoder.misspelt(spec, where, POD_SPEC)
     account = decoder.string(spec, "serviceAccountName", where)
     account = account or decoder.string(spec, "serviceAccount", where)
     return PodSpec(
@@ -98,6 +135,7 @@ def _container_ports(decoder: Decoder, spec: Mapping, path: str) -> list[Contain
             container = decoder.mapping(item, where)
             if container is None:
                 continue
+            decoder.misspelt(container, where, CONTAINER)
             is_sidecar = decoder.string(container, "restartPolicy", where) == "Always"
             if name == "containers" or is_sidecar:
                 found += _ports(decoder, container, where)
@@ -110,6 +148,7 @@ def _ports(decoder: Decoder, container: Mapping, path: str) -> list[ContainerPor
         node = decoder.mapping(item, where)
         if node is None:
             continue
+        decoder.misspelt(node, where, CONTAINER_PORT)
         name = decoder.string(node, "name", where)
         number = read_port(decoder, node, "containerPort", where)
         protocol = read_protocol(decoder, node, where)
@@ -146,19 +185,35 @@ def _pod_addresses(decoder: Decoder, status: Mapping) -> tuple[Address, ...]:
 def _addresses(
     decoder: Decoder, status: Mapping, plural: str, singular: str
 ) -> tuple[Address, ...]:
-    """The first address of each family, from the list, or the older single field."""
+    """One address of each family, from the list, or the older single field."""
     by_family: dict[int, Address] = {}
     for item, where in decoder.items(status, plural, "status"):
         node = decoder.mapping(item, where)
-        if node is not None:
-            _keep(by_family, read_address(decoder, node, "ip", where))
-    _keep(by_family, read_address(decoder, status, singular, "status"))
+        if node is None:
+            continue
+        decoder.misspelt(node, where, POD_IP)
+        address = read_address(decoder, node, "ip", where)
+        if address is None:
+            continue
+        if by_family.setdefault(address.version, address) != address:
+            family = f"IPv{address.version}"
+            span = node.span_of("ip")
+            decoder.report.add(codes.TWO_ADDRESSES.at(span, where, where=where, family=family))
+    single = read_address(decoder, status, singular, "status")
+    if single is not None:
+        _check_first(decoder, status, singular, single, by_family)
+        by_family.setdefault(single.version, single)
     return tuple(by_family[family] for family in sorted(by_family))
 
 
-def _keep(by_family: dict[int, Address], address: Address | None) -> None:
-    if address is not None:
-        by_family.setdefault(address.version, address)
+def _check_first(
+    decoder: Decoder, status: Mapping, name: str, single: Address, listed: dict[int, Address]
+) -> None:
+    """The single field is the first of the list; otherwise nobody knows which one is stale."""
+    if listed and next(iter(listed.values())) != single:
+        where = f"status.{name}"
+        finding = codes.ADDRESSES_DIFFER.at(status.span_of(name), where, where=where)
+        decoder.report.add(finding.help("take the snapshot again"))
 
 
 def read_address(decoder: Decoder, node: Mapping, name: str, path: str) -> Address | None:
@@ -193,6 +248,8 @@ def decode_workload(decoder: Decoder, node: Mapping, kind: str, namespace: str) 
     metadata = decode_named(decoder, node, namespace)
     path = ""
     for name in _TEMPLATE_PATHS.get(kind, ("spec", "template")):
+        if path:
+            decoder.misspelt(node, path, WORKLOAD_SPEC)
         inner = decoder.object(node, name, path)
         if inner is None:
             return None
@@ -205,5 +262,12 @@ def decode_workload(decoder: Decoder, node: Mapping, kind: str, namespace: str) 
 
 
 def _template_labels(decoder: Decoder, template: Mapping, path: str) -> dict[str, str]:
+    decoder.misspelt(template, path, TEMPLATE)
     metadata = decoder.object(template, "metadata", path)
-    return {} if metadata is None else decoder.string_map(metadata, "labels", f"{path}.metadata")
+    if metadata is None:
+        return {}
+    path = f"{path}.metadata"
+    decoder.misspelt(metadata, path, METADATA)
+    labels = decoder.string_map(metadata, "labels", path)
+    validate_labels(labels, metadata, "labels", f"{path}.labels", decoder.report)
+    return labels
