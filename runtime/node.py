@@ -22,6 +22,7 @@ from policyc.runtime import (
     endpoint_maps,
     hook_programs,
     host,
+    network,
     pins,
     seeds,
     switch,
@@ -79,6 +80,7 @@ def load(
     pins.require_bpffs(bpffs)
     state = StateDir(bpffs, state_root)
     with state.lock():
+        network.require_here(Pins(bpffs), state)
         loading = _Loading(Pins(bpffs), state, bundle, file, mode, warn)
         return loading.run(placer or _tables)
 
@@ -91,11 +93,13 @@ def unload(
     where = Pins(bpffs)
     state = StateDir(bpffs, state_root)
     with state.lock():
+        is_reachable = network.is_reachable(where, state, warn)
         word = switch.read(where.map("pc_state"))
         generation = state.remembered(word.epoch, warn)
         was_there = where.is_there()
-        for attachment in generation.attachments if generation else _clsact_devices(where):
-            attach.detach(where, attachment)
+        if is_reachable:
+            for attachment in generation.attachments if generation else _clsact_devices(where):
+                attach.detach(where, attachment)
         _drop_links(where, keep=())
         where.remove()
         state.clear()
@@ -157,6 +161,10 @@ class _Loading:
         """Folders, without the remains of a load that died before its switch."""
         if not self.pins.is_there():
             undo.by(self.pins.remove)
+            self.state.forget_network()  # of pins that are no more
+        if self.state.network() is None:
+            undo.by(self.state.forget_network)
+            self.state.set_network(network.here())
         self.pins.make()
         for epoch, folder in self.pins.generations().items():
             if epoch != self.before_word.epoch:

@@ -125,6 +125,21 @@ class StateDir:
         """Forget a generation."""
         self._file(epoch).unlink(missing_ok=True)
 
+    def network(self) -> str | None:
+        """The network namespace that the pins belong to (network.py), if it is on record."""
+        try:
+            return self._network.read_text().strip()
+        except (OSError, ValueError):
+            return None
+
+    def set_network(self, name: str) -> None:
+        """Remember the network namespace."""
+        self._network.write_text(f"{name}\n")
+
+    def forget_network(self) -> None:
+        """Nothing is loaded any more that would belong to one."""
+        self._network.unlink(missing_ok=True)
+
     def keep_only(self, epoch: int) -> None:
         """Forget every generation but one."""
         for path in self.path.glob("generation-*"):
@@ -160,6 +175,10 @@ class StateDir:
         """A command that loaded nothing leaves nothing behind, not even its lock."""
         if self.path.is_dir() and [path.name for path in self.path.iterdir()] == ["lock"]:
             self.clear()
+
+    @property
+    def _network(self) -> Path:
+        return self.path / "network"
 
     def _file(self, epoch: int) -> Path:
         return self.path / f"generation-{epoch}.json"

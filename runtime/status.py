@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from policyc.runtime import attach, bpf_syscall, host, switch
+from policyc.runtime import attach, bpf_syscall, host, network, switch
 from policyc.runtime.errors import HostError
 from policyc.runtime.node import POLICY_PROGRAM
 from policyc.runtime.pins import DEFAULT_ROOT, Pins
@@ -76,7 +76,9 @@ def status(*, bpffs: Path = DEFAULT_ROOT, state_root: Path = DEFAULT_STATE) -> N
     word = switch.read(where.map("pc_state"))
     if word.epoch == 0:
         return None
-    generation = StateDir(bpffs, state_root).read(word.epoch)
+    state = StateDir(bpffs, state_root)
+    network.require_here(where, state)
+    generation = state.read(word.epoch)
     if generation is None:
         raise HostError(
             f"what was loaded as epoch {word.epoch} is not on record any more",
