@@ -131,6 +131,9 @@ TYPES_TOO_MANY = Code(
 TYPE_UNSUPPORTED = Code(
     "PC0423", _E, '{where}: Unsupported value: {value}: supported values: "Ingress", "Egress"'
 )
+ANNOTATION_INVALID = Code("PC0424", _E, "{where}: Invalid value: {value}: {problem}")
+ANNOTATIONS_TOO_LONG = Code("PC0425", _E, "{where}: Too long: may not be more than {limit} bytes")
+OWNER_INVALID = Code("PC0426", _E, '{where}: Invalid value: "": must not be empty')
 
 DEAD_RULES = Code(
     "PC0501", _W, "{where}: these rules do nothing: policyTypes does not list {direction}"
@@ -172,6 +175,11 @@ BAD_PHASE = Code(
 )
 TWO_ADDRESSES = Code("PC0608", _E, "{where}: a second {family} address of one pod")
 ADDRESSES_DIFFER = Code("PC0609", _E, "{where}: is not the first address of the list")
+NAMESPACE_MISSING = Code(
+    "PC0610",
+    _W,
+    "{policy} reads the namespace label {key}, but there is no Namespace object for {names}",
+)
 
 FLOWS_SYNTAX = Code("PC0701", _E, "{flow}: {problem}")
 UNKNOWN_POD = Code("PC0702", _E, "{flow}: {end} {name} is no pod of the cluster")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from policyc.compiler.frontend import codes
 from policyc.compiler.frontend.cluster_fields import METADATA
 from policyc.compiler.frontend.decode import Decoder
+from policyc.compiler.frontend.metadata_details import check_details
 from policyc.compiler.frontend.names import (
     dns_label_problems,
     label_key_problems,
@@ -95,10 +96,10 @@ def decode_metadata(
     labels = decoder.string_map(node, "labels", "metadata")
     generated = decoder.string(node, "generateName", "metadata")
     if is_strict:
-        decoder.string_map(node, "annotations", "metadata")
+        check_details(decoder, node)
     if name is None or given is None:
         return None
-    owners = tuple(_owners(decoder, node))
+    owners = () if is_strict else tuple(_owners(decoder, node))
     in_namespace = (given or namespace) if namespace else ""
     return ObjectMeta(name, in_namespace, labels, owners, bool(generated), node)
 

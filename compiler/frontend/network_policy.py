@@ -13,7 +13,7 @@ from policyc.compiler.frontend.nodes import Mapping, Node
 from policyc.compiler.frontend.selectors import Selector, decode_selector, selector_to_api
 
 INGRESS, EGRESS = "Ingress", "Egress"
-_FIELDS = frozenset({"apiVersion", "kind", "metadata", "spec", "status"})
+_FIELDS = frozenset({"apiVersion", "kind", "metadata", "spec"})
 _SPEC_FIELDS = frozenset({"podSelector", "ingress", "egress", "policyTypes"})
 _PEER_FIELDS = frozenset({"podSelector", "namespaceSelector", "ipBlock"})
 _PORT_FIELDS = frozenset({"protocol", "port", "endPort"})
@@ -78,11 +78,13 @@ class NetworkPolicy:
 
 
 def decode_network_policy(
-    decoder: Decoder, node: Mapping, default_namespace: str
+    decoder: Decoder, node: Mapping, default_namespace: str, has_status: bool = False
 ) -> NetworkPolicy | None:
-    """The typed object; None where it has no readable metadata or spec."""
-    decoder.mapping(node, "", _FIELDS)
-    decoder.object(node, "status", "")
+    """The typed object; None where it has no readable metadata or spec.
+
+    `has_status` for servers before 1.28, whose type had that field.
+    """
+    decoder.mapping(node, "", _FIELDS | {"status"} if has_status else _FIELDS)
     metadata = decode_metadata(decoder, node, default_namespace, is_strict=True)
     spec: Mapping | None = Mapping(node.file, node.line, node.column)
     if (given := node.get("spec")) is not None:

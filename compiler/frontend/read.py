@@ -16,6 +16,7 @@ from policyc.compiler.frontend.collector import collector_paused
 from policyc.compiler.frontend.decode import Decoder
 from policyc.compiler.frontend.kinds import Role
 from policyc.compiler.frontend.metadata import ObjectMeta, quoted
+from policyc.compiler.frontend.missing_namespaces import warn_missing_namespaces
 from policyc.compiler.frontend.names import dns_label_problems
 from policyc.compiler.frontend.network_policy import decode_network_policy
 from policyc.compiler.frontend.network_policy_lowering import (
@@ -34,6 +35,8 @@ from policyc.ir.spans import Span
 DEFAULT_KUBE_VERSION = "1.36"
 STRICT_SINCE = (1, 36)
 """The version whose API server rejects what older ones only warned about (A14)."""
+NO_STATUS_SINCE = (1, 28)
+"""The version whose NetworkPolicy has no `status` any more."""
 NO_POLICIES = PolicySet(())
 INPUT = Span("-f", 0, 0)
 """Where a finding is that is about all files of `-f` together."""
@@ -131,7 +134,7 @@ def read_cluster(
             else:
                 reading.add_known_policy(raw)
     reading.check_given(given)
-    return reading.cluster()
+    return reading.cluster(given)
 
 
 def read_scenario(
@@ -145,8 +148,8 @@ def read_scenario(
             reading.add_policy(raw)
         else:
             reading.add_cluster_object(raw)
-    cluster = reading.cluster()
-    return reading.policy_set(), cluster
+    policies = reading.policy_set()
+    return policies, reading.cluster(policies)
 
 
 class _Reading:
@@ -166,7 +169,10 @@ class _Reading:
         """Decode, validate, warn, lower; a policy with errors is only looked at, never lowered."""
         before = len(self.report.findings)
         decoder = Decoder(self.report)
-        policy = decode_network_policy(decoder, raw.node, self.options.default_namespace)
+        has_status = self.options.server < NO_STATUS_SINCE
+        policy = decode_network_policy(
+            decoder, raw.node, self.options.default_namespace, has_status
+        )
         if policy is None:
             return
         validate_network_policy(policy, self.is_strict, self.report)
@@ -220,10 +226,12 @@ class _Reading:
         """The policies so far, in canonical order."""
         return PolicySet((network_policy_tier(self.policies),))
 
-    def cluster(self) -> Cluster:
-        """The cluster; raises where anything of this run is wrong."""
+    def cluster(self, policies: PolicySet) -> Cluster:
+        """The cluster that `policies` are for; raises where anything of this run is wrong."""
         objects = self._cluster
         universe = objects.universe()
+        known = {namespace.metadata.name for namespace in objects.namespaces}
+        warn_missing_namespaces(policies, universe.endpoints, known, self.report)
         self.raise_errors()
 
         def by_name(item: HasMetadata) -> str:

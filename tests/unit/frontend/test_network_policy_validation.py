@@ -134,10 +134,6 @@ def test_metadata_is_read_as_object_meta(metadata: dict[str, Any], codes: list[s
     assert [finding.code for finding in findings(policy({}, **metadata))] == codes
 
 
-def test_status_is_accepted() -> None:
-    assert findings({**policy({}), "status": {"conditions": []}}) == []
-
-
 @pytest.mark.parametrize(
     ("cidr", "network", "code"),
     [

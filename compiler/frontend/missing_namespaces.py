@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Warns where policies read labels of namespaces that the cluster's objects do not say."""
+
+from collections.abc import Iterable, Iterator, Set
+
+from policyc.compiler.frontend import codes
+from policyc.compiler.frontend.cluster_nodes import NAMESPACE_NAME_LABEL
+from policyc.ir.diagnostics import Report
+from policyc.ir.policy import Direction, EndpointPeer, Policy, PolicySet, Rule
+from policyc.ir.universe import Endpoint
+
+
+def warn_missing_namespaces(
+    policies: PolicySet, endpoints: Iterable[Endpoint], known: Set[str], report: Report
+) -> None:
+    """One warning that names the namespaces of pods that have no Namespace object, if it matters."""
+    missing = sorted({endpoint.namespace for endpoint in endpoints} - known)
+    reader = next(_readers(policies), None)
+    if not missing or reader is None:
+        return
+    policy, rule, key = reader
+    finding = codes.NAMESPACE_MISSING.at(
+        rule.origin.span,
+        rule.origin.path,
+        policy=policy.qualified_name,
+        key=key,
+        names=", ".join(missing),
+    )
+    report.add(finding.help("give their Namespace objects with --cluster"))
+
+
+def _readers(policies: PolicySet) -> Iterator[tuple[Policy, Rule, str]]:
+    """The rules whose peers read a label of namespaces that is not their name, and the label."""
+    for tier in policies.tiers:
+        for policy in tier.policies:
+            for rule in (*policy.rules(Direction.INGRESS), *policy.rules(Direction.EGRESS)):
+                for peer in rule.peers:
+                    if isinstance(peer, EndpointPeer):
+                        for requirement in peer.selector.namespace_labels.requirements:
+                            if requirement.key != NAMESPACE_NAME_LABEL:
+                                yield policy, rule, requirement.key
