@@ -9,10 +9,18 @@
 #include "parse.h"
 #include "related.h"
 
-/* Generated here, not merely with an address of the node: nothing came in. */
-static __always_inline bool pc_is_from_node(const struct __sk_buff *skb)
+/* Generated here, not merely with an address of the node: nothing came in. Of IPv6 fragments that
+ * is not enough: ip6_fragment() forgets by which device the packet came that it cuts, so that
+ * anyone outside could fragment his way past the policy. What the node itself sends in fragments
+ * has its socket. The same goes for what is not understood, as its fragment header may not have
+ * been reached.
+ */
+static __always_inline bool pc_is_from_node(const struct __sk_buff *skb, const struct pc_flow *flow,
+					    enum drop_reason parsed)
 {
-	return skb->ingress_ifindex == 0;
+	if (skb->ingress_ifindex)
+		return false;
+	return skb->sk || !(flow->fragment || (parsed && flow->ethertype == ETH_P_IPV6));
 }
 
 /* Whether the node's packet opens a connection that the pod may answer. An answer of its own, a
@@ -105,14 +113,15 @@ static __always_inline enum drop_reason pc_to_pod_forwarded(struct __sk_buff *sk
 static __always_inline enum drop_reason pc_to_pod_frame(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	enum drop_reason reason = pc_parse(skb, flow);
+	bool from_node = pc_is_from_node(skb, flow, reason);
 	__u32 slot;
 
 	if (reason)
-		return pc_is_from_node(skb) ? PC_PASS : reason;
+		return from_node ? PC_PASS : reason;
 	if (flow->ethertype == ETH_P_ARP || pc_is_nd(flow) || pc_is_mld(flow))
 		return PC_PASS;
 	slot = pc_generation(flow);
-	if (pc_is_from_node(skb))
+	if (from_node)
 		return pc_to_pod_from_node(skb, flow);
 	return pc_to_pod_forwarded(skb, flow, slot);
 }
