@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from policyc.compiler.frontend import codes
 from policyc.compiler.frontend.cluster_fields import Fields
-from policyc.compiler.frontend.nodes import Mapping, Node, Scalar, Sequence, empty_mapping
+from policyc.compiler.frontend.nodes import Mapping, Node, Scalar, Sequence, clipped, empty_mapping
 from policyc.compiler.frontend.scalars import OddNumber
 from policyc.compiler.frontend.spelling import did_you_mean, nearest
 from policyc.ir.diagnostics import Report
@@ -53,7 +53,7 @@ class Decoder:
             near = nearest(name, fields.read, _NEARLY)
             if near is not None:
                 where = _join(path, name)
-                finding = codes.UNKNOWN_FIELD.at(entry.key.span, where, where=where)
+                finding = codes.UNKNOWN_FIELD.at(entry.key.span, where, where=clipped(where))
                 self.report.add(finding.help(f"did you mean `{near}`?"))
 
     def items(self, parent: Mapping, name: str, path: str) -> Iterator[tuple[Node, str]]:
@@ -144,7 +144,9 @@ class Decoder:
             self._wrong_type(node, path, expected)
             return None
         if value not in INT32:
-            self.report.add(codes.NOT_INT32.at(node.span, path, where=path, value=value))
+            self.report.add(
+                codes.NOT_INT32.at(node.span, path, where=path, value=clipped(str(value)))
+            )
             return None
         return value
 
@@ -152,7 +154,7 @@ class Decoder:
         for name, entry in node:
             if name not in known:
                 where = _join(path, name)
-                finding = codes.UNKNOWN_FIELD.at(entry.key.span, where, where=where)
+                finding = codes.UNKNOWN_FIELD.at(entry.key.span, where, where=clipped(where))
                 self.report.add(finding.help(did_you_mean(name, known)))
 
     def _wrong_type(self, node: Node | None, path: str, expected: str) -> None:
@@ -175,11 +177,12 @@ def _type_hint(node: Node, expected: str) -> str:
     value = node.value
     if expected == "a string":
         word = "boolean" if isinstance(value, bool) else "number"
-        return f'YAML reads {node.text} without quotes as a {word}; quote it: "{node.text}"'
+        text = clipped(node.text)
+        return f'YAML reads {text} without quotes as a {word}; quote it: "{text}"'
     if isinstance(value, OddNumber):
         return "readers of YAML disagree on this number; write it in plain decimal"
     if isinstance(value, bool) and expected != "true or false":
-        return f'if the name is meant, quote it: "{node.text}"'
+        return f'if the name is meant, quote it: "{clipped(node.text)}"'
     if isinstance(value, str) and expected == "an integer" and value.isdigit():
         return f"remove the quotes: {value}"
     if expected == "true or false" and str(value).lower() in ("true", "false"):

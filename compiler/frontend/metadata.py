@@ -15,7 +15,7 @@ from policyc.compiler.frontend.names import (
     label_value_problems,
     subdomain_problems,
 )
-from policyc.compiler.frontend.nodes import Mapping
+from policyc.compiler.frontend.nodes import Mapping, clipped
 from policyc.ir.diagnostics import Report
 from policyc.ir.spans import Span
 
@@ -71,8 +71,8 @@ class ObjectMeta:
 
 
 def quoted(value: object) -> str:
-    """A value as the API server's messages show it: strings in Go's quotes."""
-    return json.dumps(value, ensure_ascii=False)
+    """A value as the API server's messages show it: strings in Go's quotes, long ones cut."""
+    return clipped(json.dumps(value, ensure_ascii=False))
 
 
 def decode_metadata(

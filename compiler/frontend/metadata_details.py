@@ -9,7 +9,7 @@ import json
 from policyc.compiler.frontend import codes
 from policyc.compiler.frontend.decode import Decoder
 from policyc.compiler.frontend.names import label_key_problems
-from policyc.compiler.frontend.nodes import Mapping
+from policyc.compiler.frontend.nodes import Mapping, clipped
 
 MAX_ANNOTATION_BYTES = 256 << 10
 _OWNER_FIELDS = frozenset({"apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"})
@@ -32,7 +32,11 @@ def _check_annotations(decoder: Decoder, metadata: Mapping) -> None:
             assert isinstance(holder, Mapping)
             span = holder.entries[key].key.span
             finding = codes.ANNOTATION_INVALID.at(
-                span, where, where=where, value=json.dumps(key, ensure_ascii=False), problem=problem
+                span,
+                where,
+                where=where,
+                value=clipped(json.dumps(key, ensure_ascii=False)),
+                problem=problem,
             )
             decoder.report.add(finding)
     size = sum(len(key.encode()) + len(value.encode()) for key, value in read.items())
@@ -54,7 +58,7 @@ def _check_finalizers(decoder: Decoder, metadata: Mapping) -> None:
                 span,
                 where,
                 where=where,
-                value=json.dumps(name, ensure_ascii=False),
+                value=clipped(json.dumps(name, ensure_ascii=False)),
                 problem=problem,
             )
             decoder.report.add(finding)

@@ -29,6 +29,7 @@ class Port:
     port: int | str | None
     end_port: int | None
     node: Mapping = field(compare=False)
+    is_null: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +163,7 @@ def _port(decoder: Decoder, item: Node, path: str) -> Port | None:
         decoder.int_or_string(node, "port", path),
         decoder.integer(node, "endPort", path),
         node,
+        item.is_null,
     )
 
 

@@ -170,12 +170,19 @@ def _validated_cidr(
     if cidr is None:
         finding = codes.CIDR_INVALID.at(span, where, where=where, value=quoted(text))
         bits = 128 if ":" in text else 32
-        report.add(finding.help(f"for one address, write {text}/{bits}" if "/" not in text else ""))
+        is_address = parse_cidr(f"{text}/{bits}") is not None
+        report.add(finding.help(f"for one address, write {text}/{bits}" if is_address else ""))
         return None
-    if is_strict:
+    if is_strict and not _is_strict(cidr):
         _report_not_strict(cidr, text, span, where, report)
+        return cidr
     _warn(cidr, text, span, where, report)
     return cidr
+
+
+def _is_strict(cidr: Cidr) -> bool:
+    """Whether 1.36 takes it."""
+    return not (cidr.has_leading_zeros or cidr.is_mapped or cidr.has_host_bits)
 
 
 def _report_not_strict(cidr: Cidr, text: str, span: Span, where: str, report: Report) -> None:
@@ -184,10 +191,8 @@ def _report_not_strict(cidr: Cidr, text: str, span: Span, where: str, report: Re
         code = codes.CIDR_ZEROS
     elif cidr.is_mapped:
         code = codes.CIDR_MAPPED
-    elif cidr.has_host_bits:
-        code = codes.CIDR_HOST_BITS
     else:
-        return
+        code = codes.CIDR_HOST_BITS
     finding = code.at(span, where, where=where, value=quoted(text))
     hint = f"write {cidr.network}"
     if code is codes.CIDR_HOST_BITS:

@@ -12,6 +12,7 @@ def warn_network_policy(policy: NetworkPolicy, report: Report) -> None:
     for name, rules in (("ingress", policy.ingress), ("egress", policy.egress)):
         for index, rule in enumerate(rules):
             _warn_null(rule, f"spec.{name}[{index}]", report)
+            _warn_null_ports(rule, f"spec.{name}[{index}]", report)
     if not policy.has_types:
         _warn_default_types(policy, report)
 
@@ -46,6 +47,17 @@ def _warn_null(rule: Rule, path: str, report: Report) -> None:
                 entry.key.span, where, where=where, what="list", meaning=f"it allows {meaning}"
             )
             report.add(finding.help(f"if that is meant, leave `{name}` out"))
+
+
+def _warn_null_ports(rule: Rule, path: str, report: Report) -> None:
+    """`ports: [null]` is all of TCP (A17)."""
+    for index, port in enumerate(rule.ports):
+        if port.is_null:
+            where = f"{path}.ports[{index}]"
+            finding = codes.NULL_ALLOWS_ALL.at(
+                port.node.span, where, where=where, what="port", meaning="it allows every TCP port"
+            )
+            report.add(finding.help("if that is meant, write `- {}`"))
 
 
 def _warn_default_types(policy: NetworkPolicy, report: Report) -> None:

@@ -13,6 +13,8 @@ from policyc.ir.spans import Span
 
 MAX_DEPTH = 200
 """Far beyond any Kubernetes object, so that what walks a tree may recurse."""
+MAX_SHOWN = 120
+"""Characters of a value that a message shows."""
 _NOT_YET = object()
 """A scalar's value that nobody has asked for; None is a value."""
 
@@ -54,9 +56,9 @@ class Scalar:
             case bool():
                 return f"the boolean {self.text}"
             case int() | float() | OddNumber():
-                return f"the number {self.text}"
+                return f"the number {clipped(self.text, 60)}"
             case _:
-                return f'the string "{_clipped(self.text)}"'
+                return f'the string "{clipped(self.text, 60)}"'
 
 
 @dataclass(slots=True, eq=False)
@@ -169,5 +171,6 @@ def empty_mapping(node: Scalar) -> Mapping:
     return Mapping(node.file, node.line, node.column, node.end_column)
 
 
-def _clipped(text: str) -> str:
-    return text if len(text) <= 60 else text[:57] + "..."
+def clipped(text: str, longest: int = MAX_SHOWN) -> str:
+    """A text as messages show it: the beginning is enough to recognise a long one."""
+    return text if len(text) <= longest else text[: longest - 3] + "..."

@@ -16,7 +16,15 @@ import yaml
 from yaml._yaml import CParser
 
 from policyc.compiler.frontend import codes
-from policyc.compiler.frontend.nodes import MAX_DEPTH, Entry, Mapping, Node, Scalar, Sequence
+from policyc.compiler.frontend.nodes import (
+    MAX_DEPTH,
+    Entry,
+    Mapping,
+    Node,
+    Scalar,
+    Sequence,
+    clipped,
+)
 from policyc.ir.diagnostics import Diagnostic, Report
 from policyc.ir.spans import Span
 
@@ -237,7 +245,7 @@ class _Builder:
                 self._refuse(finding.help("write the merged fields out where they are needed"))
             if not isinstance(node.value, str):
                 finding = codes.KEY_NOT_STRING.at(node.span, found=node.describe())
-                self._report.add(finding.help(f'quote it: "{node.text}"'))
+                self._report.add(finding.help(f'quote it: "{clipped(node.text)}"'))
         return node
 
     def _put(self, parent: Mapping, key: Scalar, value: Node) -> None:
@@ -245,7 +253,7 @@ class _Builder:
         if earlier is None:
             parent.entries[key.text] = Entry(key, value)
             return
-        finding = codes.DUPLICATE_KEY.at(key.span, key=key.text)
+        finding = codes.DUPLICATE_KEY.at(key.span, key=clipped(key.text))
         self._report.add(finding.note(earlier.key.span, "first given here").help("keep one"))
 
     def _alias(self, event: Any) -> Node:
@@ -257,7 +265,7 @@ class _Builder:
             finding = codes.ALIAS_IN_ITSELF.at(span, name=name)
             self._refuse(finding.note(self._open[name], "the anchor is here"))
         if name not in self._anchors:
-            self._refuse(codes.NO_ANCHOR.at(span, name=name))
+            self._refuse(codes.NO_ANCHOR.at(span, name=clipped(name)))
         node, size, anchor = self._anchors[name]
         self._count += size
         self._aliased += size
@@ -275,7 +283,7 @@ class _Builder:
         if tag == "!" or tag.removeprefix(_STANDARD_TAG) in _STANDARD_TAGS:
             return
         shown = tag.replace(_STANDARD_TAG, "!!")
-        self._report.add(codes.TAG.at(span, tag=shown).help("remove the tag"))
+        self._report.add(codes.TAG.at(span, tag=clipped(shown)).help("remove the tag"))
 
     def _refuse(self, finding: Diagnostic) -> NoReturn:
         self._report.add(finding)
