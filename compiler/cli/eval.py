@@ -5,7 +5,6 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
 
 import click
 
@@ -28,7 +27,13 @@ from policyc.compiler.frontend.flow_files import (
 )
 from policyc.compiler.frontend.flows import FlowRequest, UniverseIndex
 from policyc.compiler.frontend.read import DEFAULT_KUBE_VERSION
-from policyc.compiler.frontend.sources import STDIN_NAME, printable
+from policyc.compiler.frontend.sources import (
+    STDIN_NAME,
+    PathSource,
+    StreamSource,
+    printable,
+    read_whole,
+)
 from policyc.ir.diagnostics import Diagnostic, Report
 from policyc.ir.errors import InputError
 from policyc.ir.policy import PolicySet
@@ -139,19 +144,16 @@ def _shown(file: str) -> str:
 
 
 def _text_of(path: str) -> str:
-    name = _shown(path)
-    span = Span(name, 0, 0)
+    report = Report()
+    source = StreamSource(sys.stdin.buffer) if path == "-" else PathSource(path)
+    data = read_whole(source, report)
+    if data is None:
+        raise InputError(report.findings)
     try:
-        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
         return data.decode("utf-8-sig")
-    except FileNotFoundError:
-        raise InputError([codes.NO_SUCH_FILE.at(span, name=name)]) from None
-    except OSError as failure:
-        reason = (failure.strerror or str(failure)).lower()
-        raise InputError([codes.UNREADABLE.at(span, name=name, reason=reason)]) from None
     except UnicodeDecodeError as bad:
         byte = f"0x{bad.object[bad.start]:02x}"
-        raise InputError([codes.NOT_UTF8.at(span, byte=byte)]) from None
+        raise InputError([codes.NOT_UTF8.at(Span(_shown(path), 0, 0), byte=byte)]) from None
 
 
 def _lines_of(file: str) -> Iterable[str | bytes]:

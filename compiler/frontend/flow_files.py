@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from policyc.compiler.frontend import codes
 from policyc.compiler.frontend.flows import FlowRequest
+from policyc.compiler.frontend.nodes import clipped
 from policyc.compiler.frontend.spelling import did_you_mean, nearest
 from policyc.ir.diagnostics import Diagnostic, Report
 from policyc.ir.spans import Span
@@ -127,7 +128,7 @@ def _check_header(header: list[str], line: int, file: str, report: Report) -> bo
         if header.count(column) > 1:
             report.add(_file_finding(file, f"the column `{column}` is given twice", line))
         if column not in _FIELDS:
-            finding = _file_finding(file, f"unknown field `{column}`", line)
+            finding = _file_finding(file, f"unknown field `{clipped(column)}`", line)
             report.add(finding.help(did_you_mean(column, _FIELDS)))
     for column in _TEXTS:
         if column not in header:
@@ -157,9 +158,11 @@ def _check_fields(record: Mapping[str, object], name: str, span: Span, report: R
     for field in record.keys() - _FIELDS:
         near = nearest(field, _FIELDS)
         if near is None:
-            report.add(codes.IGNORED_FIELD.at(span, flow=name, name=field))
+            report.add(codes.IGNORED_FIELD.at(span, flow=name, name=clipped(field)))
         else:
-            finding = codes.FLOWS_SYNTAX.at(span, flow=name, problem=f"unknown field `{field}`")
+            finding = codes.FLOWS_SYNTAX.at(
+                span, flow=name, problem=f"unknown field `{clipped(field)}`"
+            )
             report.add(finding.help(f"did you mean `{near}`?"))
 
 
@@ -184,6 +187,6 @@ def _number(
         return value
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 10:
         return int(value)
-    problem = f"`{field}` is not a number: {value!r}"
+    problem = f"`{field}` is not a number: {clipped(repr(value))}"
     report.add(codes.FLOWS_SYNTAX.at(span, flow=name, problem=problem))
     return None

@@ -10,6 +10,7 @@ from ipaddress import IPv6Address
 
 from policyc.compiler.frontend import codes
 from policyc.compiler.frontend.addresses import parse_address
+from policyc.compiler.frontend.nodes import clipped
 from policyc.compiler.frontend.spelling import nearest
 from policyc.ir.diagnostics import Diagnostic, Report
 from policyc.ir.services import ICMP_NUMBER, ICMPV6_NUMBER, Protocol, Service
@@ -82,9 +83,13 @@ class UniverseIndex:
         if endpoint is not None:
             return endpoint
         if text.count("/") != 1 or text[0] == "/" or text[-1] == "/":
-            finding = codes.BAD_END.at(request.span, end, flow=request.name, end=end, text=text)
+            finding = codes.BAD_END.at(
+                request.span, end, flow=request.name, end=end, text=clipped(text)
+            )
             raise _BadFlowError(finding.help("write namespace/pod, 10.0.0.1 or 2001:db8::1"))
-        finding = codes.UNKNOWN_POD.at(request.span, end, flow=request.name, end=end, name=text)
+        finding = codes.UNKNOWN_POD.at(
+            request.span, end, flow=request.name, end=end, name=clipped(text)
+        )
         raise _BadFlowError(finding.help(self._hint(text)))
 
     def _hint(self, text: str) -> str:
@@ -184,7 +189,7 @@ def _protocol_number(request: FlowRequest, family: int) -> int:
         return int(name)
     near = nearest(name, [*_NUMBERS, *_ICMP_FAMILIES], cutoff=0.6)
     hint = f"did you mean `{near}`?" if near else "tcp, udp, sctp, icmp or a number 0 to 255"
-    raise _bad_service(request, f"unknown protocol {request.protocol!r}", hint)
+    raise _bad_service(request, f"unknown protocol {clipped(repr(request.protocol))}", hint)
 
 
 def _with_port(request: FlowRequest, number: int) -> Service:

@@ -95,6 +95,16 @@ def contents(sources: Iterable[PathSource | StreamSource], report: Report) -> It
                         yield from _read(file, report)
 
 
+def read_whole(source: PathSource | StreamSource, report: Report) -> bytes | None:
+    """The bytes of one file or stream; None where it cannot be read, which is reported."""
+    match source:
+        case StreamSource(stream, name):
+            found = next(_bounded(stream, name, report), None)
+        case PathSource(path):
+            found = next(_read(path, report), None)
+    return None if found is None else found.data
+
+
 def _files(path: str, report: Report) -> list[str]:
     """The files a path stands for: itself, or those in the directory it is."""
     if not Path(path).is_dir():

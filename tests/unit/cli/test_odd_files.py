@@ -65,6 +65,8 @@ def test_a_file_without_an_end_is_an_error(
     monkeypatch.setattr(sources, "MAX_BYTES", 2 << 20)
     assert run(["eval", "-f", "/dev/zero", *FLOW]) == 2
     assert "error[PC0118]: /dev/zero is larger than 2 MiB" in capsys.readouterr().err
+    assert run(["eval", "-f", "/dev/null", "--flows", "/dev/zero"]) == 2
+    assert "error[PC0118]: /dev/zero is larger than 2 MiB" in capsys.readouterr().err
 
 
 def test_a_fifo_is_read(tmp_path: Path) -> None:
