@@ -46,6 +46,17 @@ static __always_inline bool pc_addr_is_link_local(const struct pc_addr6 *a)
 	return (a->word[0] & bpf_htonl(0xffc00000)) == bpf_htonl(0xfe800000);
 }
 
+static __always_inline bool pc_addr6_is_group(const struct pc_addr6 *a)
+{
+	return (a->word[0] & bpf_htonl(0xff000000)) == bpf_htonl(0xff000000);
+}
+
+/* A multicast group of the link (RFC 4291, 2.7), which no router forwards to either. */
+static __always_inline bool pc_addr_is_link_group(const struct pc_addr6 *a)
+{
+	return (a->word[0] & bpf_htonl(0xff0f0000)) == bpf_htonl(0xff020000);
+}
+
 static __always_inline bool pc_mac_eq(const __u8 *a, const __u8 *b)
 {
 	return a[0] == b[0] && a[1] == b[1] && a[2] == b[2] && a[3] == b[3] && a[4] == b[4] &&

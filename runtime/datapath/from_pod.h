@@ -75,7 +75,9 @@ static __always_inline enum drop_reason pc_from_pod_frame(struct __sk_buff *skb,
 		return reason;
 	if (flow->ethertype == ETH_P_ARP)
 		return pc_sender_of_arp(skb, flow);
-	if (pc_is_nd(flow) || pc_is_mld(flow))
+	if (pc_is_router_speech(flow))
+		return PC_DROP_SPOOFED_ND;
+	if (pc_is_said_to_link(skb, flow))
 		return pc_sender_of_nd(skb, flow);
 	return pc_from_pod_ip(skb, flow);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* neighbour.h - IPv6 neighbour discovery and multicast listener messages.
- * They always pass (semantics A26), as long as a pod speaks of itself only: its link-layer address,
- * and in an advertisement or a duplicate check its address.
+ * On the link they pass whatever the policy (semantics A26), as long as a pod speaks of itself
+ * only: its link-layer address, and in an advertisement or a duplicate check its address. What
+ * would be forwarded is ordinary ICMPv6.
  */
 #pragma once
 #include "sender.h"
@@ -16,27 +17,89 @@
 #define PC_ND_REDIRECT       137
 #define PC_MLD2_REPORT       143
 
+#define PC_AF_INET6 10 /* <sys/socket.h> would pull in the C library */
+
 #define PC_ND_SOURCE_LINK 1
 #define PC_ND_TARGET_LINK 2
 #define PC_ND_OPTIONS     8
 #define PC_ND_TARGET_AT   8
+
+static __always_inline bool pc_is_icmp6(const struct pc_flow *flow)
+{
+	return flow->t.family == PC_IPV6 && flow->t.proto == IPPROTO_ICMPV6;
+}
 
 static __always_inline bool pc_is_nd(const struct pc_flow *flow)
 {
 	__u8 type = flow->icmp >> 8;
 
 	/* Nothing that was routed has the full hop limit left. */
-	return flow->t.family == PC_IPV6 && flow->t.proto == IPPROTO_ICMPV6 &&
-	       type >= PC_ND_ROUTER_SOLICIT && type <= PC_ND_REDIRECT && flow->hop_limit == 255;
+	return pc_is_icmp6(flow) && type >= PC_ND_ROUTER_SOLICIT && type <= PC_ND_REDIRECT &&
+	       flow->hop_limit == 255;
 }
 
 static __always_inline bool pc_is_mld(const struct pc_flow *flow)
 {
 	__u8 type = flow->icmp >> 8;
 
-	return flow->t.family == PC_IPV6 && flow->t.proto == IPPROTO_ICMPV6 &&
+	return pc_is_icmp6(flow) &&
 	       ((type >= PC_MLD_QUERY && type <= PC_MLD_DONE) || type == PC_MLD2_REPORT) &&
 	       flow->hop_limit == 1;
+}
+
+/* A pod is no router. Believed, it would be its neighbours' gateway, or have the node send to it
+ * what is for others.
+ */
+static __always_inline bool pc_is_router_speech(const struct pc_flow *flow)
+{
+	__u8 type = flow->icmp >> 8;
+
+	return pc_is_icmp6(flow) && (type == PC_ND_ROUTER_ADVERT || type == PC_ND_REDIRECT);
+}
+
+/* The destination is a neighbour by its address alone. */
+static __always_inline bool pc_nd_stays_on_link(const struct pc_flow *flow)
+{
+	return pc_addr_is_link_local(&flow->t.daddr) || pc_addr_is_link_group(&flow->t.daddr);
+}
+
+/* From a pod: the same, or the node itself, whose other addresses are probed and answered too. What
+ * the node would forward is no discovery: in its options it could carry anything to anyone.
+ */
+static __always_inline bool pc_nd_ends_here(struct __sk_buff *skb, const struct pc_flow *flow)
+{
+	struct bpf_fib_lookup fib = {
+	    .family = PC_AF_INET6,
+	    .l4_protocol = IPPROTO_ICMPV6,
+	    .ifindex = skb->ifindex,
+	};
+
+	if (pc_nd_stays_on_link(flow))
+		return true;
+	if (pc_addr6_is_group(&flow->t.daddr))
+		return false; /* of which the lookup says that it is not forwarded */
+	__builtin_memcpy(fib.ipv6_src, &flow->t.saddr, sizeof(fib.ipv6_src));
+	__builtin_memcpy(fib.ipv6_dst, &flow->t.daddr, sizeof(fib.ipv6_dst));
+	return bpf_fib_lookup(skb, &fib, sizeof(fib), 0) == BPF_FIB_LKUP_RET_NOT_FWDED;
+}
+
+/* From a pod. */
+static __always_inline bool pc_is_said_to_link(struct __sk_buff *skb, const struct pc_flow *flow)
+{
+	if (pc_is_mld(flow))
+		return pc_addr_is_link_group(&flow->t.daddr);
+	return pc_is_nd(flow) && pc_nd_ends_here(skb, flow);
+}
+
+/* To a pod, and not from the node. A report's sender has a link-local address: any other may have
+ * come from afar, with just enough hops.
+ */
+static __always_inline bool pc_is_heard_on_link(const struct pc_flow *flow)
+{
+	if (pc_is_mld(flow))
+		return pc_addr_is_link_local(&flow->t.saddr) &&
+		       pc_addr_is_link_group(&flow->t.daddr);
+	return pc_is_nd(flow) && pc_nd_stays_on_link(flow);
 }
 
 /* Where the options of the message begin, from its start. */

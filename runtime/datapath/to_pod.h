@@ -118,7 +118,8 @@ static __always_inline enum drop_reason pc_to_pod_frame(struct __sk_buff *skb, s
 
 	if (reason)
 		return from_node ? PC_PASS : reason;
-	if (flow->ethertype == ETH_P_ARP || pc_is_nd(flow) || pc_is_mld(flow))
+	if (flow->ethertype == ETH_P_ARP || (from_node && (pc_is_nd(flow) || pc_is_mld(flow))) ||
+	    pc_is_heard_on_link(flow))
 		return PC_PASS;
 	slot = pc_generation(flow);
 	if (from_node)

@@ -193,15 +193,18 @@ def arp(sender: Host, *, sender_ip: str | None = None, sender_mac: str | None = 
 
 def neighbour(
     sender: Host, kind: int, *, target: str, saddr: str | None = None, link: str | None = None,
-    smac: str | None = None, hop_limit: int = 255,
+    smac: str | None = None, hop_limit: int = 255, daddr: str = "ff02::1", extra: bytes = b"",
 ) -> bytes:  # fmt: skip
-    """A neighbour solicitation (135) or advertisement (136), with a link-layer option if given."""
+    """A neighbour solicitation (135) or advertisement (136), with a link-layer option if given.
+
+    `extra` are further options.
+    """
     data = packed(target)
     if link:
         data += struct.pack("!BB", 1 if kind == 135 else 2, 1) + mac_bytes(link)
-    source, group = saddr or sender.ip6, "ff02::1"
-    body = icmp6(kind, 0, 0, 0, data).build(packed(source), packed(group))
-    packet = ipv6(source, group, ICMP6, body, hop_limit=hop_limit)
+    source = saddr or sender.ip6
+    body = icmp6(kind, 0, 0, 0, data + extra).build(packed(source), packed(daddr))
+    packet = ipv6(source, daddr, ICMP6, body, hop_limit=hop_limit)
     return ethernet(smac or sender.mac, "33:33:00:00:00:01", ETH_IPV6, packet)
 
 

@@ -2,10 +2,11 @@
 """A pod's identity is its veth: what says otherwise is dropped, and counted by what it lied about."""
 
 import time
+from pathlib import Path
 
 import pytest
 
-from tests.kernel.node_under_test import NODE, WORLD, A, B, C, NodeUnderTest, endpoint
+from tests.kernel.node_under_test import NODE, WORLD, A, B, C, NodeUnderTest, endpoint, ip
 from tests.kernel.packets import (
     ACK,
     ETH_IP,
@@ -71,6 +72,10 @@ FROM_A = [
     ("a listener report in another's frame", frame(A, B, icmp6(143), **MLD, smac=B.mac), "spoofed mac"),
     ("a router solicitation", frame(A, B, icmp6(133), family=6, saddr=LINK_LOCAL, daddr=ALL_ROUTERS,
                                     hop_limit=255), None),
+    ("a router advertisement", frame(A, B, icmp6(134, data=bytes(8)), family=6, saddr=LINK_LOCAL,
+                                     daddr="ff02::1", hop_limit=255), "spoofed nd"),
+    ("a router advertisement that nobody heeds", frame(A, B, icmp6(134), family=6), "spoofed nd"),
+    ("a redirect", frame(A, NODE, icmp6(137, data=bytes(32)), family=6, hop_limit=255), "spoofed nd"),
     ("a VLAN tag", ethernet(*TAGGED), "vlan"),
     ("LLDP", ethernet(A.mac, B.mac, ETH_LLDP, bytes(46)), "ethertype"),
 ]  # fmt: skip
@@ -250,6 +255,54 @@ def test_arp_and_discovery_reach_pods(node: NodeUnderTest) -> None:
     assert node.sent_by_node_to("a", arp(NODE, target=A.ip4))
     assert node.sent_by_node_to("a", neighbour(NODE, 135, target=A.ip6, link=NODE.mac))
     assert node.sent_to("a", arp(B, target=A.ip4), came_in="pcb")
+
+
+HIDDEN = bytes([253, 32]) + b"secret".ljust(254)
+OFF_LINK = [
+    ("a solicitation to a remote pod", neighbour(A, 135, target=C.ip6, daddr=C.ip6, extra=HIDDEN)),
+    ("a solicitation to the world", neighbour(A, 135, target=A.ip6, daddr=WORLD.ip6)),
+    ("an advertisement to a pod", neighbour(A, 136, target=A.ip6, daddr=B.ip6)),
+    ("a wide group", neighbour(A, 136, target=A.ip6, daddr="ff05::2")),
+    ("a router solicitation", frame(A, C, icmp6(133), family=6, hop_limit=255)),
+    ("a listener report to the world", frame(A, WORLD, icmp6(143), family=6, hop_limit=1)),
+    ("a listener report to a wide group",
+     frame(A, WORLD, icmp6(143), family=6, daddr="ff05::2", hop_limit=1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("frame_", [c[1] for c in OFF_LINK], ids=[c[0] for c in OFF_LINK])
+def test_discovery_that_would_be_forwarded_is_ordinary_icmp(
+    node: NodeUnderTest, frame_: bytes
+) -> None:
+    """An unknown option would carry 254 bytes a packet past the policy, to anyone."""
+    node.load(node.policy())
+    assert not node.sent_by("a", frame_)
+    assert node.drops() == {"policy": 1}
+
+
+def test_the_node_is_probed_at_any_of_its_addresses(node: NodeUnderTest) -> None:
+    for setting in ("pca/disable_ipv6", "lo/disable_ipv6"):
+        Path(f"/proc/sys/net/ipv6/conf/{setting}").write_text("0")
+    Path("/proc/sys/net/ipv6/conf/all/forwarding").write_text("1")
+    ip("-6", "addr", "add", f"{NODE.ip6}/128", "dev", "lo")
+    ip("-6", "route", "add", "default", "dev", "pca")
+    node.load(node.policy())
+    for kind, target in ((135, NODE.ip6), (136, A.ip6)):
+        assert node.sent_by("a", neighbour(A, kind, target=target, daddr=NODE.ip6))
+        assert not node.sent_by("a", neighbour(A, kind, target=A.ip6, daddr=WORLD.ip6))
+    assert node.drops() == {"policy": 2}
+
+
+def test_discovery_from_afar_does_not_reach_pods(node: NodeUnderTest) -> None:
+    node.load(node.policy())
+    report = icmp6(143, data=b"EVIL" * 100)
+    assert not node.sent_to("b", frame(WORLD, B, report, family=6, hop_limit=1))
+    assert not node.sent_to("b", frame(WORLD, B, report, family=6, hop_limit=1, daddr="ff02::16"))
+    assert not node.sent_to("b", frame(WORLD, B, report, family=6, hop_limit=1, saddr="fe80::1"))
+    assert not node.sent_to("b", neighbour(WORLD, 136, target=WORLD.ip6, daddr=B.ip6))
+    assert node.sent_to("b", frame(WORLD, B, report, **{**MLD, "saddr": "fe80::1"}))
+    assert node.sent_to("b", neighbour(WORLD, 135, target=B.ip6, saddr="fe80::1"))
+    assert node.sent_by_node_to("b", neighbour(NODE, 135, target=B.ip6, daddr=B.ip6))
 
 
 def test_macs_are_compared_as_a_whole(node: NodeUnderTest) -> None:
