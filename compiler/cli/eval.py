@@ -126,7 +126,8 @@ def _run_flows(
         print(json.dumps(given.to_json()) if form == "json" else to_text(given))
         for finding in given.findings(request.name, request.span):
             report.add(finding)
-    sys.stdout.flush()
+    if sys.stdout is not None:  # it is None where the shell closed it
+        sys.stdout.flush()
     print_findings(report.sorted())
     return 0
 

@@ -35,6 +35,14 @@ def test_a_full_standard_output_is_one_line_and_exit_code_3(tmp_path: Path, form
     assert done.stderr == "policyc: error: cannot write the output: No space left on device\n"
 
 
+def test_a_closed_standard_output_is_no_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "p.yaml").write_text(POLICY)
+    monkeypatch.setattr(sys, "stdout", None)
+    assert run(["eval", "-f", str(tmp_path / "p.yaml"), *FLOW]) == 0
+
+
 def test_a_file_name_that_is_not_utf8(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = Path(os.fsdecode(bytes(tmp_path) + b"/bad\xff.yaml"))
     path.write_text(POLICY + "  ingres: []\n" + "x: 1\n")
