@@ -201,8 +201,9 @@ def _template_endpoint(
 
 
 def _free_name(workload: Workload, taken: set[str]) -> str:
-    """The workload's name; with its kind where a pod or another workload has that name."""
+    """The workload's name; with its kind behind it until no pod or other workload has that name."""
     meta = workload.metadata
-    if meta.qualified_name not in taken:
-        return meta.name
-    return f"{meta.name}.{workload.kind.lower()}"
+    name = meta.name
+    while f"{meta.namespace}/{name}" in taken:
+        name = f"{name}.{workload.kind.lower()}"
+    return name

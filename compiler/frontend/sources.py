@@ -132,6 +132,7 @@ def _folders(path: str, report: Report) -> Iterator[tuple[str, list[str]]]:
             folders.clear()
             continue
         entered.add(real)
+        folders.sort()  # which of two links to a directory names it must not depend on the disk
         yield folder, names
 
 

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Through the command line: what is wrong is said with its place, all of it, and the exit code is 2."""
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from policyc.compiler.cli.main import run
+from policyc.compiler.frontend import PathSource, read_policies
 
 HEAD = "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: web}\n"
 
@@ -316,3 +320,28 @@ def test_a_file_of_ten_megabytes_works(tmp_path: Path) -> None:
     path.write_text(block * 125_000 + HEAD)
     assert path.stat().st_size > 10_000_000
     assert evaluate(path) == 0
+
+
+@pytest.mark.parametrize("order", [(1, 2, 3), (3, 2, 1)])
+def test_links_to_one_directory_are_named_alike_whatever_the_disk_says(
+    tmp_path: Path, order: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = tmp_path / "real"
+    real.mkdir()
+    (real / "a.yaml").write_text(HEAD + "spec: {podSelector: {}}\n")
+    linked = tmp_path / "linked"
+    linked.mkdir()
+    for number in order:
+        (linked / f"l{number}").symlink_to(real)
+    walk = os.walk
+
+    def as_the_disk_says(
+        *arguments: Any, **options: Any
+    ) -> Iterator[tuple[str, list[str], list[str]]]:
+        for folder, folders, names in walk(*arguments, **options):
+            folders.sort(key=lambda name: order.index(int(name[1:])))
+            yield folder, folders, names
+
+    monkeypatch.setattr(os, "walk", as_the_disk_says)
+    (file,) = read_policies([PathSource(str(linked))]).inputs
+    assert file.path == str(linked / "l1" / "a.yaml")

@@ -5,7 +5,13 @@ from typing import Any
 
 import pytest
 
-from policyc.compiler.frontend import Cluster, ObjectsSource, read_cluster, read_policies
+from policyc.compiler.frontend import (
+    Cluster,
+    ObjectsSource,
+    read_cluster,
+    read_policies,
+    read_scenario,
+)
 from policyc.ir.diagnostics import Diagnostic
 from policyc.ir.errors import InputError
 from policyc.ir.policy import PolicySet
@@ -258,3 +264,25 @@ def test_a_policy_in_the_cluster_must_be_given_as_a_policy_too() -> None:
 def test_cluster_objects_among_policies_are_counted() -> None:
     found = read_policies([ObjectsSource("test", (pod(), pod("b"), POLICY))])
     assert found.cluster_objects == {"Pod": 2}
+
+
+def test_a_template_s_name_is_no_pod_s() -> None:
+    """Also where a pod has the name that the template would get instead."""
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": []}}},
+    }
+    pods = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": "shop"},
+            "status": {"podIP": f"10.0.0.{at}"},
+        }
+        for at, name in enumerate(("web", "web.deployment"), 1)
+    ]
+    _, cluster = read_scenario("s", [*pods, deployment])
+    names = [endpoint.name for endpoint in cluster.universe.endpoints]
+    assert sorted(names) == ["web", "web.deployment", "web.deployment.deployment"]
