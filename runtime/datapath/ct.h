@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* ct.h - the questions that hooks and the policy program ask of connections.
- * Gives pc_ct_find(), pc_ct_sender(), pc_ct_insert(), pc_ct_renew().
+ * Gives pc_ct_find(), pc_ct_sender(), pc_ct_insert(), pc_ct_renew(), pc_ct_deny().
  */
 #pragma once
 #include "ct_state.h"
@@ -16,7 +16,7 @@ static __always_inline bool pc_ct_is_decided(const struct pc_ct *ct)
 {
 	__u8 need = (ct->src.ifindex ? PC_DECIDED_SRC : 0) | (ct->dst.ifindex ? PC_DECIDED_DST : 0);
 
-	return (ct->decided & need) == need;
+	return !(ct->state & PC_CT_DENIED) && (ct->decided & need) == need;
 }
 
 /* A packet that opens a flow uses no entry of a flow the other way, nor one that is over. */
@@ -91,9 +91,39 @@ static __always_inline bool pc_ct_renew(const struct pc_flow *flow, __u32 egress
 	if (!ct || ct->back != back)
 		return pc_ct_insert(flow, egress_rule, ingress_rule,
 				    flow->is_reply ? PC_CT_REPLIED : 0);
-	__sync_fetch_and_and(&ct->state,
-			     ~PC_CT_NODE); /* a policy was asked: it is no longer that */
+	/* a policy was asked: it is no longer that */
+	__sync_fetch_and_and(&ct->state, ~(PC_CT_NODE | PC_CT_DENIED));
 	pc_ct_decide(ct, flow, egress_rule, ingress_rule);
 	pc_ct_touch(ct, flow, flow->is_reply);
 	return true;
+}
+
+/* What the node opened needs no decision, only the pod's device and MAC, as they are now. */
+static __always_inline void pc_ct_renew_node(struct pc_ct *ct, const struct pc_flow *flow)
+{
+	pc_ct_set_end(&ct->src, &flow->src);
+	pc_ct_set_end(&ct->dst, &flow->dst);
+	ct->epoch = flow->epoch;
+}
+
+/* The connection is no longer allowed. With an end that is no pod its entry stays and says so: that
+ * end may be the node, whose next packet, sent again or not, would make it one that the node
+ * opened, and a revoked connection would go on. An entry of the other direction is not meant.
+ */
+static __always_inline void pc_ct_deny(const struct pc_flow *flow)
+{
+	struct pc_ct *ct;
+	bool back;
+
+	if (flow->src.id && flow->dst.id) {
+		pc_ct_delete(&flow->t);
+		return;
+	}
+	ct = pc_ct_get(&flow->t, &back);
+	if (!ct || ct->back != back)
+		return;
+	__sync_fetch_and_or(&ct->state, PC_CT_DENIED);
+	__sync_fetch_and_and(&ct->state, ~PC_CT_NODE);
+	ct->epoch = flow->epoch;
+	pc_ct_touch(ct, flow, flow->is_reply);
 }

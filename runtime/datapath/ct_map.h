@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* ct_map.h - the connections: one entry each, in one map a family.
- * Gives struct pc_ct and get, put, delete. An entry is there only for a flow that was allowed.
+ * Gives struct pc_ct and get, put, delete. An entry is there only for a flow that is
+ * allowed, or was: see pc_ct_deny().
  */
 #pragma once
 #include "ct_key.h"

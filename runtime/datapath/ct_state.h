@@ -15,14 +15,16 @@
 #define PC_UNREPLIED       (30 * PC_SECOND)
 #define PC_REPLIED         (180 * PC_SECOND)
 #define PC_SCTP_REPLIED    (3600 * PC_SECOND)
-#define PC_ICMP_OTHER      (5 * PC_SECOND) /* nothing answers it */
+#define PC_DENIED          (3600 * PC_SECOND) /* longer than the node's stack sends again */
+#define PC_ICMP_OTHER      (5 * PC_SECOND)    /* nothing answers it */
 
 enum pc_ct_state {
 	PC_CT_REPLIED = 1,
 	PC_CT_FIN_SRC = 2,
 	PC_CT_FIN_DST = 4,
 	PC_CT_RESET = 8,
-	PC_CT_NODE = 16, /* opened by the node itself, which no policy is asked about (A22) */
+	PC_CT_NODE = 16,   /* opened by the node itself, which no policy is asked about (A22) */
+	PC_CT_DENIED = 32, /* was allowed once; no policy since has allowed it */
 };
 
 #define PC_CT_FINS (PC_CT_FIN_SRC | PC_CT_FIN_DST)
@@ -41,6 +43,8 @@ static __always_inline __u64 pc_tcp_idle_ns(__u32 state)
 /* How long the connection may be silent. */
 static __always_inline __u64 pc_ct_idle_ns(const struct pc_tuple *t, __u32 state)
 {
+	if (state & PC_CT_DENIED)
+		return PC_DENIED;
 	if (t->proto == IPPROTO_TCP)
 		return pc_tcp_idle_ns(state);
 	if (t->sub == PC_SUB_ICMP_OTHER)

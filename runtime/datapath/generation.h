@@ -6,6 +6,8 @@
 #include "drops.h"
 #include "flow.h"
 
+#define PC_FIRST_EPOCH 1 /* nothing was loaded before */
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);

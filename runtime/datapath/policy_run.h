@@ -112,7 +112,7 @@ static __always_inline struct pc_decision pc_decide(const struct pc_flow *flow)
 	return decision;
 }
 
-/* Denied: no entry is left behind. Allowed: the connection is there before its reply can be. */
+/* Denied: no entry is made. Allowed: the connection is there before its reply can be. */
 static __always_inline enum drop_reason pc_conclude(const struct pc_flow *flow,
 						    const struct pc_decision *decision)
 {
@@ -120,7 +120,7 @@ static __always_inline enum drop_reason pc_conclude(const struct pc_flow *flow,
 
 	if (!decision->allowed) {
 		if (flow->entry == PC_ENTRY_RENEW)
-			pc_ct_delete(&flow->t);
+			pc_ct_deny(flow);
 		return PC_DROP_POLICY;
 	}
 	if (flow->entry == PC_ENTRY_RENEW)

@@ -24,14 +24,34 @@ static __always_inline bool pc_is_from_node(const struct __sk_buff *skb, const s
 }
 
 /* Whether the node's packet opens a connection that the pod may answer. An answer of its own, a
- * SYN-ACK or a reset or an ICMP error, must not become a way in.
+ * SYN-ACK or a reset or an ICMP error, must not become a way in. In the middle of a connection
+ * nobody can tell who opened it: it is taken for the node's under the first policy only, as a later
+ * one may have denied what the pod opened; and not if an entry, though it has expired, says that
+ * the pod did (a reset with a wrong number ends an entry, but not the connection).
  */
 static __always_inline bool pc_node_opens(const struct pc_flow *flow)
 {
+	struct pc_ct *ct;
+	bool back;
+
 	if (pc_is_icmp(&flow->t))
 		return flow->opens && flow->t.sub == PC_SUB_NONE;
-	return flow->t.proto != IPPROTO_TCP || flow->opens ||
+	if (flow->opens || (flow->t.proto != IPPROTO_TCP && flow->t.proto != IPPROTO_SCTP))
+		return true;
+	ct = pc_ct_get(&flow->t, &back);
+	return flow->epoch == PC_FIRST_EPOCH && (!ct || ct->state & PC_CT_NODE) &&
 	       !(flow->tcp_flags & (PC_TCP_SYN | PC_TCP_RST));
+}
+
+/* The node goes on under another policy. Without the pod's present device and MAC in the entry, the
+ * replies of a pod that has moved to another one would be taken for spoofed.
+ */
+static __always_inline void pc_to_pod_node_again(const struct __sk_buff *skb, struct pc_flow *flow,
+						 struct pc_ct *ct)
+{
+	pc_endpoints_of(flow);
+	if (flow->dst.ifindex == skb->ifindex && !flow->src.id)
+		pc_ct_renew_node(ct, flow);
 }
 
 /* Always passes (semantics A22); what is remembered is for the pod's replies. A connection that the
@@ -46,8 +66,8 @@ static __always_inline enum drop_reason pc_to_pod_from_node(const struct __sk_bu
 		return PC_PASS;
 	match = pc_ct_find(flow);
 	if (match.ct) {
-		if (match.ct->state & PC_CT_NODE)
-			match.ct->epoch = flow->epoch;
+		if (match.ct->state & PC_CT_NODE && !match.is_reply && !match.is_fresh)
+			pc_to_pod_node_again(skb, flow, match.ct);
 		pc_ct_touch(match.ct, flow, match.is_reply);
 		return PC_PASS;
 	}

@@ -3,8 +3,22 @@
 
 import pytest
 
-from tests.kernel.node_under_test import WORLD, A, B, NodeUnderTest
-from tests.kernel.packets import ACK, FIN, RST, SYN, frame, raw, sctp, tcp, udp
+from tests.kernel.node_under_test import NODE, WORLD, A, B, NodeUnderTest, endpoint
+from tests.kernel.packets import (
+    ACK,
+    FIN,
+    PSH,
+    RST,
+    SYN,
+    Payload,
+    frame,
+    inner,
+    raw,
+    sctp,
+    tcp,
+    udp,
+    unreachable,
+)
 from tests.kernel.table_policy import ANY, sctp_port, service, tcp_port, udp_port
 
 pytestmark = pytest.mark.kernel
@@ -214,3 +228,88 @@ def test_a_pod_cannot_block_itself(node: NodeUnderTest, family: int) -> None:
     packet = frame(A, A, tcp(1000, 80, SYN), family=family)
     assert node.sent_by("a", packet)
     assert node.sent_to("a", packet, came_in="pca")
+
+
+TALK = [
+    (tcp(1000, 80, SYN), tcp(80, 1000, SYN | ACK), tcp(1000, 80, ACK), tcp(80, 1000, PSH | ACK)),
+    (udp(1000, 80), udp(80, 1000), udp(1000, 80), udp(80, 1000)),
+    (sctp(1000, 80, chunk=1), sctp(80, 1000, chunk=2), sctp(1000, 80), sctp(80, 1000)),
+]
+talks = pytest.mark.parametrize("talk", TALK, ids=["tcp", "udp", "sctp"])
+
+
+@families
+@talks
+@pytest.mark.parametrize("first", ["pod", "node"])
+def test_what_a_pod_may_no_longer_say_to_its_node_stays_denied(
+    node: NodeUnderTest, family: int, talk: tuple[Payload, ...], first: str
+) -> None:
+    """The node's retransmission must not make the connection one that the node opened."""
+    opening, answer, request, again = (
+        frame(*((NODE, A) if nth % 2 else (A, NODE)), payload, family=family)
+        for nth, payload in enumerate(talk)
+    )
+    node.load(node.policy().allow("a", "world", ANY))
+    assert node.sent_by("a", opening)
+    assert node.sent_by_node_to("a", answer)
+    for _ in range(2):
+        node.load(node.policy())
+        if first == "pod":
+            assert not node.sent_by("a", request)
+        assert node.sent_by_node_to("a", again)
+        assert not node.sent_by("a", request)
+        assert node.sent_by_node_to("a", again)
+        assert not node.sent_by("a", request)
+    unreachable_ = frame(A, NODE, unreachable(family, inner(again)), family=family)
+    assert not node.sent_by("a", unreachable_)
+    node.load(node.policy().allow("a", "world", ANY))
+    assert node.sent_by("a", request)
+    assert node.sent_by("a", request)
+    assert node.sent_by_node_to("a", again)
+
+
+def test_the_node_may_open_what_the_pod_may_not(node: NodeUnderTest) -> None:
+    node.load(node.policy().allow("a", "world", ANY))
+    assert node.sent_by("a", frame(A, NODE, tcp(1000, 80, SYN)))
+    node.load(node.policy())
+    assert not node.sent_by("a", frame(A, NODE, tcp(1000, 80, ACK)))
+    assert node.sent_by_node_to("a", frame(NODE, A, tcp(80, 1000, SYN)))
+    assert node.sent_by("a", frame(A, NODE, tcp(1000, 80, SYN | ACK)))
+
+
+def test_the_middle_of_a_connection_is_the_nodes_under_the_first_policy_only(
+    node: NodeUnderTest,
+) -> None:
+    node.load(node.policy())
+    assert node.sent_by_node_to("a", frame(NODE, A, tcp(40000, 80, ACK)))
+    assert node.sent_by("a", frame(A, NODE, tcp(80, 40000, ACK)))
+    node.load(node.policy())
+    assert node.sent_by("a", frame(A, NODE, tcp(80, 40000, ACK)))
+    assert node.sent_by_node_to("a", frame(NODE, A, tcp(40001, 80, ACK)))
+    assert not node.sent_by("a", frame(A, NODE, tcp(80, 40001, ACK)))
+
+
+def test_a_reset_that_nobody_heeds_does_not_give_the_connection_to_the_node(
+    node: NodeUnderTest,
+) -> None:
+    node.load(node.policy().allow("a", "world", ANY))
+    assert node.sent_by("a", frame(A, NODE, tcp(1000, 80, SYN)))
+    assert node.sent_by("a", frame(A, NODE, tcp(1000, 80, RST)))
+    node.expire_connections()
+    assert node.sent_by_node_to("a", frame(NODE, A, tcp(80, 1000, ACK)))
+    node.load(node.policy())
+    assert not node.sent_by("a", frame(A, NODE, tcp(1000, 80, ACK)))
+
+
+@pytest.mark.parametrize("first", ["pod", "node"])
+def test_the_nodes_connection_follows_an_address_to_another_device(
+    node: NodeUnderTest, first: str
+) -> None:
+    node.load(node.policy(), entries=[endpoint("b", B, "pcb")])
+    assert node.sent_by_node_to("b", frame(NODE, B, udp(9000, 8125)))
+    node.load(node.policy(), entries=[endpoint("b", B, "pca")])
+    if first == "node":
+        assert node.sent_by_node_to("a", frame(NODE, B, udp(9000, 8125)))
+    for _ in range(3):
+        assert node.sent_by("a", frame(B, NODE, udp(8125, 9000)))
+    assert not node.sent_by("b", frame(B, NODE, udp(8125, 9000)))
