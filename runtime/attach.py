@@ -70,4 +70,4 @@ def attached_program(pins: Pins, at: Attachment, hook: Hook) -> int | None:
         link = tcx.find(pins.link(at.ifindex, hook.program))
         return link.prog_id if link else None
     found = clsact.find(at.ifindex, hook.direction)
-    return found.prog_id if found else None
+    return found.prog_id if found and found.name == hook.program else None

@@ -9,7 +9,6 @@ What it did is on a stack of undos, which the switch empties.
 """
 
 import struct
-import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -18,19 +17,19 @@ from pathlib import Path
 from policyc.runtime import (
     attach,
     bpf_syscall,
-    clsact,
     endpoint_maps,
     hook_programs,
     host,
+    leftovers,
     network,
     pins,
     seeds,
     switch,
-    tcx,
 )
 from policyc.runtime.btf import Btf, StructLayout
 from policyc.runtime.bundle import HOOKS_OBJECT, POLICY_OBJECT, Bundle, read_bundle
 from policyc.runtime.endpoints import EndpointsFile, read_endpoints
+from policyc.runtime.errors import HostError
 from policyc.runtime.hook_programs import HookPrograms
 from policyc.runtime.libbpf import Object
 from policyc.runtime.pins import DEFAULT_ROOT, Pins
@@ -98,9 +97,10 @@ def unload(
         generation = state.remembered(word.epoch, warn)
         was_there = where.is_there()
         if is_reachable:
-            for attachment in generation.attachments if generation else _clsact_devices(where):
+            on_record = leftovers.is_all_on_record(where, generation)
+            for attachment in leftovers.others(where, generation, (), on_record):
                 attach.detach(where, attachment)
-        _drop_links(where, keep=())
+        leftovers.drop_links(where, keep=())
         where.remove()
         state.clear()
     return was_there
@@ -133,6 +133,7 @@ class _Loading:
         self.before_word = switch.read(where.map("pc_state"))
         self.word = self.before_word.next
         self.before = state.remembered(self.before_word.epoch, warn)
+        self.on_record = leftovers.is_all_on_record(where, self.before)
 
     def run(self, placer: PlacerFactory) -> Loaded:
         with ExitStack() as objects, Undo() as undo:
@@ -185,6 +186,7 @@ class _Loading:
         endpoints = tuple(roster.place(placer, ids))
         seeds.write_words(placer.drain_writes(), maps)
         _write_classes(endpoints, classes)
+        attachments = tuple(Attachment(n, i, self.kind) for n, i in self.devices.items())
         return Generation(
             epoch=self.word.epoch,
             slot=self.word.slot,
@@ -193,7 +195,8 @@ class _Loading:
             hooks_digest=self.bundle.digests[HOOKS_OBJECT],
             node=self.file.node,
             endpoints=endpoints,
-            attachments=tuple(Attachment(n, i, self.kind) for n, i in self.devices.items()),
+            attachments=attachments,
+            former=leftovers.others(self.pins, self.before, attachments, self.on_record),
             rules=(*self.bundle.rules, *placer.new_rules()),
             drop_reasons=Btf.of_object(self.bundle.path / HOOKS_OBJECT).enum("drop_reason"),
         )
@@ -231,13 +234,22 @@ class _Loading:
         Asks the kernel and not the record, which may be lost: what is attached is never undone.
         """
         for attachment in generation.attachments:
-            if not self._is_attached(attachment):
-                undo.by(attach.detach, self.pins, attachment)
-            elif not hooks.are_new:
-                continue
-            elif hooks.before:
-                undo.by(attach.attach, self.pins, attachment, hooks.before)
-            attach.attach(self.pins, attachment, hooks.programs)
+            self._attach_to(attachment, hooks, undo)
+        for attachment in leftovers.kept(generation.former, generation.attachments):
+            try:
+                self._attach_to(attachment, hooks, undo)
+            except HostError:
+                if leftovers.is_there(attachment):
+                    raise
+
+    def _attach_to(self, attachment: Attachment, hooks: HookPrograms, undo: Undo) -> None:
+        if not self._is_attached(attachment):
+            undo.by(attach.detach, self.pins, attachment)
+        elif not hooks.are_new:
+            return
+        elif hooks.before:
+            undo.by(attach.attach, self.pins, attachment, hooks.before)
+        attach.attach(self.pins, attachment, hooks.programs)
 
     def _is_attached(self, attachment: Attachment) -> bool:
         return all(
@@ -247,10 +259,7 @@ class _Loading:
 
     def _sweep(self, generation: Generation) -> None:
         """Take away what only the generation before needed. It cannot undo the switch any more."""
-        for attachment in self.before.attachments if self.before else ():
-            if attachment not in generation.attachments:
-                attach.detach(self.pins, attachment)
-        _drop_links(self.pins, keep=generation.attachments)
+        leftovers.sweep(self.pins, generation.former, generation.attachments)
         now = {
             each for endpoint in generation.endpoints for each in endpoint_maps.elements(endpoint)
         }
@@ -271,20 +280,3 @@ def _write_classes(endpoints: tuple[LoadedEndpoint, ...], fd: int) -> None:
         struct.pack("<3I", each.row, each.column4, each.column6) for each in endpoints
     )
     bpf_syscall.map_update_batch(fd, keys, values, len(endpoints))
-
-
-def _clsact_devices(where: Pins) -> list[Attachment]:
-    """Where filters of ours may be when the record is lost: links are found by their pins."""
-    if not where.is_there() or not clsact.is_usable():
-        return []
-    keys = [key for name, key in endpoint_maps.present(where) if name == "pc_if"]
-    return [Attachment("", int.from_bytes(key, sys.byteorder), clsact.KIND) for key in keys]
-
-
-def _drop_links(where: Pins, keep: tuple[Attachment, ...]) -> None:
-    """Detach tcx links of devices that are not to be kept, dead ones among them."""
-    kept = {where.link(at.ifindex, hook.program) for at in keep for hook in attach.HOOKS}
-    if where.links.is_dir():
-        for pin in where.links.iterdir():
-            if pin not in kept:
-                tcx.detach(pin)

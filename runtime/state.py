@@ -18,7 +18,7 @@ from urllib.parse import quote
 from policyc.runtime.errors import HostError
 
 DEFAULT_ROOT = Path("/run/policyc")
-SCHEMA = "policyc.dev/node-state/v1"
+SCHEMA = "policyc.dev/node-state/v2"
 
 Warn = Callable[[str], object]
 
@@ -79,6 +79,7 @@ class Generation:
     node: str
     endpoints: tuple[LoadedEndpoint, ...]
     attachments: tuple[Attachment, ...]
+    former: tuple[Attachment, ...]  # of earlier loads; leftovers.py says which of them stay
     rules: tuple[dict[str, Any], ...]
     drop_reasons: dict[str, int]
 
@@ -190,10 +191,13 @@ def _generation(raw: dict[str, Any]) -> Generation:
         LoadedEndpoint(**{**each, "addresses": tuple(each["addresses"])})
         for each in raw.pop("endpoints")
     )
-    attachments = (Attachment(**each) for each in raw.pop("attachments"))
+    attachments, former = (
+        tuple(Attachment(**each) for each in raw.pop(name)) for name in ("attachments", "former")
+    )
     return Generation(
         endpoints=tuple(endpoints),
-        attachments=tuple(attachments),
+        attachments=attachments,
+        former=former,
         rules=tuple(raw.pop("rules")),
         **raw,
     )

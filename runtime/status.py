@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from policyc.runtime import attach, bpf_syscall, host, network, switch
+from policyc.runtime import attach, bpf_syscall, host, leftovers, network, switch
 from policyc.runtime.errors import HostError
 from policyc.runtime.node import POLICY_PROGRAM
 from policyc.runtime.pins import DEFAULT_ROOT, Pins
@@ -114,6 +114,11 @@ def _programs(
                 devices.append(f"{at.interface} ({at.kind})")
             elif at.interface not in missing:
                 missing.append(at.interface)
+        devices += [
+            f"{at.interface} ({at.kind}, no pod)"
+            for at in leftovers.kept(generation.former, generation.attachments)
+            if attach.attached_program(where, at, hook) == info.id
+        ]
         found.append(ProgramStatus(hook.program, info.id, info.tag, tuple(devices)))
     with bpf_syscall.obj_get(where.generation(generation.epoch) / POLICY_PROGRAM) as fd:
         info = bpf_syscall.prog_info(fd)

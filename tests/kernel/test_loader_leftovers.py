@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What earlier loads left on devices: kept where a device lost its pod, else found and taken off."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from policyc.runtime import clsact, leftovers, switch, tcx
+from policyc.runtime.attach import HOOKS, Mode
+from tests.kernel.node_under_test import HOSTS, A, B, C, NodeUnderTest, endpoint, ip
+from tests.kernel.packets import frame, udp
+from tests.kernel.table_policy import ANY
+
+pytestmark = pytest.mark.kernel
+modes = pytest.mark.parametrize("mode", ["tcx", "clsact"])
+
+ONLY_A = [endpoint("a", A, "pca"), endpoint("c", C, None)]
+
+
+def _attached(node: NodeUnderTest, device: str) -> set[str]:
+    """How our hooks are attached there, by both kinds of asking."""
+    found: set[str] = set()
+    for hook in HOOKS:
+        if clsact.find(node.ifindex[device], hook.direction):
+            found.add("clsact")
+        if tcx.find(node.pins.link(node.ifindex[device], hook.program)):
+            found.add("tcx")
+    return found
+
+
+def _killed(step: Callable[[], object], at: str, module: object, patch: pytest.MonkeyPatch) -> None:
+    """Run a step in a child that dies by SIGKILL when it calls a function of a module."""
+    child = os.fork()
+    if child == 0:
+        patch.setattr(module, at, lambda *_, **__: os.kill(os.getpid(), 9))
+        step()
+        os._exit(1)
+    _, how = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(how)
+
+
+@modes
+def test_a_device_whose_pod_left_the_file_stays_filtered(node: NodeUnderTest, mode: Mode) -> None:
+    node.load(node.policy().allow("c", "a", ANY), mode=mode)
+    node.load(node.policy().allow("c", "a", ANY), mode=mode, entries=ONLY_A)
+    assert _attached(node, "pcb") == {mode}
+    assert not node.sent_by("b", frame(C, A, udp(1, 2)))
+    assert not node.sent_by("b", frame(B, A, udp(1, 2)))
+    assert not node.sent_to("b", frame(A, B, udp(1, 2)), came_in="pca")
+    assert node.drops() == {"spoofed ip": 2, "not for pod": 1}
+    found = node.status()
+    assert found is not None and found.unprotected == ()
+    assert found.programs[0].attached == (f"pca ({mode})", f"pcb ({mode}, no pod)")
+    node.load(node.policy(), mode=mode, entries=ONLY_A)
+    assert _attached(node, "pcb") == {mode}
+    node.load(node.policy().allow("b", "a", ANY), mode=mode)
+    assert node.sent_by("b", frame(B, A, udp(1, 2)))
+    node.load(node.policy(), mode=mode, entries=ONLY_A)
+    assert node.unload()
+    assert _attached(node, "pcb") == set()
+
+
+@modes
+def test_a_device_that_went_after_its_pod_is_forgotten(node: NodeUnderTest, mode: Mode) -> None:
+    node.load(node.policy(), mode=mode)
+    loaded = node.load(node.policy(), mode=mode, entries=ONLY_A)
+    assert [each.interface for each in loaded.generation.former] == ["pcb"]
+    ip("link", "del", "pcb")
+    found = node.status()
+    assert found is not None and found.unprotected == ()
+    loaded = node.load(node.policy(), mode=mode, entries=ONLY_A)
+    assert loaded.generation.former == ()
+    assert not any(path.name.startswith(f"{node.ifindex['pcb']}-") for path in _links(node))
+
+
+def _links(node: NodeUnderTest) -> list[Path]:
+    return list(node.pins.links.iterdir())
+
+
+@modes
+def test_hooks_without_a_pod_are_replaced_with_the_others(
+    node: NodeUnderTest, variant: Callable[..., Path], mode: Mode
+) -> None:
+    node.load(node.policy(), mode=mode)
+    other = variant("other", {"sender.h": ("!= PC_MAC_LEN ||", "!= 6 ||"),
+                              "parse_ip6.h": ("PC_EXT_HEADERS 6", "PC_EXT_HEADERS 5")})  # fmt: skip
+    loaded = node.load(node.policy(), mode=mode, objects=other, entries=ONLY_A)
+    assert loaded.hooks_replaced
+    found = node.status()
+    assert found is not None
+    assert found.programs[1].attached == (f"pca ({mode})", f"pcb ({mode}, no pod)")
+
+
+@pytest.mark.parametrize(("before", "after"), [("tcx", "clsact"), ("clsact", "tcx")])
+@pytest.mark.parametrize("then", ["load", "unload"])
+def test_a_load_killed_between_switch_and_sweep(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, before: Mode, after: Mode, then: str
+) -> None:
+    """What it had to take off is on record."""
+    node.load(node.policy(), mode=before)
+    _killed(lambda: node.load(node.policy(), mode=after), "sweep", leftovers, monkeypatch)
+    node.n_bundles += 1
+    assert _attached(node, "pcb") == {"tcx", "clsact"}
+    if then == "load":
+        node.load(node.policy(), mode=after)
+        assert _attached(node, "pcb") == {after}
+    assert node.unload()
+    assert _attached(node, "pca") == _attached(node, "pcb") == set()
+
+
+@modes
+def test_a_load_killed_before_the_switch(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, mode: Mode
+) -> None:
+    """The record in force does not know of its hooks."""
+    node.load(node.policy(), mode="tcx", entries=ONLY_A)
+    _killed(lambda: node.load(node.policy(), mode=mode), "store", switch, monkeypatch)
+    node.n_bundles += 1
+    assert mode in _attached(node, "pca") and mode in _attached(node, "pcb")
+    node.load(node.policy(), mode="tcx", entries=ONLY_A)
+    assert _attached(node, "pca") == {"tcx"}
+    assert node.unload()
+    assert _attached(node, "pca") == _attached(node, "pcb") == set()
+
+
+@modes
+@pytest.mark.parametrize("then", ["load", "unload"])
+def test_a_device_without_a_pod_when_the_record_is_lost(
+    node: NodeUnderTest, mode: Mode, then: str
+) -> None:
+    node.load(node.policy(), mode=mode)
+    node.load(node.policy(), mode=mode, entries=ONLY_A)
+    shutil.rmtree(node.state_root)
+    if then == "load":
+        loaded = node.load(node.policy(), mode=mode, entries=ONLY_A)
+        assert [each.interface for each in loaded.generation.former] == ["pcb"]
+    assert node.unload()
+    assert _attached(node, "pcb") == set()
+
+
+@modes
+def test_a_device_that_was_renamed_keeps_its_hooks(node: NodeUnderTest, mode: Mode) -> None:
+    node.load(node.policy(), mode=mode)
+    ip("link", "set", "pcb", "down")
+    ip("link", "set", "pcb", "name", "pcbb")
+    node.load(node.policy(), mode=mode, entries=[*ONLY_A, endpoint("b", HOSTS["b"], "pcbb")])
+    assert _attached(node, "pcb") == {mode}
+    found = node.status()
+    assert found is not None and found.unprotected == ()
+    ip("link", "set", "pcbb", "name", "pcb")
