@@ -17,12 +17,13 @@ enum drop_reason {
 	PC_DROP_SPOOFED_IP,
 	PC_DROP_SPOOFED_ARP,
 	PC_DROP_SPOOFED_ND,
-	PC_DROP_EXT_HEADERS, /* more IPv6 extension headers than are walked, or source routing */
-	PC_DROP_FRAGMENT,    /* its first fragment was not seen, or did not pass */
-	PC_DROP_NOT_FOR_POD, /* sent to a pod's device, but to an address that is not the pod's */
-	PC_DROP_NO_POLICY,   /* no policy program in the slot: nothing passes undecided */
-	PC_DROP_POLICY,      /* a rule, or the lack of one; pc_counts knows which */
-	PC_DROP_CT_FULL,     /* no room for the connection, so its replies would be lost */
+	PC_DROP_EXT_HEADERS,  /* more IPv6 extension headers than are walked, or source routing */
+	PC_DROP_FRAGMENT,     /* its first fragment was not seen, or did not pass */
+	PC_DROP_NOT_FOR_POD,  /* sent to a pod's device, but to an address that is not the pod's */
+	PC_DROP_NO_POLICY,    /* no policy program in the slot: nothing passes undecided */
+	PC_DROP_POLICY,       /* a rule, or the lack of one; pc_counts knows which */
+	PC_DROP_CT_FULL,      /* no room for the connection, so its replies would be lost */
+	PC_DROP_SOURCE_ROUTE, /* an IPv4 option that sends it elsewhere than its destination says */
 	PC_DROP_REASONS
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* parse_ip4.h - the IPv4 header, its options stepped over.
+/* parse_ip4.h - the IPv4 header, its options walked.
  * Fills addresses, protocol, l4, end and what there is to know of fragments.
  */
 #pragma once
@@ -11,6 +11,12 @@
 
 #define PC_IP4_MORE   0x2000
 #define PC_IP4_OFFSET 0x1fff
+
+#define PC_IP4_OPTIONS 40 /* bytes of them, and an option has at least one */
+#define PC_IP4_END     0
+#define PC_IP4_NOTHING 1
+#define PC_IP4_LOOSE   131
+#define PC_IP4_STRICT  137
 
 /* Offset 1 would lay eight bytes over a TCP header whose flags were decided on (RFC 1858). */
 static __always_inline enum drop_reason pc_fragment4(struct pc_flow *flow, const struct iphdr *ip)
@@ -26,10 +32,42 @@ static __always_inline enum drop_reason pc_fragment4(struct pc_flow *flow, const
 	return offset == 1 && ip->protocol == IPPROTO_TCP ? PC_DROP_MALFORMED : PC_PASS;
 }
 
+/* With a source route the destination in the header is a waypoint: the policy would be asked about
+ * the wrong end, and a router that honours the option would send it on to a denied one. Options
+ * that run over the header's end are nothing that a router takes.
+ */
+static __always_inline enum drop_reason pc_walk_options(struct __sk_buff *skb, __u32 end)
+{
+	__u32 at = ETH_HLEN + sizeof(struct iphdr);
+	__u8 kind, length;
+
+	for (int i = 0; i < PC_IP4_OPTIONS; i++) {
+		if (at >= end)
+			return PC_PASS;
+		if (bpf_skb_load_bytes(skb, at, &kind, 1))
+			return PC_DROP_MALFORMED;
+		if (kind == PC_IP4_END)
+			return PC_PASS;
+		if (kind == PC_IP4_LOOSE || kind == PC_IP4_STRICT)
+			return PC_DROP_SOURCE_ROUTE;
+		if (kind == PC_IP4_NOTHING) {
+			at++;
+			continue;
+		}
+		if (bpf_skb_load_bytes(skb, at + 1, &length, 1) || length < 2)
+			return PC_DROP_MALFORMED;
+		at += length;
+		if (at > end)
+			return PC_DROP_MALFORMED;
+	}
+	return PC_PASS;
+}
+
 /* The kernel leaves tot_len 0 in a packet larger than the field holds (IPv4 BIG TCP). */
 static __always_inline enum drop_reason pc_parse_ip4(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	struct iphdr ip;
+	enum drop_reason reason;
 	__u32 header, total;
 
 	if (bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)))
@@ -47,5 +85,6 @@ static __always_inline enum drop_reason pc_parse_ip4(struct __sk_buff *skb, stru
 	flow->hop_limit = ip.ttl;
 	flow->l4 = ETH_HLEN + header;
 	flow->end = ETH_HLEN + total;
-	return pc_fragment4(flow, &ip);
+	reason = pc_walk_options(skb, flow->l4);
+	return reason ? reason : pc_fragment4(flow, &ip);
 }

@@ -129,6 +129,30 @@ def test_ipv4_options_are_stepped_over(node: NodeUnderTest) -> None:
     assert not node.sent_by("a", frame(A, B, udp(5000, 54), options=b"\x01" * 40))
 
 
+OPTIONS = [
+    ("a loose source route", bytes([1, 131, 7, 4, 10, 0, 1, 12]), "source route"),
+    ("a strict source route", bytes([137, 7, 4, 10, 0, 1, 12, 0]), "source route"),
+    ("a source route at the end", bytes([1] * 37 + [131, 3, 4]), "source route"),
+    ("a record of the route that looks like one", bytes([7, 7, 4, 131, 137, 131, 137, 0]), None),
+    ("a source route behind the end of options", bytes([0, 131, 3, 4]), None),
+    ("nothing at all", bytes([1] * 40), None),
+    ("an option of no length", bytes([7, 0, 131, 3]), "malformed"),
+    ("an option behind the header", bytes([1, 1, 7, 9]), "malformed"),
+    ("an option cut off", bytes([1, 1, 1, 7]), "malformed"),
+]
+
+
+@pytest.mark.parametrize(
+    ("options_", "reason"), [c[1:] for c in OPTIONS], ids=[c[0] for c in OPTIONS]
+)
+def test_ipv4_with(node: NodeUnderTest, options_: bytes, reason: str | None) -> None:
+    """The node may accept source routes: b, which is allowed, would only be on the way to c."""
+    node.load(node.policy().allow("a", "b", udp_port(53)))
+    packet = frame(A, B, udp(5000, 53), options=options_)
+    assert node.sent_by("a", packet) == (reason is None)
+    assert node.drops() == ({reason: 1} if reason else {})
+
+
 def options(times: int, body: bytes) -> bytes:
     """UDP behind that many headers; the first one's kind is for the header before it to say."""
     body = extension(UDP, body)
