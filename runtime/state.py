@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.parse import quote
 
 from policyc.runtime.errors import HostError
@@ -88,7 +88,7 @@ class StateDir:
     """The files of the node whose pins are below one bpffs root."""
 
     def __init__(self, bpffs: Path, root: Path = DEFAULT_ROOT) -> None:
-        self.path = root / quote(str(bpffs.absolute()), safe="")
+        self.path = root / quote(str(bpffs.resolve()), safe="")  # a link's too
 
     def read(self, epoch: int) -> Generation | None:
         """The generation of that epoch; None when it was never written here."""
@@ -148,34 +148,59 @@ class StateDir:
                 path.unlink(missing_ok=True)
 
     def clear(self) -> None:
-        """Forget everything. The lock goes last: it is held by the caller."""
-        if self.path.is_dir():
-            for path in self.path.iterdir():
+        """Forget everything but the lock, which goes when it is let go."""
+        for path in self.path.iterdir():
+            if path != self._lock:
                 path.unlink(missing_ok=True)
-            self.path.rmdir()
-            with suppress(OSError):  # other nodes of a lab have theirs there
-                self.path.parent.rmdir()
 
     @contextmanager
     def lock(self) -> Iterator[None]:
         """One command at a time changes a node."""
-        self.path.mkdir(parents=True, exist_ok=True, mode=0o755)
-        with (self.path / "lock").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise HostError(
-                    "another `policyc node` command is changing this node", "try again shortly"
-                ) from error
+        with self._locked():
             try:
                 yield
             finally:
                 self._leave_if_empty()
 
+    def _locked(self) -> IO[str]:
+        """The lock's file, locked. One that its holder removed meanwhile locks nobody else out."""
+        while True:
+            try:
+                self.path.mkdir(parents=True, exist_ok=True, mode=0o755)
+                file = self._lock.open("w")
+            except FileNotFoundError:  # the folder went in between
+                continue
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if self._is_lock(file):
+                    return file
+            except BlockingIOError as error:
+                file.close()
+                raise HostError(
+                    "another `policyc node` command is changing this node", "try again shortly"
+                ) from error
+            file.close()
+
+    def _is_lock(self, file: IO[str]) -> bool:
+        try:
+            return os.path.samestat(os.fstat(file.fileno()), self._lock.stat())
+        except FileNotFoundError:
+            return False
+
     def _leave_if_empty(self) -> None:
         """A command that loaded nothing leaves nothing behind, not even its lock."""
-        if self.path.is_dir() and [path.name for path in self.path.iterdir()] == ["lock"]:
-            self.clear()
+        if not self.path.is_dir() or list(self.path.iterdir()) != [self._lock]:
+            return
+        self._lock.unlink()
+        with suppress(
+            OSError
+        ):  # the next command has its lock there; other nodes of a lab, folders
+            self.path.rmdir()
+            self.path.parent.rmdir()
+
+    @property
+    def _lock(self) -> Path:
+        return self.path / "lock"
 
     @property
     def _network(self) -> Path:
