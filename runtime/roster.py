@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """From the records of the endpoints file to endpoints with ids, devices and places.
 
-An id stays with (namespace, name, addresses) from one load to the next. The id of a pod that went
+An id stays with (namespace, name, addresses) from one load to the next; addresses count for as long
+as there are ids. The id of a pod that went
 is not given away in the same load: the generation before still has its class under it.
 """
 
@@ -73,9 +74,11 @@ def assign_ids(
 ) -> dict[Identity, int]:
     """An id below `capacity` for every pod; 0 means "no pod" and is never given.
 
-    `in_use` are the ids that the kernel's maps hold, should the record of `before` be lost.
+    `in_use` are the ids that the kernel's maps hold, should the record of `before` be lost. When no id
+    is free, a pod whose addresses changed goes on under its own.
     """
     known = {endpoint.identity: endpoint.id for endpoint in before}
+    by_name = {(endpoint.namespace, endpoint.name): endpoint.id for endpoint in before}
     taken = in_use | set(known.values())
     free = (ident for ident in range(1, capacity) if ident not in taken)
     ids: dict[Identity, int] = {}
@@ -83,8 +86,8 @@ def assign_ids(
         who = identity(record)
         ident = known.get(who, 0)
         if not 0 < ident < capacity:
-            ident = next(free, 0)
-        if not ident:
+            ident = next(free, 0) or by_name.get((record.namespace, record.name), 0)
+        if not 0 < ident < capacity:
             raise InputError(
                 f"the bundle has room for {capacity - 1} endpoints, and this is one too many: {record}",
                 "compile it for more endpoints; ids of pods that went are free after the next load",

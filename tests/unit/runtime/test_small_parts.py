@@ -53,6 +53,16 @@ def test_more_endpoints_than_there_is_room_for() -> None:
         assign_ids(Roster((WEB, DB, NEW), {}), (), set(), capacity=3)
 
 
+def test_a_pod_that_moved_keeps_its_id_when_no_other_is_free() -> None:
+    before = (loaded(1, "web", "10.0.0.7"), loaded(2, "db", "10.0.0.8"))
+    ids = assign_ids(Roster((WEB, DB), {}), before, {1, 2}, capacity=4)
+    assert ids == {identity(WEB): 3, identity(DB): 2}
+    ids = assign_ids(Roster((WEB, DB), {}), before, {1, 2}, capacity=3)
+    assert ids == {identity(WEB): 1, identity(DB): 2}
+    with pytest.raises(InputError, match="room for 1 endpoints"):
+        assign_ids(Roster((DB,), {}), before, {1, 2}, capacity=2)
+
+
 def test_words_alternate_slots_and_never_return_to_epoch_0() -> None:
     assert Word(0, 0).next == Word(0, 1)
     assert Word(0, 1).next == Word(1, 2)
