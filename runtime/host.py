@@ -8,6 +8,7 @@ from pathlib import Path
 from policyc.runtime.errors import HostError
 
 KERNEL_BTF = Path("/sys/kernel/btf/vmlinux")
+REALTIME = Path("/sys/kernel/realtime")  # "1" on PREEMPT_RT; elsewhere it is not there
 
 
 def require_root() -> None:
@@ -32,4 +33,13 @@ def require_kernel_btf() -> None:
         raise HostError(
             f"the kernel has no BTF: {KERNEL_BTF} is missing",
             "use a kernel built with CONFIG_DEBUG_INFO_BTF=y, with sysfs mounted at /sys",
+        )
+
+
+def require_not_realtime() -> None:
+    """A packet is not preempted by another on its CPU: they share per-CPU memory."""
+    if REALTIME.exists() and REALTIME.read_text().strip() == "1":
+        raise HostError(
+            "this is a PREEMPT_RT kernel, where packets preempt each other",
+            "use a kernel without PREEMPT_RT",
         )

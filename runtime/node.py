@@ -76,6 +76,7 @@ def load(
     host.require_root()
     host.require_kernel(bundle.minimum_kernel)
     host.require_kernel_btf()
+    host.require_not_realtime()
     pins.require_bpffs(bpffs)
     state = StateDir(bpffs, state_root)
     with state.lock():

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from policyc.compiler.cli.main import run as policyc
-from policyc.runtime import features
+from policyc.runtime import features, host
 from policyc.runtime import node as runtime
 from policyc.runtime.errors import HostError
 from tests.kernel.node_under_test import NodeUnderTest
@@ -114,6 +114,18 @@ def test_a_kernel_that_is_too_old(node: NodeUnderTest) -> None:
             node.bundle(node.policy(), kernel="99.0"), node.endpoints(), bpffs=node.bpffs,
             state_root=node.state_root, placer=NamePlacer,
         )  # fmt: skip
+
+
+def test_a_kernel_with_preempt_rt(
+    node: NodeUnderTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host, "REALTIME", tmp_path / "realtime")
+    (tmp_path / "realtime").write_text("1\n")
+    with pytest.raises(HostError, match="PREEMPT_RT"):
+        node.load(node.policy())
+    assert not node.bpffs.exists()
+    (tmp_path / "realtime").write_text("0\n")
+    node.load(node.policy())
 
 
 def test_tcx_on_a_kernel_without_it(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
