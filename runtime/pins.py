@@ -18,6 +18,7 @@ from pathlib import Path
 from policyc.runtime.errors import HostError
 
 DEFAULT_ROOT = Path("/sys/fs/bpf/policyc")
+_FOLDERS = ("links", "hooks", "generations", "maps")
 _BPF_FS_MAGIC = 0xCAFE4A11
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -65,6 +66,10 @@ class Pins:
         """Whether something was loaded below this root."""
         return self.map("pc_state").exists()
 
+    def is_any(self) -> bool:
+        """Whether there are pins at all: without `is_there`, those of a command that died."""
+        return any((self.root / name).is_dir() for name in _FOLDERS)
+
     def make(self) -> None:
         """Make the folders; the root's bpffs must be mounted."""
         for folder in (self.maps, self.links, self.root / "hooks", self.root / "generations"):
@@ -76,15 +81,18 @@ class Pins:
 
 
 def remove_folder(folder: Path) -> None:
-    """Drop the pins in a folder, and the folder. A mount point stays, without its contents."""
+    """Drop the pins in a folder, and the folder. A mount point stays, without its contents.
+
+    Hooks go before maps: a load after one that died in between must not take hooks for usable
+    whose maps have lost their names.
+    """
     if not folder.is_dir():
         return
-    if not folder.is_mount():
-        shutil.rmtree(folder)
-        return
-    for name in ("links", "hooks", "generations", "maps"):
+    for name in _FOLDERS:
         if (folder / name).is_dir():
             shutil.rmtree(folder / name)
+    if not folder.is_mount():
+        shutil.rmtree(folder)
 
 
 def require_bpffs(root: Path) -> None:

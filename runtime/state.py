@@ -113,14 +113,27 @@ class StateDir:
 
     def write(self, generation: Generation) -> None:
         """Write the whole file or none of it."""
-        self.path.mkdir(parents=True, exist_ok=True, mode=0o755)
-        path = self._file(generation.epoch)
+        self._write(self._file(generation.epoch), {"schema": SCHEMA, **asdict(generation)})
+
+    def _write(self, path: Path, value: object) -> None:
         half = path.with_suffix(".half")
-        with half.open("w") as out:
-            json.dump({"schema": SCHEMA, **asdict(generation)}, out)
-            out.flush()
-            os.fsync(out.fileno())
-        half.rename(path)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True, mode=0o755)
+            with half.open("w") as out:
+                json.dump(value, out)
+                out.flush()
+                os.fsync(out.fileno())
+            half.rename(path)
+        except OSError as error:
+            with suppress(OSError):
+                half.unlink()
+            raise self._no_place(error) from error
+
+    def _no_place(self, error: OSError) -> HostError:
+        return HostError(
+            f"cannot write what is to be remembered below {self.path}: {error.strerror}",
+            "make room there, and see that it can be written to",
+        )
 
     def remove(self, epoch: int) -> None:
         """Forget a generation."""
@@ -129,13 +142,14 @@ class StateDir:
     def network(self) -> str | None:
         """The network namespace that the pins belong to (network.py), if it is on record."""
         try:
-            return self._network.read_text().strip()
+            name = json.loads(self._network.read_text())
         except (OSError, ValueError):
             return None
+        return name if isinstance(name, str) else None
 
     def set_network(self, name: str) -> None:
         """Remember the network namespace."""
-        self._network.write_text(f"{name}\n")
+        self._write(self._network, name)
 
     def forget_network(self) -> None:
         """Nothing is loaded any more that would belong to one."""
@@ -170,6 +184,8 @@ class StateDir:
                 file = self._lock.open("w")
             except FileNotFoundError:  # the folder went in between
                 continue
+            except OSError as error:
+                raise self._no_place(error) from error
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if self._is_lock(file):

@@ -73,17 +73,32 @@ def status(*, bpffs: Path = DEFAULT_ROOT, state_root: Path = DEFAULT_STATE) -> N
     """Ask the kernel; None when nothing is loaded."""
     host.require_root()
     where = Pins(bpffs)
-    word = switch.read(where.map("pc_state"))
-    if word.epoch == 0:
-        return None
     state = StateDir(bpffs, state_root)
     network.require_here(where, state)
-    generation = state.read(word.epoch)
-    if generation is None:
-        raise HostError(
-            f"what was loaded as epoch {word.epoch} is not on record any more",
-            "load again: the policy in force goes on until then",
-        )
+    try:
+        word = switch.read(where.map("pc_state"))
+        if word.epoch == 0:
+            if where.is_any():
+                raise _half_loaded()
+            return None
+        generation = state.read(word.epoch)
+        if generation is None:
+            raise HostError(
+                f"what was loaded as epoch {word.epoch} is not on record any more",
+                "load again: the policy in force goes on until then",
+            )
+        return _status(where, generation, word)
+    except FileNotFoundError as error:
+        raise _half_loaded() from error
+
+
+def _half_loaded() -> HostError:
+    return HostError(
+        "this node is half loaded: a command is at work, or died", "load or unload again"
+    )
+
+
+def _status(where: Pins, generation: Generation, word: switch.Word) -> NodeStatus:
     programs, unprotected = _programs(where, generation)
     return NodeStatus(
         node=generation.node,
