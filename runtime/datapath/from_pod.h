@@ -6,6 +6,7 @@
 #include "fragments.h"
 #include "generation.h"
 #include "neighbour.h"
+#include "offload.h"
 #include "parse.h"
 #include "related.h"
 
@@ -73,6 +74,8 @@ static __always_inline enum drop_reason pc_from_pod_frame(struct __sk_buff *skb,
 
 	if (reason)
 		return reason;
+	if (!pc_checksum_is_sane(skb, flow))
+		return PC_DROP_MALFORMED;
 	if (flow->ethertype == ETH_P_ARP)
 		return pc_sender_of_arp(skb, flow);
 	if (pc_is_router_speech(flow))

@@ -19,12 +19,18 @@ from tests.kernel.packets import (
     FRAGMENT,
     HOPOPTS,
     UDP,
+    Host,
+    Payload,
     ethernet,
     fragment6,
+    frame,
+    icmp6,
     ipv6,
     packed,
+    tcp,
     udp,
 )
+from tests.kernel.table_policy import ANY
 from tests.kernel.test_wire import _link_address
 
 pytestmark = pytest.mark.kernel
@@ -155,3 +161,44 @@ def test_what_the_node_sends_in_fragments_is_its_own(node: NodeUnderTest, router
         sender.sendto(b"node" * 1250, (B.ip6, 7777))
     assert len(received(heard, b"node")) == 4
     assert node.drops() == {}
+
+
+_SOL_PACKET, _PACKET_VNET_HDR = 263, 15
+
+
+def send_unsummed(device: str, frame_: bytes, start: int, offset: int) -> None:
+    """Leave the checksum from `start` on, which goes to `offset` from there, to the kernel."""
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as wire:
+        wire.bind((f"{device}.p", 0))
+        wire.setsockopt(_SOL_PACKET, _PACKET_VNET_HDR, 1)
+        wire.send(struct.pack("=BBHHHH", 1, 0, 0, 0, start, offset) + frame_)
+
+
+PARTIAL = [
+    ("UDP's own checksum", 4, udp(1, 53), 34, 6, True),
+    ("TCP's own checksum", 4, tcp(1, 53), 34, 16, True),
+    ("UDP's own checksum over IPv6", 6, udp(1, 53), 54, 6, True),
+    ("the checksum of a packet in a tunnel", 4, udp(1, 53, bytes(60)), 62, 6, True),
+    ("the destination port", 4, udp(1, 53), 34, 2, False),
+    ("TCP's flags", 4, tcp(1, 53), 34, 12, False),
+    ("TCP's place, of UDP's length", 4, tcp(1, 53), 34, 6, False),
+    ("the destination address", 6, udp(1, 53), 40, 12, False),
+    ("what an ICMP error is about", 6, icmp6(128, data=bytes(60)), 54, 30, False),
+]
+
+
+@pytest.mark.parametrize(
+    ("family", "payload", "start", "offset", "passes"),
+    [c[1:] for c in PARTIAL], ids=[c[0] for c in PARTIAL],
+)  # fmt: skip
+def test_a_checksum_that_is_left_to_the_kernel_goes_to(
+    node: NodeUnderTest, router: Router, family: int, payload: Payload,
+    start: int, offset: int, passes: bool,
+) -> None:  # fmt: skip
+    """The kernel writes it behind the hook: also over a port or an address that was allowed."""
+    node.load(node.policy().allow("a", "world", ANY))
+    heard = router.tap(UPLINK)
+    to_node = Host(router.macs["pca"], WORLD.ip4, WORLD.ip6)
+    send_unsummed("pca", frame(A, to_node, payload, family=family), start, offset)
+    assert len(received(heard, packed(A.address(family)))) == passes
+    assert node.drops() == ({} if passes else {"malformed": 1})

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* offload.h - the checksum that the sender has left to the device, or to the kernel on the way.
+ * Gives pc_checksum_is_sane(). It is written behind the hook, where the sender says (a packet
+ * socket's PACKET_VNET_HDR): over a port or an address that was decided on, if nobody looks.
+ */
+#pragma once
+#include "parse_l4.h"
+#include <bpf/bpf_core_read.h>
+
+#define PC_CHECKSUM_PARTIAL 3 /* CHECKSUM_PARTIAL of <linux/skbuff.h>, which is not for BPF */
+
+/* What is read of the kernel's own sk_buff, wherever this kernel has it. */
+struct sk_buff___pc {
+	unsigned char *head, *data;
+	__u16 csum_start, csum_offset;
+	__u8 ip_summed : 2;
+} __attribute__((preserve_access_index));
+
+/* Where the transport protocol has its checksum, from its header. */
+static __always_inline __u32 pc_l4_checksum_at(const struct pc_tuple *t)
+{
+	switch (t->proto) {
+	case IPPROTO_TCP:
+		return 16;
+	case IPPROTO_UDP:
+		return 6;
+	case IPPROTO_SCTP:
+		return 8;
+	default:
+		return 2; /* ICMP and ICMPv6; no other is asked */
+	}
+}
+
+/* The place is the header's own, or in the data, as in a tunnel that the pod makes: there is
+ * nothing that a policy asks about. Of ICMP errors and discovery the data is looked at too. Whoever
+ * cuts a packet into fragments completes it first.
+ */
+static __always_inline bool pc_checksum_is_sane(const struct __sk_buff *ctx,
+						const struct pc_flow *flow)
+{
+	const struct sk_buff___pc *skb = (const void *)ctx;
+	__u32 frame, at;
+
+	if (BPF_CORE_READ_BITFIELD_PROBED(skb, ip_summed) != PC_CHECKSUM_PARTIAL)
+		return true;
+	if (!flow->t.family || flow->fragment)
+		return false;
+	frame = BPF_CORE_READ(skb, data) - BPF_CORE_READ(skb, head);
+	at = BPF_CORE_READ(skb, csum_start) + BPF_CORE_READ(skb, csum_offset);
+	if (at < frame + flow->l4)
+		return false;
+	at -= frame + flow->l4;
+	if (pc_l4_header(&flow->t) && at == pc_l4_checksum_at(&flow->t))
+		return true;
+	return !pc_is_icmp(&flow->t) && at >= pc_l4_header(&flow->t);
+}
