@@ -8,6 +8,7 @@ and proved against this module.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from ipaddress import IPv6Address, IPv6Network
 from typing import assert_never
 
 from policyc.ir.policy import (
@@ -94,6 +95,7 @@ class Verdict:
 NOT_ISOLATED = EndVerdict(Action.ALLOW, AllowedByDefault("not isolated"))
 OUTSIDE = EndVerdict(Action.ALLOW, AllowedByDefault("not an endpoint"))
 TO_ITSELF = EndVerdict(Action.ALLOW, AllowedByDefault("the pod itself"))
+LINK_MULTICAST = IPv6Network("ff02::/16")
 NEIGHBOURS = EndVerdict(Action.ALLOW, AllowedByDefault("IPv6 neighbour discovery"))
 FROM_ITS_NODE = EndVerdict(Action.ALLOW, AllowedByDefault("from its own node"))
 
@@ -105,7 +107,7 @@ def verdict(policies: PolicySet, flow: Flow) -> Verdict:
     generates for a pod of its own always passes (A22); so do a pod's traffic to itself (A23) and IPv6
     neighbour discovery (A26).
     """
-    if flow.family == 6 and is_neighbour_discovery(flow.service):
+    if is_between_neighbours(flow):
         return Verdict(NEIGHBOURS, NEIGHBOURS)
     src, dst = _as_seen(flow.src, flow.family), _as_seen(flow.dst, flow.family)
     if isinstance(src, Endpoint) and isinstance(dst, Endpoint) and src == dst:
@@ -114,6 +116,17 @@ def verdict(policies: PolicySet, flow: Flow) -> Verdict:
     if _is_on_its_node(flow.src, flow.dst):
         return Verdict(egress, FROM_ITS_NODE)
     return Verdict(egress, end_verdict(policies, Direction.INGRESS, dst, src, flow))
+
+
+def is_between_neighbours(flow: Flow) -> bool:
+    """IPv6 neighbour discovery on the link (A26). What a router would forward is plain ICMPv6."""
+    destination = end_address(flow.dst, 6)
+    return (
+        flow.family == 6
+        and isinstance(destination, IPv6Address)
+        and (destination.is_link_local or destination in LINK_MULTICAST)
+        and is_neighbour_discovery(flow.service)
+    )
 
 
 def end_verdict(

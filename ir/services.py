@@ -97,7 +97,7 @@ NEIGHBOUR_DISCOVERY = range(133, 138)
 
 
 def is_neighbour_discovery(service: Service) -> bool:
-    """Whether a service of an IPv6 flow is neighbour discovery, which no policy decides (A26)."""
+    """Whether a service is of neighbour discovery, which on its link no policy decides (A26)."""
     return service.number == ICMPV6_NUMBER and service.value >> 8 in NEIGHBOUR_DISCOVERY
 
 

@@ -12,7 +12,7 @@ from policyc.backends.ebpf_c.layout import MEASURED, NO_CODE, Budgets, choose_la
 from policyc.compiler.driver.pipeline import decide_all
 from policyc.ir.lookup import end_decision
 from policyc.ir.policy import Direction
-from policyc.ir.services import is_neighbour_discovery
+from policyc.ir.semantics import is_between_neighbours
 from policyc.ir.universe import End, Endpoint, Flow, end_name
 from policyc.runtime.lab.topology import Lab, LabEndpoint, LabNode
 from policyc.verifier.equivalence import prove_decision
@@ -46,7 +46,7 @@ def packets_of(case: VerdictCase) -> list[ExpectedFlow]:
 
 def ends_to_ask(flow: Flow) -> list[tuple[Direction, Endpoint, End]]:
     """The ends that policy decides: the hooks answer for neighbours, a pod itself and its node."""
-    if flow.family == 6 and is_neighbour_discovery(flow.service):
+    if is_between_neighbours(flow):
         return []
     src, dst = seen(flow.src, flow.family), seen(flow.dst, flow.family)
     if src is None or dst is None or end_name(src) == end_name(dst):
