@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of the whole suite."""
+"""Options of the whole suite, and where kernel tests may be left out."""
+
+import os
 
 import pytest
 
@@ -8,3 +10,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="rewrite golden files with what is made now"
     )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Without root the kernel tests are skipped, and say so; with root they run, and fail if need be."""
+    if os.geteuid() != 0:
+        for item in items:
+            if item.get_closest_marker("kernel"):
+                item.add_marker(pytest.mark.skip(reason="loading BPF needs root"))
