@@ -8,7 +8,7 @@ export LC_ALL := C.UTF-8
 PYTHON ?= /usr/bin/python3
 VENV := .venv
 BIN := $(VENV)/bin
-APT_PACKAGES := python3 python3-venv clang llvm clang-format libbpf1 libbpf-dev linux-libc-dev iproute2 git
+APT_PACKAGES := python3 python3-venv clang llvm clang-format libbpf1 libbpf-dev linux-libc-dev bpftool iproute2 git
 PYTEST_FLAGS ?=
 
 .PHONY: help install system demo test test-all guest lint format lock golden wheel clean
