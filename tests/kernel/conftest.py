@@ -33,13 +33,6 @@ def compile_c(source: Path, target: Path, *flags: str) -> None:
     subprocess.run(["llvm-strip", "-g", str(target)], check=True)
 
 
-@pytest.fixture(autouse=True)
-def needs_root(request: pytest.FixtureRequest) -> None:
-    """The only reason not to run: nothing here works without root, and with it all of it must."""
-    if request.node.get_closest_marker("kernel") and os.geteuid() != 0:
-        pytest.skip("needs root")
-
-
 @pytest.fixture(scope="session")
 def objects(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """hooks.bpf.o and the tests' policy.bpf.o."""
