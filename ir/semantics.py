@@ -113,7 +113,7 @@ def verdict(policies: PolicySet, flow: Flow) -> Verdict:
     if isinstance(src, Endpoint) and isinstance(dst, Endpoint) and src == dst:
         return Verdict(TO_ITSELF, TO_ITSELF)
     egress = end_verdict(policies, Direction.EGRESS, src, dst, flow)
-    if _is_on_its_node(flow.src, flow.dst):
+    if is_from_its_node(flow.src, flow.dst):
         return Verdict(egress, FROM_ITS_NODE)
     return Verdict(egress, end_verdict(policies, Direction.INGRESS, dst, src, flow))
 
@@ -254,7 +254,8 @@ def _as_seen(end: End, family: int) -> End | None:
     return end.address(family)
 
 
-def _is_on_its_node(src: End, dst: End) -> bool:
+def is_from_its_node(src: End, dst: End) -> bool:
+    """The source is the node that the destination runs on, seen as a hostNetwork pod of it (A22)."""
     return (
         isinstance(src, Endpoint)
         and isinstance(dst, Endpoint)

@@ -12,7 +12,7 @@ from policyc.backends.ebpf_c.layout import MEASURED, NO_CODE, Budgets, choose_la
 from policyc.compiler.driver.pipeline import decide_all
 from policyc.ir.lookup import end_decision
 from policyc.ir.policy import Direction
-from policyc.ir.semantics import is_between_neighbours
+from policyc.ir.semantics import is_between_neighbours, is_from_its_node
 from policyc.ir.universe import End, Endpoint, Flow, end_name
 from policyc.runtime.lab.topology import Lab, LabEndpoint, LabNode
 from policyc.verifier.equivalence import prove_decision
@@ -51,12 +51,10 @@ def ends_to_ask(flow: Flow) -> list[tuple[Direction, Endpoint, End]]:
     src, dst = seen(flow.src, flow.family), seen(flow.dst, flow.family)
     if src is None or dst is None or end_name(src) == end_name(dst):
         return []
-    own_node = isinstance(flow.src, Endpoint) and flow.src.host_network
-    own_node = own_node and isinstance(flow.dst, Endpoint) and flow.src.node == flow.dst.node  # type: ignore[union-attr]
     ends: list[tuple[Direction, Endpoint, End]] = []
     if isinstance(src, Endpoint):
         ends.append((Direction.EGRESS, src, dst))
-    if isinstance(dst, Endpoint) and not own_node:
+    if isinstance(dst, Endpoint) and not is_from_its_node(flow.src, flow.dst):
         ends.append((Direction.INGRESS, dst, src))
     return ends
 

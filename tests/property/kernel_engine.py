@@ -15,6 +15,7 @@ from pathlib import Path
 from policyc.backends.ebpf_c.layout import Budgets
 from policyc.compiler.driver.bundle import Provenance, write_bundle
 from policyc.compiler.driver.pipeline import decide_all, emit_all
+from policyc.ir.semantics import is_from_its_node
 from policyc.ir.services import is_neighbour_discovery
 from policyc.ir.universe import Endpoint, Flow, Universe
 from policyc.runtime import bpf_syscall
@@ -120,9 +121,7 @@ def _run(
 
 def _came_in(flow: Flow, uplink: int) -> int:
     """The device a frame for a pod came in by: none if the pod's own node generated it (A22)."""
-    src, dst = flow.src, flow.dst
-    is_here = isinstance(src, Endpoint) and isinstance(dst, Endpoint) and src.node == dst.node
-    return 0 if is_here else uplink
+    return 0 if is_from_its_node(flow.src, flow.dst) else uplink
 
 
 def _counts(node: LabNode, state: Path) -> dict[tuple[str, tuple[str, ...], int], int]:
