@@ -8,12 +8,82 @@ whose subjects are default-denied, per direction, once it selects them.
 
 from dataclasses import dataclass, field
 from enum import Enum
-from ipaddress import IPv4Network, IPv6Network
 
-from policyc.ir.services import Protocol
+from policyc.ir.intervals import IntervalSet
+from policyc.ir.peers import (
+    ANY_PEER,
+    AddressPeer,
+    AnyPeer,
+    EndpointPeer,
+    Leaf,
+    Network,
+    NodePeer,
+    Peer,
+    Where,
+)
+from policyc.ir.selectors import (
+    ALWAYS,
+    EVERY_ENDPOINT,
+    EVERYTHING,
+    NEVER,
+    NO_ENDPOINT,
+    AllOf,
+    Attribute,
+    AttributeTest,
+    Condition,
+    EndpointSelector,
+    LabelSelector,
+    Not,
+    OneOf,
+    Operator,
+    Requirement,
+)
+from policyc.ir.services import Kind, Protocol
 from policyc.ir.spans import Origin
 
-Network = IPv4Network | IPv6Network
+__all__ = [  # what a policy is made of, in one place
+    "ALWAYS",
+    "ANY_PEER",
+    "EVERYTHING",
+    "EVERY_ENDPOINT",
+    "NETWORK_POLICY",
+    "NETWORK_POLICY_TIER",
+    "NEVER",
+    "NO_ENDPOINT",
+    "Action",
+    "AddressPeer",
+    "AllOf",
+    "AnyPeer",
+    "AnyService",
+    "Attribute",
+    "AttributeTest",
+    "Condition",
+    "Direction",
+    "EndpointPeer",
+    "EndpointSelector",
+    "EveryPort",
+    "IcmpType",
+    "LabelSelector",
+    "Leaf",
+    "Limit",
+    "NamedPort",
+    "Network",
+    "NodePeer",
+    "Not",
+    "OneOf",
+    "Operator",
+    "Peer",
+    "Policy",
+    "PolicySet",
+    "PortRange",
+    "Ports",
+    "ProtocolNumber",
+    "Requirement",
+    "Rule",
+    "Tier",
+    "TierMode",
+    "Where",
+]
 
 
 class Direction(Enum):
@@ -24,89 +94,27 @@ class Direction(Enum):
 
 
 class Action(Enum):
-    """What a rule does with the flows it matches. PASS sends them on to the next tier."""
+    """What a rule does with the flows it matches.
+
+    PASS sends them on to the next tier. LOG and AUDIT only make a note, and the next rule is asked.
+    """
 
     ALLOW = "allow"
     DENY = "deny"
     REJECT = "reject"
     PASS = "pass"
+    LOG = "log"
+    AUDIT = "audit"
 
     @property
     def is_deny(self) -> bool:
         """Whether a flow that this action decides does not get through."""
         return self in (Action.DENY, Action.REJECT)
 
-
-class Operator(Enum):
-    """metav1.LabelSelectorOperator."""
-
-    IN = "In"
-    NOT_IN = "NotIn"
-    EXISTS = "Exists"
-    DOES_NOT_EXIST = "DoesNotExist"
-
-
-@dataclass(frozen=True, slots=True)
-class Requirement:
-    """One condition on one label key; `values` is sorted, and empty for the Exists operators."""
-
-    key: str
-    operator: Operator
-    values: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class LabelSelector:
-    """A conjunction of requirements, sorted; the empty one selects everything."""
-
-    requirements: tuple[Requirement, ...] = ()
-
-
-EVERYTHING = LabelSelector()
-
-
-@dataclass(frozen=True, slots=True)
-class EndpointSelector:
-    """Selects endpoints: by the name of their namespace (None: any), its labels, and their own."""
-
-    namespace: str | None = None
-    namespace_labels: LabelSelector = EVERYTHING
-    labels: LabelSelector = EVERYTHING
-
-
-def _is_strictly_inside(inner: Network, outer: Network) -> bool:
-    return (
-        inner.version == outer.version
-        and inner.prefixlen > outer.prefixlen
-        and inner.network_address in outer
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class AnyPeer:
-    """Every other side: endpoints, nodes, and addresses outside."""
-
-
-@dataclass(frozen=True, slots=True)
-class EndpointPeer:
-    """The endpoints that a selector selects, and never an address that is no endpoint's."""
-
-    selector: EndpointSelector
-
-
-@dataclass(frozen=True, slots=True)
-class AddressPeer:
-    """Addresses inside `network` and in none of `excepts`, whoever holds them (ipBlock)."""
-
-    network: Network
-    excepts: tuple[Network, ...] = ()
-
-    def __post_init__(self) -> None:
-        if any(not _is_strictly_inside(hole, self.network) for hole in self.excepts):
-            raise ValueError(f"an except is not a strict part of {self.network} (A14)")
-
-
-Peer = AnyPeer | EndpointPeer | AddressPeer
+    @property
+    def goes_on(self) -> bool:
+        """Whether the next rule of the tier is asked, too."""
+        return self in (Action.LOG, Action.AUDIT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,22 +146,70 @@ class NamedPort:
     name: str
 
 
-Ports = AnyService | EveryPort | PortRange | NamedPort
+@dataclass(frozen=True, slots=True)
+class IcmpType:
+    """ICMP of one family (`kind` ICMP or ICMPV6) by type and code; None is every one."""
+
+    kind: Kind
+    type: int | None = None
+    code: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in (Kind.ICMP, Kind.ICMPV6):
+            raise ValueError(f"{self.kind.name} has no ICMP types")
+        if self.code is not None and self.type is None:
+            raise ValueError("an ICMP code means nothing without a type")
+
+
+@dataclass(frozen=True, slots=True)
+class ProtocolNumber:
+    """Everything of one IP protocol, by its number; ICMP is protocol 1, ICMPv6 58."""
+
+    number: int
+
+
+Ports = AnyService | EveryPort | PortRange | NamedPort | IcmpType | ProtocolNumber
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """New connections per second and source, and how many may come at once."""
+
+    per_second: int
+    burst: int
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Flows whose peer is one of `peers` and whose service is one of `ports` meet `action`."""
+    """Flows that match all of the rule meet `action`.
+
+    The other side is one of `peers`, the subject itself is `own`, the service is one of `ports` and none
+    of `except_ports`, the source port in `source_ports` (None: not asked). `log` and `limit` are effects
+    on what the rule decides. `name` is the API's name of the rule, for people.
+    """
 
     action: Action
     peers: tuple[Peer, ...]
     ports: tuple[Ports, ...]
     origin: Origin = field(compare=False)
+    own: Peer = ANY_PEER
+    except_ports: tuple[Ports, ...] = ()
+    source_ports: IntervalSet | None = None
+    log: bool = False
+    limit: Limit | None = None
+    name: str = field(default="", compare=False)
+
+
+NETWORK_POLICY = "NetworkPolicy"
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A subject and its rules. `isolates` are the directions in which selection alone denies."""
+    """A subject and its rules. `isolates` are the directions in which selection alone denies.
+
+    `kind` is the object's kind; where the group is not Kubernetes' own, as `kind.group`. `hosts`
+    says which host interfaces are subjects as well (Calico's HostEndpoint, Cilium's nodeSelector).
+    """
 
     kind: str
     namespace: str
@@ -163,6 +219,7 @@ class Policy:
     ingress: tuple[Rule, ...]
     egress: tuple[Rule, ...]
     origin: Origin = field(compare=False)
+    hosts: Condition = NEVER
 
     def rules(self, direction: Direction) -> tuple[Rule, ...]:
         """The rules of one direction, in the order they were written."""
@@ -170,8 +227,15 @@ class Policy:
 
     @property
     def qualified_name(self) -> str:
-        """`namespace/name`, as messages and rule ids show it."""
+        """`namespace/name`, unique among the policies of one kind."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    @property
+    def title(self) -> str:
+        """What messages and rule ids call it: unique; a NetworkPolicy needs no kind in front."""
+        if self.kind == NETWORK_POLICY:
+            return self.qualified_name
+        return f"{self.kind} {self.qualified_name}"
 
 
 class TierMode(Enum):

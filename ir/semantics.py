@@ -1,40 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The reference semantics: what a Policy IR means, one flow at a time. The oracle.
 
-A direct transcription of the API documents (docs/semantics.md numbers the clauses, A1 to A28),
-slow and short on purpose. Nothing else may define what a policy means; every other stage is tested
-and proved against this module.
+A direct transcription of the API documents (docs/semantics.md numbers the clauses, A1 to F47), slow
+and short on purpose. Nothing else may define what a policy means; every other stage is tested and
+proved against this module. `ir/matching.py` has the part below rules: who and what is matched.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import Enum
 from ipaddress import IPv6Address, IPv6Network
 from typing import assert_never
 
-from policyc.ir.policy import (
-    Action,
-    AddressPeer,
-    AnyPeer,
-    AnyService,
-    Direction,
-    EndpointPeer,
-    EndpointSelector,
-    EveryPort,
-    LabelSelector,
-    NamedPort,
-    Operator,
-    Peer,
-    Policy,
-    PolicySet,
-    PortRange,
-    Ports,
-    Requirement,
-    Rule,
-    Tier,
-    TierMode,
-)
-from policyc.ir.services import is_neighbour_discovery
-from policyc.ir.universe import Address, End, Endpoint, Flow, end_address
+from policyc.ir.matching import condition_holds, peer_matches, selects, service_matches
+from policyc.ir.policy import Action, Direction, Policy, PolicySet, Rule, Tier, TierMode
+from policyc.ir.services import Protocol, is_neighbour_discovery
+from policyc.ir.universe import End, Endpoint, Flow, Node, end_address
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +49,39 @@ class AllowedByDefault:
     why: str
 
 
-Decider = DecidedByRule | DeniedByDefault | AllowedByDefault
+@dataclass(frozen=True, slots=True)
+class DeniedByHost:
+    """A guarded host interface (Calico's HostEndpoint) that no policy selects denies (D43)."""
+
+    host: str
+
+
+Decider = DecidedByRule | DeniedByDefault | AllowedByDefault | DeniedByHost
+
+
+class EffectKind(Enum):
+    """What a rule asks for beside an action. They never change a verdict."""
+
+    LOG = "log"
+    AUDIT = "audit"
+    LIMIT = "limit"
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """An effect on a flow, and the rule that asks for it."""
+
+    kind: EffectKind
+    by: DecidedByRule
 
 
 @dataclass(frozen=True, slots=True)
 class EndVerdict:
-    """What one end of a flow says: ALLOW, DENY or REJECT, and who decided it."""
+    """What one end of a flow says: ALLOW, DENY or REJECT, who decided it, and the effects."""
 
     action: Action
     decider: Decider
+    effects: tuple[Effect, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +103,15 @@ TO_ITSELF = EndVerdict(Action.ALLOW, AllowedByDefault("the pod itself"))
 LINK_MULTICAST = IPv6Network("ff02::/16")
 NEIGHBOURS = EndVerdict(Action.ALLOW, AllowedByDefault("IPv6 neighbour discovery"))
 FROM_ITS_NODE = EndVerdict(Action.ALLOW, AllowedByDefault("from its own node"))
+FAILSAFE = EndVerdict(Action.ALLOW, AllowedByDefault("a failsafe port of the host"))
+
+_TCP, _UDP = Protocol.TCP.value, Protocol.UDP.value
+_CONTROL_PLANE = {(_TCP, port) for port in (179, 2379, 2380, 5473, 6443, 6666, 6667)}
+FAILSAFE_PORTS = {
+    Direction.INGRESS: frozenset(_CONTROL_PLANE | {(_TCP, 22), (_UDP, 68)}),
+    Direction.EGRESS: frozenset(_CONTROL_PLANE | {(_UDP, 53), (_UDP, 67)}),
+}
+"""Felix's FailsafeInboundHostPorts and FailsafeOutboundHostPorts, as they are by default (D43)."""
 
 
 def verdict(policies: PolicySet, flow: Flow) -> Verdict:
@@ -109,7 +123,7 @@ def verdict(policies: PolicySet, flow: Flow) -> Verdict:
     """
     if is_between_neighbours(flow):
         return Verdict(NEIGHBOURS, NEIGHBOURS)
-    src, dst = _as_seen(flow.src, flow.family), _as_seen(flow.dst, flow.family)
+    src, dst = as_seen(flow.src), as_seen(flow.dst)
     if isinstance(src, Endpoint) and isinstance(dst, Endpoint) and src == dst:
         return Verdict(TO_ITSELF, TO_ITSELF)
     egress = end_verdict(policies, Direction.EGRESS, src, dst, flow)
@@ -130,32 +144,82 @@ def is_between_neighbours(flow: Flow) -> bool:
 
 
 def end_verdict(
-    policies: PolicySet, direction: Direction, subject: End | None, peer: End | None, flow: Flow
+    policies: PolicySet, direction: Direction, subject: End, peer: End, flow: Flow
 ) -> EndVerdict:
-    """The verdict of one end, from its tiers in order. An end that is no endpoint has none (A3)."""
+    """The verdict of one end, from its tiers in order.
+
+    An end that is neither an endpoint nor a node with a host interface has none (A3).
+    """
+    subject, peer = as_seen(subject), as_seen(peer)
+    if isinstance(subject, Node):
+        return _host_verdict(policies, direction, subject, peer, flow)
     if not isinstance(subject, Endpoint):
         return OUTSIDE
+    return _from_tiers(policies, direction, subject, peer, flow) or NOT_ISOLATED
+
+
+def _host_verdict(
+    policies: PolicySet, direction: Direction, subject: Node, peer: End, flow: Flow
+) -> EndVerdict:
+    """Failsafe ports, then the tiers; a guarded host that no policy selects is closed (D43)."""
+    host = subject.host
+    if host is None:
+        return OUTSIDE
+    if host.is_guarded and (flow.service.number, flow.service.value) in FAILSAFE_PORTS[direction]:
+        return FAILSAFE
+    decided = _from_tiers(policies, direction, subject, peer, flow)
+    if decided is not None:
+        return decided
+    return EndVerdict(Action.DENY, DeniedByHost(host.name)) if host.is_guarded else NOT_ISOLATED
+
+
+def _from_tiers(
+    policies: PolicySet, direction: Direction, subject: Endpoint | Node, peer: End, flow: Flow
+) -> EndVerdict | None:
+    """What the tiers decide, None where no tier does; the effects of every tier are gathered."""
+    effects: list[Effect] = []
     for tier in policies.tiers:
-        decided = _tier_verdict(tier, direction, subject, peer, flow)
+        decided = _tier_verdict(tier, direction, subject, peer, flow, effects)
         if decided is not None:
-            return decided
-    return NOT_ISOLATED
+            return EndVerdict(decided.action, decided.decider, tuple(effects))
+    if effects:
+        return EndVerdict(NOT_ISOLATED.action, NOT_ISOLATED.decider, tuple(effects))
+    return None
 
 
 def _tier_verdict(
-    tier: Tier, direction: Direction, subject: Endpoint, peer: End | None, flow: Flow
+    tier: Tier,
+    direction: Direction,
+    subject: Endpoint | Node,
+    peer: End,
+    flow: Flow,
+    effects: list[Effect],
 ) -> EndVerdict | None:
     """The tier's verdict, or None where the flow goes on to the next tier."""
-    selecting = [p for p in tier.policies if selects(p.subject, subject)]
+    selecting = [p for p in tier.policies if is_subject(p, subject)]
     for policy, index, rule in _in_order(tier.mode, selecting, direction):
-        if rule_matches(rule, direction, subject, peer, flow):
-            if rule.action is Action.PASS:
-                return None
-            return EndVerdict(rule.action, DecidedByRule(tier.name, policy, direction, index))
+        if not rule_matches(rule, direction, subject, peer, flow):
+            continue
+        by = DecidedByRule(tier.name, policy, direction, index)
+        effects += _effects(rule, by)
+        if rule.action is Action.PASS:
+            return None
+        if not rule.action.goes_on:
+            return EndVerdict(rule.action, by)
     isolating = tuple(p for p in selecting if direction in p.isolates)
     if isolating and tier.unmatched is not Action.PASS:
         return EndVerdict(tier.unmatched, DeniedByDefault(tier.name, direction, isolating))
     return None
+
+
+def _effects(rule: Rule, by: DecidedByRule) -> Iterator[Effect]:
+    """What the rule asks for once it has matched."""
+    if rule.log or rule.action is Action.LOG:
+        yield Effect(EffectKind.LOG, by)
+    if rule.action is Action.AUDIT:
+        yield Effect(EffectKind.AUDIT, by)
+    if rule.limit is not None:
+        yield Effect(EffectKind.LIMIT, by)
 
 
 def _in_order(
@@ -169,97 +233,44 @@ def _in_order(
 
 
 def rule_matches(
-    rule: Rule, direction: Direction, subject: Endpoint, peer: End | None, flow: Flow
+    rule: Rule, direction: Direction, subject: Endpoint | Node, peer: End, flow: Flow
 ) -> bool:
-    """Peers AND ports (A9). Ports, also named ones, are always the destination's (A19, A20)."""
+    """Own side AND peers AND ports (A9). Ports, also named ones, are the destination's (A19, A20)."""
     destination = subject if direction is Direction.INGRESS else peer
-    return any(peer_matches(p, peer, flow.family) for p in rule.peers) and any(
-        ports_match(p, destination, flow) for p in rule.ports
+    return (
+        peer_matches(rule.own, subject, flow.family, subject)
+        and any(peer_matches(p, peer, flow.family, subject) for p in rule.peers)
+        and any(service_matches(p, destination, flow.service) for p in rule.ports)
+        and not any(service_matches(p, destination, flow.service) for p in rule.except_ports)
+        and (rule.source_ports is None or _has_source_port(rule, flow))
     )
 
 
-def peer_matches(peer: Peer, other: End | None, family: int) -> bool:
-    """Whether the other side of a flow is one of a rule's peers."""
-    match peer:
-        case AnyPeer():
-            return True
-        case EndpointPeer(selector):  # never an address that is no pod's (A12)
-            return isinstance(other, Endpoint) and selects(selector, other)
-        case AddressPeer():  # pod addresses too (A15); families never cross (A14)
-            address = None if other is None else end_address(other, family)
-            return address is not None and in_block(peer, address)
-        case _:
-            assert_never(peer)
+def _has_source_port(rule: Rule, flow: Flow) -> bool:
+    ports = rule.source_ports
+    return ports is not None and flow.source_port is not None and flow.source_port in ports
 
 
-def in_block(block: AddressPeer, address: Address) -> bool:
-    """Inside the CIDR and in none of its excepts (A14)."""
-    if address.version != block.network.version:
-        return False
-    return address in block.network and not any(address in hole for hole in block.excepts)
+def is_subject(policy: Policy, subject: Endpoint | Node) -> bool:
+    """Whether a policy applies to an endpoint, or to a node's host interface."""
+    if isinstance(subject, Endpoint):
+        return selects(policy.subject, subject)
+    return condition_holds(policy.hosts, subject)
 
 
-def ports_match(ports: Ports, destination: End | None, flow: Flow) -> bool:
-    """Whether the flow's service is among a port entry's (A17 to A20)."""
-    service = flow.service
-    match ports:
-        case AnyService():
-            return True
-        case EveryPort(protocol):
-            return service.number == protocol.value
-        case PortRange(protocol, lo, hi):
-            return service.number == protocol.value and lo <= service.value <= hi
-        case NamedPort(protocol, name):
-            if not isinstance(destination, Endpoint) or service.number != protocol.value:
-                return False
-            return service.value in destination.named_ports(name, protocol)
-        case _:
-            assert_never(ports)
-
-
-def selects(selector: EndpointSelector, endpoint: Endpoint) -> bool:
-    """Whether a selector selects an endpoint: namespace AND pod labels (A2, A5, A10)."""
-    if selector.namespace is not None and selector.namespace != endpoint.namespace:
-        return False
-    return labels_match(selector.namespace_labels, endpoint.namespace_labels) and labels_match(
-        selector.labels, endpoint.labels
-    )
-
-
-def labels_match(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
-    """All requirements hold (A13)."""
-    return all(requirement_holds(r, labels) for r in selector.requirements)
-
-
-def requirement_holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
-    """One requirement; NotIn also holds where the key is absent (A13)."""
-    value = labels.get(requirement.key)
-    match requirement.operator:
-        case Operator.IN:
-            return value is not None and value in requirement.values
-        case Operator.NOT_IN:
-            return value is None or value not in requirement.values
-        case Operator.EXISTS:
-            return value is not None
-        case Operator.DOES_NOT_EXIST:
-            return value is None
-        case _:
-            assert_never(requirement.operator)
-
-
-def _as_seen(end: End, family: int) -> End | None:
-    """A hostNetwork pod is seen as its node's address (A21)."""
+def as_seen(end: End) -> End:
+    """A hostNetwork pod is seen as its node (A21)."""
     if not isinstance(end, Endpoint) or not end.host_network:
         return end
-    return end.address(family)
+    if end.its_node is None:
+        return Node(end.node, addresses=end.addresses)
+    return replace(end.its_node, addresses=end.addresses or end.its_node.addresses)
 
 
 def is_from_its_node(src: End, dst: End) -> bool:
-    """The source is the node that the destination runs on, seen as a hostNetwork pod of it (A22)."""
-    return (
-        isinstance(src, Endpoint)
-        and isinstance(dst, Endpoint)
-        and src.host_network
-        and bool(src.node)
-        and src.node == dst.node
-    )
+    """The source is the node that the destination runs on, itself or a hostNetwork pod of it (A22)."""
+    if not isinstance(dst, Endpoint) or not dst.node:
+        return False
+    if isinstance(src, Node):
+        return src.speaks and src.name == dst.node
+    return isinstance(src, Endpoint) and src.host_network and src.node == dst.node

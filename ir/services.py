@@ -47,6 +47,11 @@ _KIND_OF_NUMBER = {
 _NUMBER_OF_KIND = {kind: number for number, kind in _KIND_OF_NUMBER.items()}
 
 
+def kind_of_number(number: int) -> Kind:
+    """The kind of an IP protocol number."""
+    return _KIND_OF_NUMBER.get(number, Kind.OTHER)
+
+
 def kind_span(kind: Kind) -> IntervalSet:
     """Every service key of one kind."""
     last = 0xFF if kind is Kind.OTHER else 0xFFFF
@@ -68,9 +73,14 @@ class Service:
     value: int = 0
 
     @property
+    def kind(self) -> Kind:
+        """The upper half of the service key."""
+        return kind_of_number(self.number)
+
+    @property
     def key(self) -> int:
         """The service key."""
-        kind = _KIND_OF_NUMBER.get(self.number, Kind.OTHER)
+        kind = self.kind
         return (kind << 16) | (self.number if kind is Kind.OTHER else self.value)
 
     @staticmethod
@@ -82,7 +92,7 @@ class Service:
         return Service(_NUMBER_OF_KIND[kind], key & 0xFFFF)
 
     def __str__(self) -> str:
-        kind = _KIND_OF_NUMBER.get(self.number, Kind.OTHER)
+        kind = self.kind
         match kind:
             case Kind.OTHER:
                 return f"protocol {self.number}"

@@ -22,11 +22,44 @@ class ContainerPort:
 
 
 @dataclass(frozen=True, slots=True)
+class HostInterface:
+    """What policies can guard of a node itself: its labels, and what meets unmatched traffic.
+
+    `is_guarded`: traffic that no policy decides is denied but for the failsafe ports, as on a
+    HostEndpoint (D43); else it is allowed, as on a node of Cilium's.
+    """
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict, hash=False)
+    is_guarded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of the cluster. `speaks` False: no more is known of a flow than that it has its address.
+
+    Only what a node generates is let through to its own pods, not merely a packet with its source
+    address (A22).
+    """
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict, hash=False)
+    addresses: tuple[Address, ...] = ()
+    host: HostInterface | None = None
+    speaks: bool = True
+
+    def address(self, family: int) -> Address | None:
+        """The node's first address of family 4 or 6, None if it has none."""
+        return next((a for a in self.addresses if a.version == family), None)
+
+
+@dataclass(frozen=True, slots=True)
 class Endpoint:
     """A pod, or a pod template, as far as policies can tell.
 
     `namespace_labels` include `kubernetes.io/metadata.name`. At most one address a family.
     `addresses_known` False: it has addresses, but nobody has said which (a template's replica).
+    `its_node` is the node named `node`, where more than its name is known.
     """
 
     namespace: str
@@ -36,7 +69,9 @@ class Endpoint:
     ports: tuple[ContainerPort, ...] = ()
     addresses: tuple[Address, ...] = ()
     service_account: str = "default"
+    service_account_labels: Mapping[str, str] = field(default_factory=dict, hash=False)
     node: str = ""
+    its_node: Node | None = None
     host_network: bool = False
     is_template: bool = False
     addresses_known: bool = True
@@ -60,23 +95,27 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Universe:
-    """The endpoints of a cluster, sorted by qualified name, and the nodes' addresses by name."""
+    """The endpoints of a cluster, sorted by qualified name, and its nodes, sorted by name."""
 
     endpoints: tuple[Endpoint, ...] = ()
-    nodes: Mapping[str, tuple[Address, ...]] = field(default_factory=dict, hash=False)
+    nodes: tuple[Node, ...] = ()
 
 
-End = Endpoint | IPv4Address | IPv6Address
+End = Endpoint | Node | IPv4Address | IPv6Address
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """The first packet of a connection: who, to whom, for what. `family` is 4 or 6."""
+    """The first packet of a connection: who, to whom, for what. `family` is 4 or 6.
+
+    `source_port` None: there is none, or it is not known; it is then in no set of source ports.
+    """
 
     src: End
     dst: End
     service: Service
     family: int
+    source_port: int | None = None
 
     def __str__(self) -> str:
         return f"{end_name(self.src)} -> {end_name(self.dst)} {self.service} (IPv{self.family})"
@@ -84,11 +123,17 @@ class Flow:
 
 def end_name(end: End) -> str:
     """An end as messages show it."""
-    return end.qualified_name if isinstance(end, Endpoint) else str(end)
+    match end:
+        case Endpoint():
+            return end.qualified_name
+        case Node():
+            return f"node {end.name}" if end.name else "a node"
+        case _:
+            return str(end)
 
 
 def end_address(end: End, family: int) -> Address | None:
     """The address that an end uses in a flow of this family; None if it has none, or none known."""
-    if isinstance(end, Endpoint):
+    if isinstance(end, Endpoint | Node):
         return end.address(family)
     return end if end.version == family else None

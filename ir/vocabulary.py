@@ -1,33 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the rules of a policy set read: selectors, address blocks, named ports. Nothing else matters.
+"""What the rules of a policy set read: selectors, address blocks, nodes, named ports. Nothing else matters.
 
 Takes a PolicySet, gives the Vocabulary whose indices every later stage uses: selector *bit* i is
-`selectors[i]`, block i is `blocks[i]`, named port i is `named_ports[i]`. Order is that of first use
-in canonical order, so the same policies give the same indices.
+`selectors[i]`, block i is `blocks[i]`, node condition i is `node_conditions[i]`, named port i is
+`named_ports[i]`. Order is that of first use in canonical order, so the same policies give the same
+indices.
 """
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from policyc.ir.policy import (
-    AddressPeer,
-    Direction,
-    EndpointPeer,
-    EndpointSelector,
-    NamedPort,
-    PolicySet,
-    Rule,
-)
+from policyc.ir.peers import AddressPeer, EndpointPeer, Leaf, NodePeer, Where, leaves
+from policyc.ir.policy import Direction, NamedPort, PolicySet, Rule
+from policyc.ir.selectors import Condition, EndpointSelector
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Everything that can make two endpoints or two addresses differ to a rule.
+    """Everything that can make two endpoints, two nodes or two addresses differ to a rule.
 
-    `subject_bits` and `peer_bits` are masks over `selectors`: those that select subjects, and those
-    that stand in a rule. `ingress_ports` and `egress_ports` are masks over `named_ports`: a named
-    port resolves on the destination, so on the subject of ingress and on the peer of egress (A19).
+    `subject_bits` and `peer_bits` are masks over `selectors`: those that are asked of subjects (as
+    their policies' subjects, or as a rule's own side), and those that are asked of the other side.
+    `own_blocks` is a mask over `blocks`: those that a rule asks of the subject's own address.
+    `ingress_ports` and `egress_ports` are masks over `named_ports`: a named port resolves on the
+    destination, so on the subject of ingress and on the peer of egress (A19). `reads_nodes` says
+    whether a node is any different from an address, `reads_locality` whether the own node is.
     """
 
     selectors: tuple[EndpointSelector, ...]
@@ -37,6 +35,10 @@ class Vocabulary:
     peer_bits: int
     ingress_ports: int
     egress_ports: int
+    node_conditions: tuple[Condition, ...] = ()
+    own_blocks: int = 0
+    reads_nodes: bool = False
+    reads_locality: bool = False
 
     @cached_property
     def bit_of(self) -> dict[EndpointSelector, int]:
@@ -49,6 +51,11 @@ class Vocabulary:
         return {block: index for index, block in enumerate(self.blocks)}
 
     @cached_property
+    def node_of(self) -> dict[Condition, int]:
+        """Node condition -> its index."""
+        return {condition: index for index, condition in enumerate(self.node_conditions)}
+
+    @cached_property
     def port_of(self) -> dict[NamedPort, int]:
         """Named port -> its index."""
         return {port: index for index, port in enumerate(self.named_ports)}
@@ -56,24 +63,38 @@ class Vocabulary:
 
 def vocabulary_of(policies: PolicySet) -> Vocabulary:
     """Gather what the rules of `policies` read."""
-    subjects = dict.fromkeys(p.subject for t in policies.tiers for p in t.policies)
     rules = list(_all_rules(policies))
-    peers = [peer for _, rule in rules for peer in rule.peers]
-    in_rules = dict.fromkeys(peer.selector for peer in peers if isinstance(peer, EndpointPeer))
-    blocks = dict.fromkeys(peer for peer in peers if isinstance(peer, AddressPeer))
+    theirs = list(dict.fromkeys(leaf for _, r in rules for p in r.peers for leaf in leaves(p)))
+    own = list(dict.fromkeys(leaf for _, rule in rules for leaf in leaves(rule.own)))
+    subjects = dict.fromkeys(p.subject for t in policies.tiers for p in t.policies)
+    subjects |= _selectors(own)
+    blocks = _blocks(theirs) | _blocks(own)
+    nodes = [leaf for leaf in (*theirs, *own) if isinstance(leaf, NodePeer)]
     ingress = _named_ports(rule for d, rule in rules if d is Direction.INGRESS)
     egress = _named_ports(rule for d, rule in rules if d is Direction.EGRESS)
-    selectors = tuple(dict.fromkeys((*subjects, *in_rules)))
+    selectors = tuple(dict.fromkeys((*subjects, *_selectors(theirs))))
     ports = tuple(dict.fromkeys((*ingress, *egress)))
     return Vocabulary(
         selectors=selectors,
         blocks=tuple(blocks),
         named_ports=ports,
         subject_bits=_mask(selectors, subjects),
-        peer_bits=_mask(selectors, in_rules),
+        peer_bits=_mask(selectors, _selectors(theirs)),
         ingress_ports=_mask(ports, ingress),
         egress_ports=_mask(ports, egress),
+        node_conditions=tuple(dict.fromkeys(node.condition for node in nodes)),
+        own_blocks=_mask(tuple(blocks), _blocks(own)),
+        reads_nodes=bool(nodes),
+        reads_locality=any(node.where is not Where.ANYWHERE for node in nodes),
     )
+
+
+def _selectors(found: Iterable[Leaf]) -> dict[EndpointSelector, None]:
+    return dict.fromkeys(leaf.selector for leaf in found if isinstance(leaf, EndpointPeer))
+
+
+def _blocks(found: Iterable[Leaf]) -> dict[AddressPeer, None]:
+    return dict.fromkeys(leaf for leaf in found if isinstance(leaf, AddressPeer))
 
 
 def _all_rules(policies: PolicySet) -> Iterator[tuple[Direction, Rule]]:
@@ -85,7 +106,12 @@ def _all_rules(policies: PolicySet) -> Iterator[tuple[Direction, Rule]]:
 
 
 def _named_ports(rules: Iterable[Rule]) -> dict[NamedPort, None]:
-    return dict.fromkeys(p for rule in rules for p in rule.ports if isinstance(p, NamedPort))
+    return dict.fromkeys(
+        port
+        for rule in rules
+        for port in (*rule.ports, *rule.except_ports)
+        if isinstance(port, NamedPort)
+    )
 
 
 def _mask(items: Sequence[object], chosen: Container[object]) -> int:

@@ -14,7 +14,6 @@ from policyc.compiler.cli.json_findings import findings_as_json
 from policyc.compiler.frontend import (
     ReadOptions,
     codes,
-    read_cluster,
     read_policies,
     read_scenario,
     sources_of,
@@ -26,7 +25,7 @@ from policyc.compiler.frontend.flow_files import (
     without_duplicates,
 )
 from policyc.compiler.frontend.flows import FlowRequest, UniverseIndex
-from policyc.compiler.frontend.read import DEFAULT_KUBE_VERSION
+from policyc.compiler.frontend.read import DEFAULT_KUBE_VERSION, ClusterReading
 from policyc.compiler.frontend.sources import (
     STDIN_NAME,
     PathSource,
@@ -97,8 +96,9 @@ def _read(
     files: tuple[str, ...], clusters: tuple[str, ...], options: ReadOptions
 ) -> tuple[PolicySet, Universe]:
     """Policies and universe; what was passed over is said on standard error."""
-    given = read_policies(sources_of(files, sys.stdin.buffer), options)
-    cluster = read_cluster(sources_of(clusters, sys.stdin.buffer), options, given.policies)
+    reading = ClusterReading(sources_of(clusters, sys.stdin.buffer), options)
+    given = read_policies(sources_of(files, sys.stdin.buffer), options, reading.services)
+    cluster = reading.finish(given.policies)
     print_findings([*given.findings, *cluster.findings])
     _count("passed over", given.passed_over + cluster.passed_over)
     if not clusters:

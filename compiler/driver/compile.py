@@ -10,7 +10,12 @@ from policyc.backends.ebpf_c.clang import find_tool
 from policyc.compiler.driver.bundle import Provenance, check_target, write_bundle
 from policyc.compiler.driver.pipeline import Decided, Emitted, decide_all, emit_all
 from policyc.compiler.frontend.cluster import Cluster
-from policyc.compiler.frontend.read import PolicyInput, ReadOptions, read_cluster, read_policies
+from policyc.compiler.frontend.read import (
+    ClusterReading,
+    PolicyInput,
+    ReadOptions,
+    read_policies,
+)
 from policyc.compiler.frontend.sources import Source
 from policyc.ir.diagnostics import Diagnostic
 from policyc.ir.errors import InputError, InternalError
@@ -56,14 +61,15 @@ def read_inputs(inputs: Inputs) -> Read:
     findings: list[Diagnostic] = []
     policies: PolicyInput | None = None
     cluster: Cluster | None = None
+    reading = ClusterReading(inputs.cluster, inputs.options) if inputs.cluster else None
     try:
-        policies = read_policies(inputs.policies, inputs.options)
+        services = reading.services if reading else ()
+        policies = read_policies(inputs.policies, inputs.options, services)
     except InputError as failure:
         findings += failure.findings
-    if inputs.cluster:
-        given = policies.policies if policies else PolicySet(())
+    if reading is not None:
         try:
-            cluster = read_cluster(inputs.cluster, inputs.options, given)
+            cluster = reading.finish(policies.policies if policies else PolicySet(()))
         except InputError as failure:
             findings += failure.findings
     if findings or policies is None:

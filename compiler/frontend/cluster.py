@@ -26,7 +26,7 @@ from policyc.compiler.frontend.services import (
 )
 from policyc.compiler.frontend.sources import InputFile
 from policyc.ir.diagnostics import Diagnostic, Report
-from policyc.ir.universe import Address, Endpoint, Universe
+from policyc.ir.universe import Address, Endpoint, Node, Universe
 
 
 class HasMetadata(Protocol):
@@ -89,6 +89,7 @@ class ClusterObjects:
     def universe(self) -> Universe:
         """The endpoints: pods that are not done, and one for each template."""
         labels = {n.metadata.name: dict(n.labels) for n in self.namespaces}
+        nodes = {n.name: Node(n.name, dict(n.metadata.labels), n.addresses) for n in self.nodes}
         internal = {node.name: node.internal for node in self.nodes}
         endpoints = [
             _on_its_node(_pod_endpoint(pod, labels), internal)
@@ -101,9 +102,9 @@ class ClusterObjects:
             name = _free_name(workload, taken)
             taken.add(f"{workload.metadata.namespace}/{name}")
             endpoints.append(_template_endpoint(workload, name, labels))
+        endpoints = [replace(e, its_node=nodes.get(e.node)) for e in endpoints]
         endpoints.sort(key=lambda endpoint: endpoint.qualified_name)
-        nodes = {node.name: node.addresses for node in sorted(self.nodes, key=_qualified)}
-        return Universe(tuple(endpoints), nodes)
+        return Universe(tuple(endpoints), tuple(nodes[name] for name in sorted(nodes)))
 
     def _top_workloads(self) -> list[Workload]:
         """Workloads whose owner is not listed itself: a Deployment stands for its ReplicaSets."""

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator, Set
 from policyc.compiler.frontend import codes
 from policyc.compiler.frontend.cluster_nodes import NAMESPACE_NAME_LABEL
 from policyc.ir.diagnostics import Report
-from policyc.ir.policy import Direction, EndpointPeer, Policy, PolicySet, Rule
+from policyc.ir.peers import EndpointPeer, leaves
+from policyc.ir.policy import Direction, Policy, PolicySet, Rule
+from policyc.ir.selectors import AllOf, Attribute, AttributeTest, Condition, Not, OneOf
 from policyc.ir.universe import Endpoint
 
 
@@ -34,8 +36,25 @@ def _readers(policies: PolicySet) -> Iterator[tuple[Policy, Rule, str]]:
     for tier in policies.tiers:
         for policy in tier.policies:
             for rule in (*policy.rules(Direction.INGRESS), *policy.rules(Direction.EGRESS)):
-                for peer in rule.peers:
-                    if isinstance(peer, EndpointPeer):
-                        for requirement in peer.selector.namespace_labels.requirements:
-                            if requirement.key != NAMESPACE_NAME_LABEL:
-                                yield policy, rule, requirement.key
+                for key in _namespace_keys(rule):
+                    if key != NAMESPACE_NAME_LABEL:
+                        yield policy, rule, key
+
+
+def _namespace_keys(rule: Rule) -> Iterator[str]:
+    """The labels of namespaces that a rule's peers read."""
+    for leaf in (leaf for peer in (rule.own, *rule.peers) for leaf in leaves(peer)):
+        if isinstance(leaf, EndpointPeer):
+            yield from (r.key for r in leaf.selector.namespace_labels.requirements)
+            yield from _keys_in(leaf.selector.condition)
+
+
+def _keys_in(condition: Condition) -> Iterator[str]:
+    match condition:
+        case AttributeTest(Attribute.NAMESPACE_LABEL, requirement):
+            yield requirement.key
+        case AllOf(parts) | OneOf(parts):
+            for part in parts:
+                yield from _keys_in(part)
+        case Not(part):
+            yield from _keys_in(part)

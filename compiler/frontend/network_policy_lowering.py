@@ -13,12 +13,6 @@ _ANY_PEER: tuple[ir.Peer, ...] = (ir.AnyPeer(),)
 _ANY_SERVICE: tuple[ir.Ports, ...] = (ir.AnyService(),)
 
 
-def network_policy_tier(policies: list[ir.Policy]) -> ir.Tier:
-    """The tier of all NetworkPolicies, in canonical order (namespace, name)."""
-    ordered = sorted(policies, key=lambda policy: (policy.namespace, policy.name))
-    return ir.Tier(ir.NETWORK_POLICY_TIER, ir.TierMode.DENY_WINS, ir.Action.DENY, tuple(ordered))
-
-
 def lower_network_policy(policy: NetworkPolicy) -> ir.Policy:
     """One policy; its rules only allow, and selection isolates its policyTypes (A1, A7)."""
     meta = policy.metadata
@@ -27,7 +21,7 @@ def lower_network_policy(policy: NetworkPolicy) -> ir.Policy:
         for name in policy.policy_types
     )
     return ir.Policy(
-        kind="NetworkPolicy",
+        kind=ir.NETWORK_POLICY,
         namespace=meta.namespace,
         name=meta.name,
         subject=ir.EndpointSelector(meta.namespace, labels=lower_selector(policy.pod_selector)),

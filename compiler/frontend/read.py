@@ -7,36 +7,40 @@ together. Each raises InputError with all findings where one of them is an error
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from policyc.compiler.frontend import codes
 from policyc.compiler.frontend.cluster import Cluster, ClusterObjects, HasMetadata
 from policyc.compiler.frontend.collector import collector_paused
-from policyc.compiler.frontend.decode import Decoder
 from policyc.compiler.frontend.kinds import Role
+from policyc.compiler.frontend.lowered import (
+    Channel,
+    Lowered,
+    Pending,
+    Profile,
+    Reading,
+    Surroundings,
+    Unsupported,
+)
 from policyc.compiler.frontend.metadata import ObjectMeta, quoted
 from policyc.compiler.frontend.missing_namespaces import warn_missing_namespaces
 from policyc.compiler.frontend.names import dns_label_problems
-from policyc.compiler.frontend.network_policy import decode_network_policy
-from policyc.compiler.frontend.network_policy_lowering import (
-    lower_network_policy,
-    network_policy_tier,
-)
-from policyc.compiler.frontend.network_policy_validation import validate_network_policy
-from policyc.compiler.frontend.network_policy_warnings import warn_network_policy
 from policyc.compiler.frontend.objects import ObjectReader, RawObject
+from policyc.compiler.frontend.policy_kinds import READERS
+from policyc.compiler.frontend.services import Service
 from policyc.compiler.frontend.sources import InputFile, ObjectsSource, Source
+from policyc.compiler.frontend.tiers import CalicoTier, assemble, profile_of
+from policyc.compiler.frontend.together import check_together
 from policyc.ir.diagnostics import Diagnostic, Report
 from policyc.ir.errors import InputError
-from policyc.ir.policy import Policy, PolicySet
+from policyc.ir.policy import PolicySet
 from policyc.ir.spans import Span
 
 DEFAULT_KUBE_VERSION = "1.36"
 STRICT_SINCE = (1, 36)
 """The version whose API server rejects what older ones only warned about (A14)."""
-NO_STATUS_SINCE = (1, 28)
-"""The version whose NetworkPolicy has no `status` any more."""
 NO_POLICIES = PolicySet(())
 INPUT = Span("-f", 0, 0)
 """Where a finding is that is about all files of `-f` together."""
@@ -51,13 +55,17 @@ _KUBE_VERSION = re.compile(r"v?(\d{1,3})\.(\d{1,3})(?:[.+-].*)?")
 class ReadOptions:
     """How input is read: the namespace of objects without one, the server to be as strict as.
 
-    Without `allow_empty`, input that has no policy at all is an error.
+    Without `allow_empty`, input that has no policy at all is an error. `profile` None: the one that
+    the kinds present ask for.
     """
 
     default_namespace: str = "default"
     kube_version: str = DEFAULT_KUBE_VERSION
     allow_unknown_kinds: frozenset[str] = frozenset()
     allow_empty: bool = True
+    channel: Channel = Channel.EXPERIMENTAL
+    profile: Profile | None = None
+    unsupported: Unsupported = Unsupported.ERROR
 
     @property
     def server(self) -> tuple[int, int]:
@@ -89,17 +97,36 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class PolicyInput:
-    """What `read_policies` read. `cluster_objects` counts, by kind, what is used with --cluster."""
+    """What `read_policies` read.
+
+    `policies` are the live ones in their tiers; `lowered` has the staged ones, too, and `provided` what
+    is no policy itself, such as intents. `cluster_objects` counts, by kind, what is used with --cluster.
+    """
 
     policies: PolicySet
     inputs: tuple[InputFile, ...] = ()
     passed_over: Counter[str] = field(default_factory=Counter, hash=False)
     cluster_objects: Counter[str] = field(default_factory=Counter, hash=False)
     findings: tuple[Diagnostic, ...] = ()
+    profile: Profile = Profile.KUBERNETES
+    lowered: tuple[Lowered, ...] = ()
+    provided: tuple[object, ...] = ()
+
+    @property
+    def staged(self) -> tuple[Lowered, ...]:
+        """Policies that are compared with the live ones, and never enforced."""
+        return tuple(item for item in self.lowered if item.is_staged)
 
 
-def read_policies(sources: Sequence[Source], options: ReadOptions = ReadOptions()) -> PolicyInput:
-    """Policies from `-f`; cluster objects among them are counted, not read."""
+def read_policies(
+    sources: Sequence[Source],
+    options: ReadOptions = ReadOptions(),
+    services: Iterable[Service] = (),
+) -> PolicyInput:
+    """Policies from `-f`; cluster objects among them are counted, not read.
+
+    `services` are those of the cluster, which policies may name.
+    """
     reading = _Reading(options)
     cluster_objects: Counter[str] = Counter()
     with collector_paused():
@@ -108,8 +135,9 @@ def read_policies(sources: Sequence[Source], options: ReadOptions = ReadOptions(
                 reading.add_policy(raw)
             else:
                 cluster_objects[raw.kind] += 1
+        reading.lower(services)
     reading.raise_errors()
-    if not reading.policies and not options.allow_empty:
+    if not reading.lowered and not options.allow_empty:
         raise InputError([*reading.report.sorted(), codes.NO_POLICY.at(INPUT).help(_NO_POLICY)])
     return PolicyInput(
         reading.policy_set(),
@@ -117,7 +145,33 @@ def read_policies(sources: Sequence[Source], options: ReadOptions = ReadOptions(
         reading.reader.passed_over,
         cluster_objects,
         tuple(reading.report.sorted()),
+        reading.profile,
+        tuple(reading.lowered),
+        tuple(reading.provided),
     )
+
+
+class ClusterReading:
+    """A cluster that was read; `finish` makes it of use once the policies are known."""
+
+    def __init__(self, sources: Sequence[Source], options: ReadOptions = ReadOptions()) -> None:
+        self._reading = _Reading(options)
+        with collector_paused():
+            for raw in self._reading.reader.read(sources):
+                if raw.role is Role.CLUSTER:
+                    self._reading.add_cluster_object(raw)
+                else:
+                    self._reading.add_known_policy(raw)
+
+    @property
+    def services(self) -> tuple[Service, ...]:
+        """The Service objects, for the policies that name them."""
+        return tuple(self._reading.services)
+
+    def finish(self, given: PolicySet = NO_POLICIES) -> Cluster:
+        """The cluster; a policy in it must be among those of `given`, too."""
+        self._reading.lower_known(given)
+        return self._reading.cluster(given)
 
 
 def read_cluster(
@@ -126,15 +180,7 @@ def read_cluster(
     given: PolicySet = NO_POLICIES,
 ) -> Cluster:
     """Cluster objects from `--cluster`; a policy there must be among those of `given` too."""
-    reading = _Reading(options)
-    with collector_paused():
-        for raw in reading.reader.read(sources):
-            if raw.role is Role.CLUSTER:
-                reading.add_cluster_object(raw)
-            else:
-                reading.add_known_policy(raw)
-    reading.check_given(given)
-    return reading.cluster(given)
+    return ClusterReading(sources, options).finish(given)
 
 
 def read_scenario(
@@ -148,6 +194,8 @@ def read_scenario(
             reading.add_policy(raw)
         else:
             reading.add_cluster_object(raw)
+    reading.lower(reading.services)
+    reading.raise_errors()
     policies = reading.policy_set()
     return policies, reading.cluster(policies)
 
@@ -159,41 +207,87 @@ class _Reading:
         options.check()
         self.report = Report()
         self.options = options
-        self.is_strict = options.is_strict
         self.reader = ObjectReader(self.report, options.allow_unknown_kinds)
-        self.policies: list[Policy] = []
+        self.lowered: list[Lowered] = []
+        self.provided: list[object] = []
+        self.profile = options.profile or Profile.KUBERNETES
+        self._pending: list[Pending] = []
+        self._how = Reading(
+            self.report,
+            options.default_namespace,
+            options.server,
+            options.is_strict,
+            options.channel,
+            options.unsupported,
+        )
         self._cluster = ClusterObjects(self.report, options.default_namespace)
         self._seen: dict[tuple[str, str, str], Span] = {}
 
+    @property
+    def services(self) -> Sequence[Service]:
+        """The Service objects among the cluster's."""
+        return self._cluster.services
+
     def add_policy(self, raw: RawObject) -> None:
-        """Decode, validate, warn, lower; a policy with errors is only looked at, never lowered."""
+        """Decode, validate and warn; a policy with errors is only looked at, never lowered."""
         before = len(self.report.findings)
-        decoder = Decoder(self.report)
-        has_status = self.options.server < NO_STATUS_SINCE
-        policy = decode_network_policy(
-            decoder, raw.node, self.options.default_namespace, has_status
-        )
-        if policy is None:
+        pending = READERS[raw.api_version, raw.kind](raw, self._how)
+        if pending is None:
             return
-        validate_network_policy(policy, self.is_strict, self.report)
-        self._check_unique(raw, policy.metadata)
+        self._check_unique(raw, pending.metadata)
         if any(finding.is_error for finding in self.report.findings[before:]):
             return
-        warn_network_policy(policy, self.report)
-        self.policies.append(lower_network_policy(policy))
+        self._pending.append(pending)
+        self.provided += pending.provides
 
     def add_known_policy(self, raw: RawObject) -> None:
         """A policy that must be given elsewhere too: its warnings are said there."""
-        findings = self.report.findings
-        before = len(findings)
-        self.add_policy(raw)
-        findings[before:] = [finding for finding in findings[before:] if finding.is_error]
+        with self._only_errors():
+            self.add_policy(raw)
 
     def add_cluster_object(self, raw: RawObject) -> None:
         """Decode and keep."""
         metadata = self._cluster.add(raw)
         if metadata is not None:
             self._check_unique(raw, metadata)
+
+    def lower(self, services: Iterable[Service]) -> None:
+        """Make Policy IR of what is pending, now that all it may look up is known."""
+        by_name = {(s.metadata.namespace, s.metadata.name): s for s in services}
+        surroundings = Surroundings(
+            self.report, by_name, tuple(self.provided), self.options.unsupported
+        )
+        for pending in self._pending:
+            self.lowered += pending.lower(surroundings)
+        self._pending = []
+        self.profile = self.options.profile or profile_of(item.slot for item in self.lowered)
+        check_together(self.lowered, self.options.profile, self.report)
+
+    def lower_known(self, given: PolicySet) -> None:
+        """Lower the policies found in a cluster, and check that they are evaluated, too.
+
+        A policy inside the cluster that is not evaluated would make every answer wrong.
+        """
+        with self._only_errors():
+            self.lower(self.services)
+        known = {policy for tier in given.tiers for policy in tier.policies}
+        for item in self.lowered:
+            policy = item.policy
+            if not item.is_staged and policy not in known:
+                finding = codes.POLICY_IN_CLUSTER.at(
+                    policy.origin.span,
+                    "metadata.name",
+                    kind=policy.kind,
+                    name=policy.qualified_name,
+                )
+                self.report.add(finding.help("give it with -f too, or take it out of --cluster"))
+
+    @contextmanager
+    def _only_errors(self) -> Iterator[None]:
+        findings = self.report.findings
+        before = len(findings)
+        yield
+        findings[before:] = [finding for finding in findings[before:] if finding.is_error]
 
     def _check_unique(self, raw: RawObject, metadata: ObjectMeta) -> None:
         """The API server would keep the later of two; we do not guess which was meant."""
@@ -209,22 +303,11 @@ class _Reading:
         )
         self.report.add(finding.note(earlier, "first given here").help("remove one of the two"))
 
-    def check_given(self, given: PolicySet) -> None:
-        """A policy inside the cluster that is not evaluated would make every answer wrong."""
-        known = {policy for tier in given.tiers for policy in tier.policies}
-        for policy in self.policies:
-            if policy not in known:
-                finding = codes.POLICY_IN_CLUSTER.at(
-                    policy.origin.span,
-                    "metadata.name",
-                    kind=policy.kind,
-                    name=policy.qualified_name,
-                )
-                self.report.add(finding.help("give it with -f too, or take it out of --cluster"))
-
     def policy_set(self) -> PolicySet:
-        """The policies so far, in canonical order."""
-        return PolicySet((network_policy_tier(self.policies),))
+        """The live policies, in the order in which they are evaluated."""
+        live = [item for item in self.lowered if not item.is_staged]
+        tiers = [item for item in self.provided if isinstance(item, CalicoTier)]
+        return assemble(live, self.profile, tiers)
 
     def cluster(self, policies: PolicySet) -> Cluster:
         """The cluster that `policies` are for; raises where anything of this run is wrong."""

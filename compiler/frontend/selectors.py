@@ -15,7 +15,10 @@ from policyc.ir.policy import EVERYTHING, LabelSelector, Operator, Requirement
 
 _FIELDS = frozenset({"matchLabels", "matchExpressions"})
 _EXPRESSION_FIELDS = frozenset({"key", "operator", "values"})
-_OPERATORS = {operator.value: operator for operator in Operator}
+_OPERATORS = {
+    operator.value: operator
+    for operator in (Operator.IN, Operator.NOT_IN, Operator.EXISTS, Operator.DOES_NOT_EXIST)
+}
 _WITH_VALUES = frozenset({Operator.IN, Operator.NOT_IN})
 
 

@@ -213,7 +213,7 @@ def test_services_slices_and_nodes_are_read() -> None:
     assert [p.port for p in only.ports] == [80, None]
     (node,) = cluster.nodes
     assert [str(network) for network in node.pod_cidrs] == ["10.0.0.0/24", "fd00::/64"]
-    assert {k: [str(a) for a in v] for k, v in cluster.universe.nodes.items()} == {
+    assert {n.name: [str(a) for a in n.addresses] for n in cluster.universe.nodes} == {
         "n1": ["192.0.2.1"]
     }
 

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every policy API gives the rest of the front end: policies, and where each stands in the order.
+
+A kind's reader takes a raw object and a `Reading` (how to read), and gives a `Pending`: decoded and
+validated. Once everything is read, `Pending.lower` makes Policy IR of it with the `Surroundings` (what
+else there is: services, network sets). `tiers.py` then puts what was lowered in order.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeVar
+
+from policyc.compiler.frontend.metadata import ObjectMeta
+from policyc.compiler.frontend.services import Service
+from policyc.ir.diagnostics import Report
+from policyc.ir.policy import Policy
+
+T = TypeVar("T")
+
+
+class Profile(Enum):
+    """How policies of several APIs stand to each other (semantics F47)."""
+
+    KUBERNETES = "kubernetes"
+    CALICO = "calico"
+    CILIUM = "cilium"
+
+
+class Channel(Enum):
+    """Which release channel of the policy.networking.k8s.io CRDs objects are checked against (C40)."""
+
+    STANDARD = "standard"
+    EXPERIMENTAL = "experimental"
+
+
+class Unsupported(Enum):
+    """What becomes of a rule with a part that policyc does not support."""
+
+    ERROR = "error"
+    DENY = "deny"
+
+
+@dataclass(frozen=True, slots=True)
+class AdminSlot:
+    """Before NetworkPolicies, by ascending priority: ClusterNetworkPolicy Admin, AdminNetworkPolicy."""
+
+    priority: int
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkPolicySlot:
+    """Among the NetworkPolicies."""
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineSlot:
+    """After NetworkPolicies: ClusterNetworkPolicy Baseline, BaselineAdminNetworkPolicy."""
+
+    priority: int
+
+
+@dataclass(frozen=True, slots=True)
+class CalicoSlot:
+    """In a tier of Calico's, by order and then name; an order of None is last (D43)."""
+
+    tier: str
+    order: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CiliumSlot:
+    """In the one tier of Cilium's policies, where denies win."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtendedSlot:
+    """In the tier of policyc's own that stands at `tier` among the built-in ones, by `order`."""
+
+    tier: float
+    order: float
+
+
+Slot = AdminSlot | NetworkPolicySlot | BaselineSlot | CalicoSlot | CiliumSlot | ExtendedSlot
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A policy and its slot. A staged one is compared with the live ones, never enforced."""
+
+    policy: Policy
+    slot: Slot
+    is_staged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How objects are read. `server` is the API server's (major, minor) version."""
+
+    report: Report
+    default_namespace: str = "default"
+    server: tuple[int, int] = (1, 36)
+    is_strict: bool = True
+    channel: Channel = Channel.EXPERIMENTAL
+    unsupported: Unsupported = Unsupported.ERROR
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What lowering may look up. Services by (namespace, name); `provided` by the kinds' readers."""
+
+    report: Report
+    services: Mapping[tuple[str, str], Service] = field(default_factory=dict)
+    provided: tuple[object, ...] = ()
+    unsupported: Unsupported = Unsupported.ERROR
+
+    def of(self, kind: type[T]) -> list[T]:
+        """What readers provided of one type, in the order of reading."""
+        return [item for item in self.provided if isinstance(item, kind)]
+
+
+def no_policies(_: Surroundings) -> Iterable[Lowered]:
+    """For objects that are no policies themselves, such as network sets and tiers."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A decoded and valid object; `provides` is what others may look up in the Surroundings."""
+
+    metadata: ObjectMeta
+    lower: Callable[[Surroundings], Iterable[Lowered]] = no_policies
+    provides: tuple[object, ...] = ()

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads one NetworkPolicy: decoded, validated as the API server does, warned about, and lowered."""
+
+from collections.abc import Iterable
+
+from policyc.compiler.frontend.decode import Decoder
+from policyc.compiler.frontend.lowered import (
+    Lowered,
+    NetworkPolicySlot,
+    Pending,
+    Reading,
+    Surroundings,
+)
+from policyc.compiler.frontend.network_policy import NetworkPolicy, decode_network_policy
+from policyc.compiler.frontend.network_policy_lowering import lower_network_policy
+from policyc.compiler.frontend.network_policy_validation import validate_network_policy
+from policyc.compiler.frontend.network_policy_warnings import warn_network_policy
+from policyc.compiler.frontend.objects import RawObject
+
+NO_STATUS_SINCE = (1, 28)
+"""The version whose NetworkPolicy has no `status` any more."""
+
+
+def read_network_policy(raw: RawObject, reading: Reading) -> Pending | None:
+    """The policy; its warnings are said only where it has no errors."""
+    report = reading.report
+    before = len(report.findings)
+    has_status = reading.server < NO_STATUS_SINCE
+    decoder = Decoder(report)
+    policy = decode_network_policy(decoder, raw.node, reading.default_namespace, has_status)
+    if policy is None:
+        return None
+    validate_network_policy(policy, reading.is_strict, report)
+    if not any(finding.is_error for finding in report.findings[before:]):
+        warn_network_policy(policy, report)
+    return Pending(policy.metadata, lambda _: _lowered(policy))
+
+
+def _lowered(policy: NetworkPolicy) -> Iterable[Lowered]:
+    yield Lowered(lower_network_policy(policy), NetworkPolicySlot())

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which reader reads which kind of policy: one line a kind, and nothing API-specific beyond it."""
+
+from collections.abc import Callable, Mapping
+
+from policyc.compiler.frontend.kinds import NETWORK_POLICY
+from policyc.compiler.frontend.lowered import Pending, Reading
+from policyc.compiler.frontend.network_policy_reader import read_network_policy
+from policyc.compiler.frontend.objects import RawObject
+
+Reader = Callable[[RawObject, Reading], Pending | None]
+"""Decode and validate; None where what was reported leaves nothing to lower."""
+
+READERS: Mapping[tuple[str, str], Reader] = {
+    NETWORK_POLICY: read_network_policy,
+}
+"""(apiVersion, kind) -> reader, for every kind with the role of a policy."""
