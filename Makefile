@@ -8,10 +8,10 @@ export LC_ALL := C.UTF-8
 PYTHON ?= /usr/bin/python3
 VENV := .venv
 BIN := $(VENV)/bin
-APT_PACKAGES := python3 python3-venv clang llvm clang-format libbpf1 libbpf-dev linux-libc-dev bpftool iproute2 git
+APT_PACKAGES := python3 python3-venv clang llvm clang-format libbpf1 libbpf-dev linux-libc-dev bpftool iproute2 git default-jre-headless
 PYTEST_FLAGS ?=
 
-.PHONY: help install system demo test test-all guest lint format lock golden wheel clean
+.PHONY: help install system demo test test-all guest lint format grammar lock golden wheel clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -56,6 +56,9 @@ format: install ## rewrite Python and C in the project's format
 
 golden: install ## rewrite the golden files from what the compiler emits now
 	@$(BIN)/pytest -q tests/golden --update-golden
+
+grammar: install ## generate grammar/generated from the ANTLR grammars (fetches ANTLR once)
+	@$(BIN)/python tools/grammar.py
 
 lock: install ## resolve the dependencies of setup.cfg into requirements.lock
 	@$(BIN)/pip-compile -q --all-extras --generate-hashes --allow-unsafe --strip-extras \

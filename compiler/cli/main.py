@@ -23,7 +23,7 @@ COMMANDS = {
 _FAILED_WRITES = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 """How a write fails that is not a bug: the reader left, or there is no room."""
 
-EXTRA_OF_MODULE = {"yaml": "compiler", "z3": "proof", "pyroute2": "node"}
+EXTRA_OF_MODULE = {"antlr4": "compiler", "yaml": "compiler", "z3": "proof", "pyroute2": "node"}
 
 
 class LazyGroup(click.Group):

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The JSON schemas as package data: `policyc schema` prints them."""
