@@ -183,7 +183,7 @@ NAMESPACE_MISSING = Code(
 
 FLOWS_SYNTAX = Code("PC0701", _E, "{flow}: {problem}")
 UNKNOWN_POD = Code("PC0702", _E, "{flow}: {end} {name} is no pod of the cluster")
-BAD_END = Code("PC0703", _E, "{flow}: {end} {text} is neither namespace/pod nor an address")
+BAD_END = Code("PC0703", _E, "{flow}: {end} {text} is neither namespace/pod, node/NAME nor an address")
 NO_ADDRESS = Code("PC0704", _E, "{flow}: {end} {name} is live but has no {which}address")
 NO_COMMON_FAMILY = Code("PC0705", _E, "{flow}: {src} and {dst} have no address family in common")
 BAD_SERVICE = Code("PC0706", _E, "{flow}: {problem}")
@@ -191,4 +191,5 @@ DEPENDS_ON_UNKNOWN = Code(
     "PC0707", _W, "{flow}: the verdict depends on {what} of {name}, which is not known"
 )
 IGNORED_FIELD = Code("PC0709", _W, "{flow}: the field `{name}` is ignored")
+UNKNOWN_NODE = Code("PC0710", _E, "{flow}: {end} {name} is no node of the cluster")
 BAD_SCENARIO = Code("PC0708", _E, "scenario: {problem}")

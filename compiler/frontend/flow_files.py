@@ -14,19 +14,22 @@ from policyc.ir.diagnostics import Diagnostic, Report
 from policyc.ir.spans import Span
 
 _TEXTS = ("src", "dst", "protocol")
-_NUMBERS = ("port", "icmp_type", "icmp_code", "family")
+_NUMBERS = ("port", "icmp_type", "icmp_code", "family", "source_port")
 _FIELDS = frozenset((*_TEXTS, *_NUMBERS))
 _FORMS = (
-    "write CSV with the header src,dst,protocol,port (icmp_type,icmp_code,family), or one JSON "
-    "object a line"
+    "write CSV with the header src,dst,protocol,port (icmp_type,icmp_code,family,source_port), or "
+    "one JSON object a line"
 )
 COMMAND_LINE = Span("<command line>", 0, 0)
 
 
-def flow_from_arguments(src: str, dst: str, service: str, report: Report) -> FlowRequest | None:
+def flow_from_arguments(
+    src: str, dst: str, service: str, report: Report, source_port: int | None = None
+) -> FlowRequest | None:
     """`SRC DST PROTOCOL[/PORT]`; for ICMP the protocol may be followed by `/TYPE/CODE`."""
     protocol, *numbers = service.split("/")
     record: dict[str, object] = {"src": src, "dst": dst, "protocol": protocol}
+    record["source_port"] = source_port
     is_icmp = protocol.lower().startswith("icmp")
     names = ("icmp_type", "icmp_code") if is_icmp else ("port",)
     if len(numbers) > len(names):

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flows as users write them -> flows of the universe.
 
-An end is `namespace/pod` or an address; an address that a pod holds is that pod, as the datapath
-sees it. What cannot be a flow is a finding that names the flow and the end.
+An end is `namespace/pod`, `node/NAME` or an address; an address that a pod holds is that pod, as the
+datapath sees it, and one of a node's is that node's, without being known to come from it (A22, B33). What
+cannot be a flow is a finding that names the flow and the end.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv6Address
 
 from policyc.compiler.frontend import codes
@@ -15,12 +16,14 @@ from policyc.compiler.frontend.spelling import nearest
 from policyc.ir.diagnostics import Diagnostic, Report
 from policyc.ir.services import ICMP_NUMBER, ICMPV6_NUMBER, Protocol, Service
 from policyc.ir.spans import Span
-from policyc.ir.universe import FAMILIES, Address, End, Endpoint, Flow, Universe, end_name
+from policyc.ir.universe import FAMILIES, Address, End, Endpoint, Flow, Node, Universe, end_name
 
 _NUMBERS = {protocol.name.lower(): protocol.value for protocol in Protocol}
 _ICMP_FAMILIES = {"icmp": None, "icmpv4": 4, "icmpv6": 6, "icmp6": 6}
 """ICMP by its names; `icmp` alone means that of the flow's family, whichever it is."""
 _WITH_PORTS = frozenset(_NUMBERS.values())
+NODE_PREFIX = "node/"
+"""Before the name of a node, where an end is one."""
 _ECHO_REQUEST = {4: 8 << 8, 6: 128 << 8}
 """ICMP without a type is an echo request: what people mean by "can it ping"."""
 
@@ -38,6 +41,7 @@ class FlowRequest:
     icmp_type: int | None = None
     icmp_code: int | None = None
     family: int | None = None
+    source_port: int | None = None
 
 
 class _BadFlowError(Exception):
@@ -49,7 +53,7 @@ class _BadFlowError(Exception):
 
 
 class UniverseIndex:
-    """Finds the ends of flows: pods by name and by address."""
+    """Finds the ends of flows: pods and nodes by name and by address."""
 
     def __init__(self, universe: Universe) -> None:
         self._by_name = {endpoint.qualified_name: endpoint for endpoint in universe.endpoints}
@@ -59,6 +63,12 @@ class UniverseIndex:
             if not endpoint.host_network  # its address is the node's, not its own (A21)
             for address in endpoint.addresses
         }
+        self._nodes = {f"{NODE_PREFIX}{node.name}": node for node in universe.nodes}
+        self._by_node_address = {
+            address: replace(node, speaks=False)
+            for node in universe.nodes
+            for address in node.addresses
+        }
 
     def flow(self, request: FlowRequest, report: Report) -> Flow | None:
         """The flow; None where it is none, which is reported."""
@@ -66,36 +76,51 @@ class UniverseIndex:
             src = self._end(request, "src", request.src)
             dst = self._end(request, "dst", request.dst)
             family = _family(request, (src, _written(request.src)), (dst, _written(request.dst)))
-            return Flow(src, dst, _service(request, family), family)
+            service = _service(request, family)
+            source_port = _source_port(request, service)
+            src, dst = (
+                _with_address(end, _written(text))
+                for end, text in ((src, request.src), (dst, request.dst))
+            )
+            return Flow(src, dst, service, family, source_port)
         except _BadFlowError as bad:
             report.add(bad.finding)
             return None
 
     def _end(self, request: FlowRequest, end: str, text: str) -> End:
-        """The pod of that name or address, or an address that no pod holds."""
+        """The pod or node of that name or address, or an address that none of them holds."""
         address = _written(text)
         if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
             problem = f"{end} {text} is an IPv4 address written as IPv6: no packet has it"
             raise _bad_service(request, problem, f"write {address.ipv4_mapped}")
         if address is not None:
-            return self._by_address.get(address, address)
-        endpoint = self._by_name.get(text)
-        if endpoint is not None:
-            return endpoint
+            found = self._by_address.get(address) or self._by_node_address.get(address)
+            return address if found is None else found
+        named = self._by_name.get(text) or self._nodes.get(text)
+        if named is not None:
+            return named
+        if text.startswith(NODE_PREFIX) and text != NODE_PREFIX:
+            finding = codes.UNKNOWN_NODE.at(
+                request.span, end, flow=request.name, end=end, name=clipped(text[5:])
+            )
+            raise _BadFlowError(finding.help(self._hint(text)))
         if text.count("/") != 1 or text[0] == "/" or text[-1] == "/":
             finding = codes.BAD_END.at(
                 request.span, end, flow=request.name, end=end, text=clipped(text)
             )
-            raise _BadFlowError(finding.help("write namespace/pod, 10.0.0.1 or 2001:db8::1"))
+            hint = "write namespace/pod, node/NAME, 10.0.0.1 or 2001:db8::1"
+            raise _BadFlowError(finding.help(hint))
         finding = codes.UNKNOWN_POD.at(
             request.span, end, flow=request.name, end=end, name=clipped(text)
         )
         raise _BadFlowError(finding.help(self._hint(text)))
 
     def _hint(self, text: str) -> str:
-        if not self._by_name:
-            return "no pods are known: give the cluster with --cluster"
-        near = nearest(text, self._by_name)
+        known = self._nodes if text.startswith(NODE_PREFIX) else self._by_name
+        if not known:
+            what = "nodes" if known is self._nodes else "pods"
+            return f"no {what} are known: give the cluster with --cluster"
+        near = nearest(text, known)
         return f"did you mean `{near}`?" if near else ""
 
 
@@ -108,10 +133,17 @@ def _families(end: End, written: Address | None) -> tuple[int, ...]:
     """The families an end can use; an end with an unknown address may have both."""
     if written is not None:
         return (written.version,)
-    assert isinstance(end, Endpoint)
-    if not end.addresses_known:
+    assert isinstance(end, Endpoint | Node)
+    if isinstance(end, Endpoint) and not end.addresses_known:
         return FAMILIES
     return tuple(address.version for address in end.addresses)
+
+
+def _with_address(end: End, written: Address | None) -> End:
+    """A node has several addresses of a family; the flow has the one that was written."""
+    if isinstance(end, Node) and written is not None:
+        return replace(end, addresses=(written,))
+    return end
 
 
 def _family(
@@ -143,9 +175,13 @@ def _wanted(request: FlowRequest) -> int | None:
 
 def _shown(end: End, written: Address | None) -> str:
     """The end as a message about families names it: the address that was written, and whose it is."""
-    if written is None or not isinstance(end, Endpoint):
-        return end_name(end)
-    return f"{written} (pod {end.qualified_name})"
+    match end:
+        case Endpoint() if written is not None:
+            return f"{written} (pod {end.qualified_name})"
+        case Node() if written is not None:
+            return f"{written} (node {end.name})"
+        case _:
+            return end_name(end)
 
 
 def _check_address(
@@ -199,6 +235,19 @@ def _with_port(request: FlowRequest, number: int) -> Service:
     if not 1 <= request.port <= 65535:
         raise _bad_service(request, f"port {request.port} is not in 1 to 65535")
     return Service(number, request.port)
+
+
+def _source_port(request: FlowRequest, service: Service) -> int | None:
+    """The port that the connection comes from, where the flow says it."""
+    port = request.source_port
+    if port is None:
+        return None
+    if service.number not in _WITH_PORTS:
+        problem = f"protocol {request.protocol} has no ports"
+        raise _bad_service(request, problem, "leave the source port out")
+    if not 1 <= port <= 65535:
+        raise _bad_service(request, f"source port {port} is not in 1 to 65535")
+    return port
 
 
 def _check_no_port(request: FlowRequest) -> None:

@@ -22,6 +22,9 @@ POLICY_GROUPS = frozenset(
 """Groups in which an object that is not known might restrict traffic."""
 
 NETWORK_POLICY = ("networking.k8s.io/v1", "NetworkPolicy")
+ADMIN_NETWORK_POLICY = ("policy.networking.k8s.io/v1alpha1", "AdminNetworkPolicy")
+BASELINE_ADMIN_NETWORK_POLICY = ("policy.networking.k8s.io/v1alpha1", "BaselineAdminNetworkPolicy")
+CLUSTER_NETWORK_POLICY = ("policy.networking.k8s.io/v1alpha2", "ClusterNetworkPolicy")
 
 
 class Role(Enum):
@@ -68,6 +71,9 @@ _PASSED_OVER = {
 
 ROLES: dict[tuple[str, str], Role] = {
     NETWORK_POLICY: Role.POLICY,
+    ADMIN_NETWORK_POLICY: Role.POLICY,
+    BASELINE_ADMIN_NETWORK_POLICY: Role.POLICY,
+    CLUSTER_NETWORK_POLICY: Role.POLICY,
     **{(v, kind): Role.CLUSTER for v, kinds in _CLUSTER_KINDS.items() for kind in kinds},
     **{(v, kind): Role.PASSED_OVER for v, kinds in _PASSED_OVER.items() for kind in kinds.split()},
 }
@@ -99,11 +105,6 @@ _OWNER_OF_GROUP = {
 }
 
 _NOT_YET = {
-    "policy.networking.k8s.io": {
-        "AdminNetworkPolicy",
-        "BaselineAdminNetworkPolicy",
-        "ClusterNetworkPolicy",
-    },
     "projectcalico.org": {
         "NetworkPolicy",
         "GlobalNetworkPolicy",

@@ -3,7 +3,17 @@
 
 from collections.abc import Callable, Mapping
 
-from policyc.compiler.frontend.kinds import NETWORK_POLICY
+from policyc.compiler.frontend.admin_network_policy import (
+    read_admin_network_policy,
+    read_baseline_admin_network_policy,
+)
+from policyc.compiler.frontend.cluster_network_policy import read_cluster_network_policy
+from policyc.compiler.frontend.kinds import (
+    ADMIN_NETWORK_POLICY,
+    BASELINE_ADMIN_NETWORK_POLICY,
+    CLUSTER_NETWORK_POLICY,
+    NETWORK_POLICY,
+)
 from policyc.compiler.frontend.lowered import Pending, Reading
 from policyc.compiler.frontend.network_policy_reader import read_network_policy
 from policyc.compiler.frontend.objects import RawObject
@@ -13,5 +23,8 @@ Reader = Callable[[RawObject, Reading], Pending | None]
 
 READERS: Mapping[tuple[str, str], Reader] = {
     NETWORK_POLICY: read_network_policy,
+    ADMIN_NETWORK_POLICY: read_admin_network_policy,
+    BASELINE_ADMIN_NETWORK_POLICY: read_baseline_admin_network_policy,
+    CLUSTER_NETWORK_POLICY: read_cluster_network_policy,
 }
 """(apiVersion, kind) -> reader, for every kind with the role of a policy."""

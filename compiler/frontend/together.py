@@ -4,6 +4,7 @@
 from collections.abc import Iterable, Sequence
 
 from policyc.compiler.frontend import codes_together as codes
+from policyc.compiler.frontend.equal_priorities import check_priorities
 from policyc.compiler.frontend.lowered import (
     CalicoSlot,
     CiliumSlot,
@@ -40,6 +41,7 @@ def check_together(lowered: Sequence[Lowered], profile: Profile | None, report: 
     newer = _first(item for item in lowered if item.policy.kind == CLUSTER_NETWORK_POLICY)
     if older is not None and newer is not None:
         _report(codes.ADMIN_WITH_CLUSTER, older, newer, report)
+    check_priorities(lowered, report)
 
 
 def _first(found: Iterable[Lowered]) -> Lowered | None:

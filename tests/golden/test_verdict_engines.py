@@ -17,14 +17,14 @@ from policyc.ir.universe import End, Endpoint, Flow, end_name
 from policyc.runtime.lab.topology import Lab, LabEndpoint, LabNode
 from policyc.verifier.equivalence import prove_decision
 from policyc.verifier.outcome import Proved
-from tests.golden.verdict_cases import ExpectedFlow, VerdictCase, load_cases
+from tests.golden.verdict_cases import ExpectedFlow, VerdictCase, engine_cases
 from tests.property.cases import Case
 from tests.property.kernel_engine import kernel_answers
 from tests.property.map_engine import MapEngine
 
 MOST_PODS = 12
 FIRST4, FIRST6 = IPv4Address("10.200.0.1"), IPv6Address("fd00:200::1")
-CASES = pytest.mark.parametrize("case", load_cases(), ids=lambda case: case.slug)
+CASES = pytest.mark.parametrize("case", engine_cases(), ids=lambda case: case.slug)
 
 
 def seen(end: End, family: int) -> End | None:

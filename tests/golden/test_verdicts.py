@@ -34,3 +34,10 @@ def test_every_clause_of_part_a_has_a_case() -> None:
     covered = {clause for case in load_cases() for clause in case.semantics}
     clauses = {f"A{number}" for number in range(1, 29)}
     assert clauses - covered == NOT_A_VERDICT.keys()
+
+
+def test_every_clause_of_parts_b_and_c_has_a_case() -> None:
+    covered = {clause for case in load_cases() for clause in case.semantics}
+    clauses = {f"B{number}" for number in range(29, 37)}
+    clauses |= {f"C{number}" for number in range(37, 41)}
+    assert clauses <= covered

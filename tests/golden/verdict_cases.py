@@ -9,13 +9,21 @@ One table for every engine. A file is a list of cases:
     pods:                                     # shop/web, or shop/web: with any of the fields below
       shop/web: {labels: {app: web}, ports: {http: 8080, dns: UDP 53}, ips: [10.0.0.1], node: n1,
                  hostNetwork: true, template: true, spec: {...}, status: {...}}
+    nodes: {n1: {labels: {zone: a}, ips: [192.0.2.1]}}
+    services: {shop/web: {selector: {app: web}}}      # the spec
     policies: [{namespace: shop, name: web, podSelector: {}, egress: []}]
+    options: {channel: standard, profile: cilium, unsupported: deny}
+    engines: semantics                        # only the reference semantics can answer yet
     flows:
       - {from: shop/web, to: 203.0.113.9, port: TCP 443, verdict: allow, by: default}
 
+A policy is a NetworkPolicy, or of its `kind` (`NetworkPolicy.projectcalico.org` where a group must be
+said); what is not `namespace`, `name`, `labels` or `specs` is its spec.
+
 Pods without `ips` get one of each family, in the order they are written. `port` is `TCP 443`,
-`ICMP 8 0` or `47`; without it, TCP 80. `family` is 4 or 6. `by` names the policies that decide: of a
-denied flow, those that isolate the end that denies; else those whose rules allow; or `default`.
+`ICMP 8 0` or `47`; without it, TCP 80. `family` is 4 or 6, `source_port` a number. `by` names the
+policies that decide: of a denied flow, those that isolate the end that denies; else those whose
+rules allow; or `default`.
 """
 
 from collections.abc import Iterator
@@ -26,8 +34,10 @@ from typing import Any
 
 import yaml
 
-from policyc.compiler.frontend import read_scenario
+from policyc.compiler.frontend import ReadOptions, read_scenario
 from policyc.compiler.frontend.flows import FlowRequest, UniverseIndex
+from policyc.compiler.frontend.kinds import ROLES, Role
+from policyc.compiler.frontend.lowered import Channel, Profile, Unsupported
 from policyc.ir.diagnostics import Report
 from policyc.ir.policy import PolicySet
 from policyc.ir.semantics import DecidedByRule, DeniedByDefault, Verdict
@@ -57,6 +67,12 @@ class VerdictCase:
     policies: PolicySet
     universe: Universe
     flows: tuple[ExpectedFlow, ...]
+    is_for_all_engines: bool = True
+
+
+def engine_cases() -> tuple[VerdictCase, ...]:
+    """The cases that every engine can answer."""
+    return tuple(case for case in load_cases() if case.is_for_all_engines)
 
 
 @cache
@@ -87,7 +103,7 @@ def deciders(verdict: Verdict) -> str:
 
 def _case(slug: str, written: dict[str, Any]) -> VerdictCase:
     objects = tuple(_objects(written))
-    policies, cluster = read_scenario(slug, objects)
+    policies, cluster = read_scenario(slug, objects, _options(written.get("options", {})))
     index = UniverseIndex(cluster.universe)
     flows = tuple(_expected(flow, index) for flow in written["flows"])
     return VerdictCase(
@@ -98,6 +114,15 @@ def _case(slug: str, written: dict[str, Any]) -> VerdictCase:
         policies,
         cluster.universe,
         flows,
+        written.get("engines", "all") == "all",
+    )
+
+
+def _options(written: dict[str, str]) -> ReadOptions:
+    return ReadOptions(
+        channel=Channel(written.get("channel", "experimental")),
+        profile=Profile(written["profile"]) if "profile" in written else None,
+        unsupported=Unsupported(written.get("unsupported", "error")),
     )
 
 
@@ -107,14 +132,45 @@ def _objects(written: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"apiVersion": "v1", "kind": "Namespace", "metadata": _named(name, labels=labels)}
     for number, (name, pod) in enumerate(written.get("pods", {}).items(), start=1):
         yield _pod(name, pod or {}, number)
-    for policy in written["policies"]:
-        spec = {k: v for k, v in policy.items() if k not in ("namespace", "name")}
+    for name, node in written.get("nodes", {}).items():
+        addresses = [{"type": "InternalIP", "address": ip} for ip in node.get("ips", [])]
         yield {
-            "apiVersion": "networking.k8s.io/v1",
-            "kind": "NetworkPolicy",
-            "metadata": _named(policy["name"], namespace=policy["namespace"]),
-            "spec": spec,
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": _named(name, labels=node.get("labels")),
+            "status": {"addresses": addresses},
         }
+    for qualified, spec in written.get("services", {}).items():
+        namespace, _, name = qualified.partition("/")
+        metadata = _named(name, namespace=namespace, labels=spec.pop("labels", None))
+        yield {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
+    yield from (_policy(policy) for policy in written["policies"])
+
+
+_BESIDE_SPEC = ("kind", "namespace", "name", "labels", "specs")
+
+
+def _policy(policy: dict[str, Any]) -> dict[str, Any]:
+    """The object of a policy, or of what policies refer to."""
+    version, kind = _type_of(policy.get("kind", "NetworkPolicy.networking.k8s.io"))
+    spec = {k: v for k, v in policy.items() if k not in _BESIDE_SPEC}
+    metadata = _named(
+        policy["name"], namespace=policy.get("namespace"), labels=policy.get("labels")
+    )
+    found = {"apiVersion": version, "kind": kind, "metadata": metadata}
+    if spec or "specs" not in policy:
+        found["spec"] = spec
+    return found | {"specs": policy["specs"]} if "specs" in policy else found
+
+
+def _type_of(written: str) -> tuple[str, str]:
+    """(apiVersion, kind) of `Kind` or `Kind.group`; the last version where there are several."""
+    kind, _, group = written.partition(".")
+    return max(
+        (version, name)
+        for (version, name), role in ROLES.items()
+        if role is Role.POLICY and name == kind and version.startswith(f"{group}/" if group else "")
+    )
 
 
 def _named(name: str, **more: Any) -> dict[str, Any]:
@@ -165,6 +221,7 @@ def _expected(written: dict[str, Any], index: UniverseIndex) -> ExpectedFlow:
         icmp_type=values[0] if values and is_icmp else None,
         icmp_code=values[1] if len(values) > 1 else None,
         family=written.get("family"),
+        source_port=written.get("source_port"),
     )
     report = Report()
     flow = index.flow(request, report)
