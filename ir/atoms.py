@@ -5,20 +5,23 @@ Takes a Vocabulary and a Universe; gives *rows* (endpoint classes as subjects), 
 classes as peers in one family, and address atoms), and the classifier that places any endpoint.
 
 An endpoint class is the pair of its row and its columns: equal in every selector used, in the
-numbers of every named port used, and in the address atom of each address. No rule reads the
-subject's own address yet, so a row has no address part.
+numbers of every named port used, and in the address atom of each address. Where rules read nodes,
+a node is a column of its own kind under each of its addresses; else it is its address.
 """
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 
 from policyc.ir.intervals import IntervalSet
-from policyc.ir.policy import AddressPeer, EndpointSelector, Network
-from policyc.ir.semantics import selects
-from policyc.ir.universe import FAMILIES, Address, Endpoint, Universe
+from policyc.ir.matching import condition_holds, selects
+from policyc.ir.peers import AddressPeer, Network
+from policyc.ir.selectors import EndpointSelector
+from policyc.ir.semantics import as_seen
+from policyc.ir.universe import FAMILIES, Address, Endpoint, Node, Universe
 from policyc.ir.vocabulary import Vocabulary
 
 ADDRESS_BITS = {4: 32, 6: 128}
@@ -28,10 +31,20 @@ NamedNumbers = tuple[tuple[int, frozenset[int]], ...]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An endpoint class as subject: the subject selectors that hold, the ingress named ports."""
+    """An endpoint class as subject.
+
+    The subject selectors that hold, the ingress named ports, and per family the blocks (of those
+    that rules ask of the subject's own address) that its address is in.
+    """
 
     bits: int
     named: NamedNumbers = ()
+    own4: int = 0
+    own6: int = 0
+
+    def own(self, family: int) -> int:
+        """The blocks that the address of one family is in, as a mask."""
+        return self.own4 if family == 4 else self.own6
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +65,20 @@ class AddressColumn:
     atom: int
 
 
-Column = EndpointColumn | AddressColumn
+@dataclass(frozen=True, slots=True)
+class NodeColumn:
+    """A class of nodes as peer: the node conditions that hold, and whether it is the subject's own.
+
+    Only where rules read nodes; the node conditions are a mask over Vocabulary.node_conditions.
+    """
+
+    family: int
+    atom: int
+    conditions: int
+    is_local: bool = False
+
+
+Column = EndpointColumn | AddressColumn | NodeColumn
 
 
 @dataclass(frozen=True)
@@ -145,30 +171,55 @@ class Classifier:
         return tuple(found)
 
     def row(self, endpoint: Endpoint) -> Row:
-        """The endpoint as subject."""
-        return self.place(endpoint, ())[0]
+        """The endpoint as subject, under the addresses it is known to have."""
+        return self.place(endpoint, self.places(endpoint))[0]
 
     def column(self, endpoint: Endpoint, family: int) -> EndpointColumn | None:
         """The endpoint as peer under its own address of `family`; None without one."""
         address = endpoint.address(family)
         if address is None:
             return None
-        place = (family, self.addresses[family].atom_of(int(address)))
-        return self.place(endpoint, (place,))[1][0]
+        return self.place(endpoint, (self.place_of(address),))[1][0]
+
+    def places(self, endpoint: Endpoint) -> list[tuple[int, int]]:
+        """(family, address atom) of each address that the endpoint is known to have."""
+        return [self.place_of(address) for address in endpoint.addresses]
+
+    def place_of(self, address: Address) -> tuple[int, int]:
+        """(family, address atom) of an address."""
+        return address.version, self.addresses[address.version].atom_of(int(address))
 
     def place(
         self, endpoint: Endpoint, places: Iterable[tuple[int, int]]
     ) -> tuple[Row, list[EndpointColumn]]:
-        """The endpoint's row, and its column for each (family, address atom) of `places`."""
+        """The endpoint's row at (family, address atom) `places`, and its column for each of them."""
+        places = list(places)
         v, bits = self.vocabulary, self.bits(endpoint)
-        row = Row(bits & v.subject_bits, self.named(endpoint, v.ingress_ports))
+        own = {family: self._own(family, atom) for family, atom in places}
+        subject, declared = bits & v.subject_bits, self.named(endpoint, v.ingress_ports)
+        row = Row(subject, declared, own.get(4, 0), own.get(6, 0))
         peer, named = bits & v.peer_bits, self.named(endpoint, v.egress_ports)
         return row, [EndpointColumn(family, atom, peer, named) for family, atom in places]
 
+    def _own(self, family: int, atom: int) -> int:
+        return self.addresses[family].blocks[atom] & self.vocabulary.own_blocks
+
     def address_column(self, address: Address) -> AddressColumn:
-        """An address that no endpoint holds, as peer."""
-        atom = self.addresses[address.version].atom_of(int(address))
-        return AddressColumn(address.version, atom)
+        """An address that neither an endpoint nor a node holds, as peer."""
+        return AddressColumn(*self.place_of(address))
+
+    def node_column(
+        self, node: Node, family: int, is_local: bool
+    ) -> NodeColumn | AddressColumn | None:
+        """A node as peer under its address of `family`; None without one."""
+        address = node.address(family)
+        if address is None:
+            return None
+        v = self.vocabulary
+        if not v.reads_nodes:
+            return self.address_column(address)
+        held = sum(1 << i for i, c in enumerate(v.node_conditions) if condition_holds(c, node))
+        return NodeColumn(*self.place_of(address), held, is_local and v.reads_locality)
 
 
 @dataclass(frozen=True)
@@ -217,29 +268,54 @@ def partition(
         columns.update({EndpointColumn(family, atom, 0): None for atom in usual[family]})
     placed: dict[str, Row] = {}
     if universe is None:
-        _single_selectors(vocabulary, usual, rows, columns)
+        _single_signatures(vocabulary, usual, addresses, rows, columns)
     else:
         for endpoint in universe.endpoints:
             if endpoint.host_network:
                 continue
-            row, as_peer = classifier.place(endpoint, _places(endpoint, classifier, usual))
-            rows[row] = None
+            found, as_peer = _classes(endpoint, classifier, usual)
+            rows.update(dict.fromkeys(found))
             columns.update(dict.fromkeys(as_peer))
-            placed[endpoint.qualified_name] = row
+            if len(found) == 1:
+                placed[endpoint.qualified_name] = found[0]
+        columns.update(dict.fromkeys(_node_columns(classifier, universe)))
     numbers = {row: index for index, row in enumerate(rows)}
     row_of = {name: numbers[row] for name, row in placed.items()}
     return Atoms(classifier, tuple(rows), tuple(columns), row_of)
 
 
-def _places(
+def _classes(
     endpoint: Endpoint, classifier: Classifier, usual: Mapping[int, tuple[int, ...]]
-) -> list[tuple[int, int]]:
-    """(family, atom) of each address; where none is known, of each place it may well have."""
-    if not endpoint.addresses_known:
-        return [(family, atom) for family in FAMILIES for atom in usual[family]]
-    return [
-        (a.version, classifier.addresses[a.version].atom_of(int(a))) for a in endpoint.addresses
-    ]
+) -> tuple[list[Row], list[EndpointColumn]]:
+    """The rows and columns an endpoint can have: several where its addresses are not known."""
+    if endpoint.addresses_known:
+        row, columns = classifier.place(endpoint, classifier.places(endpoint))
+        return [row], columns
+    anywhere = [(family, atom) for family in FAMILIES for atom in usual[family]]
+    _, columns = classifier.place(endpoint, anywhere)
+    pairs = product(*([(family, atom) for atom in usual[family]] for family in FAMILIES))
+    return list(dict.fromkeys(classifier.place(endpoint, pair)[0] for pair in pairs)), columns
+
+
+def _node_columns(classifier: Classifier, universe: Universe) -> Iterator[Column]:
+    """The columns of nodes under each address, near and far, where rules can tell."""
+    if not classifier.vocabulary.reads_nodes:
+        return
+    for node in (*universe.nodes, *_seen_as_nodes(universe)):
+        for address in node.addresses:
+            alone = replace(node, addresses=(address,))
+            for is_local in (False, True):
+                column = classifier.node_column(alone, address.version, is_local)
+                if column is not None:
+                    yield column
+
+
+def _seen_as_nodes(universe: Universe) -> Iterator[Node]:
+    """The nodes that hostNetwork pods are (A21)."""
+    for endpoint in universe.endpoints:
+        node = as_seen(endpoint)
+        if isinstance(node, Node):
+            yield node
 
 
 def _usual_atoms(atoms: AddressAtoms, pod_networks: tuple[Network, ...]) -> tuple[int, ...]:
@@ -258,17 +334,28 @@ def _usual_atoms(atoms: AddressAtoms, pod_networks: tuple[Network, ...]) -> tupl
     return (max(sorted(size), key=lambda atom: size[atom]),)
 
 
-def _single_selectors(
+def _single_signatures(
     vocabulary: Vocabulary,
     usual: Mapping[int, tuple[int, ...]],
+    addresses: Mapping[int, AddressAtoms],
     rows: dict[Row, None],
     columns: dict[Column, None],
 ) -> None:
-    """The signatures in which exactly one selector holds; never all 2^n of them."""
+    """The signatures in which exactly one selector, or node condition, holds; never all 2^n of them."""
+    own = [
+        Row(0, (), *(addresses[f].blocks[atom] & vocabulary.own_blocks for f, atom in pair))
+        for pair in product(*([(f, atom) for atom in usual[f]] for f in FAMILIES))
+    ]
+    rows.update(dict.fromkeys(own))
     for bit in range(len(vocabulary.selectors)):
         mask = 1 << bit
         if mask & vocabulary.subject_bits:
-            rows[Row(mask)] = None
+            rows.update(dict.fromkeys(replace(row, bits=mask) for row in own))
         if mask & vocabulary.peer_bits:
             for family in FAMILIES:
                 columns.update({EndpointColumn(family, a, mask): None for a in usual[family]})
+    if vocabulary.reads_nodes:
+        conditions = (0, *(1 << index for index in range(len(vocabulary.node_conditions))))
+        near = (False, True) if vocabulary.reads_locality else (False,)
+        for family, held, is_local in product(FAMILIES, conditions, near):
+            columns.update({NodeColumn(family, a, held, is_local): None for a in usual[family]})

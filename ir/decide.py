@@ -5,10 +5,21 @@ For one row and direction, the columns are split by which rules match them; each
 Parts, cells and diagrams are interned, so that equal behaviour is stored and emitted once.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import and_, or_
+from typing import assert_never
 
-from policyc.ir.atoms import Atoms, Column, EndpointColumn, NamedNumbers, Row
+from policyc.ir.atoms import (
+    AddressColumn,
+    Atoms,
+    Column,
+    EndpointColumn,
+    NamedNumbers,
+    NodeColumn,
+    Row,
+)
 from policyc.ir.decision import (
     ALLOW_LEAF,
     DENY_LEAF,
@@ -17,14 +28,20 @@ from policyc.ir.decision import (
     Diagram,
     PolicyTable,
     RuleEntry,
+    TableLeaf,
+    TablePeer,
     TableRule,
+    TableService,
     TierTable,
+    table_leaves,
 )
 from policyc.ir.fold import FoldTier, Matched, fold
 from policyc.ir.intervals import IntervalSet
 from policyc.ir.policy import Action, Direction, PolicySet, TierMode
+from policyc.ir.selectors import AllOf, Not, OneOf
 from policyc.ir.services import ALL_SERVICES
 from policyc.ir.tables import lower_tables
+from policyc.ir.universe import FAMILIES
 from policyc.ir.vocabulary import Vocabulary
 
 
@@ -54,11 +71,18 @@ def decide_tables(
 
 def services_of(rule: TableRule, vocabulary: Vocabulary, named: NamedNumbers) -> IntervalSet:
     """The service keys of a rule for a destination that declares `named`."""
-    if rule.services is None:
-        return ALL_SERVICES
+    keys = ALL_SERVICES if rule.services is None else _keys(rule.services, vocabulary, named)
+    if not rule.except_services:
+        return keys
+    return keys - _keys(rule.except_services, vocabulary, named)
+
+
+def _keys(
+    services: Iterable[TableService], vocabulary: Vocabulary, named: NamedNumbers
+) -> IntervalSet:
     numbers = dict(named)
     pairs: list[tuple[int, int]] = []
-    for service in rule.services:
+    for service in services:
         if isinstance(service, tuple):
             pairs.append(service)
         else:
@@ -97,8 +121,10 @@ class _Deciding:
 
     def __post_init__(self) -> None:
         self.all_columns = (1 << len(self.atoms.columns)) - 1
-        self.columns_of = _columns_by_peer(self.atoms)
+        self.columns_of = _columns_by_leaf(self.atoms)
         self.columns_by_named = _columns_by_named(self.atoms.columns)
+        self.columns_by_family = _columns_by_family(self.atoms.columns)
+        self.own_bits = _own_bits(self.tiers)
 
     def decide_row(self, direction: Direction, row: Row) -> tuple[int, ...]:
         """The cell index of each column."""
@@ -106,14 +132,16 @@ class _Deciding:
         selecting = [
             (tier, [p for p in tier.policies if row.bits >> p.subject & 1]) for tier in self.tiers
         ]
-        key = (direction, named, tuple(tuple(id(p) for p in ps) for _, ps in selecting))
+        own = (row.bits & self.own_bits, row.own4, row.own6)
+        key = (direction, named, own, tuple(tuple(id(p) for p in ps) for _, ps in selecting))
         if key not in self._rows_done:
-            self._rows_done[key] = self._decide(direction, named, selecting)
+            self._rows_done[key] = self._decide(direction, row, named, selecting)
         return self._rows_done[key]
 
     def _decide(
         self,
         direction: Direction,
+        row: Row,
         named: NamedNumbers,
         selecting: list[tuple[TierTable, list[PolicyTable]]],
     ) -> tuple[int, ...]:
@@ -123,9 +151,10 @@ class _Deciding:
         }
         for at, (tier, policies) in enumerate(selecting):
             for rule in in_deciding_order(tier, policies, direction):
+                own = self.all_columns if rule.own is None else self._columns_of_own(rule.own, row)
                 for services, columns in self._variants_of(rule, direction, named):
                     match = Matched(rule.rule, rule.action, services)
-                    parts = _split(parts, at, match, columns)
+                    parts = _split(parts, at, match, columns & own)
         out = [0] * len(self.atoms.columns)
         for matched, columns in parts.items():
             tiers = tuple(FoldTier(m, d) for m, d in zip(matched, defaults, strict=True))
@@ -133,6 +162,26 @@ class _Deciding:
             for column in _members(columns):
                 out[column] = cell
         return tuple(out)
+
+    def _columns_of_own(self, own: TablePeer, row: Row) -> int:
+        """The columns of the families in which `own` holds of the subject."""
+        return sum(
+            columns
+            for family, columns in self.columns_by_family.items()
+            if _holds_of_row(own, row, family)
+        )
+
+    def _columns_of_peer(self, peer: TablePeer) -> int:
+        """The columns that a peer matches."""
+        match peer:
+            case AllOf(parts):
+                return reduce(and_, map(self._columns_of_peer, parts), self.all_columns)
+            case OneOf(parts):
+                return reduce(or_, map(self._columns_of_peer, parts), 0)
+            case Not(part):
+                return self.all_columns & ~self._columns_of_peer(part)
+            case _:
+                return self.columns_of.get(peer, 0)
 
     def _variants_of(
         self, rule: TableRule, direction: Direction, named: NamedNumbers
@@ -149,11 +198,9 @@ class _Deciding:
         vocabulary = self.atoms.vocabulary
         columns = self.all_columns
         if rule.peers is not None:
-            columns = 0
-            for peer in rule.peers:
-                columns |= self.columns_of.get(peer, 0)
+            columns = reduce(or_, map(self._columns_of_peer, rule.peers), 0)
         if direction is Direction.INGRESS or not any(
-            isinstance(service, int) for service in rule.services or ()
+            isinstance(service, int) for service in (*(rule.services or ()), *rule.except_services)
         ):
             found = [(services_of(rule, vocabulary, named), columns)]
         else:
@@ -237,16 +284,67 @@ def _members(mask: int) -> list[int]:
     return found
 
 
-def _columns_by_peer(atoms: Atoms) -> dict[tuple[str, int], int]:
-    """Peer -> mask of the columns it matches: endpoints by bit, any column by its block (A15)."""
-    out: dict[tuple[str, int], int] = {}
+def _columns_by_leaf(atoms: Atoms) -> dict[TableLeaf, int]:
+    """Leaf -> mask of the columns it matches: any column by its block (A15), each kind by its bits."""
+    out: dict[TableLeaf, int] = {}
     for index, column in enumerate(atoms.columns):
-        if isinstance(column, EndpointColumn):
-            for bit in _members(column.bits):
-                out["bit", bit] = out.get(("bit", bit), 0) | 1 << index
-        for block in _members(atoms.classifier.addresses[column.family].blocks[column.atom]):
-            out["block", block] = out.get(("block", block), 0) | 1 << index
+        for leaf in _leaves_of(column, atoms):
+            out[leaf] = out.get(leaf, 0) | 1 << index
     return out
+
+
+def _leaves_of(column: Column, atoms: Atoms) -> Iterator[TableLeaf]:
+    """The leaves that match a column."""
+    for block in _members(atoms.classifier.addresses[column.family].blocks[column.atom]):
+        yield "block", block
+    match column:
+        case EndpointColumn():
+            for bit in _members(column.bits):
+                yield "bit", bit
+        case NodeColumn():
+            for condition in _members(column.conditions):
+                yield "node", condition
+                yield "local" if column.is_local else "remote", condition
+        case AddressColumn():
+            return
+        case _:
+            assert_never(column)
+
+
+def _columns_by_family(columns: tuple[Column, ...]) -> dict[int, int]:
+    """Family -> mask of its columns."""
+    out = dict.fromkeys(FAMILIES, 0)
+    for index, column in enumerate(columns):
+        out[column.family] |= 1 << index
+    return out
+
+
+def _own_bits(tiers: tuple[TierTable, ...]) -> int:
+    """The selectors that rules ask of their own side, as a mask."""
+    found = 0
+    for tier in tiers:
+        for policy in tier.policies:
+            for rule in (*policy.ingress, *policy.egress):
+                for kind, index in () if rule.own is None else table_leaves(rule.own):
+                    found |= (kind == "bit") << index
+    return found
+
+
+def _holds_of_row(own: TablePeer, row: Row, family: int) -> bool:
+    """Whether a rule's own side holds of a subject, under its address of one family."""
+    match own:
+        case AllOf(parts):
+            return all(_holds_of_row(part, row, family) for part in parts)
+        case OneOf(parts):
+            return any(_holds_of_row(part, row, family) for part in parts)
+        case Not(part):
+            return not _holds_of_row(part, row, family)
+        case ("bit", index):
+            return bool(row.bits >> index & 1)
+        case ("block", index):
+            return bool(row.own(family) >> index & 1)
+        case _:  # a subject is an endpoint, and so no node
+            return False
 
 
 def _columns_by_named(columns: tuple[Column, ...]) -> dict[NamedNumbers, int]:

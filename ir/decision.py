@@ -11,12 +11,15 @@ address atoms, and the services, to be folded in tier order (`ir/fold.py`).
 """
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeAlias
 
 from policyc.ir.atoms import Atoms
 from policyc.ir.intervals import IntervalSet
 from policyc.ir.policy import Action, Direction, TierMode
+from policyc.ir.selectors import AllOf, Not, OneOf
 from policyc.ir.services import ALL_SERVICES, describe_services
 from policyc.ir.spans import NOWHERE, Origin
 
@@ -84,18 +87,40 @@ class Cell:
     rule: int
 
 
+TableService = tuple[int, int] | int
+TableLeaf = tuple[str, int]
+"""`bit` and a selector, `block` and a block, or `node`, `local`, `remote` and a node condition."""
+
+TablePeer: TypeAlias = TableLeaf | AllOf["TablePeer"] | OneOf["TablePeer"] | Not["TablePeer"]
+"""A peer over atoms: leaves and their boolean combinations."""
+
+
+def table_leaves(peer: TablePeer) -> Iterator[TableLeaf]:
+    """The leaves of a peer, from left to right."""
+    match peer:
+        case AllOf(parts) | OneOf(parts):
+            for part in parts:
+                yield from table_leaves(part)
+        case Not(part):
+            yield from table_leaves(part)
+        case _:
+            yield peer
+
+
 @dataclass(frozen=True, slots=True)
 class TableRule:
-    """One rule over atoms: `peers` None is any peer, `services` None any service.
+    """One rule over atoms. None is any peer, any service, any subject (`own`).
 
-    A peer is `("bit", selector)` or `("block", index)`; a service `(lo, hi)` keys or the index of a
-    named port, which resolves on the destination.
+    A service is `(lo, hi)` keys or the index of a named port, which resolves on the destination. The
+    rule matches one of `peers`, if `own` holds of the subject, for `services` but `except_services`.
     """
 
     rule: int
     action: Action
-    peers: tuple[tuple[str, int], ...] | None
-    services: tuple[tuple[int, int] | int, ...] | None
+    peers: tuple[TablePeer, ...] | None
+    services: tuple[TableService, ...] | None
+    own: TablePeer | None = None
+    except_services: tuple[TableService, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

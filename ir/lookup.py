@@ -10,9 +10,16 @@ from policyc.ir.atoms import Column
 from policyc.ir.decision import DecisionIR, RuleEntry
 from policyc.ir.errors import InternalError
 from policyc.ir.policy import Direction
-from policyc.ir.semantics import AllowedByDefault, DecidedByRule, DeniedByDefault, EndVerdict
+from policyc.ir.semantics import (
+    AllowedByDefault,
+    DecidedByRule,
+    DeniedByDefault,
+    DeniedByHost,
+    EndVerdict,
+    as_seen,
+)
 from policyc.ir.tables import RESERVED_RULES
-from policyc.ir.universe import End, Endpoint, Flow
+from policyc.ir.universe import End, Endpoint, Flow, Node, end_name
 
 
 def end_decision(
@@ -24,7 +31,7 @@ def end_decision(
     row = decision.atoms.row_of.get(subject.qualified_name)
     if row is None:
         row = decision.atoms.row_index[decision.atoms.classifier.row(subject)]
-    column = decision.atoms.column_index[_column(decision, peer, flow.family)]
+    column = decision.atoms.column_index[_column(decision, subject, as_seen(peer), flow.family)]
     action, rule = decision.decide(direction, row, column, flow.service.key)
     entry = decision.rules[rule]
     if entry.action.is_deny == bool(action):
@@ -32,13 +39,19 @@ def end_decision(
     return entry
 
 
-def _column(decision: DecisionIR, peer: End, family: int) -> Column:
+def _column(decision: DecisionIR, subject: Endpoint, peer: End, family: int) -> Column:
     classifier = decision.atoms.classifier
-    if not isinstance(peer, Endpoint):
-        return classifier.address_column(peer)
-    column = classifier.column(peer, family)
+    column: Column | None
+    match peer:
+        case Endpoint():
+            column = classifier.column(peer, family)
+        case Node():
+            is_local = bool(peer.name) and peer.name == subject.node
+            column = classifier.node_column(peer, family, is_local)
+        case _:
+            column = classifier.address_column(peer)
     if column is None:
-        raise InternalError(f"{peer.qualified_name} has no IPv{family} address")
+        raise InternalError(f"{end_name(peer)} has no IPv{family} address")
     return column
 
 
@@ -53,11 +66,13 @@ def entry_of(verdict: EndVerdict) -> RuleEntry:
                 verdict.action,
                 tier,
                 direction,
-                tuple(p.qualified_name for p in policies),
+                tuple(p.title for p in policies),
                 origins=tuple(p.origin for p in policies),
             )
         case DecidedByRule(tier, policy, direction, index) as by:
-            name, origin = policy.qualified_name, by.rule.origin
+            name, origin = policy.title, by.rule.origin
             return RuleEntry("rule", verdict.action, tier, direction, (name,), index, (origin,))
+        case DeniedByHost(host):
+            raise InternalError(f"the host interface {host} is in no table")
         case _:
             assert_never(verdict.decider)

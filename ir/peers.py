@@ -69,7 +69,7 @@ class NodePeer:
 
 
 Leaf = AnyPeer | EndpointPeer | AddressPeer | NodePeer
-Peer: TypeAlias = "Leaf | AllOf[Peer] | OneOf[Peer] | Not[Peer]"
+Peer: TypeAlias = Leaf | AllOf["Peer"] | OneOf["Peer"] | Not["Peer"]
 ANY_PEER = AnyPeer()
 
 

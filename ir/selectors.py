@@ -94,7 +94,7 @@ class AttributeTest:
     requirement: Requirement
 
 
-Condition: TypeAlias = "AttributeTest | AllOf[Condition] | OneOf[Condition] | Not[Condition]"
+Condition: TypeAlias = AttributeTest | AllOf["Condition"] | OneOf["Condition"] | Not["Condition"]
 ALWAYS: Condition = AllOf(())
 NEVER: Condition = OneOf(())
 

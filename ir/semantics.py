@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from ipaddress import IPv6Address, IPv6Network
-from typing import assert_never
 
 from policyc.ir.matching import condition_holds, peer_matches, selects, service_matches
 from policyc.ir.policy import Action, Direction, Policy, PolicySet, Rule, Tier, TierMode

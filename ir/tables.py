@@ -6,24 +6,32 @@ Gives the tier tables and the rule entries; a rule's id is its index among the e
 
 from typing import assert_never
 
-from policyc.ir.decision import PolicyTable, RuleEntry, TableRule, TierTable
+from policyc.ir.decision import (
+    PolicyTable,
+    RuleEntry,
+    TablePeer,
+    TableRule,
+    TableService,
+    TierTable,
+)
+from policyc.ir.errors import InternalError
+from policyc.ir.peers import AddressPeer, AnyPeer, EndpointPeer, NodePeer, Peer, Where
 from policyc.ir.policy import (
     Action,
-    AddressPeer,
-    AnyPeer,
     AnyService,
     Direction,
-    EndpointPeer,
     EveryPort,
+    IcmpType,
     NamedPort,
-    Peer,
     Policy,
     PolicySet,
     PortRange,
     Ports,
+    ProtocolNumber,
     Rule,
 )
-from policyc.ir.services import kind_span
+from policyc.ir.selectors import NEVER, AllOf, Not, OneOf
+from policyc.ir.services import ALL_SERVICES, Kind, kind_of_number, kind_span
 from policyc.ir.vocabulary import Vocabulary
 
 RESERVED_RULES = (
@@ -47,18 +55,21 @@ def lower_tables(
 def _policy_table(
     tier: str, policy: Policy, vocabulary: Vocabulary, entries: list[RuleEntry]
 ) -> PolicyTable:
+    if policy.hosts != NEVER:
+        raise InternalError(f"{policy.title} guards host interfaces, which no table does")
+
     def table_rules(direction: Direction) -> tuple[TableRule, ...]:
         out = []
         for index, rule in enumerate(policy.rules(direction)):
             out.append(_table_rule(len(entries), rule, vocabulary))
-            name, origin = policy.qualified_name, rule.origin
+            name, origin = policy.title, rule.origin
             entries.append(
                 RuleEntry("rule", rule.action, tier, direction, (name,), index, (origin,))
             )
         return tuple(out)
 
     return PolicyTable(
-        name=policy.qualified_name,
+        name=policy.title,
         subject=vocabulary.bit_of[policy.subject],
         isolates=policy.isolates,
         ingress=table_rules(Direction.INGRESS),
@@ -68,29 +79,51 @@ def _policy_table(
 
 
 def _table_rule(rule_id: int, rule: Rule, vocabulary: Vocabulary) -> TableRule:
-    peers: tuple[tuple[str, int], ...] | None = None
+    if rule.action.goes_on or rule.source_ports is not None:
+        raise InternalError(f"{rule.origin.path} asks for what the tables cannot say")
+    peers: tuple[TablePeer, ...] | None = None
     if not any(isinstance(peer, AnyPeer) for peer in rule.peers):
         peers = tuple(dict.fromkeys(_peer(peer, vocabulary) for peer in rule.peers))
-    services: tuple[tuple[int, int] | int, ...] | None = None
+    services: tuple[TableService, ...] | None = None
     if not any(isinstance(ports, AnyService) for ports in rule.ports):
         services = tuple(dict.fromkeys(_service(ports, vocabulary) for ports in rule.ports))
-    return TableRule(rule_id, rule.action, peers, services)
+    return TableRule(
+        rule_id,
+        rule.action,
+        peers,
+        services,
+        None if isinstance(rule.own, AnyPeer) else _peer(rule.own, vocabulary),
+        tuple(dict.fromkeys(_service(ports, vocabulary) for ports in rule.except_ports)),
+    )
 
 
-def _peer(peer: Peer, vocabulary: Vocabulary) -> tuple[str, int]:
+_NODE_KIND = {Where.ANYWHERE: "node", Where.LOCAL: "local", Where.REMOTE: "remote"}
+
+
+def _peer(peer: Peer, vocabulary: Vocabulary) -> TablePeer:
     match peer:
         case EndpointPeer(selector):
             return "bit", vocabulary.bit_of[selector]
         case AddressPeer():
             return "block", vocabulary.block_of[peer]
+        case NodePeer(condition, where):
+            return _NODE_KIND[where], vocabulary.node_of[condition]
         case AnyPeer():
-            raise AssertionError("a rule with AnyPeer has no peer list")
+            return AllOf(())
+        case AllOf(parts):
+            return AllOf(tuple(_peer(part, vocabulary) for part in parts))
+        case OneOf(parts):
+            return OneOf(tuple(_peer(part, vocabulary) for part in parts))
+        case Not(part):
+            return Not(_peer(part, vocabulary))
         case _:
             assert_never(peer)
 
 
-def _service(ports: Ports, vocabulary: Vocabulary) -> tuple[int, int] | int:
+def _service(ports: Ports, vocabulary: Vocabulary) -> TableService:
     match ports:
+        case AnyService():
+            return ALL_SERVICES.spans[0]
         case EveryPort(protocol):
             return kind_span(protocol.kind).spans[0]
         case PortRange(protocol, lo, hi):
@@ -98,7 +131,20 @@ def _service(ports: Ports, vocabulary: Vocabulary) -> tuple[int, int] | int:
             return base | lo, base | hi
         case NamedPort():
             return vocabulary.port_of[ports]
-        case AnyService():
-            raise AssertionError("a rule with AnyService has no service list")
+        case IcmpType(kind, icmp_type, code):
+            return _icmp_keys(kind, icmp_type, code)
+        case ProtocolNumber(number):
+            kind = kind_of_number(number)
+            if kind is Kind.OTHER:
+                return kind << 16 | number, kind << 16 | number
+            return kind_span(kind).spans[0]
         case _:
             assert_never(ports)
+
+
+def _icmp_keys(kind: Kind, icmp_type: int | None, code: int | None) -> tuple[int, int]:
+    """Type is the upper byte of the value, code the lower one."""
+    if icmp_type is None:
+        return kind_span(kind).spans[0]
+    first = kind << 16 | icmp_type << 8
+    return (first, first | 0xFF) if code is None else (first | code, first | code)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the rules of a policy set read: selectors, address blocks, nodes, named ports. Nothing else matters.
+"""What the rules of a policy set read: selectors, address blocks, nodes, named ports.
 
 Takes a PolicySet, gives the Vocabulary whose indices every later stage uses: selector *bit* i is
 `selectors[i]`, block i is `blocks[i]`, node condition i is `node_conditions[i]`, named port i is

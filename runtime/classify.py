@@ -9,7 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from policyc.runtime.endpoints import EndpointRecord
+from policyc.runtime.conditions import (
+    Attributes,
+    check_condition,
+    check_requirement,
+    condition_holds,
+    requirement_holds,
+)
+from policyc.runtime.endpoints import Address, EndpointRecord, NodeRecord
 
 Named = tuple[tuple[int, tuple[int, ...]], ...]
 """(index of a named port, its numbers), ascending."""
@@ -17,20 +24,31 @@ Named = tuple[tuple[int, tuple[int, ...]], ...]
 
 @dataclass(frozen=True, slots=True)
 class RowKey:
-    """An endpoint class as subject: the subject selectors that hold, the ingress named ports."""
+    """An endpoint class as subject.
+
+    The subject selectors that hold, the ingress named ports, and the blocks of its own addresses.
+    """
 
     bits: frozenset[int]
     named: Named = ()
+    own4: frozenset[int] = frozenset()
+    own6: frozenset[int] = frozenset()
+
+    def own(self, family: int) -> frozenset[int]:
+        """The blocks, of those that rules ask of the subject, that its address is in."""
+        return self.own4 if family == 4 else self.own6
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnKey:
-    """A peer in one family; `bits` None is an address that no endpoint holds."""
+    """A peer in one family: an endpoint (`bits`), a node (`node`, its conditions), or an address."""
 
     family: int
     atom: int
     bits: frozenset[int] | None = None
     named: Named = ()
+    node: frozenset[int] | None = None
+    is_local: bool = False
 
 
 class Classifier:
@@ -45,34 +63,67 @@ class Classifier:
             int(family): [int(start, 16) for start in atoms["starts"]]
             for family, atoms in data["addresses"].items()
         }
+        self._own_blocks = frozenset(data["own_blocks"])
         self._by_namespace: dict[str | None, list[int]] = {}
         for bit, selector in enumerate(self._selectors):
             self._by_namespace.setdefault(selector["namespace"], []).append(bit)
+            check_condition(selector["condition"])
+            for requirement in (*selector["namespaceLabels"], *selector["labels"]):
+                check_requirement(requirement)
+        for condition in data["node_conditions"]:
+            check_condition(condition)
 
     def known_rows(self) -> list[RowKey]:
         """The rows the compiler made, in the order of their ids."""
-        return [RowKey(frozenset(row["bits"]), _named(row["named"])) for row in self._data["rows"]]
+        return [
+            RowKey(
+                frozenset(row["bits"]),
+                _named(row["named"]),
+                frozenset(row["own"]["4"]),
+                frozenset(row["own"]["6"]),
+            )
+            for row in self._data["rows"]
+        ]
 
     def known_columns(self) -> list[ColumnKey]:
         """The columns the compiler made, in the order of their ids."""
-        return [
-            ColumnKey(c["family"], c["atom"], frozenset(c["bits"]), _named(c["named"]))
-            if "bits" in c
-            else ColumnKey(c["family"], c["atom"])
-            for c in self._data["columns"]
-        ]
+        return [_column(column) for column in self._data["columns"]]
 
     def row(self, endpoint: EndpointRecord) -> RowKey:
         """The endpoint as subject."""
         bits = self._bits(endpoint) & self._subject_bits
-        return RowKey(bits, self._named(endpoint, self._data["ingress_ports"]))
+        own4, own6 = self._own(endpoint, 4), self._own(endpoint, 6)
+        return RowKey(bits, self._named(endpoint, self._data["ingress_ports"]), own4, own6)
+
+    def _own(self, endpoint: EndpointRecord, family: int) -> frozenset[int]:
+        if not self._own_blocks or family not in endpoint.addresses:
+            return frozenset()
+        atom = self._atom(endpoint.addresses[family])
+        return self._own_blocks.intersection(self._data["addresses"][str(family)]["blocks"][atom])
 
     def column(self, endpoint: EndpointRecord, family: int) -> ColumnKey:
         """The endpoint as peer, under its address of `family`, which it must have."""
-        at = bisect_right(self._starts[family], int(endpoint.addresses[family])) - 1
-        atom: int = self._data["addresses"][str(family)]["atoms"][at]
+        atom = self._atom(endpoint.addresses[family])
         bits = self._bits(endpoint) & self._peer_bits
         return ColumnKey(family, atom, bits, self._named(endpoint, self._data["egress_ports"]))
+
+    def node_column(self, node: NodeRecord, address: Address, is_local: bool) -> ColumnKey | None:
+        """A node as peer under one of its addresses; None where no rule tells nodes from addresses."""
+        if not self._data["reads_nodes"]:
+            return None
+        of: Attributes = {"node label": node.labels, "node": {"": node.name}}
+        held = frozenset(
+            index
+            for index, condition in enumerate(self._data["node_conditions"])
+            if condition_holds(condition, of)
+        )
+        is_near = is_local and self._data["reads_locality"]
+        return ColumnKey(address.version, self._atom(address), node=held, is_local=is_near)
+
+    def _atom(self, address: Address) -> int:
+        at = bisect_right(self._starts[address.version], int(address)) - 1
+        atom: int = self._data["addresses"][str(address.version)]["atoms"][at]
+        return atom
 
     def blocks_of(self, column: ColumnKey) -> frozenset[int]:
         """The address blocks that a column's addresses are in."""
@@ -88,13 +139,13 @@ class Classifier:
     def _selects(self, bit: int, endpoint: EndpointRecord) -> bool:
         selector = self._selectors[bit]
         return all(
-            _holds(requirement, labels)
+            requirement_holds(requirement, labels)
             for key, labels in (
                 ("namespaceLabels", endpoint.namespace_labels),
                 ("labels", endpoint.labels),
             )
             for requirement in selector[key]
-        )
+        ) and condition_holds(selector["condition"], _attributes(endpoint))
 
     def _named(self, endpoint: EndpointRecord, indices: list[int]) -> Named:
         found = []
@@ -114,17 +165,24 @@ def _named(value: list[Any]) -> Named:
     return tuple((index, tuple(numbers)) for index, numbers in value)
 
 
-def _holds(requirement: list[Any], labels: Mapping[str, str]) -> bool:
-    """One requirement; NotIn also holds where the key is absent."""
-    key, operator, values = requirement
-    match operator:
-        case "In":
-            return labels.get(key) in values
-        case "NotIn":
-            return key not in labels or labels[key] not in values
-        case "Exists":
-            return key in labels
-        case "DoesNotExist":
-            return key not in labels
-        case _:
-            raise ValueError(f"classifier.json: operator {operator!r}")
+def _column(column: Mapping[str, Any]) -> ColumnKey:
+    family, atom = column["family"], column["atom"]
+    if "bits" in column:
+        return ColumnKey(family, atom, frozenset(column["bits"]), _named(column["named"]))
+    if "node" in column:
+        node = frozenset(column["node"])
+        return ColumnKey(family, atom, node=node, is_local=column["local"])
+    return ColumnKey(family, atom)
+
+
+def _attributes(endpoint: EndpointRecord) -> Attributes:
+    """All that a condition can ask of an endpoint."""
+    return {
+        "label": endpoint.labels,
+        "namespace label": endpoint.namespace_labels,
+        "service account label": endpoint.service_account_labels,
+        "node label": endpoint.node_labels,
+        "namespace": {"": endpoint.namespace},
+        "service account": {"": endpoint.service_account},
+        "node": {"": endpoint.node} if endpoint.node else {},
+    }

@@ -14,6 +14,8 @@ from policyc.runtime.state import LoadedEndpoint
 from policyc.runtime.undo import Undo
 
 Element = tuple[str, bytes]  # map and key
+NODE_FLAG = 1
+"""PC_ENDPOINT_NODE of datapath/flow.h."""
 _KEY_SIZES = {"pc_ep4": 4, "pc_ep6": 16, "pc_if": 4}
 
 
@@ -55,6 +57,7 @@ def write(
             id=endpoint.id,
             ifindex=endpoint.ifindex,
             mac=bytes.fromhex(endpoint.mac.replace(":", "")) or bytes(6),
+            flags=NODE_FLAG if endpoint.is_node else 0,
         )
         for name, key in elements(endpoint):
             with bpf_syscall.obj_get(pins.map(name)) as fd:

@@ -7,8 +7,8 @@ JSON path, what stands there and what was expected.
 
 import ipaddress
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from policyc.runtime.json_value import JsonValue, read_json
@@ -28,6 +28,7 @@ _OPTIONAL = (
     "interface",
     "mac",
     "serviceAccount",
+    "serviceAccountLabels",
     "node",
     "hostNetwork",
 )
@@ -61,6 +62,8 @@ class EndpointRecord:
     host_network: bool
     interface: str | None
     mac: str | None
+    service_account_labels: dict[str, str] = field(default_factory=dict)
+    node_labels: dict[str, str] = field(default_factory=dict)
 
     @property
     def is_local(self) -> bool:
@@ -72,26 +75,60 @@ class EndpointRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """A node of the cluster: what policies that name nodes may ask about it."""
+
+    name: str
+    labels: dict[str, str]
+    addresses: tuple[Address, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class EndpointsFile:
-    """The node that the file is for, and every pod that it knows."""
+    """The node that the file is for, every pod that it knows, and the cluster's nodes."""
 
     node: str
     endpoints: tuple[EndpointRecord, ...]
+    nodes: tuple[NodeRecord, ...] = ()
 
 
 def read_endpoints(path: Path) -> EndpointsFile:
     """Read and check an endpoints file."""
-    root = read_json(path).fields(required=("schema", "node", "endpoints"), optional=())
+    root = read_json(path).fields(required=("schema", "node", "endpoints"), optional=("nodes",))
     if root["schema"].text() != SCHEMA:
         root["schema"].fail(f"expected {SCHEMA!r}, found {root['schema'].raw!r}")
     node = root["node"].text()
+    nodes = tuple(_nodes(root["nodes"])) if "nodes" in root else ()
+    labels = {each.name: each.labels for each in nodes}
     places = list(root["endpoints"].items())
-    records = tuple(_endpoint(place, node) for place in places)
+    records = tuple(_endpoint(place, node, labels) for place in places)
     _reject_shared(places, records)
-    return EndpointsFile(node, records)
+    _reject_pods_at_nodes(places, records, nodes)
+    return EndpointsFile(node, records, nodes)
 
 
-def _endpoint(place: JsonValue, this_node: str) -> EndpointRecord:
+def _nodes(value: JsonValue) -> Iterator[NodeRecord]:
+    """The nodes; a name and an address belong to one."""
+    names: dict[str, JsonValue] = {}
+    holders: dict[Address, JsonValue] = {}
+    for place in value.items():
+        fields = place.fields(required=("name", "addresses"), optional=("labels",))
+        name = fields["name"].text()
+        if name in names:
+            place.fail(f"the node {name} is also {names[name].path}")
+        names[name] = place
+        addresses = tuple(_address(item) for item in fields["addresses"].items())
+        for address in addresses:
+            if address in holders:
+                place.fail(f"the address {address} is also that of {holders[address].path}")
+            holders[address] = place
+        labels = fields["labels"].strings() if "labels" in fields else {}
+        yield NodeRecord(name, labels, addresses)
+
+
+def _endpoint(
+    place: JsonValue, this_node: str, labels_of: Mapping[str, dict[str, str]]
+) -> EndpointRecord:
     fields = place.fields(_REQUIRED, _OPTIONAL)
     interface = _interface(fields["interface"]) if "interface" in fields else None
     default_node = this_node if interface else ""
@@ -109,7 +146,11 @@ def _endpoint(place: JsonValue, this_node: str) -> EndpointRecord:
         host_network=fields["hostNetwork"].flag() if "hostNetwork" in fields else False,
         interface=interface,
         mac=_mac(fields["mac"]) if "mac" in fields else None,
+        service_account_labels=fields["serviceAccountLabels"].strings()
+        if "serviceAccountLabels" in fields
+        else {},
     )
+    record = replace(record, node_labels=labels_of.get(record.node, {}))
     _check_place(place, record, this_node)
     return record
 
@@ -181,6 +222,17 @@ def _address(value: JsonValue) -> Address:
         if getattr(address, f"is_{kind}"):
             value.fail(f"{text} is {kind.replace('_', '-')} and cannot be a pod's address")
     return address
+
+
+def _reject_pods_at_nodes(
+    places: list[JsonValue], records: tuple[EndpointRecord, ...], nodes: tuple[NodeRecord, ...]
+) -> None:
+    """An address is a pod's or a node's; pods in the host's network have their node's."""
+    held = {address: node.name for node in nodes for address in node.addresses}
+    for place, record in zip(places, records, strict=True):
+        for address in () if record.host_network else record.addresses.values():
+            if address in held:
+                place.fail(f"the address {address} is also that of the node {held[address]}")
 
 
 def _reject_shared(places: list[JsonValue], records: tuple[EndpointRecord, ...]) -> None:

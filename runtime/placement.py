@@ -7,7 +7,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from policyc.runtime.endpoints import EndpointRecord
+from policyc.runtime.endpoints import Address, EndpointRecord, NodeRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,10 @@ class Placer(Protocol):
 
     def place(self, endpoint: EndpointRecord) -> Placement:
         """The endpoint's row and columns; a new class takes reserved ones."""
+        ...
+
+    def place_node(self, node: NodeRecord, address: Address, is_local: bool) -> Placement | None:
+        """A node as peer under one address; None where it is no more than its address."""
         ...
 
     def drain_writes(self) -> list[MapWrite]:

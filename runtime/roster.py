@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """From the records of the endpoints file to endpoints with ids, devices and places.
 
+A node is an endpoint under each of its addresses, where rules can tell it from an address.
+
 An id stays with (namespace, name, addresses) from one load to the next; addresses count for as long
 as there are ids. The id of a pod that went
 is not given away in the same load: the generation before still has its class under it.
@@ -10,9 +12,9 @@ import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from policyc.runtime.endpoints import EndpointRecord
+from policyc.runtime.endpoints import Address, EndpointRecord, NodeRecord
 from policyc.runtime.errors import InputError
-from policyc.runtime.placement import Placer
+from policyc.runtime.placement import Placement, Placer
 from policyc.runtime.state import LoadedEndpoint
 
 Identity = tuple[str, str, tuple[str, ...]]
@@ -21,6 +23,11 @@ Identity = tuple[str, str, tuple[str, ...]]
 def identity(record: EndpointRecord) -> Identity:
     """What makes it the same endpoint in the next load."""
     return record.namespace, record.name, tuple(str(a) for _, a in sorted(record.addresses.items()))
+
+
+def node_identity(node: NodeRecord, address: Address) -> Identity:
+    """The same for a node under one address; no pod is without a namespace."""
+    return "", node.name, (str(address),)
 
 
 def local_devices(records: tuple[EndpointRecord, ...]) -> dict[str, int]:
@@ -41,17 +48,33 @@ def local_devices(records: tuple[EndpointRecord, ...]) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Roster:
-    """The pods that policy knows as pods: not those in the host's network (semantics A21)."""
+    """The pods that policy knows as pods, not those in the host's network (semantics A21); the nodes."""
 
     records: tuple[EndpointRecord, ...]
     devices: Mapping[str, int]
+    nodes: tuple[NodeRecord, ...] = ()
+    this_node: str = ""
 
     def pods(self) -> list[EndpointRecord]:
         """The records that become endpoints."""
         return [record for record in self.records if not record.host_network]
 
+    def identities(self) -> Iterator[Identity]:
+        """Of every pod, and of every node under each address."""
+        yield from map(identity, self.pods())
+        for node in self.nodes:
+            yield from (node_identity(node, address) for address in node.addresses)
+
     def place(self, placer: Placer, ids: Mapping[Identity, int]) -> Iterator[LoadedEndpoint]:
-        """Every pod with its id, its device and its row and columns."""
+        """Every pod and node with its id, its device and its row and columns."""
+        yield from self._place_pods(placer, ids)
+        for node in self.nodes:
+            for address in node.addresses:
+                place = placer.place_node(node, address, node.name == self.this_node)
+                if place is not None:
+                    yield _node(node, address, ids[node_identity(node, address)], place)
+
+    def _place_pods(self, placer: Placer, ids: Mapping[Identity, int]) -> Iterator[LoadedEndpoint]:
         for record in self.pods():
             place = placer.place(record)
             namespace, name, addresses = identity(record)
@@ -69,6 +92,22 @@ class Roster:
             )
 
 
+def _node(node: NodeRecord, address: Address, ident: int, place: Placement) -> LoadedEndpoint:
+    return LoadedEndpoint(
+        id=ident,
+        namespace="",
+        name=node.name,
+        addresses=(str(address),),
+        interface="",
+        ifindex=0,
+        mac="",
+        row=place.row,
+        column4=place.column4,
+        column6=place.column6,
+        is_node=True,
+    )
+
+
 def assign_ids(
     roster: Roster, before: tuple[LoadedEndpoint, ...], in_use: set[int], capacity: int
 ) -> dict[Identity, int]:
@@ -82,14 +121,14 @@ def assign_ids(
     taken = in_use | set(known.values())
     free = (ident for ident in range(1, capacity) if ident not in taken)
     ids: dict[Identity, int] = {}
-    for record in roster.pods():
-        who = identity(record)
+    for who in roster.identities():
         ident = known.get(who, 0)
         if not 0 < ident < capacity:
-            ident = next(free, 0) or by_name.get((record.namespace, record.name), 0)
+            ident = next(free, 0) or by_name.get(who[:2], 0)
         if not 0 < ident < capacity:
+            name = f"{who[0]}/{who[1]}" if who[0] else f"node {who[1]}"
             raise InputError(
-                f"the bundle has room for {capacity - 1} endpoints, and this is one too many: {record}",
+                f"the bundle has room for {capacity - 1} endpoints, and this is one too many: {name}",
                 "compile it for more endpoints; ids of pods that went are free after the next load",
             )
         ids[who] = ident

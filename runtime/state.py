@@ -39,7 +39,7 @@ class RecordError(HostError):
 
 @dataclass(frozen=True, slots=True)
 class LoadedEndpoint:
-    """A pod as the maps hold it. ifindex 0: a pod of another node."""
+    """A pod or a node as the maps hold it. ifindex 0: not a pod of this node."""
 
     id: int
     namespace: str
@@ -51,6 +51,12 @@ class LoadedEndpoint:
     row: int
     column4: int
     column6: int
+    is_node: bool = False
+
+    @property
+    def title(self) -> str:
+        """`namespace/name`, or `node NAME`."""
+        return f"node {self.name}" if self.is_node else f"{self.namespace}/{self.name}"
 
     @property
     def identity(self) -> tuple[str, str, tuple[str, ...]]:

@@ -55,7 +55,7 @@ def _endpoints(status: NodeStatus) -> Table:
     for endpoint in status.endpoints:
         table.add_row(
             str(endpoint.id),
-            f"{endpoint.namespace}/{endpoint.name}",
+            endpoint.title,
             " ".join(endpoint.addresses),
             endpoint.interface or "(another node)",
             str(endpoint.row),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from policyc.runtime.bundle import Bundle
 from policyc.runtime.classify import Classifier, ColumnKey, RowKey
-from policyc.runtime.endpoints import EndpointRecord
+from policyc.runtime.endpoints import Address, EndpointRecord, NodeRecord
 from policyc.runtime.placement import MapWrite, Placement
 from policyc.runtime.tiers import TierRules
 
@@ -78,6 +78,19 @@ class PolicyTables:
         if self._n_shortages() > shortages:
             self._refused.append(f"{endpoint.namespace}/{endpoint.name}")
         return Placement(row, columns.get(4, FAIL_CLOSED), columns.get(6, FAIL_CLOSED))
+
+    def place_node(self, node: NodeRecord, address: Address, is_local: bool) -> Placement | None:
+        """A node under one address; None where it is no more than that address to every rule."""
+        key = self._classifier.node_column(node, address, is_local)
+        if key is None:
+            return None
+        shortages = self._n_shortages()
+        column = self._column(key)
+        if self._n_shortages() > shortages:
+            self._refused.append(f"node {node.name}")
+        if address.version == 4:
+            return Placement(FAIL_CLOSED, column, FAIL_CLOSED)
+        return Placement(FAIL_CLOSED, FAIL_CLOSED, column)
 
     def drain_writes(self) -> list[MapWrite]:
         """What the placements since the last call need in the generation's maps."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from policyc.runtime.classify import ColumnKey, RowKey
+from policyc.runtime.conditions import check_peer, holds
 from policyc.runtime.errors import InputError
 
 NOT_ISOLATED_RULE = 0
@@ -90,10 +91,10 @@ class TierRules:
         """The tier's rules whose peers match, in deciding order, and its default for the row."""
         selecting = [p for p in tier["policies"] if p["subject"] in row.bits]
         matched = [
-            Match(self._ranges(rule["services"], named), rule["action"], rule["rule"])
+            Match(self._ranges(rule, named), rule["action"], rule["rule"])
             for policy in selecting
             for rule in policy[direction]
-            if _has_peer(rule["peers"], column, blocks)
+            if _has_peer(rule["peers"], column, blocks) and _is_own(rule["own"], row, column.family)
         ]
         if tier["mode"] == "deny-wins":
             matched.sort(key=lambda match: match.action not in _DENYING)
@@ -102,10 +103,14 @@ class TierRules:
             return matched, None
         return matched, self._default(tier, direction, isolating)
 
-    def _ranges(self, services: list[Any] | None, named: Mapping[int, tuple[int, ...]]) -> Ranges:
-        if services is None:
+    def _ranges(self, rule: dict[str, Any], named: Mapping[int, tuple[int, ...]]) -> Ranges:
+        services, excepted = rule["services"], rule["except_services"]
+        if services is None and not excepted:
             return None
-        return tuple(self._each_range(services, named))
+        ranges = [(0, LAST_KEY)] if services is None else list(self._each_range(services, named))
+        for lo, hi in self._each_range(excepted, named):
+            ranges = [part for each in ranges for part in _without(each, lo, hi)]
+        return tuple(ranges)
 
     def _each_range(
         self, services: list[Any], named: Mapping[int, tuple[int, ...]]
@@ -141,11 +146,35 @@ class TierRules:
 
 
 def _has_peer(peers: list[list[Any]] | None, column: ColumnKey, blocks: frozenset[int]) -> bool:
-    """Selectors match endpoints only; blocks match any address."""
+    """Selectors match endpoints only, node conditions nodes only; blocks match any address."""
     if peers is None:
         return True
-    bits = column.bits or frozenset()
-    return any(index in (bits if kind == "bit" else blocks) for kind, index in peers)
+    node = column.node or frozenset()
+    matching = {
+        "bit": column.bits or frozenset(),
+        "block": blocks,
+        "node": node,
+        "local": node if column.is_local else frozenset(),
+        "remote": frozenset() if column.is_local else node,
+    }
+    return any(holds(peer, lambda leaf: leaf[1] in matching[leaf[0]]) for peer in peers)
+
+
+def _is_own(own: list[Any] | None, row: RowKey, family: int) -> bool:
+    """Whether a rule's own side holds of the subject, which is an endpoint and so no node."""
+    if own is None:
+        return True
+    matching = {"bit": row.bits, "block": row.own(family)}
+    return holds(own, lambda leaf: leaf[1] in matching.get(leaf[0], ()))
+
+
+def _without(span: tuple[int, int], lo: int, hi: int) -> Iterator[tuple[int, int]]:
+    """What is left of a range without lo..hi."""
+    first, last = span
+    if first < lo:
+        yield first, min(last, lo - 1)
+    if hi < last:
+        yield max(first, hi + 1), last
 
 
 def _walk(tiers: list[tuple[list[Match], int | None]], key: int) -> int:
@@ -168,7 +197,11 @@ def _check(tiers: list[dict[str, Any]], rules: Sequence[Mapping[str, Any]]) -> N
     actions = {rule["action"] for rule in rules} | {tier["unmatched"] for tier in tiers}
     for tier in tiers:
         for policy in tier["policies"]:
-            actions |= {rule["action"] for d in ("ingress", "egress") for rule in policy[d]}
+            rules_here = [rule for d in ("ingress", "egress") for rule in policy[d]]
+            actions |= {rule["action"] for rule in rules_here}
+            for rule in rules_here:
+                for peer in (*(rule["peers"] or ()), *(filter(None, (rule["own"],)))):
+                    check_peer(peer)
     unknown = (actions - set(_ACTIONS)) | ({tier["mode"] for tier in tiers} - set(_MODES))
     if unknown:
         raise InputError(

@@ -13,24 +13,14 @@ from typing import assert_never
 
 import z3
 
-from policyc.ir.atoms import EndpointColumn, NamedNumbers, Row
+from policyc.ir.atoms import EndpointColumn, NamedNumbers, NodeColumn, Row
 from policyc.ir.decision import ALLOW_LEAF, Cell, DecisionIR, RuleEntry
-from policyc.ir.policy import (
-    Action,
-    AddressPeer,
-    AnyPeer,
-    Direction,
-    EndpointPeer,
-    Peer,
-    Policy,
-    PolicySet,
-    Rule,
-    Tier,
-    TierMode,
-)
+from policyc.ir.peers import AddressPeer, AnyPeer, EndpointPeer, NodePeer, Peer, Where
+from policyc.ir.policy import Action, Direction, Policy, PolicySet, Rule, Tier, TierMode
+from policyc.ir.selectors import AllOf, Not, OneOf
 from policyc.ir.tables import RESERVED_RULES
 from policyc.verifier.outcome import Broken, Obligation
-from policyc.verifier.terms import Term, asks_for, declares, diagram_term, is_service, service_key
+from policyc.verifier.terms import Term, asked_by, declares, diagram_term, is_service, service_key
 
 RULE_BITS = 32
 UNKNOWN_RULE = (1 << RULE_BITS) - 1
@@ -65,7 +55,7 @@ class CellLemma:
 
     def _of_row(self, direction: Direction, index: int, row: Row) -> Iterator[Obligation]:
         selecting = self._selecting(row)
-        for part, columns in self._parts(direction, index, selecting).items():
+        for part, columns in self._parts(direction, index, row, selecting).items():
             named = row.named if direction is Direction.INGRESS else part.named
             question = (direction, tuple(selecting), part.cell, part.matched, named)
             if question not in self._asked:
@@ -92,7 +82,7 @@ class CellLemma:
         return out
 
     def _parts(
-        self, direction: Direction, index: int, selecting: list[tuple[int, int]]
+        self, direction: Direction, index: int, row: Row, selecting: list[tuple[int, int]]
     ) -> dict[_Part, int]:
         """The row's columns, as masks, by all that can matter."""
         parts = {
@@ -101,7 +91,10 @@ class CellLemma:
         }
         for t, p in selecting:
             for r in range(len(self._policy(t, p).rules(direction))):
-                parts = _split(parts, (t, p, r), self._columns_of(direction, (t, p, r)))
+                columns = self._columns_of(direction, (t, p, r)) & self._where_own(
+                    direction, (t, p, r), row
+                )
+                parts = _split(parts, (t, p, r), columns)
         if direction is Direction.EGRESS:
             parts = {
                 _Part(part.cell, part.matched, named): columns & holders
@@ -124,23 +117,89 @@ class CellLemma:
         """The columns whose signature a rule's peers match (A12, A15)."""
         if (direction, place) not in self._masks:
             rule = self._policy(place[0], place[1]).rules(direction)[place[2]]
-            found = 0
-            for peer in rule.peers:
-                found |= self._columns_of_peer(peer)
-            self._masks[direction, place] = found
+            self._masks[direction, place] = self._columns_of_peer(OneOf(rule.peers))
         return self._masks[direction, place]
+
+    def _where_own(self, direction: Direction, place: Place, row: Row) -> int:
+        """The columns of the families in which a rule's own side holds of the row."""
+        own = self._policy(place[0], place[1]).rules(direction)[place[2]].own
+        if isinstance(own, AnyPeer):
+            return self._all_columns
+        return sum(
+            columns
+            for family, columns in self._columns_by_family.items()
+            if self._is_own(own, row, family)
+        )
+
+    def _is_own(self, own: Peer, row: Row, family: int) -> bool:
+        """Whether a peer matches the row itself, under its address of one family."""
+        vocabulary = self.decision.atoms.vocabulary
+        match own:
+            case AnyPeer():
+                return True
+            case EndpointPeer(selector):
+                return bool(row.bits >> vocabulary.bit_of[selector] & 1)
+            case AddressPeer():
+                return bool(row.own(family) >> vocabulary.block_of[own] & 1)
+            case NodePeer():  # a row is of an endpoint
+                return False
+            case AllOf(parts):
+                return all(self._is_own(part, row, family) for part in parts)
+            case OneOf(parts):
+                return any(self._is_own(part, row, family) for part in parts)
+            case Not(part):
+                return not self._is_own(part, row, family)
+            case _:
+                assert_never(own)
+
+    @cached_property
+    def _all_columns(self) -> int:
+        return (1 << len(self.decision.atoms.columns)) - 1
+
+    @cached_property
+    def _columns_by_family(self) -> dict[int, int]:
+        out: dict[int, int] = {}
+        for at, column in enumerate(self.decision.atoms.columns):
+            out[column.family] = out.get(column.family, 0) | 1 << at
+        return out
 
     def _columns_of_peer(self, peer: Peer) -> int:
         vocabulary = self.decision.atoms.vocabulary
         match peer:
             case AnyPeer():
-                return (1 << len(self.decision.atoms.columns)) - 1
+                return self._all_columns
             case EndpointPeer(selector):
                 return self._columns_by_bit.get(vocabulary.bit_of[selector], 0)
             case AddressPeer():
                 return self._columns_by_block.get(vocabulary.block_of[peer], 0)
+            case NodePeer():
+                return self._columns_of_nodes(peer)
+            case AllOf(parts):
+                found = self._all_columns
+                for part in parts:
+                    found &= self._columns_of_peer(part)
+                return found
+            case OneOf(parts):
+                found = 0
+                for part in parts:
+                    found |= self._columns_of_peer(part)
+                return found
+            case Not(part):
+                return self._all_columns & ~self._columns_of_peer(part)
             case _:
                 assert_never(peer)
+
+    def _columns_of_nodes(self, peer: NodePeer) -> int:
+        """The columns of nodes of which the condition holds and that are where the peer wants them."""
+        bit = self.decision.atoms.vocabulary.node_of[peer.condition]
+        found = 0
+        for at, column in enumerate(self.decision.atoms.columns):
+            if isinstance(column, NodeColumn) and column.conditions >> bit & 1:
+                is_there = peer.where is Where.ANYWHERE or (
+                    column.is_local == (peer.where is Where.LOCAL)
+                )
+                found |= is_there << at
+        return found
 
     @cached_property
     def _columns_by_bit(self) -> dict[int, int]:
@@ -220,7 +279,7 @@ class CellLemma:
                     continue
                 policy = tier.policies[place[1]]
                 rule = policy.rules(direction)[place[2]]
-                asked = z3.Or(*(asks_for(key, entry, declared) for entry in rule.ports))
+                asked = asked_by(key, rule, declared)
                 if rule.action is Action.PASS:
                     then = after
                 else:
@@ -236,7 +295,7 @@ class CellLemma:
         isolating = [p for p in policies if direction in p.isolates]
         if not isolating or tier.unmatched is Action.PASS:
             return None
-        names = tuple(p.qualified_name for p in isolating)
+        names = tuple(p.title for p in isolating)
         return RuleEntry("default-deny", tier.unmatched, tier.name, direction, names)
 
     def _id(self, entry: RuleEntry) -> int:
@@ -249,7 +308,7 @@ def _rule_value(rule: int) -> Term:
 
 
 def _entry(tier: Tier, policy: Policy, direction: Direction, index: int, rule: Rule) -> RuleEntry:
-    name = policy.qualified_name
+    name = policy.title
     return RuleEntry("rule", rule.action, tier.name, direction, (name,), index)
 
 

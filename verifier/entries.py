@@ -34,7 +34,7 @@ def _expected(policies: PolicySet, decision: DecisionIR) -> Iterator[tuple[int, 
     """(id in the tables, what its entry must be) of every rule."""
     for tier, table in zip(policies.tiers, decision.tables, strict=True):
         for policy, its_table in zip(tier.policies, table.policies, strict=True):
-            name = policy.qualified_name
+            name = policy.title
             for d in Direction:
                 pairs = zip(policy.rules(d), its_table.rules(d), strict=True)
                 for index, (rule, in_table) in enumerate(pairs):
@@ -55,12 +55,12 @@ def _is_default_deny(entry: RuleEntry, policies: PolicySet) -> bool:
 def _denies_in(entry: RuleEntry, tier: Tier) -> bool:
     """Its policies are some of the tier's, in their order, and each isolates in its direction."""
     isolating = [p for p in tier.policies if entry.direction in p.isolates]
-    held = [p for p in isolating if p.qualified_name in entry.policies]
+    held = [p for p in isolating if p.title in entry.policies]
     return (
         bool(held)
         and entry.action is tier.unmatched
         and entry.action.is_deny
-        and tuple(p.qualified_name for p in held) == entry.policies
+        and tuple(p.title for p in held) == entry.policies
         and tuple(p.origin for p in held) == entry.origins
     )
 

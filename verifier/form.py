@@ -11,9 +11,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from policyc.ir.atoms import ADDRESS_BITS, AddressAtoms, AddressColumn, NamedNumbers
-from policyc.ir.decision import ALLOW_LEAF, DENY_LEAF, DecisionIR, Diagram, TableRule
-from policyc.ir.policy import AddressPeer, Direction, EndpointPeer, NamedPort, PolicySet, Rule
+from policyc.ir.atoms import (
+    ADDRESS_BITS,
+    AddressAtoms,
+    AddressColumn,
+    EndpointColumn,
+    NamedNumbers,
+    NodeColumn,
+)
+from policyc.ir.decision import (
+    ALLOW_LEAF,
+    DENY_LEAF,
+    DecisionIR,
+    Diagram,
+    TableLeaf,
+    TableRule,
+    table_leaves,
+)
+from policyc.ir.peers import AddressPeer, EndpointPeer, Leaf, NodePeer, Where, leaves
+from policyc.ir.policy import Direction, NamedPort, PolicySet, Rule
+from policyc.ir.selectors import NEVER
 from policyc.ir.services import ALL_SERVICES
 from policyc.ir.universe import FAMILIES
 from policyc.ir.vocabulary import Vocabulary
@@ -42,6 +59,7 @@ def _vocabulary(policies: PolicySet, decision: DecisionIR) -> Iterator[str]:
     for name, items in (
         ("selectors", v.selectors),
         ("blocks", v.blocks),
+        ("node conditions", v.node_conditions),
         ("named ports", v.named_ports),
     ):
         if len(set(items)) != len(items):
@@ -49,6 +67,7 @@ def _vocabulary(policies: PolicySet, decision: DecisionIR) -> Iterator[str]:
     for mask, items in (
         (v.subject_bits, v.selectors),
         (v.peer_bits, v.selectors),
+        (v.own_blocks, v.blocks),
         (v.ingress_ports, v.named_ports),
         (v.egress_ports, v.named_ports),
     ):
@@ -56,7 +75,9 @@ def _vocabulary(policies: PolicySet, decision: DecisionIR) -> Iterator[str]:
             yield "a mask of the vocabulary has bits that stand for nothing"
     for tier in policies.tiers:
         for policy in tier.policies:
-            name = policy.qualified_name
+            name = policy.title
+            if policy.hosts != NEVER:
+                yield f"{name} guards host interfaces, which the tables do not"
             if not _has(v.bit_of, policy.subject, v.subject_bits):
                 yield f"the vocabulary lacks the subject of {name}"
             for direction in Direction:
@@ -67,14 +88,32 @@ def _vocabulary(policies: PolicySet, decision: DecisionIR) -> Iterator[str]:
 
 
 def _reads_known(rule: Rule, v: Vocabulary, ports: int) -> bool:
-    """The vocabulary has every selector, block and named port of a rule."""
-    for peer in rule.peers:
-        if isinstance(peer, EndpointPeer) and not _has(v.bit_of, peer.selector, v.peer_bits):
-            return False
-        if isinstance(peer, AddressPeer) and peer not in v.block_of:
-            return False
-    named = (port for port in rule.ports if isinstance(port, NamedPort))
+    """The vocabulary has every selector, block, node and named port of a rule, and all it asks for.
+
+    Notes (log, audit) and source ports are nothing that tables can hold.
+    """
+    if rule.action.goes_on or rule.source_ports is not None:
+        return False
+    if not all(_knows(leaf, v, v.peer_bits, 0) for peer in rule.peers for leaf in leaves(peer)):
+        return False
+    if not all(_knows(leaf, v, v.subject_bits, v.own_blocks) for leaf in leaves(rule.own)):
+        return False
+    named = (port for port in (*rule.ports, *rule.except_ports) if isinstance(port, NamedPort))
     return all(_has(v.port_of, port, ports) for port in named)
+
+
+def _knows(leaf: Leaf, v: Vocabulary, bits: int, blocks: int) -> bool:
+    """The vocabulary has a leaf, for the side of the rule it stands on (`blocks` 0: the other)."""
+    match leaf:
+        case EndpointPeer(selector):
+            return _has(v.bit_of, selector, bits)
+        case AddressPeer():
+            return leaf in v.block_of if not blocks else _has(v.block_of, leaf, blocks)
+        case NodePeer(condition, where):
+            is_placed = where is Where.ANYWHERE or v.reads_locality
+            return condition in v.node_of and v.reads_nodes and is_placed
+        case _:
+            return True
 
 
 def _has(indices: Mapping[Any, int], item: object, mask: int) -> bool:
@@ -116,9 +155,18 @@ def _rows(decision: DecisionIR) -> Iterator[str]:
     for row in atoms.rows:
         if row.bits < 0 or row.bits & ~v.subject_bits:
             yield "a row has a bit that is no subject's"
+        if any(not _are_own(row.own(f), f, decision) for f in FAMILIES):
+            yield "a row has blocks that no address has, or that no rule asks of it"
         yield from _named(row.named, v.ingress_ports, "a row")
     if any(not 0 <= index < len(atoms.rows) for index in atoms.row_of.values()):
         yield "an endpoint is in a row that is not there"
+
+
+def _are_own(blocks: int, family: int, decision: DecisionIR) -> bool:
+    """Some address is in exactly these of the blocks that rules ask of a subject; or it has none."""
+    own = decision.atoms.vocabulary.own_blocks
+    atoms = decision.atoms.classifier.addresses[family]
+    return blocks == 0 or any(blocks == mask & own for mask in atoms.blocks)
 
 
 def _columns(decision: DecisionIR) -> Iterator[str]:
@@ -130,7 +178,12 @@ def _columns(decision: DecisionIR) -> Iterator[str]:
         n_atoms = len(addresses[column.family].blocks) if column.family in FAMILIES else 0
         if not 0 <= column.atom < n_atoms:
             yield "a column has an address atom that is not there"
-        elif not isinstance(column, AddressColumn):
+        elif isinstance(column, NodeColumn):
+            if not 0 <= column.conditions < 1 << len(v.node_conditions):
+                yield "a column has a node condition that is not there"
+            if not v.reads_nodes or column.is_local > v.reads_locality:
+                yield "a column is of a node, and no rule reads nodes"
+        elif isinstance(column, EndpointColumn):
             if column.bits < 0 or column.bits & ~v.peer_bits:
                 yield "a column has a bit that is no peer's"
             yield from _named(column.named, v.egress_ports, "a column")
@@ -192,15 +245,23 @@ def _tables(decision: DecisionIR) -> Iterator[str]:
 
 def _is_table_rule(rule: TableRule, decision: DecisionIR) -> bool:
     v = decision.atoms.vocabulary
-    sizes = {"bit": len(v.selectors), "block": len(v.blocks)}
-    peers = all(0 <= index < sizes.get(kind, 0) for kind, index in rule.peers or ())
+    peers = (*(rule.peers or ()), *(() if rule.own is None else (rule.own,)))
+    are_known = all(_is_leaf(leaf, v) for peer in peers for leaf in table_leaves(peer))
     services = all(
         0 <= service[0] <= service[1] <= LAST_KEY
         if isinstance(service, tuple)
         else 0 <= service < len(v.named_ports)
-        for service in rule.services or ()
+        for service in (*(rule.services or ()), *rule.except_services)
     )
-    return peers and services and 0 <= rule.rule < len(decision.rules)
+    return are_known and services and 0 <= rule.rule < len(decision.rules)
+
+
+def _is_leaf(leaf: TableLeaf, v: Vocabulary) -> bool:
+    kind, index = leaf
+    nodes = len(v.node_conditions)
+    sizes = {"bit": len(v.selectors), "block": len(v.blocks)}
+    sizes |= dict.fromkeys(("node", "local", "remote"), nodes)
+    return 0 <= index < sizes.get(kind, 0)
 
 
 def _ascends(numbers: Sequence[int]) -> bool:

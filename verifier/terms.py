@@ -15,10 +15,13 @@ from policyc.ir.policy import (
     AddressPeer,
     AnyService,
     EveryPort,
+    IcmpType,
     NamedPort,
     Network,
     PortRange,
     Ports,
+    ProtocolNumber,
+    Rule,
 )
 from policyc.ir.services import ALL_SERVICES, Kind, Protocol
 
@@ -28,6 +31,13 @@ KIND_OF_PROTOCOL = {
     Protocol.TCP: Kind.TCP,
     Protocol.UDP: Kind.UDP,
     Protocol.SCTP: Kind.SCTP,
+}
+
+
+_KIND_OF_NUMBER = {
+    **{protocol.value: kind for protocol, kind in KIND_OF_PROTOCOL.items()},
+    1: Kind.ICMP,
+    58: Kind.ICMPV6,
 }
 
 
@@ -59,7 +69,11 @@ def in_block(address: Term, block: AddressPeer) -> Term:
 
 def is_kind(key: Term, protocol: Protocol) -> Term:
     """The key is one of this protocol."""
-    return z3.Extract(KEY_BITS - 1, 16, key) == int(KIND_OF_PROTOCOL[protocol])
+    return _kind_of(key) == int(KIND_OF_PROTOCOL[protocol])
+
+
+def _kind_of(key: Term) -> Term:
+    return z3.Extract(KEY_BITS - 1, 16, key)
 
 
 def port_of(key: Term) -> Term:
@@ -79,8 +93,28 @@ def asks_for(key: Term, ports: Ports, named: Callable[[NamedPort], Term]) -> Ter
             return z3.And(is_kind(key, protocol), z3.UGE(port, lo), z3.ULE(port, hi))
         case NamedPort(protocol):
             return z3.And(is_kind(key, protocol), named(ports))
+        case IcmpType(kind, icmp_type, code):
+            asked = [_kind_of(key) == int(kind)]
+            if icmp_type is not None:
+                asked.append(z3.Extract(15, 8, key) == icmp_type)
+            if code is not None:
+                asked.append(z3.Extract(7, 0, key) == code)
+            return z3.And(*asked)
+        case ProtocolNumber(number):
+            kind = _KIND_OF_NUMBER.get(number, Kind.OTHER)
+            if kind is Kind.OTHER:
+                return z3.And(_kind_of(key) == int(kind), port_of(key) == number)
+            return _kind_of(key) == int(kind)
         case _:
             assert_never(ports)
+
+
+def asked_by(key: Term, rule: Rule, named: Callable[[NamedPort], Term]) -> Term:
+    """The key is among a rule's ports and none of those it excepts."""
+    return z3.And(
+        z3.Or(*(asks_for(key, entry, named) for entry in rule.ports)),
+        *(z3.Not(asks_for(key, entry, named)) for entry in rule.except_ports),
+    )
 
 
 def declares(key: Term, numbers: Mapping[NamedPort, frozenset[int]]) -> Callable[[NamedPort], Term]:

@@ -18,8 +18,8 @@ from policyc.ir.plan import (
     diagram_id,
     row_id,
 )
-from policyc.ir.policy import EndpointSelector, LabelSelector, Operator, Requirement
 from policyc.ir.services import Service
+from policyc.ir.words import describe_selector
 
 LICENCE = "/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */"
 MAX_COMMENT_RULES = 200
@@ -65,32 +65,6 @@ def _row_lines(decision: DecisionIR) -> list[str]:
     if len(decision.atoms.rows) > MAX_COMMENT_RULES:
         lines.append(f" *   ... and {len(decision.atoms.rows) - MAX_COMMENT_RULES} more")
     return lines
-
-
-def describe_selector(selector: EndpointSelector) -> str:
-    """A selector in words: `shop: app=web`."""
-    where = selector.namespace or "*"
-    if selector.namespace_labels.requirements:
-        where = f"namespaces with {_labels(selector.namespace_labels)}"
-    return f"{where}: {_labels(selector.labels)}"
-
-
-def _labels(selector: LabelSelector) -> str:
-    return " ".join(map(_requirement, selector.requirements)) or "all pods"
-
-
-def _requirement(requirement: Requirement) -> str:
-    values = ",".join(value or "''" for value in requirement.values)
-    match requirement.operator:
-        case Operator.IN:
-            one = len(requirement.values) == 1
-            return f"{requirement.key}={values}" if one else f"{requirement.key} in ({values})"
-        case Operator.NOT_IN:
-            return f"{requirement.key} notin ({values})"
-        case Operator.EXISTS:
-            return requirement.key
-        case Operator.DOES_NOT_EXIST:
-            return f"!{requirement.key}"
 
 
 def _comment(text: str) -> str:

@@ -3,28 +3,23 @@
 
 import struct
 from collections.abc import Iterator
-from typing import assert_never
 
-from policyc.backends.ebpf_c.emit import describe_selector
 from policyc.backends.ebpf_c.seeds import Seed
-from policyc.ir.atoms import Atoms, Column, EndpointColumn, NamedNumbers
+from policyc.ir.atoms import AddressColumn, Atoms, Column, NamedNumbers, NodeColumn, Row
 from policyc.ir.decision import DecisionIR, diagram_regions
 from policyc.ir.plan import LookupPlan, column_id, diagram_id, row_id
-from policyc.ir.policy import (
-    AddressPeer,
-    AnyPeer,
-    AnyService,
-    Direction,
-    EndpointPeer,
-    EveryPort,
-    NamedPort,
-    Peer,
-    PolicySet,
-    PortRange,
-    Ports,
-)
+from policyc.ir.policy import Direction, PolicySet
+from policyc.ir.selectors import NEVER
 from policyc.ir.services import describe_services
+from policyc.ir.universe import FAMILIES
 from policyc.ir.vocabulary import Vocabulary
+from policyc.ir.words import (
+    describe_condition,
+    describe_peer,
+    describe_ports,
+    describe_rule,
+    describe_selector,
+)
 
 
 def dump_policy_ir(policies: PolicySet) -> str:
@@ -36,45 +31,15 @@ def dump_policy_ir(policies: PolicySet) -> str:
             isolates = ", ".join(sorted(d.value for d in policy.isolates)) or "nothing"
             lines.append(f"  {policy.kind} {policy.qualified_name}  # {policy.origin.span}")
             lines.append(f"    selects {describe_selector(policy.subject)}; isolates {isolates}")
+            if policy.hosts != NEVER:
+                lines.append(f"    guards hosts with {describe_condition(policy.hosts)}")
             for direction in Direction:
                 for rule in policy.rules(direction):
-                    peers = " | ".join(map(describe_peer, rule.peers)) or "nobody"
-                    ports = ", ".join(map(describe_ports, rule.ports))
-                    side = "from" if direction is Direction.INGRESS else "to"
                     lines.append(
-                        f"    {direction.value}: {rule.action.value} {side} {peers}: {ports}"
+                        f"    {direction.value}: {describe_rule(rule, direction)}"
                         f"  # {rule.origin.path} {rule.origin.span}"
                     )
     return "\n".join(lines)
-
-
-def describe_peer(peer: Peer) -> str:
-    """A peer in words."""
-    match peer:
-        case AnyPeer():
-            return "anyone"
-        case EndpointPeer(selector):
-            return f"[{describe_selector(selector)}]"
-        case AddressPeer(network, excepts):
-            holes = f" except {', '.join(map(str, excepts))}" if excepts else ""
-            return f"{network}{holes}"
-        case _:
-            assert_never(peer)
-
-
-def describe_ports(ports: Ports) -> str:
-    """A port entry in words."""
-    match ports:
-        case AnyService():
-            return "any service"
-        case EveryPort(protocol):
-            return protocol.name
-        case PortRange(protocol, lo, hi):
-            return f"{protocol.name} {lo}" if lo == hi else f"{protocol.name} {lo}-{hi}"
-        case NamedPort(protocol, name):
-            return f"{protocol.name} {name!r}"
-        case _:
-            assert_never(ports)
 
 
 def dump_atoms(atoms: Atoms) -> str:
@@ -83,6 +48,9 @@ def dump_atoms(atoms: Atoms) -> str:
     lines = ["selectors:"]
     lines += [f"  bit {i}: {describe_selector(s)}" for i, s in enumerate(v.selectors)]
     lines += ["blocks:", *(f"  block {i}: {describe_peer(b)}" for i, b in enumerate(v.blocks))]
+    if v.node_conditions:
+        lines.append("nodes:")
+        lines += [f"  node {i}: {describe_condition(c)}" for i, c in enumerate(v.node_conditions)]
     lines.append("named ports:")
     lines += [f"  port {i}: {describe_ports(p)}" for i, p in enumerate(v.named_ports)]
     for family, addresses in atoms.classifier.addresses.items():
@@ -96,7 +64,7 @@ def dump_atoms(atoms: Atoms) -> str:
     for i, signature in enumerate(atoms.rows):
         held = ", ".join(by_row.get(i, ())) or "no endpoint yet"
         lines.append(f"  row {row_id(i)}: {_bits('bit', signature.bits)}"
-                     f"{_named(signature.named, v)}: {held}")  # fmt: skip
+                     f"{_named(signature.named, v)}{_own(signature)}: {held}")  # fmt: skip
     lines.append("columns (peers):")
     lines += [f"  column {column_id(i)}: {_column(c, v)}" for i, c in enumerate(atoms.columns)]
     return "\n".join(lines)
@@ -116,9 +84,20 @@ def _named(named: NamedNumbers, vocabulary: Vocabulary) -> str:
 
 def _column(column: Column, vocabulary: Vocabulary) -> str:
     where = f"IPv{column.family} atom {column.atom}"
-    if not isinstance(column, EndpointColumn):
-        return f"address, {where}"
-    return f"endpoint, {where}, {_bits('bit', column.bits)}{_named(column.named, vocabulary)}"
+    match column:
+        case AddressColumn():
+            return f"address, {where}"
+        case NodeColumn(conditions=conditions, is_local=is_local):
+            whose = "own node" if is_local else "node"
+            return f"{whose}, {where}, {_bits('node', conditions)}"
+        case _:
+            bits, named = _bits("bit", column.bits), _named(column.named, vocabulary)
+            return f"endpoint, {where}, {bits}{named}"
+
+
+def _own(row: Row) -> str:
+    """The blocks that the subject's own addresses are in, where rules ask for them."""
+    return "".join(f", own IPv{f} {_bits('block', row.own(f))}" for f in FAMILIES if row.own(f))
 
 
 def dump_decision_ir(decision: DecisionIR) -> str:

@@ -5,13 +5,32 @@ The classifier places endpoints nobody has seen; the tier tables in it are folde
 (`runtime/tables.py`) for signatures nobody has seen.
 """
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, assert_never
 
-from policyc.ir.atoms import AddressAtoms, Column, EndpointColumn, NamedNumbers
-from policyc.ir.decision import DecisionIR, PolicyTable, RuleEntry, TableRule, TierTable
-from policyc.ir.policy import Direction, EndpointSelector, LabelSelector
+from policyc.ir.atoms import AddressAtoms, Column, EndpointColumn, NamedNumbers, NodeColumn, Row
+from policyc.ir.decision import (
+    DecisionIR,
+    PolicyTable,
+    RuleEntry,
+    TablePeer,
+    TableRule,
+    TableService,
+    TierTable,
+)
+from policyc.ir.policy import Direction
+from policyc.ir.selectors import (
+    AllOf,
+    AttributeTest,
+    Condition,
+    EndpointSelector,
+    LabelSelector,
+    Not,
+    OneOf,
+    Requirement,
+)
 
-CLASSIFIER_SCHEMA = "policyc.dev/classifier/v1"
+CLASSIFIER_SCHEMA = "policyc.dev/classifier/v2"
 RULES_SCHEMA = "policyc.dev/rules/v1"
 
 
@@ -24,6 +43,10 @@ def classifier_json(decision: DecisionIR) -> dict[str, Any]:
         "selectors": [_selector(s) for s in vocabulary.selectors],
         "subject_bits": bits_of(vocabulary.subject_bits),
         "peer_bits": bits_of(vocabulary.peer_bits),
+        "own_blocks": bits_of(vocabulary.own_blocks),
+        "node_conditions": [_condition(c) for c in vocabulary.node_conditions],
+        "reads_nodes": vocabulary.reads_nodes,
+        "reads_locality": vocabulary.reads_locality,
         "named_ports": [
             {"name": p.name, "protocol": p.protocol.name, "kind": int(p.protocol.kind)}
             for p in vocabulary.named_ports
@@ -31,9 +54,7 @@ def classifier_json(decision: DecisionIR) -> dict[str, Any]:
         "ingress_ports": bits_of(vocabulary.ingress_ports),
         "egress_ports": bits_of(vocabulary.egress_ports),
         "addresses": {str(family): _atoms(atoms) for family, atoms in addresses.items()},
-        "rows": [
-            {"bits": bits_of(row.bits), "named": _named(row.named)} for row in decision.atoms.rows
-        ],
+        "rows": [_row(row) for row in decision.atoms.rows],
         "columns": [_column(column) for column in decision.atoms.columns],
         "tiers": [_tier(tier) for tier in decision.tables],
     }
@@ -78,11 +99,31 @@ def _selector(selector: EndpointSelector) -> dict[str, Any]:
         "namespace": selector.namespace,
         "namespaceLabels": _requirements(selector.namespace_labels),
         "labels": _requirements(selector.labels),
+        "condition": _condition(selector.condition),
     }
 
 
 def _requirements(selector: LabelSelector) -> list[list[Any]]:
-    return [[r.key, r.operator.value, list(r.values)] for r in selector.requirements]
+    return [_requirement(requirement) for requirement in selector.requirements]
+
+
+def _requirement(requirement: Requirement) -> list[Any]:
+    return [requirement.key, requirement.operator.value, list(requirement.values)]
+
+
+def _condition(condition: Condition) -> list[Any]:
+    """`[test, attribute, requirement]`, or `and`, `or`, `not` and the parts."""
+    match condition:
+        case AttributeTest(attribute, requirement):
+            return ["test", attribute.value, _requirement(requirement)]
+        case AllOf(parts):
+            return ["and", *map(_condition, parts)]
+        case OneOf(parts):
+            return ["or", *map(_condition, parts)]
+        case Not(part):
+            return ["not", _condition(part)]
+        case _:
+            assert_never(condition)
 
 
 def _atoms(atoms: AddressAtoms) -> dict[str, Any]:
@@ -98,10 +139,17 @@ def _named(named: NamedNumbers) -> list[list[Any]]:
     return [[index, sorted(numbers)] for index, numbers in named]
 
 
+def _row(row: Row) -> dict[str, Any]:
+    own = {"4": bits_of(row.own4), "6": bits_of(row.own6)}
+    return {"bits": bits_of(row.bits), "named": _named(row.named), "own": own}
+
+
 def _column(column: Column) -> dict[str, Any]:
     out: dict[str, Any] = {"family": column.family, "atom": column.atom}
     if isinstance(column, EndpointColumn):
         out |= {"bits": bits_of(column.bits), "named": _named(column.named)}
+    if isinstance(column, NodeColumn):
+        out |= {"node": bits_of(column.conditions), "local": column.is_local}
     return out
 
 
@@ -131,8 +179,28 @@ def _policy(policy: PolicyTable) -> dict[str, Any]:
 
 
 def _rule(rule: TableRule) -> dict[str, Any]:
-    peers = None if rule.peers is None else [list(peer) for peer in rule.peers]
-    services = None
-    if rule.services is not None:
-        services = [list(s) if isinstance(s, tuple) else s for s in rule.services]
-    return {"rule": rule.rule, "action": rule.action.value, "peers": peers, "services": services}
+    return {
+        "rule": rule.rule,
+        "action": rule.action.value,
+        "peers": None if rule.peers is None else [_peer(peer) for peer in rule.peers],
+        "services": None if rule.services is None else _services(rule.services),
+        "own": None if rule.own is None else _peer(rule.own),
+        "except_services": _services(rule.except_services),
+    }
+
+
+def _services(services: Iterable[TableService]) -> list[Any]:
+    return [list(service) if isinstance(service, tuple) else service for service in services]
+
+
+def _peer(peer: TablePeer) -> list[Any]:
+    """`[kind, index]`, or `and`, `or`, `not` and the parts."""
+    match peer:
+        case AllOf(parts):
+            return ["and", *map(_peer, parts)]
+        case OneOf(parts):
+            return ["or", *map(_peer, parts)]
+        case Not(part):
+            return ["not", _peer(part)]
+        case _:
+            return list(peer)

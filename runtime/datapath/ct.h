@@ -115,7 +115,7 @@ static __always_inline void pc_ct_deny(const struct pc_flow *flow)
 	struct pc_ct *ct;
 	bool back;
 
-	if (flow->src.id && flow->dst.id) {
+	if (pc_is_pod(&flow->src) && pc_is_pod(&flow->dst)) {
 		pc_ct_delete(&flow->t);
 		return;
 	}

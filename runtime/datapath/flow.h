@@ -5,14 +5,21 @@
 #pragma once
 #include "drops.h"
 
-/* A pod. id 0: no pod. ifindex 0: a pod of another node, and then mac is zero too. */
+#define PC_ENDPOINT_NODE 1 /* a node, which policies can tell from an address; never a pod */
+
+/* A pod, or a node. id 0: neither. ifindex 0: not a pod of this node, and then mac is zero too. */
 struct pc_endpoint {
 	__u32 id;
 	__u32 ifindex; /* the host's side of its veth */
 	__u8 mac[PC_MAC_LEN];
-	__u16 flags; /* none yet */
+	__u16 flags; /* PC_ENDPOINT_* */
 };
 _Static_assert(sizeof(struct pc_endpoint) == 16, "the loader packs it from BTF, without padding");
+
+static __always_inline bool pc_is_pod(const struct pc_endpoint *ep)
+{
+	return ep->id && !(ep->flags & PC_ENDPOINT_NODE);
+}
 
 /* What tells one conversation from another, in the direction of the packet or of the flow.
  * ICMP has no ports: an echo request runs (src, id) -> (dst, 0), its reply (src, 0) -> (dst, id),

@@ -35,7 +35,7 @@ static __always_inline enum drop_reason pc_from_pod_stale(struct __sk_buff *skb,
 	flow->entry = PC_ENTRY_RENEW;
 	if (match->is_reply)
 		pc_flow_turn(flow);
-	if (match->ct->state & PC_CT_NODE && !flow->src.id) {
+	if (match->ct->state & PC_CT_NODE && !pc_is_pod(&flow->src)) {
 		pc_ct_renew_node(match->ct, flow);
 		pc_ct_touch(match->ct, flow, match->is_reply);
 		pc_frag_record(flow);

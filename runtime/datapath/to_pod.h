@@ -50,7 +50,7 @@ static __always_inline void pc_to_pod_node_again(const struct __sk_buff *skb, st
 						 struct pc_ct *ct)
 {
 	pc_endpoints_of(flow);
-	if (flow->dst.ifindex == skb->ifindex && !flow->src.id)
+	if (flow->dst.ifindex == skb->ifindex && !pc_is_pod(&flow->src))
 		pc_ct_renew_node(ct, flow);
 }
 
@@ -74,7 +74,7 @@ static __always_inline enum drop_reason pc_to_pod_from_node(const struct __sk_bu
 	if (!pc_node_opens(flow))
 		return PC_PASS;
 	pc_endpoints_of(flow);
-	if (flow->dst.ifindex == skb->ifindex && !flow->src.id)
+	if (flow->dst.ifindex == skb->ifindex && !pc_is_pod(&flow->src))
 		pc_ct_insert(flow, 0, 0, PC_CT_NODE);
 	return PC_PASS;
 }

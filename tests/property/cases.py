@@ -40,6 +40,7 @@ NAMESPACES = ("a", "b", "c")
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 KEYS = ("app", "tier")
 VALUES = ("", "x", "z")
+OF_LABEL_SELECTORS = (Operator.IN, Operator.NOT_IN, Operator.EXISTS, Operator.DOES_NOT_EXIST)
 PORT_NAMES = ("http", "dns", "admin")
 NUMBERS = (1, 53, 80, 81, 443, 8080, 65535)
 NETWORKS = (
@@ -225,7 +226,7 @@ def _namespace_selector(rng: random.Random) -> LabelSelector:
 
 
 def _requirement(rng: random.Random, key: str) -> Requirement:
-    operator = rng.choice(tuple(Operator))
+    operator = rng.choice(OF_LABEL_SELECTORS)
     if operator in (Operator.IN, Operator.NOT_IN):
         return Requirement(key, operator, tuple(sorted(rng.sample(VALUES, rng.randint(1, 2)))))
     return Requirement(key, operator)

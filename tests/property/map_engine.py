@@ -16,9 +16,9 @@ from policyc.compiler.driver.node_tables import classifier_json, rules_json
 from policyc.ir.decision import DecisionIR
 from policyc.ir.plan import LookupPlan, address_column_id
 from policyc.ir.policy import Direction
-from policyc.ir.universe import End, Endpoint, Flow
+from policyc.ir.universe import End, Endpoint, Flow, Node
 from policyc.runtime.bundle import Bundle
-from policyc.runtime.endpoints import ContainerPort, EndpointRecord
+from policyc.runtime.endpoints import ContainerPort, EndpointRecord, NodeRecord
 from policyc.runtime.placement import Placement
 from policyc.runtime.tables import PolicyTables
 
@@ -59,6 +59,8 @@ def record(endpoint: Endpoint) -> EndpointRecord:
         host_network=endpoint.host_network,
         interface=None,
         mac=None,
+        service_account_labels=dict(endpoint.service_account_labels),
+        node_labels=dict(endpoint.its_node.labels) if endpoint.its_node else {},
     )
 
 
@@ -74,6 +76,9 @@ class MapEngine:
     def place(self, endpoint: Endpoint) -> None:
         """Place an endpoint, and write what that needs into the maps."""
         self.placed[endpoint.qualified_name] = self.tables.place(record(endpoint))
+        self._write()
+
+    def _write(self) -> None:
         for write in self.tables.drain_writes():
             words = self.bundle.seeds[write.map_name]
             at = write.index * len(write.words)
@@ -87,7 +92,7 @@ class MapEngine:
         if not isinstance(subject, Endpoint):
             return None
         row = self.placed[subject.qualified_name].row
-        column = self._column(peer, flow.family)
+        column = self._column(subject, peer, flow.family)
         cells = self.bundle.seeds["pc_cell_in" if direction is Direction.INGRESS else "pc_cell_eg"]
         at = 2 * (row * self.bundle.plan["columns"]["capacity"] + column)
         allowed = self._leaf(cells[at], flow.service.key) == 1
@@ -95,12 +100,27 @@ class MapEngine:
         rules = [*self.bundle.rules, *self.tables.new_rules()]
         return allowed, rules[rule]
 
-    def _column(self, peer: End, family: int) -> int:
+    def _column(self, subject: Endpoint, peer: End, family: int) -> int:
+        if isinstance(peer, Node):
+            found = self._node_column(subject, peer, family)
+            if found is not None:
+                return found
+            peer = peer.address(family)
         if isinstance(peer, Endpoint):
             placement = self.placed[peer.qualified_name]
             return placement.column4 if family == 4 else placement.column6
         atom = self.decision.atoms.classifier.addresses[family].atom_of(int(peer))
         return address_column_id(self.decision, family, atom)
+
+    def _node_column(self, subject: Endpoint, node: Node, family: int) -> int | None:
+        """The node's column on the node that the subject runs on; None where it is an address."""
+        address = node.address(family)
+        record = NodeRecord(node.name, dict(node.labels), node.addresses)
+        placement = self.tables.place_node(record, address, node.name == subject.node)
+        self._write()
+        if placement is None:
+            return None
+        return placement.column4 if family == 4 else placement.column6
 
     def _leaf(self, diagram: int, key: int) -> int:
         first, count = self.bundle.seeds["pc_diagram"][2 * diagram : 2 * diagram + 2]

@@ -24,7 +24,9 @@ def known_part(case: Case, rng: random.Random) -> Universe | None:
     """What the compiler is shown: nothing, or some of the endpoints."""
     if rng.random() < 0.3:
         return None
-    return Universe(tuple(e for e in case.universe.endpoints if rng.random() < 0.5))
+    return Universe(
+        tuple(e for e in case.universe.endpoints if rng.random() < 0.5), case.universe.nodes
+    )
 
 
 @settings(max_examples=120)

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Intents: what must hold of a policy set, whoever wrote the policies. Data; the verifier decides them.
+
+Intents speak of new connections end to end (egress at the source and ingress at the destination) unless
+their scope is one of the two. Flows that no policy can decide (a node to its own pod, a pod to itself,
+replies) are outside unless `includes_builtin`. `any` is every pod, node and external address of both
+families.
+"""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from policyc.ir.peers import ANY_PEER, Peer
+from policyc.ir.policy import AnyService, Ports
+from policyc.ir.spans import Origin
+
+
+class IntentKind(Enum):
+    """What is promised of the connections of an intent."""
+
+    NEVER = "never"
+    """None from `src` to `dst` for `services` is allowed."""
+    ALWAYS = "always"
+    """Every one from `src` to `dst` for `services` is allowed."""
+    ONLY = "only"
+    """None to `dst` for `services` is allowed but from `src`; of those from `src` nothing is said."""
+    ISOLATED = "isolated"
+    """None from `src` to `dst` is allowed; an endpoint that is both is a finding of its own."""
+
+
+class Scope(Enum):
+    """Which end's policies an intent is about."""
+
+    END_TO_END = "end to end"
+    """A connection is allowed where egress at its source and ingress at its destination are."""
+    INGRESS = "ingress"
+    """Only what the destination's ingress says."""
+    EGRESS = "egress"
+    """Only what the source's egress says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """One promise. Each of `services`, `src` and `dst` is a union; none of them is empty.
+
+    `name` and `reason` are for people, empty where none were given. `origin` is the intent's first word.
+    """
+
+    kind: IntentKind
+    services: tuple[Ports, ...]
+    src: tuple[Peer, ...]
+    dst: tuple[Peer, ...]
+    origin: Origin = field(compare=False)
+    scope: Scope = Scope.END_TO_END
+    includes_builtin: bool = False
+    name: str = field(default="", compare=False)
+    reason: str = field(default="", compare=False)
+
+    @property
+    def title(self) -> str:
+        """How messages call it: its name, or where it stands."""
+        return self.name or f"{self.kind.value} at {self.origin.span}"
+
+
+ANY_SIDE: tuple[Peer, ...] = (ANY_PEER,)
+ANY_SERVICES: tuple[Ports, ...] = (AnyService(),)
