@@ -12,18 +12,21 @@ import click
 from policyc.backends.report import dump
 from policyc.compiler.cli.inputs import input_options, inputs_of, progress_on_stderr, show_read
 from policyc.compiler.cli.json_findings import findings_as_json
-from policyc.compiler.driver.compile import Compiled, compile_inputs
+from policyc.compiler.driver.compile import Compiled, Inputs, compile_inputs, read_inputs
+from policyc.compiler.frontend.read import ReadOptions
 from policyc.compiler.frontend.sources import printable
 
 STAGES: dict[str, Callable[[Compiled], str]] = {
-    "policy-ir": lambda done: dump.dump_policy_ir(done.decided.policies),
     "atoms": lambda done: dump.dump_atoms(done.decided.atoms),
     "decision-ir": lambda done: dump.dump_decision_ir(done.decided.decision),
     "plan": lambda done: dump.dump_plan(done.emitted.plan),
     "c": lambda done: done.emitted.c.rstrip("\n"),
     "seeds": lambda done: dump.dump_seeds(done.emitted.seeds),
 }
-"""Stage -> what it made, as text."""
+"""Stage of the compilation -> what it made, as text."""
+
+POLICY_IR = "policy-ir"
+"""The stage before any: also what cannot be enforced has it."""
 
 
 @click.command("compile")
@@ -37,7 +40,7 @@ STAGES: dict[str, Callable[[Compiled], str]] = {
 )
 @click.option(
     "--emit",
-    type=click.Choice(list(STAGES)),
+    type=click.Choice([POLICY_IR, *STAGES]),
     help="Print a stage of the pipeline instead of writing a bundle.",
 )
 @click.option(
@@ -56,9 +59,7 @@ STAGES: dict[str, Callable[[Compiled], str]] = {
 def compile_(
     files: tuple[str, ...],
     cluster: tuple[str, ...],
-    namespace: str,
-    kube_version: str,
-    allow_unknown_kinds: tuple[str, ...],
+    options: ReadOptions,
     output: Path | None,
     emit: str | None,
     allow_empty: bool,
@@ -71,17 +72,26 @@ def compile_(
     """
     if (output is None) == (emit is None):
         raise click.UsageError("give either -o BUNDLE or --emit STAGE")
-    inputs = inputs_of(files, cluster, namespace, kube_version, allow_unknown_kinds)
+    inputs = inputs_of(files, cluster, options)
     inputs = replace(inputs, options=replace(inputs.options, allow_empty=allow_empty))
     with findings_as_json(format_ == "json"):
+        if emit == POLICY_IR:
+            return _show_policy_ir(inputs)
         done = compile_inputs(inputs, output, progress_on_stderr())
-    show_read(done.read)
+    show_read(done.read, done.findings)
     if emit is not None:
         click.echo(STAGES[emit](done))
     elif format_ == "json":
         click.echo(json.dumps(_summary(done, output)))
     else:
         click.echo(_in_words(done, output))
+    return 0
+
+
+def _show_policy_ir(inputs: Inputs) -> int:
+    read = read_inputs(inputs)
+    show_read(read, read.findings)
+    click.echo(dump.dump_policy_ir(read.policies.policies))
     return 0
 
 
@@ -96,7 +106,7 @@ def _summary(done: Compiled, output: Path | None) -> dict[str, Any]:
         "columns": len(done.decided.atoms.columns),
         "diagrams": len(done.decided.decision.diagrams),
         "proved_obligations": done.proof.obligations,
-        "diagnostics": [finding.to_json() for finding in done.read.findings],
+        "diagnostics": [finding.to_json() for finding in done.findings],
     }
 
 

@@ -2,81 +2,131 @@
 """The options by which commands name their input, and what they say about it on standard error."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import wraps
 from typing import Any, TypeVar
 
 import click
 
 from policyc.backends.report.text import print_findings
 from policyc.compiler.driver.compile import Inputs, Progress, Read
+from policyc.compiler.frontend.lowered import Channel, Profile, Unsupported
 from policyc.compiler.frontend.read import DEFAULT_KUBE_VERSION, ReadOptions
 from policyc.compiler.frontend.sources import sources_of
+from policyc.ir.diagnostics import Diagnostic
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def input_options(command: Command) -> Command:
-    """Add -f, --cluster, -n, --kube-version and --allow-unknown-kinds to a command."""
-    for option in reversed(
-        (
-            click.option(
-                "-f",
-                "--file",
-                "files",
-                multiple=True,
-                required=True,
-                metavar="PATH",
-                help="Policies: a file, a directory, or - for standard input. Repeatable.",
-            ),
-            click.option(
-                "--cluster",
-                multiple=True,
-                metavar="PATH",
-                help="Namespaces, pods, workloads, services and nodes. Repeatable.",
-            ),
-            click.option(
-                "-n",
-                "--namespace",
-                default="default",
-                show_default=True,
-                help="The namespace of objects that name none.",
-            ),
-            click.option(
-                "--kube-version",
-                default=DEFAULT_KUBE_VERSION,
-                show_default=True,
-                help="Validate as this version's API server does.",
-            ),
-            click.option(
-                "--allow-unknown-kinds",
-                multiple=True,
-                metavar="KIND",
-                help="Pass over objects of this kind. Repeatable.",
-            ),
+    """Add -f and --cluster to a command, and the options of `read_options`."""
+    files = click.option(
+        "-f",
+        "--file",
+        "files",
+        multiple=True,
+        required=True,
+        metavar="PATH",
+        help="Policies: a file, a directory, or - for standard input. Repeatable.",
+    )
+    cluster = click.option(
+        "--cluster",
+        multiple=True,
+        metavar="PATH",
+        help="Namespaces, pods, workloads, services and nodes. Repeatable.",
+    )
+    return files(cluster(read_options(command)))
+
+
+def read_options(command: Command) -> Command:
+    """Add the options that say how objects are read; the command gets them as `options`."""
+
+    @wraps(command)
+    def with_options(
+        namespace: str,
+        kube_version: str,
+        allow_unknown_kinds: tuple[str, ...],
+        channel: str,
+        profile: str | None,
+        unsupported: str,
+        **others: Any,
+    ) -> Any:
+        options = ReadOptions(
+            namespace,
+            kube_version,
+            frozenset(allow_unknown_kinds),
+            channel=Channel(channel),
+            profile=None if profile is None else Profile(profile),
+            unsupported=Unsupported(unsupported),
         )
-    ):
-        command = option(command)
-    return command
+        return command(options=options, **others)
+
+    decorated: Callable[..., Any] = with_options
+    for option in reversed(_READ_OPTIONS):
+        decorated = option(decorated)
+    return decorated  # type: ignore[return-value]
 
 
-def inputs_of(
-    files: tuple[str, ...],
-    cluster: tuple[str, ...],
-    namespace: str,
-    kube_version: str,
-    allow_unknown_kinds: tuple[str, ...],
-) -> Inputs:
+_READ_OPTIONS = (
+    click.option(
+        "-n",
+        "--namespace",
+        default="default",
+        show_default=True,
+        help="The namespace of objects that name none.",
+    ),
+    click.option(
+        "--kube-version",
+        default=DEFAULT_KUBE_VERSION,
+        show_default=True,
+        help="Validate as this version's API server does.",
+    ),
+    click.option(
+        "--allow-unknown-kinds",
+        multiple=True,
+        metavar="KIND",
+        help="Pass over objects of this kind. Repeatable.",
+    ),
+    click.option(
+        "--channel",
+        type=click.Choice([channel.value for channel in Channel]),
+        default=Channel.EXPERIMENTAL.value,
+        show_default=True,
+        help="The release channel of the policy.networking.k8s.io CRDs.",
+    ),
+    click.option(
+        "--profile",
+        type=click.Choice([profile.value for profile in Profile]),
+        help="Whose policy engine says how the kinds stand to each other. [default: by the kinds]",
+    ),
+    click.option(
+        "--unsupported",
+        type=click.Choice([how.value for how in Unsupported]),
+        default=Unsupported.ERROR.value,
+        show_default=True,
+        help="What becomes of a rule that asks for what policyc does not support.",
+    ),
+)
+
+
+def inputs_of(files: tuple[str, ...], cluster: tuple[str, ...], options: ReadOptions) -> Inputs:
     """What the options above name."""
     if (*files, *cluster).count("-") > 1:
         raise click.UsageError("standard input (-) can be read only once")
-    options = ReadOptions(namespace, kube_version, frozenset(allow_unknown_kinds))
     stdin = sys.stdin.buffer
     return Inputs(sources_of(files, stdin), sources_of(cluster, stdin), options)
 
 
-def show_read(read: Read) -> None:
-    """Warnings, and what was passed over, on standard error."""
-    print_findings(read.findings)
+def show_profile(profile: Profile) -> None:
+    """The profile, where it is not Kubernetes' own, on standard error."""
+    if profile is not Profile.KUBERNETES:
+        click.echo(f"policyc: profile: {profile.value}", err=True)
+
+
+def show_read(read: Read, findings: Iterable[Diagnostic]) -> None:
+    """Findings, the profile, and what was passed over, on standard error."""
+    print_findings(findings)
+    show_profile(read.policies.profile)
     over = ", ".join(f"{count} {kind}" for kind, count in sorted(read.passed_over.items()))
     if over:
         click.echo(f"policyc: passed over: {over}", err=True)

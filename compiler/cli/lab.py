@@ -14,6 +14,7 @@ from rich.console import Console
 from policyc.compiler.cli.inputs import input_options, inputs_of, progress_on_stderr, show_read
 from policyc.compiler.driver.compile import Compiled, compile_inputs
 from policyc.compiler.driver.lab import expected_matrix, lab_endpoints, lab_pods, metadata_of
+from policyc.compiler.frontend.read import ReadOptions
 from policyc.ir.errors import HostError
 from policyc.runtime.host import require_root
 from policyc.runtime.lab.children import LabError
@@ -43,9 +44,7 @@ WHAT_NEXT = """What to try next:
 def lab(
     files: tuple[str, ...],
     cluster: tuple[str, ...],
-    namespace: str,
-    kube_version: str,
-    allow_unknown_kinds: tuple[str, ...],
+    options: ReadOptions,
     format_: str,
 ) -> int:
     """Try policies on real traffic: one node, its pods and an external client as namespaces.
@@ -56,12 +55,12 @@ def lab(
     if not cluster:
         raise click.UsageError("the lab needs --cluster: it builds the pods that are in it")
     require_root()
-    inputs = inputs_of(files, cluster, namespace, kube_version, allow_unknown_kinds)
+    inputs = inputs_of(files, cluster, options)
     progress = progress_on_stderr()
     with tempfile.TemporaryDirectory(prefix="policyc-lab-") as folder:
         bundle = Path(folder) / "bundle"
         done = compile_inputs(inputs, bundle, progress)
-        show_read(done.read)
+        show_read(done.read, done.findings)
         progress("building the lab and sending traffic")
         result = _run(done, bundle, Path(folder))
     if format_ == "json":

@@ -28,11 +28,12 @@ POLICY_PROGRAM = "pc_policy_run"
 
 @dataclass(frozen=True)
 class Provenance:
-    """What a bundle was made from: (path as given, sha256) per input, and the options."""
+    """What a bundle was made from: (path as given, sha256) per input, the options, the profile."""
 
     inputs: tuple[tuple[str, str], ...]
     options: Mapping[str, Any]
     proof: Mapping[str, Any]
+    profile: str = "kubernetes"
 
 
 def check_target(out: Path) -> None:
@@ -128,7 +129,7 @@ def _manifest(work: Path, seeds: Iterable[Seed], provenance: Provenance) -> dict
         "policyc": metadata.version("policyc"),
         "clang": clang_version(),
         "minimum_kernel": MINIMUM_KERNEL,
-        "profile": "kubernetes",
+        "profile": provenance.profile,
         "inputs": [{"path": path, "sha256": digest} for path, digest in provenance.inputs],
         "options": dict(provenance.options),
         "proof": dict(provenance.proof),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from policyc.backends.ebpf_c.clang import find_tool
 from policyc.compiler.driver.bundle import Provenance, check_target, write_bundle
+from policyc.compiler.driver.enforceable import enforceable
 from policyc.compiler.driver.pipeline import Decided, Emitted, decide_all, emit_all
 from policyc.compiler.frontend.cluster import Cluster
 from policyc.compiler.frontend.read import (
@@ -77,12 +78,12 @@ def read_inputs(inputs: Inputs) -> Read:
     return Read(policies, cluster)
 
 
-def decide_read(read: Read) -> Decided:
-    """The decisions on what was read."""
+def decide_read(read: Read, policies: PolicySet | None = None) -> Decided:
+    """The decisions on what was read; on other `policies` where given."""
     universe = read.cluster.universe if read.cluster else None
     nodes = read.cluster.nodes if read.cluster else ()
     networks = tuple(network for node in nodes for network in node.pod_cidrs)
-    return decide_all(read.policies.policies, universe, networks)
+    return decide_all(policies or read.policies.policies, universe, networks)
 
 
 def prove(decided: Decided) -> Proved:
@@ -111,9 +112,10 @@ def _witness(decided: Decided, broken: Broken) -> str:
 
 @dataclass(frozen=True)
 class Compiled:
-    """What a run of the compiler made."""
+    """What a run of the compiler made. `findings` are all that did not stop it."""
 
     read: Read
+    findings: tuple[Diagnostic, ...]
     decided: Decided
     emitted: Emitted
     proof: Proved
@@ -125,17 +127,19 @@ def compile_inputs(inputs: Inputs, out: Path | None, progress: Progress) -> Comp
         check_target(out)
     progress("reading")
     read = read_inputs(inputs)
+    universe = read.cluster.universe if read.cluster else None
+    policies, warnings = enforceable(read.policies.policies, universe, inputs.options.unsupported)
     if out is not None:
         find_tool("clang")  # before the work, not after it
     progress("deciding")
-    decided = decide_read(read)
+    decided = decide_read(read, policies)
     progress("proving")
     proof = prove(decided)
     progress("emitting")
     emitted = emit_all(decided.decision)
     if out is not None:
         write_bundle(out, decided, emitted, _provenance(inputs, read, proof))
-    return Compiled(read, decided, emitted, proof)
+    return Compiled(read, (*read.findings, *warnings), decided, emitted, proof)
 
 
 def _provenance(inputs: Inputs, read: Read, proof: Proved) -> Provenance:
@@ -147,8 +151,11 @@ def _provenance(inputs: Inputs, read: Read, proof: Proved) -> Provenance:
             "kube_version": inputs.options.kube_version,
             "namespace": inputs.options.default_namespace,
             "allow_unknown_kinds": sorted(inputs.options.allow_unknown_kinds),
+            "channel": inputs.options.channel.value,
+            "unsupported": inputs.options.unsupported.value,
             "universe": universe,
         },
+        profile=read.policies.profile.value,
         proof={
             "decision_ir_equals_policy_ir": "proved",
             "obligations": proof.obligations,

@@ -5,6 +5,7 @@ No packet is sent here: this is the expectation that `runtime/lab` compares with
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address
 from typing import TypeGuard
 
@@ -23,7 +24,11 @@ ECHO_REQUEST = {4: Service(ICMP_NUMBER, 8 << 8), 6: Service(ICMPV6_NUMBER, 128 <
 
 def lab_pods(universe: Universe) -> tuple[Endpoint, ...]:
     """The pods that can stand in a lab: live ones with an address, not in the host's network."""
-    return tuple(e for e in universe.endpoints if e.addresses and not e.host_network)
+    return tuple(
+        replace(endpoint, node="", its_node=None)  # the lab has one node, and it is none of these
+        for endpoint in universe.endpoints
+        if endpoint.addresses and not endpoint.host_network
+    )
 
 
 def lab_endpoints(pods: tuple[Endpoint, ...]) -> list[LabEndpoint]:
@@ -51,6 +56,7 @@ def metadata_of(pods: tuple[Endpoint, ...]) -> dict[str, Mapping[str, object]]:
                 {"name": p.name, "protocol": p.protocol, "port": p.number} for p in pod.ports
             ],
             "serviceAccount": pod.service_account,
+            "serviceAccountLabels": dict(pod.service_account_labels),
         }
         for pod in pods
     }

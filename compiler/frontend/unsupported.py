@@ -52,9 +52,19 @@ def fail_closed(
         )
     if rule.action is Action.ALLOW and all(part.is_peer for part in parts):
         return rule
+    return closed(rule)
+
+
+def closed(rule: Rule) -> Rule:
+    """The rule so that it opens nothing, whatever it was meant to match."""
     if rule.action is Action.ALLOW or rule.action.goes_on:
         return replace(rule, peers=())
     return Rule(Action.DENY, (ANY_PEER,), (AnyService(),), rule.origin, name=rule.name)
+
+
+def outcome_of(action: Action) -> str:
+    """What becomes of a rule with this action once it is closed, in words."""
+    return _OUTCOMES[action]
 
 
 _OUTCOMES = {

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the datapath can enforce of a policy set; the rest is refused, or compiled closed.
+
+Takes a PolicySet and gives one whose every rule the tables can hold. Nothing is compiled and then
+ignored: what is left out or closed is said (PC0904), and without `--unsupported=deny` it is an error.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from policyc.compiler.driver import codes
+from policyc.compiler.frontend.lowered import Unsupported
+from policyc.compiler.frontend.unsupported import closed, outcome_of
+from policyc.ir.diagnostics import Diagnostic
+from policyc.ir.errors import InputError
+from policyc.ir.policy import NEVER, NO_ENDPOINT, Action, Policy, PolicySet, Rule, Tier
+from policyc.ir.universe import Universe
+
+_HINT = "take it out, or compile it closed: --unsupported=deny"
+
+
+def enforceable(
+    policies: PolicySet, universe: Universe | None, how: Unsupported
+) -> tuple[PolicySet, list[Diagnostic]]:
+    """The policies as they are enforced, and warnings; raises InputError for what is refused."""
+    hosts = any(node.host is not None for node in universe.nodes) if universe else False
+    work = _Closing(how, hosts)
+    tiers = tuple(replace(tier, policies=tuple(work.policies(tier))) for tier in policies.tiers)
+    if any(finding.is_error for finding in work.findings):
+        raise InputError(work.findings)
+    return PolicySet(tiers), work.findings
+
+
+@dataclass
+class _Closing:
+    """One run. `has_hosts`: there are host interfaces, which policies of both kinds of subject guard."""
+
+    how: Unsupported
+    has_hosts: bool
+    findings: list[Diagnostic] = field(default_factory=list)
+
+    def policies(self, tier: Tier) -> Iterator[Policy]:
+        for policy in tier.policies:
+            if policy.hosts != NEVER and (self.has_hosts or policy.subject == NO_ENDPOINT):
+                found = codes.NOT_ENFORCED.at(
+                    policy.origin.span,
+                    policy.origin.path,
+                    name=policy.title,
+                    what="policy on hosts",
+                )
+                self.findings.append(found.help("leave it out: hosts would stay unguarded"))
+            yield replace(
+                policy,
+                hosts=NEVER,
+                ingress=tuple(self._rules(policy, policy.ingress)),
+                egress=tuple(self._rules(policy, policy.egress)),
+            )
+
+    def _rules(self, policy: Policy, rules: tuple[Rule, ...]) -> Iterator[Rule]:
+        for rule in rules:
+            if rule.action.goes_on:
+                self._say(policy, rule, f"`{rule.action.value}`", outcome_of(rule.action))
+                continue
+            yield self._rule(policy, rule)
+
+    def _rule(self, policy: Policy, rule: Rule) -> Rule:
+        """The rule, closed where a part of it would be lost, and without what only makes a note."""
+        if rule.source_ports is not None:
+            self._say(policy, rule, "source ports", outcome_of(rule.action))
+            rule = closed(replace(rule, source_ports=None))
+        if rule.limit is not None:
+            self._say(policy, rule, "`limit`", outcome_of(rule.action))
+            rule = closed(replace(rule, limit=None))
+        if rule.log:
+            self._say(policy, rule, "`log`", outcome_of(Action.LOG))
+            rule = replace(rule, log=False)
+        if rule.action is Action.REJECT:
+            self._say(policy, rule, "`reject`", "it denies without an answer")
+            rule = replace(rule, action=Action.DENY)
+        return rule
+
+    def _say(self, policy: Policy, rule: Rule, what: str, outcome: str) -> None:
+        name, place = f"{policy.title} {rule.origin.path}", rule.origin
+        if self.how is Unsupported.ERROR:
+            found = codes.NOT_ENFORCED.at(place.span, place.path, name=name, what=what)
+            self.findings.append(found.help(_HINT))
+        else:
+            self.findings.append(
+                codes.NOT_ENFORCED_CLOSED.at(
+                    place.span, place.path, name=name, what=what, outcome=outcome
+                )
+            )
