@@ -5,11 +5,13 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import click
 
 from policyc.backends.report.text import print_findings
 from policyc.compiler.cli.eval_answers import answer, to_text
+from policyc.compiler.cli.inputs import read_options, show_profile
 from policyc.compiler.cli.json_findings import findings_as_json
 from policyc.compiler.frontend import (
     ReadOptions,
@@ -25,7 +27,7 @@ from policyc.compiler.frontend.flow_files import (
     without_duplicates,
 )
 from policyc.compiler.frontend.flows import FlowRequest, UniverseIndex
-from policyc.compiler.frontend.read import DEFAULT_KUBE_VERSION, ClusterReading
+from policyc.compiler.frontend.read import ClusterReading
 from policyc.compiler.frontend.sources import (
     STDIN_NAME,
     PathSource,
@@ -47,34 +49,26 @@ _SCENARIO_FIELDS = {"id", "objects", "flows"}
     "-f", "--file", "files", multiple=True, metavar="POLICIES", help="file, directory or -"
 )
 @click.option("--cluster", "clusters", multiple=True, metavar="DIR", help="pods, namespaces, ...")
-@click.option("-n", "--namespace", default="default", help="namespace of objects without one")
-@click.option(
-    "--kube-version",
-    default=DEFAULT_KUBE_VERSION,
-    show_default=True,
-    help="validate as this server",
-)
-@click.option("--allow-unknown-kinds", multiple=True, metavar="KIND", help="pass this kind over")
+@read_options
 @click.option("--flows", metavar="FILE", help="CSV with a header, or JSON lines; - is stdin")
 @click.option("--scenarios", metavar="FILE", help="JSON lines of {id, objects, flows}; - is stdin")
+@click.option("--source-port", type=int, metavar="PORT", help="where the flow SRC DST comes from")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
 @click.argument("flow", nargs=-1, metavar="[SRC DST PROTOCOL[/PORT]]")
 def eval_(
     files: tuple[str, ...],
     clusters: tuple[str, ...],
-    namespace: str,
-    kube_version: str,
-    allow_unknown_kinds: tuple[str, ...],
+    options: ReadOptions,
     flows: str | None,
     scenarios: str | None,
+    source_port: int | None,
     form: str,
     flow: tuple[str, ...],
 ) -> int:
     """Say for each flow whether it is allowed, and which rule decides.
 
-    SRC and DST are namespace/pod or an address; PROTOCOL[/PORT] is tcp/443, icmp/8/0, 47.
+    SRC and DST are namespace/pod, node/NAME or an address; PROTOCOL[/PORT] is tcp/443, icmp/8/0, 47.
     """
-    options = ReadOptions(namespace, kube_version, frozenset(allow_unknown_kinds))
     if sum((bool(flow), flows is not None, scenarios is not None)) != 1:
         raise click.UsageError("give one of: SRC DST PROTOCOL[/PORT], --flows, --scenarios")
     if scenarios is not None:
@@ -83,13 +77,27 @@ def eval_(
         return _run_scenarios(scenarios, options)
     if flow and len(flow) != 3:
         raise click.UsageError("a flow is SRC DST PROTOCOL[/PORT]")
+    if source_port is not None and not flow:
+        raise click.UsageError(
+            "--source-port is of SRC DST PROTOCOL[/PORT]; files have source_port"
+        )
     if not files:
         raise click.UsageError("give policies with -f")
     if [*files, *clusters, flows].count("-") > 1:
         raise click.UsageError("standard input (-) can be read only once")
     with findings_as_json(form == "json"):
         policies, universe = _read(files, clusters, options)
-        return _run_flows(policies, universe, flow, flows, form)
+        asked = _Asked(flow, source_port, flows)
+        return _run_flows(policies, universe, asked, form)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The flows of one run: three arguments, or a file."""
+
+    arguments: tuple[str, ...]
+    source_port: int | None
+    file: str | None
 
 
 def _read(
@@ -100,6 +108,7 @@ def _read(
     given = read_policies(sources_of(files, sys.stdin.buffer), options, reading.services)
     cluster = reading.finish(given.policies)
     print_findings([*given.findings, *cluster.findings])
+    show_profile(given.profile)
     _count("passed over", given.passed_over + cluster.passed_over)
     if not clusters:
         _count("used only with --cluster", given.cluster_objects)
@@ -112,15 +121,13 @@ def _count(what: str, kinds: Counter[str]) -> None:
         print(f"policyc: {what}: {counted}", file=sys.stderr)
 
 
-def _run_flows(
-    policies: PolicySet, universe: Universe, flow: tuple[str, ...], file: str | None, form: str
-) -> int:
+def _run_flows(policies: PolicySet, universe: Universe, asked: _Asked, form: str) -> int:
     report = Report()
     index = UniverseIndex(universe)
-    asked = [(request, index.flow(request, report)) for request in _requests(flow, file, report)]
+    flows = [(request, index.flow(request, report)) for request in _requests(asked, report)]
     if report.errors:
         raise InputError(report.sorted())
-    for request, found in asked:
+    for request, found in flows:
         assert found is not None
         given = answer(policies, found)
         print(json.dumps(given.to_json()) if form == "json" else to_text(given))
@@ -132,11 +139,11 @@ def _run_flows(
     return 0
 
 
-def _requests(flow: tuple[str, ...], file: str | None, report: Report) -> Iterable[FlowRequest]:
-    if file is not None:
-        return list(flows_from_text(_text_of(file), _shown(file), report))
-    src, dst, service = flow
-    request = flow_from_arguments(src, dst, service, report)
+def _requests(asked: _Asked, report: Report) -> Iterable[FlowRequest]:
+    if asked.file is not None:
+        return list(flows_from_text(_text_of(asked.file), _shown(asked.file), report))
+    src, dst, service = asked.arguments
+    request = flow_from_arguments(src, dst, service, report, asked.source_port)
     return [] if request is None else [request]
 
 
