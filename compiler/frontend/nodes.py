@@ -62,6 +62,16 @@ class Scalar:
 
 
 @dataclass(slots=True, eq=False)
+class LongScalar(Scalar):
+    """A scalar over several lines; `raw` is what stands for it in the file, from its first mark on.
+
+    For those who find places inside of it (rule_text.py).
+    """
+
+    raw: str = ""
+
+
+@dataclass(slots=True, eq=False)
 class Entry:
     """One field of a mapping."""
 

@@ -80,15 +80,22 @@ def printable(path: str) -> str:
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def contents(sources: Iterable[PathSource | StreamSource], report: Report) -> Iterator[Content]:
-    """The inputs, each file once, directories in sorted order; failures go to `report`."""
+def contents(
+    sources: Iterable[PathSource | StreamSource],
+    report: Report,
+    suffixes: tuple[str, ...] = SUFFIXES,
+) -> Iterator[Content]:
+    """The inputs, each file once, directories in sorted order; failures go to `report`.
+
+    `suffixes` are the endings of the files that count inside a directory.
+    """
     seen: set[str] = set()
     for source in sources:
         match source:
             case StreamSource(stream, name):
                 yield from _bounded(stream, name, report)
             case PathSource(path):
-                for file in _files(path, report):
+                for file in _files(path, report, suffixes):
                     real = os.path.realpath(file)
                     if real not in seen:
                         seen.add(real)
@@ -105,7 +112,7 @@ def read_whole(source: PathSource | StreamSource, report: Report) -> bytes | Non
     return None if found is None else found.data
 
 
-def _files(path: str, report: Report) -> list[str]:
+def _files(path: str, report: Report, suffixes: tuple[str, ...]) -> list[str]:
     """The files a path stands for: itself, or those in the directory it is."""
     if not Path(path).is_dir():
         return [path]
@@ -114,7 +121,7 @@ def _files(path: str, report: Report) -> list[str]:
         os.path.join(folder, name)  # noqa: PTH118 - keeps the user's spelling of the path
         for folder, names in _folders(path, report)
         for name in names
-        if name.endswith(SUFFIXES)
+        if name.endswith(suffixes)
     ]
     if not found and len(report.findings) == before:
         report.add(codes.NOTHING_HERE.at(Span(printable(path), 0, 0), name=printable(path)))

@@ -95,9 +95,7 @@ class _Places:
         frame = _frame(NETWORK_POLICY_TIER, TierMode.DENY_WINS, Action.DENY)
         return (DEFAULT_ORDER, NETWORK_POLICY_TIER), frame
 
-    def of(
-        self, item: Lowered
-    ) -> tuple[TierKey, Callable[[tuple[Policy, ...]], Tier], SortKey]:
+    def of(self, item: Lowered) -> tuple[TierKey, Callable[[tuple[Policy, ...]], Tier], SortKey]:
         """(tier, how it is made, place within it) of one policy."""
         policy = item.policy
         by_name = (policy.namespace, policy.name, policy.kind)
@@ -116,7 +114,7 @@ class _Places:
                 at = inf if order is None else order
                 return *self._calico(tier), (at, policy.name, policy.namespace, policy.kind)
             case ExtendedSlot(tier, order):
-                name = f"extended-{tier:g}"
+                name = f"extended-{tier:.15g}"
                 return *_first_match(tier, name, Action.DENY), (order, *by_name)
 
     def _calico(self, name: str) -> tuple[TierKey, Callable[[tuple[Policy, ...]], Tier]]:
@@ -133,9 +131,7 @@ def _first_match(
     return (order, name), _frame(name, TierMode.FIRST_MATCH, unmatched)
 
 
-def _frame(
-    name: str, mode: TierMode, unmatched: Action
-) -> Callable[[tuple[Policy, ...]], Tier]:
+def _frame(name: str, mode: TierMode, unmatched: Action) -> Callable[[tuple[Policy, ...]], Tier]:
     def made(policies: tuple[Policy, ...]) -> Tier:
         return Tier(name, mode, unmatched, policies)
 

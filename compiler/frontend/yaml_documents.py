@@ -19,6 +19,7 @@ from policyc.compiler.frontend import codes
 from policyc.compiler.frontend.nodes import (
     MAX_DEPTH,
     Entry,
+    LongScalar,
     Mapping,
     Node,
     Scalar,
@@ -150,6 +151,7 @@ class _Builder:
     def __init__(self, text: str, file: str, report: Report) -> None:
         # Any: the stubs make every mark optional, and an assertion a node is not free.
         self._next_event: Callable[[], Any] = CParser(text).get_event
+        self._text = text
         self._file = file
         self._report = report
         self._count = 0
@@ -201,9 +203,14 @@ class _Builder:
     def _scalar(self, event: Any) -> Scalar:
         start, end = event.start_mark, event.end_mark
         line = start.line
-        end_column = end.column + 1 if end.line == line else 0
         plain = not event.style
-        node = Scalar(event.value, plain, self._file, line + 1, start.column + 1, end_column)
+        column = start.column + 1
+        node: Scalar
+        if end.line == line:
+            node = Scalar(event.value, plain, self._file, line + 1, column, end.column + 1)
+        else:
+            node = LongScalar(event.value, plain, self._file, line + 1, column, 0)
+            node.raw = self._text[start.index : end.index]
         self._count += 1
         if event.tag is not None:
             self._apply_tag(event.tag, node)

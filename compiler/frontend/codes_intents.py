@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The findings about intents (PC15xx). Those about the words they share with rules are PC14xx."""
+
+from policyc.ir.diagnostics import Code, Severity
+
+_E = Severity.ERROR
+
+TWO_SCOPES = Code("PC1501", _E, "`ingress` and `egress`: an intent has one scope")
+NAME_TWICE = Code("PC1502", _E, "two intents are named {name}")
+SERVICE_WITHOUT_PODS = Code("PC1503", _E, "{what} is not supported: nobody knows its pods")
+NO_INTENTS = Code("PC1504", _E, "there is no intent in {name}: nothing would be checked")
