@@ -18,6 +18,11 @@ from policyc.compiler.frontend.decode import Decoder
 from policyc.compiler.frontend.metadata import ObjectMeta
 from policyc.compiler.frontend.objects import RawObject
 from policyc.compiler.frontend.pods import Pod, Workload, decode_pod, decode_workload
+from policyc.compiler.frontend.service_accounts import (
+    ServiceAccount,
+    decode_service_account,
+    with_service_accounts,
+)
 from policyc.compiler.frontend.services import (
     EndpointSlice,
     Service,
@@ -66,6 +71,7 @@ class ClusterObjects:
     services: list[Service] = field(default_factory=list)
     endpoint_slices: list[EndpointSlice] = field(default_factory=list)
     nodes: list[ClusterNode] = field(default_factory=list)
+    service_accounts: list[ServiceAccount] = field(default_factory=list)
 
     def add(self, raw: RawObject) -> ObjectMeta | None:
         """Decode one object and keep it; its metadata, or None where it is unreadable."""
@@ -82,6 +88,9 @@ class ClusterObjects:
                 return _keep(self.endpoint_slices, slices)
             case "Node":
                 return _keep(self.nodes, decode_cluster_node(decoder, node))
+            case "ServiceAccount":
+                account = decode_service_account(decoder, node, namespace)
+                return _keep(self.service_accounts, account)
             case _:
                 workload = decode_workload(decoder, node, raw.kind, namespace)
                 return _keep(self.workloads, workload)
@@ -103,6 +112,7 @@ class ClusterObjects:
             taken.add(f"{workload.metadata.namespace}/{name}")
             endpoints.append(_template_endpoint(workload, name, labels))
         endpoints = [replace(e, its_node=nodes.get(e.node)) for e in endpoints]
+        endpoints = with_service_accounts(endpoints, self.service_accounts)
         endpoints.sort(key=lambda endpoint: endpoint.qualified_name)
         return Universe(tuple(endpoints), tuple(nodes[name] for name in sorted(nodes)))
 

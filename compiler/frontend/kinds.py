@@ -22,9 +22,19 @@ POLICY_GROUPS = frozenset(
 """Groups in which an object that is not known might restrict traffic."""
 
 NETWORK_POLICY = ("networking.k8s.io/v1", "NetworkPolicy")
+EXTENDED_POLICY = ("policyc.dev/v1alpha1", "ExtendedPolicy")
+INTENT = ("policyc.dev/v1alpha1", "Intent")
 ADMIN_NETWORK_POLICY = ("policy.networking.k8s.io/v1alpha1", "AdminNetworkPolicy")
 BASELINE_ADMIN_NETWORK_POLICY = ("policy.networking.k8s.io/v1alpha1", "BaselineAdminNetworkPolicy")
 CLUSTER_NETWORK_POLICY = ("policy.networking.k8s.io/v1alpha2", "ClusterNetworkPolicy")
+
+CALICO_VERSIONS = ("projectcalico.org/v3", "crd.projectcalico.org/v1")
+"""Calico's API, and the store behind it, which dumps of a cluster may have."""
+CALICO_KINDS = (
+    *("NetworkPolicy", "GlobalNetworkPolicy", "Tier", "NetworkSet", "GlobalNetworkSet"),
+    *("HostEndpoint", "StagedNetworkPolicy", "StagedGlobalNetworkPolicy"),
+    "StagedKubernetesNetworkPolicy",
+)
 
 
 class Role(Enum):
@@ -36,15 +46,22 @@ class Role(Enum):
 
 
 _CLUSTER_KINDS = {
-    "v1": ("Namespace", "Pod", "Service", "Node", "ReplicationController"),
+    "v1": ("Namespace", "Pod", "Service", "Node", "ReplicationController", "ServiceAccount"),
     "apps/v1": ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"),
     "batch/v1": ("Job", "CronJob"),
     "discovery.k8s.io/v1": ("EndpointSlice",),
 }
 
+_CALICO_PASSED_OVER = (
+    "BGPConfiguration BGPFilter BGPPeer BlockAffinity CalicoNodeStatus ClusterInformation IPAMBlock "
+    "IPAMConfig IPAMConfiguration IPAMHandle IPPool IPReservation KubeControllersConfiguration"
+)
+"""Not Profile and FelixConfiguration: these decide about traffic."""
+
 _PASSED_OVER = {
+    **dict.fromkeys(CALICO_VERSIONS, _CALICO_PASSED_OVER),
     "v1": "Binding ComponentStatus ConfigMap Endpoints Event LimitRange PersistentVolume "
-    "PersistentVolumeClaim PodTemplate ResourceQuota Secret ServiceAccount",
+    "PersistentVolumeClaim PodTemplate ResourceQuota Secret",
     "admissionregistration.k8s.io/v1": "MutatingWebhookConfiguration ValidatingAdmissionPolicy "
     "ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration",
     "apiextensions.k8s.io/v1": "CustomResourceDefinition",
@@ -74,6 +91,9 @@ ROLES: dict[tuple[str, str], Role] = {
     ADMIN_NETWORK_POLICY: Role.POLICY,
     BASELINE_ADMIN_NETWORK_POLICY: Role.POLICY,
     CLUSTER_NETWORK_POLICY: Role.POLICY,
+    EXTENDED_POLICY: Role.POLICY,
+    INTENT: Role.POLICY,
+    **{(v, kind): Role.POLICY for v in CALICO_VERSIONS for kind in CALICO_KINDS},
     **{(v, kind): Role.CLUSTER for v, kinds in _CLUSTER_KINDS.items() for kind in kinds},
     **{(v, kind): Role.PASSED_OVER for v, kinds in _PASSED_OVER.items() for kind in kinds.split()},
 }
@@ -105,25 +125,12 @@ _OWNER_OF_GROUP = {
 }
 
 _NOT_YET = {
-    "projectcalico.org": {
-        "NetworkPolicy",
-        "GlobalNetworkPolicy",
-        "StagedNetworkPolicy",
-        "StagedGlobalNetworkPolicy",
-        "StagedKubernetesNetworkPolicy",
-        "Tier",
-        "NetworkSet",
-        "GlobalNetworkSet",
-        "HostEndpoint",
-    },
     "cilium.io": {
         "CiliumNetworkPolicy",
         "CiliumClusterwideNetworkPolicy",
         "CiliumCIDRGroup",
     },
-    "policyc.dev": {"ExtendedPolicy"},
 }
-_NOT_YET["crd.projectcalico.org"] = _NOT_YET["projectcalico.org"]
 
 ALIKE = 0.85
 """How like a policy kind's a name must be to count as a slip of the pen, 0 to 1."""
@@ -164,7 +171,7 @@ def is_like_policy(kind: str) -> bool:
 
 def _hint(group: str, kind: str) -> str:
     """The nearest thing that would have been understood."""
-    versions = sorted(version for version, known in ROLES if known == kind)
+    versions = sorted(v for v, known in ROLES if known == kind and not v.startswith("crd."))
     if kind == "Kustomization":
         return "build it first: kustomize build DIR | policyc ... -f -"
     if versions:

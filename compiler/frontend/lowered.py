@@ -107,12 +107,16 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What lowering may look up. Services by (namespace, name); `provided` by the kinds' readers."""
+    """What lowering may look up. Services by (namespace, name); `provided` by the kinds' readers.
+
+    `namespaces` are the labels of those that have an object, by name.
+    """
 
     report: Report
     services: Mapping[tuple[str, str], Service] = field(default_factory=dict)
     provided: tuple[object, ...] = ()
     unsupported: Unsupported = Unsupported.ERROR
+    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def of(self, kind: type[T]) -> list[T]:
         """What readers provided of one type, in the order of reading."""

@@ -7,11 +7,17 @@ from policyc.compiler.frontend.admin_network_policy import (
     read_admin_network_policy,
     read_baseline_admin_network_policy,
 )
+from policyc.compiler.frontend.calico_readers import CALICO_READERS
 from policyc.compiler.frontend.cluster_network_policy import read_cluster_network_policy
+from policyc.compiler.frontend.extended_policy import read_extended_policy
+from policyc.compiler.frontend.intent_kind import read_intent
 from policyc.compiler.frontend.kinds import (
     ADMIN_NETWORK_POLICY,
     BASELINE_ADMIN_NETWORK_POLICY,
+    CALICO_VERSIONS,
     CLUSTER_NETWORK_POLICY,
+    EXTENDED_POLICY,
+    INTENT,
     NETWORK_POLICY,
 )
 from policyc.compiler.frontend.lowered import Pending, Reading
@@ -26,5 +32,8 @@ READERS: Mapping[tuple[str, str], Reader] = {
     ADMIN_NETWORK_POLICY: read_admin_network_policy,
     BASELINE_ADMIN_NETWORK_POLICY: read_baseline_admin_network_policy,
     CLUSTER_NETWORK_POLICY: read_cluster_network_policy,
+    EXTENDED_POLICY: read_extended_policy,
+    INTENT: read_intent,
+    **{(v, kind): reader for v in CALICO_VERSIONS for kind, reader in CALICO_READERS.items()},
 }
 """(apiVersion, kind) -> reader, for every kind with the role of a policy."""

@@ -7,11 +7,12 @@ together. Each raises InputError with all findings where one of them is an error
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from policyc.compiler.frontend import codes
+from policyc.compiler.frontend.calico_hosts import HostEndpoint, with_hosts
 from policyc.compiler.frontend.cluster import Cluster, ClusterObjects, HasMetadata
 from policyc.compiler.frontend.collector import collector_paused
 from policyc.compiler.frontend.kinds import Role
@@ -96,6 +97,18 @@ class ReadOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class Known:
+    """What a cluster has that policies may name, beside its services.
+
+    `namespaces` are their labels by name; `provided` is what readers of policy kinds found there, such
+    as tiers, network sets and host endpoints.
+    """
+
+    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict, hash=False)
+    provided: tuple[object, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyInput:
     """What `read_policies` read.
 
@@ -122,10 +135,11 @@ def read_policies(
     sources: Sequence[Source],
     options: ReadOptions = ReadOptions(),
     services: Iterable[Service] = (),
+    known: Known = Known(),
 ) -> PolicyInput:
     """Policies from `-f`; cluster objects among them are counted, not read.
 
-    `services` are those of the cluster, which policies may name.
+    `services` are those of the cluster, which policies may name, and `known` what else is.
     """
     reading = _Reading(options)
     cluster_objects: Counter[str] = Counter()
@@ -135,7 +149,7 @@ def read_policies(
                 reading.add_policy(raw)
             else:
                 cluster_objects[raw.kind] += 1
-        reading.lower(services)
+        reading.lower(services, known)
     reading.raise_errors()
     if not reading.lowered and not options.allow_empty:
         raise InputError([*reading.report.sorted(), codes.NO_POLICY.at(INPUT).help(_NO_POLICY)])
@@ -168,9 +182,17 @@ class ClusterReading:
         """The Service objects, for the policies that name them."""
         return tuple(self._reading.services)
 
-    def finish(self, given: PolicySet = NO_POLICIES) -> Cluster:
-        """The cluster; a policy in it must be among those of `given`, too."""
-        self._reading.lower_known(given)
+    @property
+    def known(self) -> Known:
+        """What else there is for policies to name."""
+        return self._reading.known
+
+    def finish(self, given: PolicySet = NO_POLICIES, provided: Iterable[object] = ()) -> Cluster:
+        """The cluster; a policy in it must be among those of `given`, too.
+
+        `provided` is what the readers of those policies found: host endpoints are of the cluster.
+        """
+        self._reading.lower_known(given, provided)
         return self._reading.cluster(given)
 
 
@@ -194,7 +216,7 @@ def read_scenario(
             reading.add_policy(raw)
         else:
             reading.add_cluster_object(raw)
-    reading.lower(reading.services)
+    reading.lower(reading.services, reading.known)
     reading.raise_errors()
     policies = reading.policy_set()
     return policies, reading.cluster(policies)
@@ -228,6 +250,12 @@ class _Reading:
         """The Service objects among the cluster's."""
         return self._cluster.services
 
+    @property
+    def known(self) -> Known:
+        """The labels of the namespaces that have objects, and what was provided."""
+        labels = {n.metadata.name: n.labels for n in self._cluster.namespaces}
+        return Known(labels, tuple(self.provided))
+
     def add_policy(self, raw: RawObject) -> None:
         """Decode, validate and warn; a policy with errors is only looked at, never lowered."""
         before = len(self.report.findings)
@@ -251,11 +279,16 @@ class _Reading:
         if metadata is not None:
             self._check_unique(raw, metadata)
 
-    def lower(self, services: Iterable[Service]) -> None:
+    def lower(self, services: Iterable[Service], known: Known) -> None:
         """Make Policy IR of what is pending, now that all it may look up is known."""
         by_name = {(s.metadata.namespace, s.metadata.name): s for s in services}
+        self.provided += [item for item in known.provided if item not in self.provided]
         surroundings = Surroundings(
-            self.report, by_name, tuple(self.provided), self.options.unsupported
+            self.report,
+            by_name,
+            tuple(self.provided),
+            self.options.unsupported,
+            known.namespaces,
         )
         for pending in self._pending:
             self.lowered += pending.lower(surroundings)
@@ -263,13 +296,13 @@ class _Reading:
         self.profile = self.options.profile or profile_of(item.slot for item in self.lowered)
         check_together(self.lowered, self.options.profile, self.report)
 
-    def lower_known(self, given: PolicySet) -> None:
+    def lower_known(self, given: PolicySet, provided: Iterable[object]) -> None:
         """Lower the policies found in a cluster, and check that they are evaluated, too.
 
         A policy inside the cluster that is not evaluated would make every answer wrong.
         """
         with self._only_errors():
-            self.lower(self.services)
+            self.lower(self.services, replace(self.known, provided=tuple(provided)))
         known = {policy for tier in given.tiers for policy in tier.policies}
         for item in self.lowered:
             policy = item.policy
@@ -293,7 +326,8 @@ class _Reading:
         """The API server would keep the later of two; we do not guess which was meant."""
         if not metadata.name:
             return
-        key = (raw.api_version.rpartition("/")[0], raw.kind, metadata.qualified_name)
+        group = raw.api_version.rpartition("/")[0].removeprefix("crd.")  # Calico's store is its API
+        key = (group, raw.kind, metadata.qualified_name)
         earlier = self._seen.get(key)
         if earlier is None:
             self._seen[key] = metadata.span
@@ -312,7 +346,8 @@ class _Reading:
     def cluster(self, policies: PolicySet) -> Cluster:
         """The cluster that `policies` are for; raises where anything of this run is wrong."""
         objects = self._cluster
-        universe = objects.universe()
+        hosts = [item for item in self.provided if isinstance(item, HostEndpoint)]
+        universe = with_hosts(objects.universe(), hosts, self.report)
         known = {namespace.metadata.name for namespace in objects.namespaces}
         warn_missing_namespaces(policies, universe.endpoints, known, self.report)
         self.raise_errors()

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads one NetworkPolicy or GlobalNetworkPolicy of Calico's, live or staged (semantics D41 to D44)."""
+
+from policyc.compiler.frontend.calico_hosts import read_host_endpoint
+from policyc.compiler.frontend.calico_lowering import GROUP, lower_calico_policy
+from policyc.compiler.frontend.calico_policy import (
+    DELETE,
+    CalicoPolicy,
+    check_deletion,
+    decode_calico_policy,
+)
+from policyc.compiler.frontend.calico_sets import read_network_set
+from policyc.compiler.frontend.calico_staged import StagedDeletion, read_staged_kubernetes_policy
+from policyc.compiler.frontend.calico_tiers import read_tier
+from policyc.compiler.frontend.calico_validation import validate_calico_policy
+from policyc.compiler.frontend.decode import Decoder
+from policyc.compiler.frontend.lowered import Pending, Reading
+from policyc.compiler.frontend.objects import RawObject
+
+
+def read_calico_policy(raw: RawObject, reading: Reading) -> Pending | None:
+    """The policy; a staged deletion provides the name of what is to go."""
+    decoder = Decoder(reading.report)
+    policy = decode_calico_policy(decoder, raw, reading.default_namespace)
+    if policy is None:
+        return None
+    if policy.staged_action == DELETE:
+        check_deletion(policy, decoder)
+        return Pending(policy.metadata, provides=(_deletion(policy),))
+    validate_calico_policy(policy, reading.report)
+    return Pending(policy.metadata, lambda around: lower_calico_policy(policy, around))
+
+
+def _deletion(policy: CalicoPolicy) -> StagedDeletion:
+    kind = f"{policy.kind.removeprefix('Staged')}.{GROUP}"
+    return StagedDeletion(kind, policy.metadata.namespace, policy.metadata.name)
+
+
+CALICO_READERS = {
+    "NetworkPolicy": read_calico_policy,
+    "GlobalNetworkPolicy": read_calico_policy,
+    "StagedNetworkPolicy": read_calico_policy,
+    "StagedGlobalNetworkPolicy": read_calico_policy,
+    "StagedKubernetesNetworkPolicy": read_staged_kubernetes_policy,
+    "Tier": read_tier,
+    "NetworkSet": read_network_set,
+    "GlobalNetworkSet": read_network_set,
+    "HostEndpoint": read_host_endpoint,
+}
+"""Kind -> reader, in both API versions."""

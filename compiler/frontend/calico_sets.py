@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calico's NetworkSet and GlobalNetworkSet: networks that selectors find by labels (semantics D43)."""
+
+from policyc.compiler.frontend import codes_calico as codes
+from policyc.compiler.frontend.calico_labels import NAMESPACE
+from policyc.compiler.frontend.calico_metadata import decode_calico_metadata
+from policyc.compiler.frontend.calico_peers import LabelledNets
+from policyc.compiler.frontend.calico_policy import decode_spec
+from policyc.compiler.frontend.calico_values import set_nets
+from policyc.compiler.frontend.decode import Decoder
+from policyc.compiler.frontend.lowered import Pending, Reading
+from policyc.compiler.frontend.objects import RawObject
+
+
+def read_network_set(raw: RawObject, reading: Reading) -> Pending | None:
+    """The set; a GlobalNetworkSet has no namespace."""
+    decoder = Decoder(reading.report)
+    namespace = "" if raw.kind == "GlobalNetworkSet" else reading.default_namespace
+    metadata = decode_calico_metadata(decoder, raw, namespace)
+    spec = decode_spec(decoder, raw.node, frozenset({"nets"}))
+    if metadata is None or spec is None:
+        return None
+    if NAMESPACE in metadata.labels and raw.api_version.startswith("projectcalico"):
+        where = "metadata.labels"
+        span = metadata.node.span_of("labels")
+        reading.report.add(codes.OWN_LABEL.at(span, where, where=where, key=NAMESPACE))
+    nets = set_nets(decoder, spec, "nets", "spec")
+    found = LabelledNets(
+        f"{raw.kind} {metadata.qualified_name}",
+        metadata.namespace,
+        metadata.labels,
+        tuple(net.network for net in nets),
+    )
+    return Pending(metadata, provides=(found,))
