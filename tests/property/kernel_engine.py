@@ -17,7 +17,7 @@ from policyc.compiler.driver.bundle import Provenance, write_bundle
 from policyc.compiler.driver.pipeline import decide_all, emit_all
 from policyc.ir.semantics import is_from_its_node
 from policyc.ir.services import is_neighbour_discovery
-from policyc.ir.universe import Endpoint, Flow, Universe
+from policyc.ir.universe import Endpoint, Flow, Node, Universe
 from policyc.runtime import bpf_syscall
 from policyc.runtime.lab.topology import LabNode, LabPod
 from policyc.runtime.node import load, unload
@@ -76,11 +76,18 @@ def _endpoints_file(
             "interface": pods[e.qualified_name].interface,
             "mac": pods[e.qualified_name].mac,
             "node": node.name,
+            "serviceAccount": e.service_account,
+            "serviceAccountLabels": dict(e.service_account_labels),
         }
         for e in universe.endpoints
         if not e.host_network and e.addresses
     ]
-    return {"schema": "policyc.dev/endpoints/v1", "node": node.name, "endpoints": records}
+    nodes = [
+        {"name": n.name, "labels": dict(n.labels), "addresses": [str(a) for a in n.addresses]}
+        for n in universe.nodes
+    ]
+    schema = "policyc.dev/endpoints/v1"
+    return {"schema": schema, "node": node.name, "endpoints": records, "nodes": nodes}
 
 
 def _run(
@@ -154,7 +161,7 @@ def _host(end: object, family: int, pods: dict[str, LabPod]) -> Host:
     if isinstance(end, Endpoint) and not end.host_network:
         address = str(end.address(family))
         return Host(pods[end.qualified_name].mac, address, address)
-    outside = str(end.address(family) if isinstance(end, Endpoint) else end)
+    outside = str(end.address(family) if isinstance(end, Endpoint | Node) else end)
     return Host(OUTSIDE_MAC, outside, outside)
 
 
