@@ -15,8 +15,10 @@ import click
 COMMANDS = {
     "compile": ("policyc.compiler.cli.compile", "compile_", "compile policies into a bundle"),
     "eval": ("policyc.compiler.cli.eval", "eval_", "evaluate flows by the reference semantics"),
+    "fmt": ("policyc.compiler.cli.fmt", "fmt", "lay out rule blocks, expressions and intents"),
     "lab": ("policyc.compiler.cli.lab", "lab", "try policies on real traffic in a namespace lab"),
     "node": ("policyc.compiler.cli.node", "node", "load, unload and watch a bundle on this node"),
+    "schema": ("policyc.compiler.cli.schema", "schema", "print a JSON schema"),
 }
 """Command -> (module, attribute, one line of help)."""
 

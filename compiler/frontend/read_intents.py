@@ -25,9 +25,11 @@ from policyc.compiler.frontend.sources import (
     Content,
     InputFile,
     ObjectsSource,
+    PathSource,
     Source,
     StreamSource,
     contents,
+    printable,
 )
 from policyc.ir.diagnostics import Diagnostic, Report
 from policyc.ir.errors import InputError
@@ -67,7 +69,7 @@ def read_intents(
         before = len(texts)
         texts += _texts(source, options, report, inputs)
         if not any(text.drafts for text in texts[before:]) and not report.errors:
-            name = _name(source)
+            name = printable(source.path) if isinstance(source, PathSource) else source.name
             report.add(codes_intents.NO_INTENTS.at(Span(name, 0, 0), name=name))
     by_name = {(s.metadata.namespace, s.metadata.name): s for s in services}
     surroundings = Surroundings(report, by_name)
@@ -79,10 +81,6 @@ def read_intents(
     return IntentInput(tuple(found), tuple(inputs), tuple(report.sorted()))
 
 
-def _name(source: Source) -> str:
-    return source.name if not hasattr(source, "path") else str(source.path)
-
-
 def _texts(
     source: Source, options: ReadOptions, report: Report, inputs: list[InputFile]
 ) -> Iterator[IntentText]:
@@ -91,7 +89,7 @@ def _texts(
         return
     for content in contents([source], report, (*SUFFIXES, INTENT_SUFFIX)):
         inputs.append(content.input_file)
-        if _is_yaml(content):
+        if is_yaml(content):
             stream = StreamSource(io.BytesIO(content.data), content.name)
             yield from _of_objects(stream, options, report)
         else:
@@ -100,8 +98,8 @@ def _texts(
                 yield read_intent_text(Passage(FileText(text, content.name), "", report))
 
 
-def _is_yaml(content: Content) -> bool:
-    """By the name's ending; standard input has none and is told by what it looks like."""
+def is_yaml(content: Content) -> bool:
+    """Whether an input is YAML, by its name; what has no known ending by what it looks like."""
     if content.name.endswith(INTENT_SUFFIX):
         return False
     return content.name.endswith(SUFFIXES) or _YAML.search(content.data) is not None

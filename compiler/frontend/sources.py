@@ -59,10 +59,11 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The bytes of one input."""
+    """The bytes of one input; `path` is the file's, empty for a stream."""
 
     name: str
     data: bytes
+    path: str = ""
 
     @property
     def input_file(self) -> InputFile:
@@ -149,12 +150,12 @@ def _read(path: str, report: Report) -> Iterator[Content]:
         with Path(path).open("rb") as stream:
             if stat.S_ISBLK(os.fstat(stream.fileno()).st_mode):
                 raise OSError(0, "a block device")
-            yield from _bounded(stream, printable(path), report)
+            yield from _bounded(stream, printable(path), report, path)
     except OSError as failure:
         _unreadable(failure, report, path)
 
 
-def _bounded(stream: BinaryIO, name: str, report: Report) -> Iterator[Content]:
+def _bounded(stream: BinaryIO, name: str, report: Report, path: str = "") -> Iterator[Content]:
     """All of a stream, or a finding as soon as it is longer than any input is."""
     chunks: list[bytes] = []
     size = 0
@@ -165,7 +166,7 @@ def _bounded(stream: BinaryIO, name: str, report: Report) -> Iterator[Content]:
             report.add(finding.help("split it into several files"))
             return
         chunks.append(chunk)
-    yield Content(name, b"".join(chunks))
+    yield Content(name, b"".join(chunks), path)
 
 
 def _unreadable(failure: OSError, report: Report, path: str = "") -> None:

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`policyc fmt`: lay out rule blocks, expressions and intents in place. Glue only."""
+
+import difflib
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from policyc.backends.report.text import print_findings
+from policyc.compiler.frontend.formatting import format_intent_file, format_yaml_file
+from policyc.compiler.frontend.read_intents import INTENT_SUFFIX, is_yaml
+from policyc.compiler.frontend.sources import SUFFIXES, Content, ObjectsSource, contents, sources_of
+from policyc.ir.diagnostics import Report
+from policyc.ir.errors import HostError
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file, and what it is to be; None where its mistakes were reported."""
+
+    content: Content
+    new: bytes | None
+
+    @property
+    def is_changed(self) -> bool:
+        return self.new is not None and self.new != self.content.data
+
+
+@click.command("fmt", short_help="lay out rule blocks, expressions and intents")
+@click.option("--check", is_flag=True, help="Change nothing; exit 1 if something would change.")
+@click.option("--diff", is_flag=True, help="As --check, and show what would change.")
+@click.argument("paths", nargs=-1, metavar="[PATHS]")
+def fmt(check: bool, diff: bool, paths: tuple[str, ...]) -> int:
+    """Lay out ExtendedPolicy and Intent objects in YAML, and .intent files.
+
+    PATHS are files, directories (searched for *.yaml, *.yml, *.json, *.intent; the default is the
+    current one), or - to read standard input and write standard output. A file with mistakes is left
+    alone and reported (exit 2).
+    """
+    if "-" in paths and len(paths) > 1:
+        raise click.UsageError("standard input (-) stands alone")
+    report = Report()
+    is_stream = paths == ("-",)
+    files = list(_files(paths or (".",), report))
+    changed = [file for file in files if file.is_changed]
+    for file in changed if diff else ():
+        click.echo(_difference(file), nl=False)
+    if not check and not diff:
+        _write(files if is_stream else changed, is_stream)
+    elif changed:
+        _say("would change", changed)
+    print_findings(report.sorted())
+    if report.errors:
+        return 2
+    return 1 if changed and (check or diff) else 0
+
+
+def _files(paths: tuple[str, ...], report: Report) -> Iterator[_File]:
+    sources = [
+        source
+        for source in sources_of(paths, sys.stdin.buffer)
+        if not isinstance(source, ObjectsSource)
+    ]
+    for content in contents(sources, report, (*SUFFIXES, INTENT_SUFFIX)):
+        form = format_yaml_file if is_yaml(content) else format_intent_file
+        yield _File(content, form(content.data, content.name, report))
+
+
+def _difference(file: _File) -> str:
+    assert file.new is not None
+    old, new = (data.decode().splitlines(keepends=True) for data in (file.content.data, file.new))
+    lines = difflib.unified_diff(old, new, file.content.name, f"{file.content.name} (laid out)")
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ no line end\n" for line in lines)
+
+
+def _write(files: list[_File], is_stream: bool) -> None:
+    for file in files:
+        if is_stream and file.new is not None:
+            click.echo(file.new, nl=False)
+        elif file.new is not None:
+            replace_file(file.content.path, file.new)
+    if not is_stream:
+        _say("laid out", files)
+
+
+def _say(what: str, files: list[_File]) -> None:
+    for file in files:
+        click.echo(f"policyc: {what}: {file.content.name}", err=True)
+
+
+def replace_file(name: str, data: bytes) -> None:
+    """Write beside the file and rename, so that it is never half written; its mode stays.
+
+    A link keeps pointing to the file, which is the one replaced. Raises HostError.
+    """
+    path = Path(os.path.realpath(name))
+    try:
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode):
+            raise HostError(f"{name} is not a file that can be replaced", "use - for streams")
+        handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as out:
+                out.write(data)
+                out.flush()
+                os.fsync(out.fileno())
+            Path(beside).chmod(mode & 0o7777)
+            Path(beside).replace(path)
+        except BaseException:
+            Path(beside).unlink(missing_ok=True)
+            raise
+    except OSError as failure:
+        raise HostError(f"cannot write {name}: {failure.strerror}") from failure

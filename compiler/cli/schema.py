@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`policyc schema`: print a JSON schema, or the names there are. Glue only."""
+
+from importlib import resources
+
+import click
+
+from policyc.compiler.frontend.spelling import did_you_mean
+
+_ENDING = ".schema.json"
+
+
+@click.command("schema", short_help="print a JSON schema")
+@click.argument("name", required=False)
+def schema(name: str | None) -> int:
+    """Print a JSON schema: of policyc's own kinds, for editors, or of what commands print.
+
+    Without NAME, list the names.
+    """
+    folder = resources.files("policyc.schemas")
+    names = sorted(
+        entry.name.removesuffix(_ENDING)
+        for entry in folder.iterdir()
+        if entry.name.endswith(_ENDING)
+    )
+    if name is None:
+        click.echo("\n".join(names))
+        return 0
+    if name not in names:
+        raise click.UsageError(f"there is no schema {name}. {did_you_mean(name, names)}".rstrip())
+    click.echo((folder / f"{name}{_ENDING}").read_text("utf-8"), nl=False)
+    return 0
