@@ -4,7 +4,6 @@
 from collections.abc import Iterable
 
 from policyc.compiler.frontend import codes_calico as codes
-from policyc.compiler.frontend.calico_hosts import HostEndpoint
 from policyc.compiler.frontend.calico_labels import (
     endpoint_selector,
     on_namespaces,
@@ -118,7 +117,7 @@ def _policy(policy: CalicoPolicy, surroundings: Surroundings) -> ir.Policy:
         ingress=rules(ir.Direction.INGRESS, policy.ingress),
         egress=rules(ir.Direction.EGRESS, policy.egress),
         origin=Origin(meta.span, "metadata.name"),
-        hosts=_hosts(policy, surroundings),
+        hosts=_hosts(policy),
     )
 
 
@@ -126,9 +125,9 @@ def _condition(selector: Selector | None) -> ir.Condition:
     return ir.ALWAYS if selector is None else selector.condition
 
 
-def _hosts(policy: CalicoPolicy, surroundings: Surroundings) -> ir.Condition:
+def _hosts(policy: CalicoPolicy) -> ir.Condition:
     """Host endpoints have no namespace and no service account, so those selectors leave them out."""
-    if not policy.is_global or not surroundings.of(HostEndpoint):
+    if not policy.is_global:
         return ir.NEVER
     if policy.namespace_selector is not None or policy.service_account_selector is not None:
         return ir.NEVER

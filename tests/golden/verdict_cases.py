@@ -11,6 +11,7 @@ One table for every engine. A file is a list of cases:
                  hostNetwork: true, template: true, spec: {...}, status: {...}}
     nodes: {n1: {labels: {zone: a}, ips: [192.0.2.1]}}
     services: {shop/web: {selector: {app: web}}}      # the spec
+    service_accounts: {shop/robot: {team: blue}}      # labels
     policies: [{namespace: shop, name: web, podSelector: {}, egress: []}]
     options: {channel: standard, profile: cilium, unsupported: deny}
     engines: semantics                        # only the reference semantics can answer yet
@@ -27,7 +28,7 @@ rules allow; or `default`.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ from policyc.compiler.frontend.flows import FlowRequest, UniverseIndex
 from policyc.compiler.frontend.kinds import ROLES, Role
 from policyc.compiler.frontend.lowered import Channel, Profile, Unsupported
 from policyc.ir.diagnostics import Report
-from policyc.ir.policy import PolicySet
+from policyc.ir.policy import NEVER, PolicySet
 from policyc.ir.semantics import DecidedByRule, DeniedByDefault, Verdict
 from policyc.ir.spans import NOWHERE
 from policyc.ir.universe import Flow, Universe
@@ -71,8 +72,25 @@ class VerdictCase:
 
 
 def engine_cases() -> tuple[VerdictCase, ...]:
-    """The cases that every engine can answer."""
-    return tuple(case for case in load_cases() if case.is_for_all_engines)
+    """The cases that every engine can answer; where no node has a host interface, none is guarded."""
+    return tuple(
+        case if _has_hosts(case) else replace(case, policies=_without_hosts(case.policies))
+        for case in load_cases()
+        if case.is_for_all_engines
+    )
+
+
+def _has_hosts(case: VerdictCase) -> bool:
+    return any(node.host is not None for node in case.universe.nodes)
+
+
+def _without_hosts(policies: PolicySet) -> PolicySet:
+    return PolicySet(
+        tuple(
+            replace(tier, policies=tuple(replace(p, hosts=NEVER) for p in tier.policies))
+            for tier in policies.tiers
+        )
+    )
 
 
 @cache
@@ -144,6 +162,10 @@ def _objects(written: dict[str, Any]) -> Iterator[dict[str, Any]]:
         namespace, _, name = qualified.partition("/")
         metadata = _named(name, namespace=namespace, labels=spec.pop("labels", None))
         yield {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
+    for qualified, labels in written.get("service_accounts", {}).items():
+        namespace, _, name = qualified.partition("/")
+        metadata = _named(name, namespace=namespace, labels=labels)
+        yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
     yield from (_policy(policy) for policy in written["policies"])
 
 
