@@ -2,7 +2,7 @@
 """The language's one layout: blanks and indentation are ours, words, comments and lines the author's.
 
 One blank between words, none inside brackets; rules two columns below their section, what goes on
-from the line before four further; at most one empty line in a row. Takes text without mistakes.
+from the line before two further; at most one empty line in a row. Takes text without mistakes.
 Laying out twice changes nothing, and no word ever changes.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from policyc.grammar.statements import INTENT_STARTS, RULE_STARTS, ends_between
 from policyc.grammar.tokens import COMMENT, NEWLINE, SECTIONS, Token, tokenise
 
-_RULE, _GOES_ON = 2, 4
+_RULE, _GOES_ON = 2, 2
 _NONE_BEFORE = frozenset(",:)]}[")
 _NONE_AFTER = frozenset("([{!")
 _DEPTH = {"(": 1, "{": 1, "[": 1, ")": -1, "}": -1, "]": -1}

@@ -50,7 +50,7 @@ def format_intent_file(data: bytes, name: str, report: Report) -> bytes | None:
         return None
     body = text.removeprefix(_BOM)
     parsed = parse_intents(body)
-    Passage(FileText(body, name), "", report).say_problems(parsed)
+    Passage(FileText(body, name), "intents", report).say_problems(parsed)
     if parsed.problems:
         return None
     laid_out = lay_out_intents(body)

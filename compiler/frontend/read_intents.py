@@ -95,7 +95,7 @@ def _texts(
         else:
             text = _text_of(content, report)
             if text is not None:
-                yield read_intent_text(Passage(FileText(text, content.name), "", report))
+                yield read_intent_text(Passage(FileText(text, content.name), "intents", report))
 
 
 def is_yaml(content: Content) -> bool:
