@@ -73,6 +73,11 @@ class Classifier:
         for condition in data["node_conditions"]:
             check_condition(condition)
 
+    @property
+    def reads_nodes(self) -> bool:
+        """Whether some rule tells a node from an address."""
+        return bool(self._data["reads_nodes"])
+
     def known_rows(self) -> list[RowKey]:
         """The rows the compiler made, in the order of their ids."""
         return [
@@ -109,7 +114,7 @@ class Classifier:
 
     def node_column(self, node: NodeRecord, address: Address, is_local: bool) -> ColumnKey | None:
         """A node as peer under one of its addresses; None where no rule tells nodes from addresses."""
-        if not self._data["reads_nodes"]:
+        if not self.reads_nodes:
             return None
         of: Attributes = {"node label": node.labels, "node": {"": node.name}}
         held = frozenset(

@@ -28,7 +28,7 @@ from policyc.runtime import (
 )
 from policyc.runtime.btf import Btf, StructLayout
 from policyc.runtime.bundle import HOOKS_OBJECT, POLICY_OBJECT, Bundle, read_bundle
-from policyc.runtime.endpoints import EndpointsFile, NodeRecord, read_endpoints
+from policyc.runtime.endpoints import EndpointsFile, read_endpoints
 from policyc.runtime.errors import HostError
 from policyc.runtime.hook_programs import HookPrograms
 from policyc.runtime.libbpf import Object
@@ -177,7 +177,8 @@ class _Loading:
         maps = dict(policy.own_maps())
         seeds.write_seeds(self.bundle, maps)
         classes = policy.map_fd("pc_class")
-        roster = Roster(self.file.endpoints, self.devices, self._nodes(), self.file.node)
+        nodes = self.file.nodes if placer.reads_nodes else ()
+        roster = Roster(self.file.endpoints, self.devices, nodes, self.file.node)
         ids = assign_ids(
             roster,
             before=self.before.endpoints if self.before else (),
@@ -201,10 +202,6 @@ class _Loading:
             rules=(*self.bundle.rules, *placer.new_rules()),
             drop_reasons=Btf.of_object(self.bundle.path / HOOKS_OBJECT).enum("drop_reason"),
         )
-
-    def _nodes(self) -> tuple[NodeRecord, ...]:
-        """The nodes, where the policies can tell one from an address."""
-        return self.file.nodes if self.bundle.classifier["reads_nodes"] else ()
 
     def _pin_generation(self, policy: Object, undo: Undo) -> None:
         """For `status`, and so that the maps can be looked at."""

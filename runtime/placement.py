@@ -31,6 +31,11 @@ class MapWrite:
 class Placer(Protocol):
     """Places endpoints, also of classes that the compiler has not seen."""
 
+    @property
+    def reads_nodes(self) -> bool:
+        """Whether the policies can tell a node from an address."""
+        ...
+
     def place(self, endpoint: EndpointRecord) -> Placement:
         """The endpoint's row and columns; a new class takes reserved ones."""
         ...

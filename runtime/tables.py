@@ -67,6 +67,11 @@ class PolicyTables:
         self._diagrams = self._seeded_diagrams()
         self._writes: list[MapWrite] = []
 
+    @property
+    def reads_nodes(self) -> bool:
+        """Whether the policies can tell a node from an address."""
+        return self._classifier.reads_nodes
+
     def place(self, endpoint: EndpointRecord) -> Placement:
         """The endpoint's row and columns, made where they are new; 0 where there is no room."""
         shortages = self._n_shortages()

@@ -94,7 +94,8 @@ def _reads_known(rule: Rule, v: Vocabulary, ports: int) -> bool:
     """
     if rule.action.goes_on or rule.source_ports is not None:
         return False
-    if not all(_knows(leaf, v, v.peer_bits, 0) for peer in rule.peers for leaf in leaves(peer)):
+    every_block = (1 << len(v.blocks)) - 1
+    if not all(_knows(leaf, v, v.peer_bits, every_block) for peer in rule.peers for leaf in leaves(peer)):
         return False
     if not all(_knows(leaf, v, v.subject_bits, v.own_blocks) for leaf in leaves(rule.own)):
         return False
@@ -103,12 +104,12 @@ def _reads_known(rule: Rule, v: Vocabulary, ports: int) -> bool:
 
 
 def _knows(leaf: Leaf, v: Vocabulary, bits: int, blocks: int) -> bool:
-    """The vocabulary has a leaf, for the side of the rule it stands on (`blocks` 0: the other)."""
+    """The vocabulary has a leaf, among the selectors and blocks that are asked of its side."""
     match leaf:
         case EndpointPeer(selector):
             return _has(v.bit_of, selector, bits)
         case AddressPeer():
-            return leaf in v.block_of if not blocks else _has(v.block_of, leaf, blocks)
+            return _has(v.block_of, leaf, blocks)
         case NodePeer(condition, where):
             is_placed = where is Where.ANYWHERE or v.reads_locality
             return condition in v.node_of and v.reads_nodes and is_placed

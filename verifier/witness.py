@@ -14,10 +14,26 @@ from policyc.ir.decide import decide_tables
 from policyc.ir.decision import DecisionIR, RuleEntry
 from policyc.ir.errors import InternalError
 from policyc.ir.lookup import end_decision, entry_of
-from policyc.ir.policy import AddressPeer, Direction, PolicySet, PortRange
+from policyc.ir.policy import (
+    AddressPeer,
+    Direction,
+    IcmpType,
+    PolicySet,
+    PortRange,
+    ProtocolNumber,
+)
 from policyc.ir.semantics import end_verdict
 from policyc.ir.services import ALL_SERVICES, Kind, Service
-from policyc.ir.universe import FAMILIES, Address, End, Endpoint, Flow, Universe, end_name
+from policyc.ir.universe import (
+    FAMILIES,
+    Address,
+    End,
+    Endpoint,
+    Flow,
+    Node,
+    Universe,
+    end_name,
+)
 from policyc.verifier.outcome import Broken
 
 
@@ -52,10 +68,11 @@ def find_witness(
         known = decision.rules
         decision = decide_tables(decision.atoms, decision.tables, known)
     pods = _pods(universe, decision)
+    nodes = list(universe.nodes) if universe else []
     directions = [broken.direction] if broken.direction else list(Direction)
     for view in (decision, _placed_anew(decision)):
         for direction in (*directions, *Direction):
-            for flow in _flows(policies, pods, view, broken, direction):
+            for flow in _flows(policies, pods, nodes, view, broken, direction):
                 found = _contradiction(policies, view, flow, direction)
                 if found is not None:
                     return found
@@ -87,6 +104,7 @@ def _contradiction(
 def _flows(
     policies: PolicySet,
     pods: list[Endpoint],
+    nodes: list[Node],
     decision: DecisionIR,
     broken: Broken,
     direction: Direction,
@@ -102,7 +120,7 @@ def _flows(
         for family in FAMILIES:
             if subject.address(family) is None:
                 continue
-            for peer in _peers(pods, decision, broken, family):
+            for peer in _peers(pods, nodes, decision, broken, family):
                 for key in keys:
                     service = Service.from_key(key)
                     if direction is Direction.EGRESS:
@@ -112,13 +130,14 @@ def _flows(
 
 
 def _peers(
-    pods: list[Endpoint], decision: DecisionIR, broken: Broken, family: int
+    pods: list[Endpoint], nodes: list[Node], decision: DecisionIR, broken: Broken, family: int
 ) -> Iterator[End]:
     if broken.address is not None and broken.family == family:
         yield _address(broken.address, family)
     yield from (pod for pod in pods if pod.address(family) is not None)
+    yield from (node for node in nodes if node.address(family) is not None)
     atoms = decision.atoms.classifier.addresses[family]
-    held = {int(a) for pod in pods if (a := pod.address(family)) is not None}
+    held = {int(a) for end in (*pods, *nodes) if (a := end.address(family)) is not None}
     for number in _edges(decision, atoms):
         if number not in held:
             yield _address(number, family)
@@ -147,16 +166,21 @@ def _address(number: int, family: int) -> Address:
 
 
 def _keys(policies: PolicySet, pods: list[Endpoint]) -> list[int]:
-    """The edges of every port range and named port, and one key of every kind."""
+    """The edges of every port range, named port and ICMP type, and one key of every kind."""
     keys = {kind << 16 | value for kind in Kind for value in (0, 1)}
     numbers = {port.number for pod in pods for port in pod.ports}
     for tier in policies.tiers:
         for policy in tier.policies:
             for direction in Direction:
                 for rule in policy.rules(direction):
-                    for ports in rule.ports:
+                    for ports in (*rule.ports, *rule.except_ports):
                         if isinstance(ports, PortRange):
                             numbers |= {ports.lo - 1, ports.lo, ports.hi, ports.hi + 1}
+                        elif isinstance(ports, ProtocolNumber):
+                            keys.add(Service(ports.number).key)
+                        elif isinstance(ports, IcmpType):
+                            value = (ports.type or 0) << 8 | (ports.code or 0)
+                            keys |= {ports.kind << 16 | value, ports.kind << 16 | value + 1}
     for kind in (Kind.TCP, Kind.UDP, Kind.SCTP):
         keys |= {kind << 16 | n for n in numbers if 0 <= n <= 0xFFFF}
     return sorted(key for key in keys if key in ALL_SERVICES)

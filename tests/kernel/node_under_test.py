@@ -51,6 +51,8 @@ class NodeUnderTest:
     folder: Path
     objects: Path
     bpffs: Path
+    node_addresses: tuple[str, ...] = (NODE.ip4, NODE.ip6)
+    """Those that the endpoints file says the node has."""
 
     def __post_init__(self) -> None:
         self.ifindex: dict[str, int] = {}
@@ -84,7 +86,7 @@ class NodeUnderTest:
         path = self.folder / "endpoints.json"
         if entries is None:
             entries = [endpoint(n, HOSTS[n], LOCAL.get(n)) for n in ("a", "b", "c")]
-        path.write_text(endpoints_json("node-1", entries))
+        path.write_text(endpoints_json("node-1", entries, self.node_addresses))
         return path
 
     def load(

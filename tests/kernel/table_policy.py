@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from policyc.runtime.bundle import Bundle
-from policyc.runtime.endpoints import EndpointRecord
+from policyc.runtime.endpoints import Address, EndpointRecord, NodeRecord
 from policyc.runtime.placement import MapWrite, Placement
 
 ROWS = COLUMNS = 16
@@ -163,6 +163,12 @@ class NamePlacer:
         at = 1 + self._pods.index(endpoint.name)
         return Placement(at, at, at)
 
+    reads_nodes = True
+    """The node is in the maps in every test here: nothing may take it for a pod."""
+
+    def place_node(self, node: NodeRecord, address: Address, is_local: bool) -> Placement:
+        return Placement(0, WORLD, WORLD)
+
     def drain_writes(self) -> list[MapWrite]:
         return []
 
@@ -173,7 +179,16 @@ class NamePlacer:
         return ()
 
 
-def endpoints_json(node: str, endpoints: Iterable[dict[str, object]]) -> str:
+def endpoints_json(
+    node: str, endpoints: Iterable[dict[str, object]], addresses: Iterable[str] = ()
+) -> str:
+    """The endpoints file; with `addresses`, the node itself is in it."""
+    nodes = [{"name": node, "addresses": list(addresses)}] if addresses else []
     return json.dumps(
-        {"schema": "policyc.dev/endpoints/v1", "node": node, "endpoints": list(endpoints)}
+        {
+            "schema": "policyc.dev/endpoints/v1",
+            "node": node,
+            "endpoints": list(endpoints),
+            "nodes": nodes,
+        }
     )

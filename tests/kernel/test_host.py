@@ -173,6 +173,7 @@ def test_the_commands_and_their_exit_codes(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(runtime, "_tables", NamePlacer)
+    node.node_addresses = ()
     bpffs = ["--bpffs", str(node.bpffs)]
     bundle, endpoints = str(node.bundle(node.policy())), str(node.endpoints())
     load = ["node", "load", bundle, "--endpoints", endpoints, *bpffs]

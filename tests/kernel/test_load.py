@@ -38,6 +38,7 @@ def _endpoint_keys(node: NodeUnderTest, name: str, size: int) -> set[bytes]:
 
 
 def test_status_tells_what_was_loaded(node: NodeUnderTest) -> None:
+    node.node_addresses = ()
     assert node.status() is None
     loaded = node.load(node.policy().allow("a", "b", ANY))
     assert (loaded.generation.epoch, loaded.generation.slot, loaded.replaced_epoch) == (1, 0, 0)
@@ -71,6 +72,7 @@ def test_a_second_load_replaces_the_first(node: NodeUnderTest) -> None:
 
 
 def test_endpoints_come_and_go_and_keep_their_ids(node: NodeUnderTest) -> None:
+    node.node_addresses = ()
     entries = {n: endpoint(n, HOSTS[n], d) for n, d in (("a", "pca"), ("b", "pcb"), ("c", None))}
     policy = node.policy().allow("b", "c", ANY)
     node.load(policy, entries=[entries["a"], entries["c"]])
@@ -93,9 +95,23 @@ def _key(address: str) -> bytes:
 
 
 def test_pods_in_the_hosts_network_are_no_endpoints(node: NodeUnderTest) -> None:
+    node.node_addresses = ()
     entries = [endpoint("a", A, "pca"), endpoint("c", C, None) | {"hostNetwork": True}]
     loaded = node.load(node.policy(), entries=entries)
     assert [each.name for each in loaded.generation.endpoints] == ["a"]
+
+
+def test_a_node_is_an_endpoint_under_each_address_and_keeps_its_ids(node: NodeUnderTest) -> None:
+    first = node.load(node.policy()).generation.endpoints
+    again = node.load(node.policy()).generation.endpoints
+    assert [(e.title, e.addresses, e.id) for e in again if e.is_node] == [
+        ("node node-1", ("10.0.0.1",), 4), ("node node-1", ("fd00::1",), 5),
+    ]  # fmt: skip
+    assert first == again
+    assert _endpoint_keys(node, "pc_ep4", 4) >= {_key("10.0.0.1")}
+    node.node_addresses = ()
+    node.load(node.policy())
+    assert _endpoint_keys(node, "pc_ep4", 4) == {_key(HOSTS[n].ip4) for n in ("a", "b", "c")}
 
 
 def test_without_a_policy_program_nothing_passes(node: NodeUnderTest) -> None:
@@ -240,6 +256,7 @@ def test_a_load_that_was_killed_is_cleared_away_by_the_next(
 
 def test_a_lost_record_costs_nothing_but_status(node: NodeUnderTest) -> None:
     """The kernel knows what is attached and which ids are taken."""
+    node.node_addresses = ()
     policy = node.policy().allow("a", "b", tcp_port(80))
     node.load(policy)
     shutil.rmtree(node.state_root)

@@ -57,6 +57,41 @@ def test_pods_in_the_hosts_network_share_their_nodes_address(tmp_path: Path) -> 
     assert len(read_endpoints(_file(tmp_path, host, {**host, "name": "db-1"})).endpoints) == 2
 
 
+NODE = {"name": "node-2", "labels": {"zone": "a"}, "addresses": ["192.0.2.1", "fd00::1"]}
+
+
+def test_nodes_and_what_their_pods_have_of_them(tmp_path: Path) -> None:
+    pod = {**REMOTE, "serviceAccountLabels": {"team": "db"}}
+    file = read_endpoints(_file(tmp_path, WEB, pod, nodes=[NODE]))
+    (node,) = file.nodes
+    assert (node.name, node.labels) == ("node-2", {"zone": "a"})
+    assert node.addresses == (IPv4Address("192.0.2.1"), IPv6Address("fd00::1"))
+    web, db = file.endpoints
+    assert (web.node_labels, db.node_labels) == ({}, {"zone": "a"})
+    assert db.service_account_labels == {"team": "db"}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        ([{"name": "n"}], "$.nodes[0]: the field `addresses` is missing"),
+        ([NODE, NODE], "$.nodes[1]: the node node-2 is also $.nodes[0]"),
+        ([NODE, {**NODE, "name": "n"}], "the address 192.0.2.1 is also that of $.nodes[0]"),
+        ([{**NODE, "addresses": ["x"]}], "$.nodes[0].addresses[0]: expected an IPv4 or IPv6"),
+        ([{**NODE, "label": {}}], "$.nodes[0].label: unknown field"),
+        (
+            [{**NODE, "addresses": REMOTE["addresses"]}],
+            "$.endpoints[0]: the address 10.244.2.7 is also that of the node node-2",
+        ),
+    ],
+    ids=["no address", "name twice", "address twice", "no address", "misspelt", "a pod's"],
+)
+def test_bad_nodes(tmp_path: Path, nodes: list[object], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_endpoints(_file(tmp_path, REMOTE, nodes=nodes))
+    assert message in str(caught.value)
+
+
 BAD = [
     ("an unknown field", {**WEB, "adresses": []}, "$.endpoints[0].adresses: unknown field"),
     ("no name", _without(WEB, "name"), "$.endpoints[0]: the field `name` is missing"),
