@@ -7,7 +7,7 @@ Follows libcalico-go's validator and the CRDs' rules, which refuse the same obje
 from collections.abc import Iterator
 
 from policyc.compiler.frontend import codes_calico as codes
-from policyc.compiler.frontend.calico_policy import EGRESS, CalicoPolicy
+from policyc.compiler.frontend.calico_policy import EGRESS, INGRESS, CalicoPolicy
 from policyc.compiler.frontend.calico_rule import Entity, Rule
 from policyc.compiler.frontend.calico_values import PROTOCOLS, WITH_PORTS, Net
 from policyc.ir.diagnostics import Code, Report
@@ -21,6 +21,7 @@ _ALONE = ("selector", "notSelector", "namespaceSelector", "serviceAccounts", "ne
 def validate_calico_policy(policy: CalicoPolicy, report: Report) -> None:
     """Report every combination that Calico refuses."""
     _validate_switches(policy, report)
+    _warn_dead_rules(policy, report)
     for rules, is_ingress in ((policy.ingress, True), (policy.egress, False)):
         for rule in rules:
             _validate_ports(rule, report)
@@ -46,6 +47,20 @@ def _validate_switches(policy: CalicoPolicy, report: Report) -> None:
         conflict("types", "a preDNAT policy is for ingress only")
     if switches & {"doNotTrack", "preDNAT"} and "applyOnForward" not in switches:
         conflict("applyOnForward", "applyOnForward must be true with preDNAT or doNotTrack")
+
+
+def _warn_dead_rules(policy: CalicoPolicy, report: Report) -> None:
+    """Rules of a direction that the policy is not for (D42)."""
+    for name, direction, rules in (
+        ("ingress", INGRESS, policy.ingress),
+        ("egress", EGRESS, policy.egress),
+    ):
+        if rules and direction not in policy.types:
+            where = f"spec.{name}"
+            span = policy.spec.entries[name].key.span
+            finding = codes.DEAD_RULES.at(span, where, where=where, direction=direction)
+            finding = finding.note(policy.spec.span_of("types"), "types is here")
+            report.add(finding.help(f"add {direction} to types, or remove the rules"))
 
 
 def _validate_ports(rule: Rule, report: Report) -> None:

@@ -55,3 +55,11 @@ NOT_NAMESPACED = Code(
     "PC1225", _W, "{where}: a {kind} is for the whole cluster; its namespace is ignored"
 )
 NAME = Code("PC1226", _E, "{where}: {value}: {problem}")
+DEAD_RULES = Code("PC1227", _W, "{where}: these rules do nothing: types does not list {direction}")
+DIFFERENT_IN_CLUSTER = Code("PC1228", _E, "{name} is given with -f, and otherwise with --cluster")
+ACCOUNT_MISSING = Code(
+    "PC1229",
+    _W,
+    "{policy} reads the service account label {key}, but there is no ServiceAccount object for "
+    "{names}",
+)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from policyc.compiler.frontend import codes
 from policyc.compiler.frontend.calico_hosts import HostEndpoint, with_hosts
+from policyc.compiler.frontend.calico_twice import given_once
 from policyc.compiler.frontend.cluster import Cluster, ClusterObjects, HasMetadata
 from policyc.compiler.frontend.collector import collector_paused
 from policyc.compiler.frontend.kinds import Role
@@ -26,6 +27,7 @@ from policyc.compiler.frontend.lowered import (
     Unsupported,
 )
 from policyc.compiler.frontend.metadata import ObjectMeta, quoted
+from policyc.compiler.frontend.missing_accounts import warn_missing_accounts
 from policyc.compiler.frontend.missing_namespaces import warn_missing_namespaces
 from policyc.compiler.frontend.names import dns_label_problems
 from policyc.compiler.frontend.objects import ObjectReader, RawObject
@@ -282,7 +284,7 @@ class _Reading:
     def lower(self, services: Iterable[Service], known: Known) -> None:
         """Make Policy IR of what is pending, now that all it may look up is known."""
         by_name = {(s.metadata.namespace, s.metadata.name): s for s in services}
-        self.provided += [item for item in known.provided if item not in self.provided]
+        self.provided += given_once(self.provided, known.provided, self.report)
         surroundings = Surroundings(
             self.report,
             by_name,
@@ -350,6 +352,8 @@ class _Reading:
         universe = with_hosts(objects.universe(), hosts, self.report)
         known = {namespace.metadata.name for namespace in objects.namespaces}
         warn_missing_namespaces(policies, universe.endpoints, known, self.report)
+        accounts = {(a.metadata.namespace, a.metadata.name) for a in objects.service_accounts}
+        warn_missing_accounts(policies, universe.endpoints, accounts, self.report)
         self.raise_errors()
 
         def by_name(item: HasMetadata) -> str:
