@@ -137,7 +137,8 @@ def _peers(
     yield from (pod for pod in pods if pod.address(family) is not None)
     yield from (node for node in nodes if node.address(family) is not None)
     atoms = decision.atoms.classifier.addresses[family]
-    held = {int(a) for end in (*pods, *nodes) if (a := end.address(family)) is not None}
+    ends: tuple[Endpoint | Node, ...] = (*pods, *nodes)
+    held = {int(a) for end in ends if (a := end.address(family)) is not None}
     for number in _edges(decision, atoms):
         if number not in held:
             yield _address(number, family)
