@@ -87,7 +87,9 @@ def _scope(given: dict[str, tree.Modifier], passage: Passage) -> Scope:
     scopes = [given[word] for word in ("ingress", "egress") if word in given]
     if len(scopes) == 2:
         hint = "without either, an intent is about both ends"
-        passage.say(codes.TWO_SCOPES, max(s.token for s in scopes), hint)
+        passage.say(
+            codes.TWO_SCOPES, max((s.token for s in scopes), key=lambda token: token.start), hint
+        )
     return Scope(scopes[0].token.text) if scopes else Scope.END_TO_END
 
 

@@ -11,8 +11,7 @@ from policyc.compiler.frontend.names import (
     label_value_problems,
     subdomain_problems,
 )
-from policyc.compiler.frontend.rule_passage import Passage
-from policyc.compiler.frontend.spelling import did_you_mean
+from policyc.compiler.frontend.rule_passage import Passage, suggestion
 from policyc.grammar import tree
 from policyc.grammar.tokens import ATTRIBUTE, Token, unquoted
 from policyc.ir.policy import (
@@ -129,7 +128,7 @@ def _kind(attribute: tree.Attribute) -> Attribute | None:
 
 def _key(attribute: tree.Attribute, passage: Passage) -> str:
     """The label's key, empty for a name. Wrong keys are reported."""
-    token, skip, length = attribute.token, 0, None
+    token, skip = attribute.token, 0
     if token.kind == ATTRIBUTE:
         scope, _, key = token.text.partition(".")
         skip = len(scope) + 1 if key else 0
@@ -138,9 +137,8 @@ def _key(attribute: tree.Attribute, passage: Passage) -> str:
         key = unquoted(token)
     else:
         return ""
-    for problem in label_key_problems(key):
-        span = passage.span(token, skip, length)
-        passage.say(codes.KEY_INVALID, span, key=quoted(key), problem=problem)
+    for problem in label_key_problems(key)[:1]:
+        passage.say(codes.KEY_INVALID, passage.span(token, skip), key=quoted(key), problem=problem)
     return key
 
 
@@ -149,7 +147,7 @@ def _say_unknown(attribute: tree.Attribute, passage: Passage) -> None:
     if scope == "namespace":
         hint = f"labels of a namespace are ns.{key}; its name is `namespace`"
     else:
-        hint = did_you_mean(scope, _LABELS)
+        hint = suggestion(scope, _LABELS)
     span = passage.span(attribute.token, 0, len(scope))
     passage.say(codes.UNKNOWN_ATTRIBUTE, span, hint, name=scope)
 
@@ -163,7 +161,7 @@ def _check_value(token: Token, kind: Attribute, operator: Operator, passage: Pas
             )
         return
     what, problems_of = _CHECKS.get(kind, ("the value of a label", label_value_problems))
-    for problem in problems_of(value):
+    for problem in problems_of(value)[:1]:
         passage.say(codes.VALUE_INVALID, token, value=quoted(value), what=what, problem=problem)
 
 

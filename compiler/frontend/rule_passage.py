@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A passage: text in the rule language, whose it is, and where what is wrong with it goes."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from policyc.compiler.frontend import codes_extended as codes
 from policyc.compiler.frontend.nodes import clipped
 from policyc.compiler.frontend.rule_text import FileText, RuleText
-from policyc.compiler.frontend.spelling import nearest
+from policyc.compiler.frontend.spelling import did_you_mean, nearest
 from policyc.grammar.parse import DEEPEST, Parsed, SyntaxProblem
 from policyc.grammar.tokens import (
     ACTIONS,
@@ -23,6 +24,7 @@ from policyc.grammar.tokens import (
 from policyc.ir.diagnostics import Code, Report
 from policyc.ir.spans import Span
 
+_ALIKE = 0.6
 ENTITIES = ("world", "cluster", "host", "remote-node")
 
 
@@ -64,6 +66,13 @@ class Passage:
             expected=_in_words(frozenset(problem.expected)),
             found=_shown(found),
         )
+
+
+def suggestion(name: str, names: Iterable[str]) -> str:
+    """A hint with the nearest name; those of this language are short, so few letters must be alike."""
+    known = sorted(names)
+    near = nearest(name, known, _ALIKE)
+    return did_you_mean(name, known) if near is None else f"did you mean `{near}`?"
 
 
 def _shown(token: Token) -> str:
@@ -137,7 +146,7 @@ def _hint(found: Token, expected: frozenset[str]) -> str:
     if found.kind == NUMBER and expected >= _SERVICE:
         return f"name the protocol: tcp/{found.text[:10]}"
     if (found.kind == WORD or found.kind in KEYWORDS) and found.text:
-        near = nearest(found.text, [kind for kind in expected if kind in KEYWORDS], 0.6)
+        near = nearest(found.text, [kind for kind in expected if kind in KEYWORDS], _ALIKE)
         if near is not None and near != found.text:
             return f"did you mean `{near}`?"
         if found.text in ("and", "AND") and "&&" in expected:

@@ -10,8 +10,8 @@ from policyc.compiler.frontend.addresses import Cidr, parse_address, parse_cidr
 from policyc.compiler.frontend.lowered import Surroundings
 from policyc.compiler.frontend.nodes import clipped
 from policyc.compiler.frontend.rule_expressions import endpoint_selector, node_condition
-from policyc.compiler.frontend.rule_passage import ENTITIES, Passage
-from policyc.compiler.frontend.spelling import did_you_mean, nearest
+from policyc.compiler.frontend.rule_passage import ENTITIES, Passage, suggestion
+from policyc.compiler.frontend.spelling import nearest
 from policyc.compiler.frontend.unsupported import UnsupportedPart
 from policyc.grammar import tree
 from policyc.grammar.tokens import Token
@@ -78,7 +78,7 @@ def _peer(peer: tree.Peer, passage: Passage) -> Draft | None:
             return NamedService(namespace, name, token)
         case tree.EntityPeer(token):
             if token.text not in _ENTITIES:
-                hint = did_you_mean(token.text, ENTITIES)
+                hint = suggestion(token.text, ENTITIES)
                 passage.say(codes.UNKNOWN_ENTITY, token, hint, name=clipped(token.text))
             return _ENTITIES.get(token.text)
 
@@ -166,7 +166,8 @@ def looked_up(
 def _say_unknown_service(draft: NamedService, passage: Passage, surroundings: Surroundings) -> None:
     known = [f"{namespace}/{name}" for namespace, name in surroundings.services]
     name = draft.token.text
-    near = nearest(name, known)
+    elsewhere = [service for service in known if service.endswith(f"/{draft.name}")]
+    near = nearest(name, known) or next(iter(sorted(elsewhere)), None)
     if near is not None:
         hint = f"did you mean `{near}`?"
     elif known:

@@ -7,8 +7,7 @@ from policyc.compiler.frontend import codes_extended as codes
 from policyc.compiler.frontend.icmp_types import ICMP_TYPES, ICMPV6_TYPES
 from policyc.compiler.frontend.names import port_name_problems
 from policyc.compiler.frontend.nodes import clipped
-from policyc.compiler.frontend.rule_passage import Passage
-from policyc.compiler.frontend.spelling import did_you_mean
+from policyc.compiler.frontend.rule_passage import Passage, suggestion
 from policyc.grammar import tree
 from policyc.grammar.tokens import NUMBER, Token
 from policyc.ir.policy import (
@@ -57,7 +56,7 @@ def _with_port(token: Token, passage: Passage) -> Iterator[Ports]:
     protocol = _PROTOCOLS.get(name)
     if protocol is None:
         hint = (
-            f"write `{name} TYPE`" if name in ("icmp", "icmpv6") else did_you_mean(name, _PROTOCOLS)
+            f"write `{name} TYPE`" if name in ("icmp", "icmpv6") else suggestion(name, _PROTOCOLS)
         )
         passage.say(codes.UNKNOWN_PROTOCOL, passage.span(token, 0, len(name)), hint, name=name)
         return
@@ -76,7 +75,7 @@ def _with_port(token: Token, passage: Passage) -> Iterator[Ports]:
             yield PortRange(protocol, lo, hi)
     else:
         problems = port_name_problems(port)
-        for problem in problems:
+        for problem in problems[:1]:
             span = passage.span(token, skip) if port else passage.span(token)
             passage.say(codes.PORT_INVALID, span, _PORT_HINT, port=clipped(port), problem=problem)
         if not problems:
@@ -142,5 +141,5 @@ def _say_unknown(
     elif written.text in ICMP_TYPES:
         hint = "it is a type of IPv4's ICMP only"
     else:
-        hint = did_you_mean(written.text, names)
+        hint = suggestion(written.text, names)
     passage.say(codes.UNKNOWN_ICMP, written, hint, name=clipped(written.text), family=family)
