@@ -95,7 +95,9 @@ def _reads_known(rule: Rule, v: Vocabulary, ports: int) -> bool:
     if rule.action.goes_on or rule.source_ports is not None:
         return False
     every_block = (1 << len(v.blocks)) - 1
-    if not all(_knows(leaf, v, v.peer_bits, every_block) for peer in rule.peers for leaf in leaves(peer)):
+    if not all(
+        _knows(leaf, v, v.peer_bits, every_block) for peer in rule.peers for leaf in leaves(peer)
+    ):
         return False
     if not all(_knows(leaf, v, v.subject_bits, v.own_blocks) for leaf in leaves(rule.own)):
         return False

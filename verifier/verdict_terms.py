@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verdict of a policy set on a symbolic flow, as Z3 terms: written from `ir/semantics.py`.
+
+One flow at one end: the subject (a pod, or a node's host interface), the other side (a pod, a node, or
+neither), the service, both addresses, the source port. Everything is free, but for what no cluster
+could have.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import assert_never
+
+import z3
+
+from policyc.ir.peers import AddressPeer, AnyPeer, EndpointPeer, NodePeer, Peer, Where, leaves
+from policyc.ir.policy import Action, Direction, Limit, NamedPort, Policy, PolicySet, Rule, TierMode
+from policyc.ir.selectors import AllOf, Attribute, Not, OneOf, Requirement
+from policyc.ir.services import Kind
+from policyc.verifier.attributes import (
+    NAMESPACE_KEY,
+    NODE_KEY,
+    SERVICE_ACCOUNT_KEY,
+    Domains,
+    Ends,
+    Key,
+    agree,
+    are_known_same,
+    tests_in,
+    tests_of,
+)
+from policyc.verifier.terms import (
+    Term,
+    asked_by,
+    in_block,
+    in_range,
+    is_service,
+    port_of,
+    service_key,
+)
+
+ACTIONS = (Action.ALLOW, Action.DENY, Action.REJECT)
+UNDECIDED = len(ACTIONS)
+"""What a host interface gets that no tier decides about: open or closed, the same for both sets."""
+_ACTION_BITS = 2
+
+
+def tests_of_all(sets: Iterable[PolicySet]) -> Iterator[tuple[Key, Requirement]]:
+    """Everything that the policies ask of pods and nodes."""
+    for policy, _, rule in _rules_of(sets):
+        yield from tests_of(policy.subject)
+        yield from tests_in(policy.hosts)
+        for peer in () if rule is None else (rule.own, *rule.peers):
+            for leaf in leaves(peer):
+                if isinstance(leaf, EndpointPeer):
+                    yield from tests_of(leaf.selector)
+                elif isinstance(leaf, NodePeer):
+                    yield from tests_in(leaf.condition)
+
+
+def _rules_of(sets: Iterable[PolicySet]) -> Iterator[tuple[Policy, Direction, Rule | None]]:
+    """Every rule; a policy without any once, without a rule."""
+    for policies in sets:
+        for tier in policies.tiers:
+            for policy in tier.policies:
+                yield policy, Direction.INGRESS, None
+                for direction in Direction:
+                    for rule in policy.rules(direction):
+                        yield policy, direction, rule
+
+
+@dataclass
+class Situation:
+    """A symbolic flow at one end. `is_host`: the subject is a host interface, else a pod."""
+
+    sets: tuple[PolicySet, ...]
+    direction: Direction
+    is_host: bool
+    domains: Domains = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.domains = Domains(tests_of_all(self.sets))
+        self.subject = Ends("subject", self.domains)
+        self.pod = Ends("other pod", self.domains)
+        self.node = Ends("other node", self.domains)
+        self.is_pod, self.is_node = z3.Bool("other is a pod"), z3.Bool("other is a node")
+        self.is_local = z3.Bool("other is the own node")
+        self.is_ipv6 = z3.Bool("IPv6")
+        self.own = {4: z3.BitVec("own4", 32), 6: z3.BitVec("own6", 128)}
+        self.other = {4: z3.BitVec("other4", 32), 6: z3.BitVec("other6", 128)}
+        self.key = service_key()
+        self.has_source_port = z3.Bool("source port known")
+        self.source_port = z3.BitVec("source port", 16)
+        rules = [rule for _, _, rule in _rules_of(self.sets) if rule is not None]
+        limits = dict.fromkeys(rule.limit for rule in rules if rule.limit is not None)
+        self.effects: dict[Action | Limit, int] = {Action.LOG: 1, Action.AUDIT: 2}
+        self.effects |= {limit: 4 << at for at, limit in enumerate(limits)}
+        self.effect_bits = 2 + len(limits)
+
+    def is_possible(self) -> Term:
+        """What every flow of every cluster keeps to."""
+        kind = z3.Extract(18, 16, self.key)
+        has_ports = z3.ULE(kind, int(Kind.SCTP))
+        return z3.And(
+            is_service(self.key),
+            z3.Implies(kind == int(Kind.ICMP), z3.Not(self.is_ipv6)),
+            z3.Implies(kind == int(Kind.ICMPV6), self.is_ipv6),
+            z3.Implies(self.has_source_port, has_ports),
+            z3.Not(z3.And(self.is_pod, self.is_node)),
+            z3.Implies(self.is_local, self.is_node),
+            *(self.own[f] != self.other[f] for f in (4, 6)),
+            self.subject.is_legal(),
+            self.pod.is_legal(),
+            self.node.is_legal(),
+            self.pod.is_pod(),
+            self.node.is_node(),
+            *self._shared(),
+        )
+
+    def _shared(self) -> Iterator[Term]:
+        """What two ends in one namespace, of one account or on one node have in common."""
+        if self.is_host:
+            yield self.subject.is_node()
+            yield z3.Not(self.is_local)
+            return
+        one, other = self.subject, self.pod
+        yield one.is_pod()
+        together = are_known_same(one, other, NAMESPACE_KEY)
+        yield z3.Implies(together, agree(one, other, Attribute.NAMESPACE_LABEL))
+        yield z3.Implies(
+            z3.And(together, are_known_same(one, other, SERVICE_ACCOUNT_KEY)),
+            agree(one, other, Attribute.SERVICE_ACCOUNT_LABEL),
+        )
+        yield z3.Implies(
+            are_known_same(one, other, NODE_KEY), agree(one, other, Attribute.NODE_LABEL)
+        )
+        near = z3.Or(self.is_local, are_known_same(one, self.node, NODE_KEY))
+        yield z3.Implies(near, agree(one, self.node, Attribute.NODE_LABEL))
+        yield z3.Implies(self.is_local, agree(one, self.node, Attribute.NODE))
+        yield z3.Implies(
+            z3.And(self.is_node, are_known_same(one, self.node, NODE_KEY)), self.is_local
+        )
+
+    def verdict(self, policies: PolicySet) -> tuple[Term, Term]:
+        """(action, effects): an index of ACTIONS or UNDECIDED, and a mask."""
+        action = self._action(UNDECIDED) if self.is_host else self._action(0)
+        effects = z3.BitVecVal(0, self.effect_bits)
+        for tier in reversed(policies.tiers):
+            after = action, effects
+            isolating = [self._is_subject(p) for p in tier.policies if self.direction in p.isolates]
+            if tier.unmatched is not Action.PASS:
+                unmatched = self._action(ACTIONS.index(tier.unmatched))
+                action = z3.If(z3.Or(*isolating), unmatched, action)
+                effects = z3.If(z3.Or(*isolating), z3.BitVecVal(0, self.effect_bits), effects)
+            for policy, rule in reversed(_in_order(tier.mode, tier.policies, self.direction)):
+                action, effects = self._ruled(policy, rule, (action, effects), after)
+        return action, effects
+
+    def _ruled(
+        self, policy: Policy, rule: Rule, otherwise: tuple[Term, Term], after: tuple[Term, Term]
+    ) -> tuple[Term, Term]:
+        """What the rule makes of a flow, where later ones of the tier would say `otherwise`."""
+        action, effects = otherwise
+        match rule.action:
+            case Action.PASS:
+                then, notes = after
+            case Action.LOG | Action.AUDIT:
+                then, notes = otherwise
+            case _:
+                then = self._action(ACTIONS.index(rule.action))
+                notes = z3.BitVecVal(0, self.effect_bits)
+        notes = notes | z3.BitVecVal(self._effects(rule), self.effect_bits)
+        matches = z3.And(self._is_subject(policy), self._matches(rule))
+        return z3.If(matches, then, action), z3.If(matches, notes, effects)
+
+    def _effects(self, rule: Rule) -> int:
+        found = self.effects[rule.action] if rule.action.goes_on else 0
+        if rule.limit is not None:
+            found |= self.effects[rule.limit]
+        return found | self.effects[Action.LOG] if rule.log else found
+
+    def _action(self, index: int) -> Term:
+        return z3.BitVecVal(index, _ACTION_BITS)
+
+    def _is_subject(self, policy: Policy) -> Term:
+        if self.is_host:
+            return self.subject.condition(policy.hosts)
+        return self.subject.selected(policy.subject)
+
+    def _matches(self, rule: Rule) -> Term:
+        terms = [
+            self._peer(rule.own, True),
+            z3.Or(*(self._peer(peer, False) for peer in rule.peers)),
+            asked_by(self.key, rule, self._declared),
+        ]
+        if rule.source_ports is not None:
+            port = self.source_port
+            among = z3.Or(*(in_range(port, lo, hi) for lo, hi in rule.source_ports))
+            terms.append(z3.And(self.has_source_port, among))
+        return z3.And(*terms)
+
+    def _declared(self, port: NamedPort) -> Term:
+        """The destination declares the flow's port number under this name; only pods do (A19)."""
+        declared = self.declares(port)
+        if self.direction is Direction.EGRESS:
+            return z3.And(self.is_pod, declared)
+        return z3.BoolVal(False) if self.is_host else declared
+
+    def declares(self, port: NamedPort) -> Term:
+        """The destination, if it is a pod, declares the flow's number under a name and protocol."""
+        return z3.Bool(f"declares {port.protocol.name} {port.name}")
+
+    def _peer(self, peer: Peer, is_own: bool) -> Term:
+        match peer:
+            case AnyPeer():
+                return z3.BoolVal(True)
+            case EndpointPeer(selector):
+                if is_own:
+                    return z3.BoolVal(False) if self.is_host else self.subject.selected(selector)
+                return z3.And(self.is_pod, self.pod.selected(selector))
+            case AddressPeer():
+                return self._is_in(peer, self.own if is_own else self.other)
+            case NodePeer():
+                return self._is_node_of(peer, is_own)
+            case AllOf(parts):
+                return z3.And(*(self._peer(part, is_own) for part in parts))
+            case OneOf(parts):
+                return z3.Or(*(self._peer(part, is_own) for part in parts))
+            case Not(part):
+                return z3.Not(self._peer(part, is_own))
+            case _:
+                assert_never(peer)
+
+    def _is_in(self, block: AddressPeer, addresses: dict[int, Term]) -> Term:
+        family = block.network.version
+        is_family = self.is_ipv6 if family == 6 else z3.Not(self.is_ipv6)
+        return z3.And(is_family, in_block(addresses[family], block))
+
+    def _is_node_of(self, peer: NodePeer, is_own: bool) -> Term:
+        if is_own:  # a host interface is of its own node, a pod is of none
+            is_there = self.is_host and peer.where is not Where.REMOTE
+            return self.subject.condition(peer.condition) if is_there else z3.BoolVal(False)
+        holds = z3.And(self.is_node, self.node.condition(peer.condition))
+        match peer.where:
+            case Where.ANYWHERE:
+                return holds
+            case Where.LOCAL:
+                return z3.And(holds, self.is_local)
+            case Where.REMOTE:
+                return z3.And(holds, z3.Not(self.is_local))
+            case _:
+                assert_never(peer.where)
+
+    @property
+    def port(self) -> Term:
+        """The flow's destination port."""
+        return port_of(self.key)
+
+
+def _in_order(
+    mode: TierMode, policies: tuple[Policy, ...], direction: Direction
+) -> list[tuple[Policy, Rule]]:
+    """The rules in the order in which the first match decides: under DENY_WINS, denies first."""
+    rules = [(policy, rule) for policy in policies for rule in policy.rules(direction)]
+    if mode is TierMode.DENY_WINS:
+        rules.sort(key=lambda item: not item[1].action.is_deny)
+    return rules
