@@ -123,7 +123,9 @@ class SchemaDecoder(Decoder):
             found.append((text, item, where))
         return found
 
-    def item_object(self, item: Node, path: str, known: frozenset[str]) -> Mapping | None:
+    def item_object(
+        self, item: Node, path: str, known: frozenset[str] | None = None
+    ) -> Mapping | None:
         """An item of a list that must be an object; null is none."""
         if item.is_null:
             self._wrong_type(item, path, "a mapping")

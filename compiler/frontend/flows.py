@@ -2,8 +2,8 @@
 """Flows as users write them -> flows of the universe.
 
 An end is `namespace/pod`, `node/NAME` or an address; an address that a pod holds is that pod, as the
-datapath sees it, and one of a node's is that node's, without being known to come from it (A22, B33). What
-cannot be a flow is a finding that names the flow and the end.
+datapath sees it, and one of a node's is that node's, without being known to come from it (A22, B33).
+What cannot be a flow is a finding that names the flow and the end.
 """
 
 from dataclasses import dataclass, replace

@@ -36,6 +36,18 @@ CALICO_KINDS = (
     "StagedKubernetesNetworkPolicy",
 )
 
+CILIUM_NETWORK_POLICY = ("cilium.io/v2", "CiliumNetworkPolicy")
+CILIUM_CLUSTERWIDE_NETWORK_POLICY = ("cilium.io/v2", "CiliumClusterwideNetworkPolicy")
+CILIUM_CIDR_GROUPS = (
+    ("cilium.io/v2alpha1", "CiliumCIDRGroup"),
+    ("cilium.io/v2", "CiliumCIDRGroup"),
+)
+CILIUM_KINDS = (
+    CILIUM_NETWORK_POLICY,
+    CILIUM_CLUSTERWIDE_NETWORK_POLICY,
+    *CILIUM_CIDR_GROUPS,
+)
+
 
 class Role(Enum):
     """What a kind is to policyc."""
@@ -70,6 +82,8 @@ _PASSED_OVER = {
     "autoscaling/v1": "HorizontalPodAutoscaler",
     "autoscaling/v2": "HorizontalPodAutoscaler",
     "certificates.k8s.io/v1": "CertificateSigningRequest",
+    "cilium.io/v2": "CiliumEndpoint CiliumIdentity CiliumNode",
+    "cilium.io/v2alpha1": "CiliumEndpointSlice CiliumPodIPPool",
     "coordination.k8s.io/v1": "Lease",
     "events.k8s.io/v1": "Event",
     "flowcontrol.apiserver.k8s.io/v1": "FlowSchema PriorityLevelConfiguration",
@@ -94,6 +108,7 @@ ROLES: dict[tuple[str, str], Role] = {
     EXTENDED_POLICY: Role.POLICY,
     INTENT: Role.POLICY,
     **{(v, kind): Role.POLICY for v in CALICO_VERSIONS for kind in CALICO_KINDS},
+    **dict.fromkeys(CILIUM_KINDS, Role.POLICY),
     **{(v, kind): Role.CLUSTER for v, kinds in _CLUSTER_KINDS.items() for kind in kinds},
     **{(v, kind): Role.PASSED_OVER for v, kinds in _PASSED_OVER.items() for kind in kinds.split()},
 }
@@ -126,9 +141,10 @@ _OWNER_OF_GROUP = {
 
 _NOT_YET = {
     "cilium.io": {
-        "CiliumNetworkPolicy",
-        "CiliumClusterwideNetworkPolicy",
-        "CiliumCIDRGroup",
+        "CiliumEgressGatewayPolicy",
+        "CiliumLocalRedirectPolicy",
+        "CiliumEnvoyConfig",
+        "CiliumClusterwideEnvoyConfig",
     },
 }
 
@@ -176,7 +192,12 @@ def _hint(group: str, kind: str) -> str:
         return "build it first: kustomize build DIR | policyc ... -f -"
     if versions:
         return f"{kind} is read from {' and '.join(versions)}"
-    in_group = {known for version, known in ROLES if version.rpartition("/")[0] == group}
+    in_group = {
+        known
+        for (version, known), role in ROLES.items()
+        if version.rpartition("/")[0] == group
+        and not (role is Role.PASSED_OVER and version in CALICO_VERSIONS)
+    }
     in_group |= _NOT_YET.get(group, set())
     near = nearest(kind, in_group) or nearest(kind, POLICY_KINDS, ALIKE)
     return f"did you mean `{near}`?" if near is not None and near != kind else ""

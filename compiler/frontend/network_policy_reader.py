@@ -9,7 +9,6 @@ from policyc.compiler.frontend.lowered import (
     NetworkPolicySlot,
     Pending,
     Reading,
-    Surroundings,
 )
 from policyc.compiler.frontend.network_policy import NetworkPolicy, decode_network_policy
 from policyc.compiler.frontend.network_policy_lowering import lower_network_policy

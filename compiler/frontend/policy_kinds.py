@@ -8,6 +8,7 @@ from policyc.compiler.frontend.admin_network_policy import (
     read_baseline_admin_network_policy,
 )
 from policyc.compiler.frontend.calico_readers import CALICO_READERS
+from policyc.compiler.frontend.cilium_readers import CILIUM_READERS
 from policyc.compiler.frontend.cluster_network_policy import read_cluster_network_policy
 from policyc.compiler.frontend.extended_policy import read_extended_policy
 from policyc.compiler.frontend.intent_kind import read_intent
@@ -15,6 +16,7 @@ from policyc.compiler.frontend.kinds import (
     ADMIN_NETWORK_POLICY,
     BASELINE_ADMIN_NETWORK_POLICY,
     CALICO_VERSIONS,
+    CILIUM_KINDS,
     CLUSTER_NETWORK_POLICY,
     EXTENDED_POLICY,
     INTENT,
@@ -35,5 +37,6 @@ READERS: Mapping[tuple[str, str], Reader] = {
     EXTENDED_POLICY: read_extended_policy,
     INTENT: read_intent,
     **{(v, kind): reader for v in CALICO_VERSIONS for kind, reader in CALICO_READERS.items()},
+    **{(version, kind): CILIUM_READERS[kind] for version, kind in CILIUM_KINDS},
 }
 """(apiVersion, kind) -> reader, for every kind with the role of a policy."""

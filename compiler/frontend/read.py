@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from policyc.compiler.frontend import codes
 from policyc.compiler.frontend.calico_hosts import HostEndpoint, with_hosts
 from policyc.compiler.frontend.calico_twice import given_once
+from policyc.compiler.frontend.cilium_hosts import with_node_hosts
 from policyc.compiler.frontend.cluster import Cluster, ClusterObjects, HasMetadata
 from policyc.compiler.frontend.collector import collector_paused
 from policyc.compiler.frontend.kinds import Role
@@ -350,6 +351,7 @@ class _Reading:
         objects = self._cluster
         hosts = [item for item in self.provided if isinstance(item, HostEndpoint)]
         universe = with_hosts(objects.universe(), hosts, self.report)
+        universe = with_node_hosts(universe, policies)
         known = {namespace.metadata.name for namespace in objects.namespaces}
         warn_missing_namespaces(policies, universe.endpoints, known, self.report)
         accounts = {(a.metadata.namespace, a.metadata.name) for a in objects.service_accounts}

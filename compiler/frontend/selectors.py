@@ -43,9 +43,13 @@ class Selector:
 
 def decode_selector(decoder: Decoder, parent: Mapping, name: str, path: str) -> Selector | None:
     """The selector in a field; None where it is absent, null, or no mapping."""
-    path = f"{path}.{name}"
     value = parent.get(name)
-    node = None if value is None else decoder.mapping(value, path, _FIELDS)
+    return None if value is None else decode_selector_item(decoder, value, f"{path}.{name}")
+
+
+def decode_selector_item(decoder: Decoder, item: Node, path: str) -> Selector | None:
+    """The selector that a node is; None where it is no mapping."""
+    node = decoder.mapping(item, path, _FIELDS)
     if node is None:
         return None
     if not node.entries:

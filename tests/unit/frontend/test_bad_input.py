@@ -90,9 +90,9 @@ CASES = [
         "",
     ),
     (
-        "Cilium's policy",
-        "apiVersion: cilium.io/v2\nkind: CiliumNetworkPolicy\nmetadata: {name: x}\n",
-        "2:7: error[PC0304]: CiliumNetworkPolicy of cilium.io/v2 is Cilium's",
+        "a kind of Cilium's that steers traffic",
+        "apiVersion: cilium.io/v2\nkind: CiliumEgressGatewayPolicy\nmetadata: {name: x}\n",
+        "2:7: error[PC0304]: CiliumEgressGatewayPolicy of cilium.io/v2 is Cilium's",
         "",
     ),
     (
@@ -115,7 +115,7 @@ CASES = [
     ),
     (
         "an unknown kind of a policy group",
-        "apiVersion: cilium.io/v2\nkind: CiliumNode\nmetadata: {name: x}\n",
+        "apiVersion: cilium.io/v2\nkind: CiliumThing\nmetadata: {name: x}\n",
         "2:7: error[PC0302]",
         "",
     ),
@@ -243,8 +243,8 @@ def test_an_unknown_kind_can_be_allowed(tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_a_policy_kind_cannot_be_allowed(tmp_path: Path) -> None:
     path = tmp_path / "p.yaml"
-    path.write_text("apiVersion: cilium.io/v2\nkind: CiliumNode\nmetadata: {name: x}\n")
-    assert evaluate(path, "--allow-unknown-kinds", "CiliumNode") == 2
+    path.write_text("apiVersion: cilium.io/v2\nkind: CiliumThing\nmetadata: {name: x}\n")
+    assert evaluate(path, "--allow-unknown-kinds", "CiliumThing") == 2
 
 
 def test_known_other_kinds_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes that Cilium's policies guard: every node, once a policy selects nodes (E45)."""
+
+from dataclasses import replace
+
+from policyc.ir.policy import NEVER, PolicySet
+from policyc.ir.universe import HostInterface, Universe
+
+_GROUP = ".cilium.io"
+
+
+def with_node_hosts(universe: Universe, policies: PolicySet) -> Universe:
+    """The universe whose nodes are subjects; what no policy decides of them stays allowed."""
+    guarding = any(
+        policy.kind.endswith(_GROUP) and policy.hosts != NEVER
+        for tier in policies.tiers
+        for policy in tier.policies
+    )
+    if not guarding:
+        return universe
+    nodes = {
+        node.name: node if node.host else replace(node, host=HostInterface(node.name))
+        for node in universe.nodes
+    }
+    endpoints = tuple(
+        replace(endpoint, its_node=nodes.get(endpoint.node, endpoint.its_node))
+        for endpoint in universe.endpoints
+    )
+    return Universe(endpoints, tuple(nodes.values()))

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A valid spec of a Cilium policy -> Policy IR (E45)."""
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from policyc.compiler.frontend.cilium_cidrs import CidrRule, lower_cidr_rule
+from policyc.compiler.frontend.cilium_entities import ENTITIES
+from policyc.compiler.frontend.cilium_policy import CiliumSpec
+from policyc.compiler.frontend.cilium_rule import (
+    CiliumPeer,
+    CiliumRule,
+    Endpoints,
+    Entity,
+    Nodes,
+)
+from policyc.compiler.frontend.cilium_selectors import (
+    Terms,
+    endpoint_selector,
+    entity_of,
+    names_namespace,
+    node_condition,
+    unsupported_node_terms,
+    unsupported_terms,
+)
+from policyc.compiler.frontend.cilium_services import ServiceRef, lower_service_ref
+from policyc.compiler.frontend.lowered import Surroundings
+from policyc.compiler.frontend.metadata import ObjectMeta
+from policyc.compiler.frontend.unsupported import UnsupportedPart, fail_closed, refuse_subject
+from policyc.ir import policy as ir
+from policyc.ir.spans import Origin
+
+
+def lower_spec(
+    spec: CiliumSpec, metadata: ObjectMeta, kind: str, around: Surroundings
+) -> ir.Policy | None:
+    """One policy; None where its subject is not supported, which is reported."""
+    subject = _subject(spec, metadata.namespace, around)
+    if subject is None:
+        return None
+    endpoints, hosts = subject
+    name = metadata.name if spec.path == "spec" else f"{metadata.name}.{spec.path}"
+    return ir.Policy(
+        kind=f"{kind}.cilium.io",
+        namespace=metadata.namespace,
+        name=name,
+        subject=endpoints,
+        isolates=frozenset(ir.Direction(direction) for direction in spec.isolates),
+        ingress=tuple(_rule(rule, metadata.namespace, around) for rule in spec.ingress),
+        egress=tuple(_rule(rule, metadata.namespace, around) for rule in spec.egress),
+        origin=Origin(metadata.span, "metadata.name"),
+        hosts=hosts,
+    )
+
+
+def _subject(
+    spec: CiliumSpec, namespace: str, around: Surroundings
+) -> tuple[ir.EndpointSelector, ir.Condition] | None:
+    """The endpoints, or the nodes; no endpoint has a reserved label, as none is initialising."""
+    if spec.nodes is not None:
+        parts = list(unsupported_node_terms(spec.nodes))
+        found = ir.NO_ENDPOINT, node_condition(spec.nodes)
+    else:
+        assert spec.endpoints is not None
+        absent = ir.Operator.DOES_NOT_EXIST
+        terms = tuple(
+            t for t in spec.endpoints.terms if not (t.is_reserved and t.operator is absent)
+        )
+        kept = Terms(terms, spec.endpoints.path, spec.endpoints.node)
+        parts = list(unsupported_terms(kept))
+        found = endpoint_selector(kept, namespace), ir.NEVER
+    for part in parts:
+        refuse_subject(part, around.report)
+    return None if parts else found
+
+
+def _rule(rule: CiliumRule, namespace: str, around: Surroundings) -> ir.Rule:
+    peers: list[ir.Peer] = []
+    parts = list(rule.parts)
+    for found in _peers(rule, namespace, around):
+        if isinstance(found, UnsupportedPart):
+            parts.append(found)
+        else:
+            peers.append(found)
+    ports = rule.services.ports
+    lowered = ir.Rule(
+        ir.Action.DENY if rule.is_deny else ir.Action.ALLOW,
+        tuple(peers) if ports != () else (),
+        (ir.AnyService(),) if ports is None else ports,
+        Origin(rule.node.span, rule.path),
+    )
+    return fail_closed(lowered, parts, around.unsupported, around.report)
+
+
+def _peers(
+    rule: CiliumRule, namespace: str, around: Surroundings
+) -> Iterator[ir.Peer | UnsupportedPart]:
+    """Anyone, where a rule says nothing but services; nobody, where it says nothing at all."""
+    if rule.peers is None:
+        if rule.services.ports is not None:
+            yield ir.ANY_PEER
+        return
+    for peer in rule.peers:
+        yield from _peer(peer, namespace, around)
+
+
+def _peer(
+    peer: CiliumPeer, namespace: str, around: Surroundings
+) -> Iterator[ir.Peer | UnsupportedPart]:
+    match peer:
+        case UnsupportedPart():
+            yield peer
+        case Entity(name):
+            yield ENTITIES[name]
+        case Endpoints(terms):
+            yield from _endpoints(terms, namespace)
+        case Nodes(terms):
+            parts = list(unsupported_node_terms(terms))
+            yield from parts
+            if not parts:
+                yield ir.NodePeer(node_condition(terms), ir.Where.REMOTE)
+        case CidrRule():
+            lowered = lower_cidr_rule(peer, around)
+            if lowered is not None:
+                yield lowered
+        case ServiceRef():
+            yield from lower_service_ref(peer, around)
+        case _:
+            assert_never(peer)
+
+
+def _endpoints(terms: Terms, namespace: str) -> Iterator[ir.Peer | UnsupportedPart]:
+    """Those of the policy's own namespace, unless the selector says which; or an entity."""
+    entity = entity_of(terms)
+    if entity is not None and entity in ENTITIES:
+        yield ENTITIES[entity]
+        return
+    if entity is not None:
+        term = terms.terms[0]
+        what = f"the entity {entity}"
+        yield UnsupportedPart(term.span, term.path, what, is_peer=True)
+        return
+    parts = list(unsupported_terms(terms))
+    if parts:
+        yield from parts
+        return
+    own = "" if names_namespace(terms) else namespace
+    yield ir.EndpointPeer(endpoint_selector(terms, own))

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One rule of a Cilium policy: decoded and validated as Cilium's agent does it (E45)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from policyc.compiler.frontend import codes_admin
+from policyc.compiler.frontend import codes_cilium as codes
+from policyc.compiler.frontend.cilium_cidrs import CidrRule, decode_cidr, decode_cidr_rule
+from policyc.compiler.frontend.cilium_entities import EVERY_ENTITY, UNSUPPORTED_ENTITIES
+from policyc.compiler.frontend.cilium_ports import PortRules, decode_port_rules
+from policyc.compiler.frontend.cilium_selectors import Terms, decode_item_terms
+from policyc.compiler.frontend.cilium_services import ServiceRef, decode_service_ref
+from policyc.compiler.frontend.crd_schema import SchemaDecoder
+from policyc.compiler.frontend.metadata import quoted
+from policyc.compiler.frontend.nodes import Mapping, Node, Scalar, Sequence
+from policyc.compiler.frontend.spelling import did_you_mean
+from policyc.compiler.frontend.unsupported import UnsupportedPart
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """An entity by its name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """Endpoints by a selector."""
+
+    terms: Terms
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """Nodes by a selector."""
+
+    terms: Terms
+
+
+CiliumPeer = Entity | Endpoints | Nodes | CidrRule | ServiceRef | UnsupportedPart
+
+
+@dataclass(frozen=True, slots=True)
+class CiliumRule:
+    """A rule. `peers` None: it says nothing of peers; empty: it selects nobody."""
+
+    is_deny: bool
+    peers: tuple[CiliumPeer, ...] | None
+    services: PortRules
+    parts: tuple[UnsupportedPart, ...]
+    path: str
+    node: Mapping = field(compare=False)
+
+
+DecodeItem = Callable[[SchemaDecoder, Node, str], CiliumPeer | None]
+
+
+def _endpoints(decoder: SchemaDecoder, item: Node, path: str) -> CiliumPeer | None:
+    terms = decode_item_terms(decoder, item, path)
+    return None if terms is None else Endpoints(terms)
+
+
+def _nodes(decoder: SchemaDecoder, item: Node, path: str) -> CiliumPeer | None:
+    terms = decode_item_terms(decoder, item, path)
+    return None if terms is None else Nodes(terms)
+
+
+def _entity(decoder: SchemaDecoder, item: Node, path: str) -> CiliumPeer | None:
+    if item.is_null or not isinstance(item, Scalar):
+        decoder.item_object(item, path) if item.is_null else decoder.text(item, path)
+        return None
+    name = decoder.text(item, path)
+    if name is None or name in UNSUPPORTED_ENTITIES:
+        what = f"the entity {name}"
+        return None if name is None else UnsupportedPart(item.span, path, what, is_peer=True)
+    if name in EVERY_ENTITY:
+        return Entity(name)
+    listed = ", ".join(quoted(entity) for entity in EVERY_ENTITY)
+    finding = codes_admin.CHOICE.at(item.span, path, where=path, value=quoted(name), choices=listed)
+    decoder.report.add(finding.help(did_you_mean(name, EVERY_ENTITY)))
+    return None
+
+
+def _unsupported(what: str) -> DecodeItem:
+    def part(_: SchemaDecoder, item: Node, path: str) -> CiliumPeer | None:
+        return UnsupportedPart(item.span, path, what, is_peer=True)
+
+    return part
+
+
+PEERS: dict[str, dict[str, DecodeItem]] = {
+    "ingress": {
+        "fromEndpoints": _endpoints,
+        "fromCIDR": decode_cidr,
+        "fromCIDRSet": decode_cidr_rule,
+        "fromEntities": _entity,
+        "fromNodes": _nodes,
+        "fromGroups": _unsupported("groups of a cloud provider"),
+    },
+    "egress": {
+        "toEndpoints": _endpoints,
+        "toCIDR": decode_cidr,
+        "toCIDRSet": decode_cidr_rule,
+        "toEntities": _entity,
+        "toNodes": _nodes,
+        "toServices": decode_service_ref,
+        "toGroups": _unsupported("groups of a cloud provider"),
+        "toFQDNs": _unsupported("domain names"),
+    },
+}
+"""Direction -> field -> how an item of it is read. Only one of them may stand in a rule."""
+_REQUIRES = {"ingress": "fromRequires", "egress": "toRequires"}
+_ALLOW_ONLY = frozenset({"toFQDNs", "authentication"})
+
+
+def decode_rule(
+    decoder: SchemaDecoder, item: Node, path: str, direction: str, is_deny: bool
+) -> CiliumRule | None:
+    """A rule of `ingress` or `egress`, or one that denies."""
+    requires = _REQUIRES[direction]
+    known = frozenset({*PEERS[direction], requires, "toPorts", "icmps", "authentication"})
+    node = decoder.item_object(item, path, known - _ALLOW_ONLY if is_deny else known)
+    if node is None:
+        return None
+    peers = _peers(decoder, node, path, PEERS[direction])
+    services = decode_port_rules(decoder, node, path, is_deny)
+    _refuse_requires(decoder, node, path, requires)
+    parts = (*services.parts, *_authentication(decoder, node, path))
+    return CiliumRule(is_deny, peers, services, parts, path, node)
+
+
+def _peers(
+    decoder: SchemaDecoder, node: Mapping, path: str, fields: dict[str, DecodeItem]
+) -> tuple[CiliumPeer, ...] | None:
+    present = [name for name in fields if node.get(name) is not None]
+    filled = [name for name in present if not _is_empty(node.get(name))]
+    if len(filled) > 1:
+        finding = codes.COMBINED.at(
+            node.span_of(filled[1]), path, where=path, one=filled[0], other=filled[1]
+        )
+        decoder.report.add(finding.help("write two rules: their peers are added up"))
+    for name in present:
+        if name not in filled:
+            where = f"{path}.{name}"
+            finding = codes.EMPTY_PEERS.at(node.span_of(name), where, where=where)
+            decoder.report.add(finding.help(f"for every peer, leave `{name}` out"))
+    found = [
+        fields[name](decoder, item, where)
+        for name in filled
+        for item, where in decoder.items(node, name, path)
+    ]
+    if len(present) > len(filled):  # an empty list selects nobody, whatever else there is
+        return ()
+    return tuple(peer for peer in found if peer is not None) if present else None
+
+
+def _is_empty(node: Node | None) -> bool:
+    return isinstance(node, Sequence) and not node.items
+
+
+def _refuse_requires(decoder: SchemaDecoder, node: Mapping, path: str, name: str) -> None:
+    """A requirement narrows rules of other policies: leaving it out would open something."""
+    if any(True for _ in decoder.items(node, name, path)):
+        where = f"{path}.{name}"
+        span = node.entries[name].key.span
+        finding = codes.REQUIRES.at(span, where, where=where, field=name)
+        decoder.report.add(finding.help("deny with ingressDeny or egressDeny; 1.19 removed it"))
+
+
+def _authentication(
+    decoder: SchemaDecoder, node: Mapping, path: str
+) -> tuple[UnsupportedPart, ...]:
+    path = f"{path}.authentication"
+    wanted = node.get("authentication")
+    inner = None if wanted is None else decoder.mapping(wanted, path, frozenset({"mode"}))
+    if inner is None:
+        return ()
+    mode = decoder.choice(inner, "mode", path, ("disabled", "required", "test-always-fail"))
+    if mode in (None, "disabled"):
+        return ()
+    return (UnsupportedPart(inner.span_of("mode"), path, "authentication"),)

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cilium's policies: what is refused, with its place, and what becomes of what is read (E45)."""
+
+from typing import Any
+
+import pytest
+
+from policyc.compiler.frontend import ObjectsSource, ReadOptions, read_policies, read_scenario
+from policyc.compiler.frontend.lowered import Profile, Unsupported
+from policyc.ir.diagnostics import Diagnostic
+from policyc.ir.errors import InputError
+from policyc.ir.policy import NEVER, NO_ENDPOINT, EveryPort, Policy, ProtocolNumber, TierMode
+from policyc.ir.services import Protocol
+
+
+def cnp(spec: Any, kind: str = "CiliumNetworkPolicy", **more: Any) -> dict[str, Any]:
+    metadata = {"name": "p"} | ({"namespace": "shop"} if kind == "CiliumNetworkPolicy" else {})
+    written = {"apiVersion": "cilium.io/v2", "kind": kind, "metadata": metadata, **more}
+    return written if spec is None else {**written, "spec": spec}
+
+
+def rule(direction: str = "egress", **fields: Any) -> dict[str, Any]:
+    return cnp({"endpointSelector": {}, direction: [fields]})
+
+
+def ports(**port: Any) -> dict[str, Any]:
+    return rule(toPorts=[{"ports": [port]}])
+
+
+def icmp(**fields: Any) -> dict[str, Any]:
+    return rule(icmps=[{"fields": [fields]}])
+
+
+def findings(*objects: object, **options: Any) -> list[Diagnostic]:
+    try:
+        return list(
+            read_policies([ObjectsSource("test", objects)], ReadOptions(**options)).findings
+        )
+    except InputError as wrong:
+        return list(wrong.findings)
+
+
+def policies(*objects: object, **options: Any) -> list[Policy]:
+    read = read_policies([ObjectsSource("test", objects)], ReadOptions(**options))
+    return [policy for tier in read.policies.tiers for policy in tier.policies]
+
+
+NAMESPACE = "k8s:io.kubernetes.pod.namespace"
+EGRESS = "spec.egress[0]"
+PORT = f"{EGRESS}.toPorts[0].ports[0]"
+REFUSED = [
+    (cnp(None), "PC1301", "spec"),
+    (cnp({"ingress": [{}]}), "PC1302", "spec"),
+    (cnp({"endpointSelector": {}, "nodeSelector": {}, "ingress": [{}]}), "PC1302", "spec"),
+    (cnp({"nodeSelector": {}, "ingress": [{}]}), "PC1303", "spec.nodeSelector"),
+    (
+        cnp({"endpointSelectr": {}, "endpointSelector": {}, "ingress": [{}]}),
+        "PC0202",
+        "spec.endpointSelectr",
+    ),
+    (rule(toCIDR=["10.0.0.0/8"], toEntities=["all"]), "PC1304", EGRESS),
+    (
+        rule(toPorts=[{"ports": [{"port": "1"}]}], icmps=[{"fields": [{"type": 8}]}]),
+        "PC1305",
+        EGRESS,
+    ),
+    (rule(toCIDR=["10.0.0.0/33"]), "PC1306", f"{EGRESS}.toCIDR[0]"),
+    (rule(toCIDR=["example.com"]), "PC1306", f"{EGRESS}.toCIDR[0]"),
+    (rule(toCIDR=[None]), "PC0201", f"{EGRESS}.toCIDR[0]"),
+    (rule(toCIDR=["10.0.0.1/8"]), "PC1118", f"{EGRESS}.toCIDR[0]"),
+    (rule(toCIDRSet=[{"cidr": "10.0.0.1"}]), "PC1306", f"{EGRESS}.toCIDRSet[0].cidr"),
+    (rule(toCIDRSet=[{}]), "PC1103", f"{EGRESS}.toCIDRSet[0]"),
+    (
+        rule(toCIDRSet=[{"cidr": "10.0.0.0/8", "cidrGroupRef": "g"}]),
+        "PC1102",
+        f"{EGRESS}.toCIDRSet[0]",
+    ),
+    (
+        rule(toCIDRSet=[{"cidr": "10.0.0.0/8", "except": ["11.0.0.0/8"]}]),
+        "PC1307",
+        f"{EGRESS}.toCIDRSet[0].except[0]",
+    ),
+    (rule(toCIDRSet=[{"cidrGroupRef": "g"}]), "PC1313", f"{EGRESS}.toCIDRSet[0].cidrGroupRef"),
+    (ports(port="70000"), "PC1308", f"{PORT}.port"),
+    (ports(port="080"), "PC1308", f"{PORT}.port"),
+    (ports(port=""), "PC1308", f"{PORT}.port"),
+    (ports(port=80), "PC0201", f"{PORT}.port"),
+    (ports(port="0", endPort=5), "PC1308", f"{PORT}.port"),
+    (ports(port="80", endPort=79), "PC1309", f"{PORT}.endPort"),
+    (ports(port="80", endPort=70000), "PC1105", f"{PORT}.endPort"),
+    (ports(port="80", protocol="tcp"), "PC1106", f"{PORT}.protocol"),
+    (ports(port="80", protocol="VRRP"), "PC1310", f"{PORT}.port"),
+    (ports(port="http", endPort=81), "PC1319", f"{PORT}.endPort"),
+    (rule(toPorts=[{}]), "PC1318", f"{EGRESS}.toPorts[0]"),
+    (rule(toPorts=[{"ports": [{"port": "1"}] * 41}]), "PC1102", f"{EGRESS}.toPorts[0].ports"),
+    (icmp(type="Echo Reply"), "PC1311", f"{EGRESS}.icmps[0].fields[0].type"),
+    (icmp(type=256), "PC1311", f"{EGRESS}.icmps[0].fields[0].type"),
+    (icmp(family="IPv5", type=8), "PC1106", f"{EGRESS}.icmps[0].fields[0].family"),
+    (icmp(family="IPv4"), "PC1101", f"{EGRESS}.icmps[0].fields[0].type"),
+    (rule(toRequires=[{}]), "PC1312", f"{EGRESS}.toRequires"),
+    (rule(toEntities=["wrld"]), "PC1106", f"{EGRESS}.toEntities[0]"),
+    (rule(toEndpoints=[]), "PC1317", f"{EGRESS}.toEndpoints"),
+    (rule(toEndpoints=[None]), "PC0201", f"{EGRESS}.toEndpoints[0]"),
+    (
+        rule(toEndpoints=[{"matchLabels": {"a": None}}]),
+        "PC1117",
+        f"{EGRESS}.toEndpoints[0].matchLabels.a",
+    ),
+    (
+        rule(toEndpoints=[{"matchLabels": {"k8s:a b": "x"}}]),
+        "PC1314",
+        f"{EGRESS}.toEndpoints[0].matchLabels.k8s:a b",
+    ),
+    (
+        rule(
+            toEndpoints=[
+                {"matchExpressions": [{"key": "k8s:a", "operator": "Gt", "values": ["1"]}]}
+            ]
+        ),
+        "PC0407",
+        f"{EGRESS}.toEndpoints[0].matchExpressions[0].operator",
+    ),
+    (cnp({"endpointSelector": {}, "ingress": [None]}), "PC0201", "spec.ingress[0]"),
+    (cnp({"endpointSelector": {}}), "PC1316", "spec"),
+    (
+        cnp({"endpointSelector": {}, "egressDeny": [{"toFQDNs": [{"matchName": "a"}]}]}),
+        "PC0202",
+        "spec.egressDeny[0].toFQDNs",
+    ),
+    (
+        cnp(
+            {
+                "endpointSelector": {"matchLabels": {"k8s:io.kubernetes.pod.namespace": "x"}},
+                "ingress": [{}],
+            }
+        ),
+        "PC1315",
+        f"spec.endpointSelector.matchLabels.{NAMESPACE}",
+    ),
+    (
+        cnp({"endpointSelector": {"matchLabels": {"reserved:init": ""}}, "ingress": [{}]}),
+        "PC1606",
+        "spec.endpointSelector.matchLabels.reserved:init",
+    ),
+]
+
+
+@pytest.mark.parametrize(("written", "code", "path"), REFUSED)
+def test_a_wrong_field_is_one_finding_at_its_place(written: Any, code: str, path: str) -> None:
+    found = [f for f in findings(written) if f.code != "PC0204"]
+    assert [(f.code, f.path.removeprefix("objects[0].")) for f in found] == [(code, path)]
+
+
+L7 = {"ports": [{"port": "80", "protocol": "TCP"}]}
+UNSUPPORTED = [
+    (rule(toFQDNs=[{"matchName": "a.io"}]), f"{EGRESS}.toFQDNs[0]", "domain names"),
+    (rule(toGroups=[{"aws": {}}]), f"{EGRESS}.toGroups[0]", "groups"),
+    (rule(toEntities=["kube-apiserver"]), f"{EGRESS}.toEntities[0]", "kube-apiserver"),
+    (rule(toPorts=[{**L7, "rules": {"http": [{}]}}]), f"{EGRESS}.toPorts[0].rules", "layer 7"),
+    (
+        rule(toPorts=[{**L7, "serverNames": ["a"]}]),
+        f"{EGRESS}.toPorts[0].serverNames",
+        "serverNames",
+    ),
+    (rule(toPorts=[{**L7, "listener": {}}]), f"{EGRESS}.toPorts[0].listener", "listener"),
+    (rule(toPorts=[{**L7, "originatingTLS": {}}]), f"{EGRESS}.toPorts[0].originatingTLS", "TLS"),
+    (
+        rule(toEntities=["all"], authentication={"mode": "required"}),
+        f"{EGRESS}.authentication",
+        "authentication",
+    ),
+    (
+        rule(toEndpoints=[{"matchLabels": {"reserved:host": "", "a": "b"}}]),
+        f"{EGRESS}.toEndpoints[0].matchLabels.reserved:host",
+        "reserved label",
+    ),
+    (
+        rule(toEndpoints=[{"matchLabels": {"container:a": "b"}}]),
+        f"{EGRESS}.toEndpoints[0].matchLabels.container:a",
+        "source container",
+    ),
+    (
+        rule(toServices=[{"k8sService": {"serviceName": "db", "namespace": "shop"}}]),
+        f"{EGRESS}.toServices[0].k8sService",
+        "shop/db",
+    ),
+]
+
+
+@pytest.mark.parametrize(("written", "path", "what"), UNSUPPORTED)
+def test_what_is_not_supported_is_named_and_closes_on_request(
+    written: Any, path: str, what: str
+) -> None:
+    (found,) = findings(written)
+    assert (found.code, found.path.removeprefix("objects[0].")) == ("PC1604", path)
+    assert what in found.message
+    (closed,) = findings(written, unsupported=Unsupported.DENY)
+    assert (closed.code, closed.is_error) == ("PC1605", False)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        rule(toPorts=[{**L7, "rules": {}}]),
+        rule(toPorts=[{**L7, "rules": {"http": []}, "serverNames": []}]),
+        rule(toEntities=["all"], authentication={"mode": "disabled"}),
+        rule(toEntities=["all"], toRequires=[]),
+        cnp(
+            {"endpointSelector": {}, "ingress": [{}], "labels": [{"key": "a"}], "description": "x"}
+        ),
+        cnp({"endpointSelector": {}, "ingress": [{}], "log": {"value": "x"}}),
+        rule(toCIDR=["2001:db8::1", "10.0.0.1"]),
+    ],
+)
+def test_what_asks_for_nothing_has_no_findings(written: Any) -> None:
+    assert findings(written) == []
+
+
+def test_a_service_without_a_selector_is_not_supported() -> None:
+    written = rule(toServices=[{"k8sService": {"serviceName": "db"}}])
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "db"}, "spec": {}}
+    with pytest.raises(InputError) as wrong:
+        read_scenario("x", [written, service])
+    assert "default/db, which has no selector" in wrong.value.findings[0].message
+
+
+def test_protocols_without_ports_are_their_numbers() -> None:
+    (policy,) = policies(ports(protocol="VRRP"))
+    assert policy.egress[0].ports == (ProtocolNumber(112),)
+    (policy,) = policies(ports(port="0"))
+    assert policy.egress[0].ports == tuple(EveryPort(protocol) for protocol in Protocol)
+
+
+def test_a_node_selector_selects_hosts_and_no_endpoint() -> None:
+    spec = {"nodeSelector": {"matchLabels": {"zone": "a"}}, "ingress": [{}]}
+    (policy,) = policies(cnp(spec, "CiliumClusterwideNetworkPolicy"))
+    assert policy.subject == NO_ENDPOINT and policy.hosts != NEVER
+
+
+def test_policies_are_titled_with_kind_and_group_and_each_spec_apart() -> None:
+    spec = {"endpointSelector": {}, "ingress": [{}]}
+    found = policies(cnp(spec, specs=[spec, spec]))
+    assert [policy.title for policy in found] == [
+        "CiliumNetworkPolicy.cilium.io shop/p",
+        "CiliumNetworkPolicy.cilium.io shop/p.specs[0]",
+        "CiliumNetworkPolicy.cilium.io shop/p.specs[1]",
+    ]
+    assert found[1].ingress[0].origin.path == "specs[0].ingress[0]"
+
+
+def test_cilium_s_policies_ask_for_cilium_s_profile() -> None:
+    read = read_policies([ObjectsSource("test", (rule(),))])
+    assert read.profile is Profile.CILIUM
+    assert read.policies.tiers[0].mode is TierMode.DENY_WINS
+    (wrong,) = findings(rule(), profile=Profile.CALICO)
+    assert wrong.code == "PC1602"
+    calico = {
+        "apiVersion": "projectcalico.org/v3",
+        "kind": "GlobalNetworkPolicy",
+        "metadata": {"name": "g"},
+        "spec": {"selector": "all()"},
+    }
+    assert "PC1601" in [finding.code for finding in findings(rule(), calico)]
