@@ -9,6 +9,7 @@ from policyc.compiler.frontend.calico_policy import decode_spec
 from policyc.compiler.frontend.calico_values import set_nets
 from policyc.compiler.frontend.decode import Decoder
 from policyc.compiler.frontend.lowered import Pending, Reading
+from policyc.compiler.frontend.nodes import Mapping
 from policyc.compiler.frontend.objects import RawObject
 
 
@@ -22,7 +23,9 @@ def read_network_set(raw: RawObject, reading: Reading) -> Pending | None:
         return None
     if NAMESPACE in metadata.labels and raw.api_version.startswith("projectcalico"):
         where = "metadata.labels"
-        span = metadata.node.span_of("labels")
+        labels = metadata.node.get("labels")
+        assert isinstance(labels, Mapping)
+        span = labels.entries[NAMESPACE].key.span
         reading.report.add(codes.OWN_LABEL.at(span, where, where=where, key=NAMESPACE))
     nets = set_nets(decoder, spec, "nets", "spec")
     found = LabelledNets(
