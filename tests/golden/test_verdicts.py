@@ -41,3 +41,8 @@ def test_every_clause_of_parts_b_and_c_has_a_case() -> None:
     clauses = {f"B{number}" for number in range(29, 37)}
     clauses |= {f"C{number}" for number in range(37, 41)}
     assert clauses <= covered
+
+
+def test_every_clause_of_part_d_has_a_case() -> None:
+    covered = {clause for case in load_cases() for clause in case.semantics}
+    assert {"D41", "D42", "D43", "D44", "F47"} <= covered
