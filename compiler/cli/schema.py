@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`policyc schema`: print a JSON schema, or the names there are. Glue only."""
 
+from difflib import get_close_matches
 from importlib import resources
 
 import click
-
-from policyc.compiler.frontend.spelling import did_you_mean
 
 _ENDING = ".schema.json"
 
@@ -27,6 +26,7 @@ def schema(name: str | None) -> int:
         click.echo("\n".join(names))
         return 0
     if name not in names:
-        raise click.UsageError(f"there is no schema {name}. {did_you_mean(name, names)}".rstrip())
+        near = "".join(f"; did you mean `{n}`?" for n in get_close_matches(name, names, n=1))
+        raise click.UsageError(f"there is no schema {name}{near}")
     click.echo((folder / f"{name}{_ENDING}").read_text("utf-8"), nl=False)
     return 0

@@ -90,6 +90,28 @@ def _env() -> dict[str, str]:
     return {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 
 
+def test_the_wheel_has_the_schemas_and_needs_no_compiler_for_them(
+    installed: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "click").symlink_to(site_packages() / "click")
+    listed = run(installed, "schema", path=(tmp_path,))
+    folder = ROOT / "docs" / "schemas"
+    assert listed.stdout.split() == sorted(
+        path.name.removesuffix(".schema.json") for path in folder.glob("*.json")
+    )
+    shown = run(installed, "schema", "intent", path=(tmp_path,))
+    assert shown.stdout == (folder / "intent.schema.json").read_text()
+
+
+def test_the_wheel_reads_the_rule_language(installed: Path) -> None:
+    policies = str(ROOT / "examples" / "extended" / "policies" / "guardrails.yaml")
+    flow = ("192.0.2.1", "169.254.169.254", "tcp/80")
+    done = run(installed, "eval", "-f", policies, *flow, path=(site_packages(),))
+    assert done.returncode == 0, done.stderr
+    done = run(installed, "fmt", "--check", policies, path=(site_packages(),))
+    assert done.returncode == 0, done.stderr
+
+
 def test_node_commands_work_without_a_compiler(installed: Path, tmp_path: Path) -> None:
     """No PyYAML and no z3 in reach: `node` runs, `compile` says which extra it needs."""
     site = tmp_path / "site"
