@@ -5,7 +5,7 @@ A selector selects workloads, network sets and host endpoints. The latter two ar
 them: their addresses. So a selector is endpoints, or one of those networks.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
 
@@ -160,8 +160,8 @@ def _account_conditions(accounts: ServiceAccountMatch | None) -> Iterator[Condit
 def _networks(selector: Selector | None, scope: _Scope, surroundings: Surroundings) -> list[Peer]:
     found = {
         network
-        for labelled in surroundings.of(LabelledNets)
-        if _is_in(labelled, scope, surroundings) and _matches(labelled, selector, surroundings)
+        for labelled in _in_scope(scope, surroundings)
+        if _matches(labelled, selector, surroundings)
         for network in labelled.networks
     }
     return [AddressPeer(network) for network in sorted(found, key=_network_order)]
@@ -171,18 +171,28 @@ def _network_order(network: Network) -> tuple[int, int, int]:
     return network.version, int(network.network_address), network.prefixlen
 
 
-def _is_in(labelled: LabelledNets, scope: _Scope, surroundings: Surroundings) -> bool:
+def _in_scope(scope: _Scope, surroundings: Surroundings) -> Sequence[LabelledNets]:
+    everything = surroundings.of(LabelledNets)
     if scope.namespace is not None:
-        return labelled.namespace == scope.namespace
+        return [labelled for labelled in everything if labelled.namespace == scope.namespace]
     if scope.namespaces is None:
-        return True
+        return everything
     if scope.is_outside:
-        return not labelled.namespace
-    if not labelled.namespace:
-        return False
-    reads = keys(scope.namespaces.condition)
-    theirs = _labels_of_namespace(labelled, reads, scope.namespaces, surroundings)
-    return holds(scope.namespaces.condition, {**theirs, NAME: labelled.namespace})
+        return [labelled for labelled in everything if not labelled.namespace]
+    one_of_each = {labelled.namespace: labelled for labelled in everything if labelled.namespace}
+    wanted = {
+        namespace
+        for namespace, labelled in one_of_each.items()
+        if _is_wanted(labelled, scope.namespaces, surroundings)
+    }
+    return [labelled for labelled in everything if labelled.namespace in wanted]
+
+
+def _is_wanted(labelled: LabelledNets, namespaces: Selector, surroundings: Surroundings) -> bool:
+    """Whether the namespace of a network set is one that a `namespaceSelector` selects."""
+    condition = namespaces.condition
+    theirs = _labels_of_namespace(labelled, keys(condition), namespaces, surroundings)
+    return holds(condition, {**theirs, NAME: labelled.namespace})
 
 
 def _matches(labelled: LabelledNets, selector: Selector | None, surroundings: Surroundings) -> bool:

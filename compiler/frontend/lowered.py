@@ -6,10 +6,10 @@ validated. Once everything is read, `Pending.lower` makes Policy IR of it with t
 else there is: services, network sets). `tiers.py` then puts what was lowered in order.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from policyc.compiler.frontend.metadata import ObjectMeta
 from policyc.compiler.frontend.services import Service
@@ -117,10 +117,13 @@ class Surroundings:
     provided: tuple[object, ...] = ()
     unsupported: Unsupported = Unsupported.ERROR
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    _sorted: dict[type, list[object]] = field(default_factory=dict, compare=False, repr=False)
 
-    def of(self, kind: type[T]) -> list[T]:
-        """What readers provided of one type, in the order of reading."""
-        return [item for item in self.provided if isinstance(item, kind)]
+    def of(self, kind: type[T]) -> Sequence[T]:
+        """What readers provided of one type, in the order of reading; looked for once."""
+        if kind not in self._sorted:
+            self._sorted[kind] = [item for item in self.provided if isinstance(item, kind)]
+        return cast("Sequence[T]", self._sorted[kind])
 
 
 def no_policies(_: Surroundings) -> Iterable[Lowered]:
