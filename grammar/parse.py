@@ -21,12 +21,14 @@ DEEPEST = 50
 class SyntaxProblem:
     """A word that does not fit; `expected` are the kinds of words that would have.
 
-    `found.kind` is END at the end of a statement, STRAY for a character that is in no word. Where
-    parts are nested too deeply, nothing is expected and `is_too_deep` holds.
+    `after` is the word before it in its statement, None for the first one. `found.kind` is END at the
+    end of a statement, STRAY for a character that is in no word. Where parts are nested too deeply,
+    nothing is expected and `is_too_deep` holds.
     """
 
     found: Token
     expected: tuple[str, ...]
+    after: Token | None = None
     is_too_deep: bool = False
 
 
@@ -78,12 +80,9 @@ def _parsed(entry: str, found: Iterable[Statement]) -> Parsed:
 
 def _problem(tokens: list[Token], index: int, expected: tuple[str, ...]) -> SyntaxProblem:
     """A character of no word is what is wrong, wherever the parser noticed."""
-    for token in tokens[: index + 1]:
-        if token.kind == STRAY:
-            return SyntaxProblem(token, expected)
-    if index < len(tokens):
-        return SyntaxProblem(tokens[index], expected)
-    return SyntaxProblem(Token(END, "", tokens[-1].end), expected)
+    at = next((i for i, t in enumerate(tokens[: index + 1]) if t.kind == STRAY), index)
+    found = tokens[at] if at < len(tokens) else Token(END, "", tokens[-1].end)
+    return SyntaxProblem(found, expected, tokens[at - 1] if at else None)
 
 
 def _starts() -> tuple[str, ...]:

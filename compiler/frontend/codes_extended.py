@@ -34,4 +34,7 @@ REQUIRED = Code("PC1426", _E, "{where}: Required value")
 TIER_BUILT_IN = Code("PC1427", _E, "{where}: Invalid value: {value}: {tier} stands there")
 TIER_NEGATIVE = Code("PC1428", _E, "{where}: Invalid value: {value}: must not be negative")
 EXCEPT_FAMILY = Code("PC1429", _E, "{hole} is of another address family than {network}")
+EXCEPT_LIST = Code(
+    "PC1431", _E, "{peer} adds nothing: it is in {network}, with nothing of it taken out"
+)
 USELESS_MODIFIER = Code("PC1430", _E, "`log` on a rule whose action is `log`")

@@ -11,7 +11,8 @@ from policyc.compiler.frontend.names import (
     label_value_problems,
     subdomain_problems,
 )
-from policyc.compiler.frontend.rule_passage import Passage, suggestion
+from policyc.compiler.frontend.rule_hints import suggestion
+from policyc.compiler.frontend.rule_passage import Passage
 from policyc.grammar import tree
 from policyc.grammar.tokens import ATTRIBUTE, Token, unquoted
 from policyc.ir.policy import (

@@ -4,13 +4,15 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_network
+from itertools import pairwise
 
 from policyc.compiler.frontend import codes_extended as codes
 from policyc.compiler.frontend.addresses import Cidr, parse_address, parse_cidr
 from policyc.compiler.frontend.lowered import Surroundings
 from policyc.compiler.frontend.nodes import clipped
 from policyc.compiler.frontend.rule_expressions import endpoint_selector, node_condition
-from policyc.compiler.frontend.rule_passage import ENTITIES, Passage, suggestion
+from policyc.compiler.frontend.rule_hints import ENTITIES, suggestion
+from policyc.compiler.frontend.rule_passage import Passage
 from policyc.compiler.frontend.spelling import nearest
 from policyc.compiler.frontend.unsupported import UnsupportedPart
 from policyc.grammar import tree
@@ -59,8 +61,25 @@ def peers(written: Iterable[tree.Peer], passage: Passage) -> tuple[Draft, ...]:
     written = tuple(written)
     if not written:
         return (ANY_PEER,)
-    found = (_peer(peer, passage) for peer in written)
+    found = [_peer(peer, passage) for peer in written]
+    for at, (before, peer) in enumerate(pairwise(found), start=1):
+        _check_list_of_excepts(before, peer, written[at], passage)
     return tuple(peer for peer in found if peer is not None)
+
+
+def _check_list_of_excepts(
+    before: Draft | None, peer: Draft | None, written: tree.Peer, passage: Passage
+) -> None:
+    """`A except B, C` reads as if C were taken out as well, which braces say."""
+    if not isinstance(before, AddressPeer) or not isinstance(peer, AddressPeer):
+        return
+    first, network = peer.network.network_address, before.network
+    if not before.excepts or peer.excepts or first not in network:
+        return
+    if not any(first in hole for hole in before.excepts):
+        holes = ", ".join(map(str, (*before.excepts, peer.network)))
+        hint = f"to take it out as well: {network} except {{{holes}}}"
+        passage.say(codes.EXCEPT_LIST, written.token, hint, peer=peer.network, network=network)
 
 
 def _peer(peer: tree.Peer, passage: Passage) -> Draft | None:

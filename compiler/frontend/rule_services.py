@@ -7,7 +7,8 @@ from policyc.compiler.frontend import codes_extended as codes
 from policyc.compiler.frontend.icmp_types import ICMP_TYPES, ICMPV6_TYPES
 from policyc.compiler.frontend.names import port_name_problems
 from policyc.compiler.frontend.nodes import clipped
-from policyc.compiler.frontend.rule_passage import Passage, suggestion
+from policyc.compiler.frontend.rule_hints import suggestion
+from policyc.compiler.frontend.rule_passage import Passage
 from policyc.grammar import tree
 from policyc.grammar.tokens import NUMBER, Token
 from policyc.ir.policy import (

@@ -104,6 +104,21 @@ OF_RULES = [
     ("allow from 10.0.0.0/8 except «::1»", codes_extended.EXCEPT_FAMILY, ""),
     ("allow from entity «wrld»", codes_extended.UNKNOWN_ENTITY, "did you mean `world`?"),
     ("allow from service «shop/dns»", codes_extended.UNKNOWN_SERVICE, "--cluster"),
+    ("allow from 10.0.0.0/8 except 10.1.0.0/16, «10.2.0.0/16»", codes_extended.EXCEPT_LIST, "{"),
+    ("allow from «app» == 'x'", codes_extended.SYNTAX, "pod.app"),
+    ("allow from ns «==» 'x'", codes_extended.SYNTAX, "`namespace`"),
+    ("allow tcp «80»", codes_extended.SYNTAX, "tcp/80"),
+    ("allow tcp«:»80", codes_extended.SYNTAX, "tcp/80"),
+    ("allow «http»", codes_extended.SYNTAX, "tcp/http"),
+    ("allow «ping»", codes_extended.SYNTAX, "`icmp echo-request`"),
+    ("«drop» any", codes_extended.SYNTAX, "`deny`"),
+    ("allow from «'10.0.0.1'»", codes_extended.SYNTAX, "without quotes: 10.0.0.1"),
+    ("allow from pod.a == 'x', «'y'»", codes_extended.SYNTAX, "in {"),
+    ("allow from pod.a in «(»'x')", codes_extended.SYNTAX, "braces"),
+    ("allow from pod.a in {«}»", codes_extended.SYNTAX, "at least one value"),
+    ("allow any limit «100»", codes_extended.SYNTAX, ""),
+    ("allow from node«»", codes_extended.SYNTAX, ""),
+    ("pass\n    ingress«»", codes_extended.SYNTAX, "`ingress:`"),
     ("allow any «to» any", codes_extended.WRONG_SIDE, "`from`"),
     ("allow any log «log»", codes_extended.MODIFIER_TWICE, "keep one"),
     ("deny any «limit» 1/s", codes_extended.LIMIT_NOT_ALLOW, ""),
@@ -185,6 +200,30 @@ def test_every_code_is_said_somewhere() -> None:
         if isinstance(value, Code)
     }
     assert declared - said == {codes_intents.SERVICE_WITHOUT_PODS.name}  # test_intents.py
+
+
+WORDS = [
+    ("allow any limit 100", "expected a rate such as 100/s, found `100`"),
+    ("allow from service x", "expected a Service as NAMESPACE/NAME, found `x`"),
+    ("allow from node", "expected an expression over nodes, or a test of the node's name, found"),
+    ("allow from entity", "expected one of `world`, `cluster`, `host`, `remote-node`, found"),
+    ("allow from pod.a", 'expected a test such as == "web", found the end of the line'),
+    (
+        "allow any x",
+        "expected `,`, `as`, `from`, `limit`, `log`, `to` or the end of the line, found",
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "message"), WORDS)
+def test_what_was_expected_is_said_in_words(rule: str, message: str) -> None:
+    (finding,) = findings(in_ingress(rule))
+    assert finding.message.startswith(message)
+
+
+def test_an_excepted_part_may_be_given_back() -> None:
+    assert not findings(in_ingress("allow from 10.0.0.0/8 except 10.1.0.0/16, 10.1.2.0/24"))
+    assert not findings(in_ingress("allow from 10.0.0.0/8 except 10.1.0.0/16, 11.0.0.0/8"))
 
 
 def test_several_mistakes_are_said_at_once_and_in_order() -> None:
