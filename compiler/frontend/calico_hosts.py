@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calico's HostEndpoint: read, and attached to the node whose interface it is (semantics D43)."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_network
@@ -10,9 +11,10 @@ from policyc.compiler.frontend import codes_together
 from policyc.compiler.frontend.calico_metadata import decode_calico_metadata
 from policyc.compiler.frontend.calico_peers import LabelledNets
 from policyc.compiler.frontend.calico_policy import decode_spec
-from policyc.compiler.frontend.calico_values import addresses
+from policyc.compiler.frontend.calico_values import addresses, is_blank
 from policyc.compiler.frontend.decode import Decoder
 from policyc.compiler.frontend.lowered import Pending, Reading
+from policyc.compiler.frontend.metadata import quoted
 from policyc.compiler.frontend.nodes import Mapping as MappingNode
 from policyc.compiler.frontend.objects import RawObject
 from policyc.ir.diagnostics import Report
@@ -22,6 +24,8 @@ from policyc.ir.universe import Address, Endpoint, HostInterface, Node, Universe
 _FIELDS = frozenset({"node", "interfaceName", "expectedIPs", "profiles", "ports"})
 DEFAULT_ALLOW = "projectcalico-default-allow"
 """The one profile of Calico's own: what no policy decides is allowed, not denied."""
+_INTERFACE = re.compile(r"[a-zA-Z0-9_.-]{1,15}")
+_INTERFACE_FORM = "interfaces are `*`, or 1 to 15 letters, digits, `_`, `.` and `-`"
 _ONE_EACH = 'take out all but one; `interfaceName: "*"` stands for all interfaces of a host'
 
 
@@ -48,7 +52,7 @@ def read_host_endpoint(raw: RawObject, reading: Reading) -> Pending | None:
     interface = decoder.string(spec, "interfaceName", "spec") or ""
     expected = addresses(decoder, spec, "expectedIPs", "spec")
     profiles = decoder.strings(spec, "profiles", "spec")
-    _check_fields(spec, node, bool(interface), reading.report)
+    _check_fields(spec, interface, reading.report)
     _check_supported(decoder, spec, profiles)
     host = HostEndpoint(
         metadata.name,
@@ -63,12 +67,16 @@ def read_host_endpoint(raw: RawObject, reading: Reading) -> Pending | None:
     return Pending(metadata, provides=(host, nets))
 
 
-def _check_fields(spec: MappingNode, node: str, has_interface: bool, report: Report) -> None:
-    if not node and spec.get("node") is None:
+def _check_fields(spec: MappingNode, interface: str, report: Report) -> None:
+    if is_blank(spec, "node"):
         where = "spec.node"
         finding = codes.REQUIRED.at(spec.span_of("node"), where, where=where)
         report.add(finding.help("name the Node that the interface is of"))
-    if not has_interface and not getattr(spec.get("expectedIPs"), "items", ()):
+    if interface not in ("", "*") and not _INTERFACE.fullmatch(interface):
+        where = "spec.interfaceName"
+        span, value = spec.span_of("interfaceName"), quoted(interface)
+        report.add(codes.NAME.at(span, where, where=where, value=value, problem=_INTERFACE_FORM))
+    if is_blank(spec, "interfaceName") and not getattr(spec.get("expectedIPs"), "items", ()):
         where = "spec.interfaceName"
         finding = codes.REQUIRED.at(spec.span_of("interfaceName"), where, where=where)
         report.add(finding.help("give interfaceName, or expectedIPs to find the interface by"))

@@ -9,6 +9,7 @@ from policyc.compiler.frontend.calico_values import (
     Net,
     Port,
     choice,
+    is_blank,
     nets,
     ports,
     protocol,
@@ -110,7 +111,7 @@ def _rule(decoder: Decoder, item: Node, path: str) -> Rule | None:
     if node is None:
         return None
     action = choice(decoder, node, "action", path, ACTIONS)
-    if action is None and node.get("action") is None:
+    if is_blank(node, "action"):
         where = f"{path}.action"
         finding = codes.REQUIRED.at(node.span_of("action"), where, where=where)
         decoder.report.add(finding.help("Allow, Deny, Log or Pass"))
@@ -206,7 +207,7 @@ def _services(decoder: Decoder, entity: Mapping, path: str) -> ServiceMatch | No
                     problem=problem,
                 )
             )
-    if name == "":
+    if is_blank(node, "name"):
         where = f"{path}.name"
         finding = codes.REQUIRED.at(node.span_of("name"), where, where=where)
         decoder.report.add(finding.help("name the Service"))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from policyc.compiler.frontend import codes_calico as codes
 from policyc.compiler.frontend.calico_policy import EGRESS, INGRESS, CalicoPolicy
 from policyc.compiler.frontend.calico_rule import Entity, Rule
-from policyc.compiler.frontend.calico_values import PROTOCOLS, WITH_PORTS, Net
+from policyc.compiler.frontend.calico_values import PROTOCOLS, WITH_PORTS, Net, is_blank
 from policyc.ir.diagnostics import Code, Report
 from policyc.ir.services import ICMP_NUMBER, ICMPV6_NUMBER
 
@@ -145,9 +145,9 @@ def _validate_services(rule: Rule, is_ingress: bool, is_global: bool, report: Re
                 allowed.node.span_of(name), where, where=where, problem="not beside services"
             )
             report.add(finding.note(services.node.span, "services is here"))
-    if is_global and not services.namespace and services.node.get("namespace") is None:
+    if is_global and is_blank(services.node, "namespace"):
         where = f"{allowed.path}.services.namespace"
-        finding = codes.REQUIRED.at(services.node.span, where, where=where)
+        finding = codes.REQUIRED.at(services.node.span_of("namespace"), where, where=where)
         report.add(finding.help("a GlobalNetworkPolicy has no namespace of its own"))
 
 

@@ -92,7 +92,7 @@ def decimal(decoder: Decoder, parent: Mapping, name: str, path: str) -> float | 
     if node is None:
         return None
     value = node.value if isinstance(node, Scalar) else None
-    if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value):
+    if isinstance(value, int | float) and not isinstance(value, bool) and _is_finite(value):
         return float(value)
     where = f"{path}.{name}"
     finding = codes.WRONG_TYPE.at(
@@ -100,6 +100,19 @@ def decimal(decoder: Decoder, parent: Mapping, name: str, path: str) -> float | 
     )
     decoder.report.add(finding)
     return None
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return isfinite(value)
+    except OverflowError:  # an integer beyond every float
+        return False
+
+
+def is_blank(parent: Mapping, name: str) -> bool:
+    """Whether a field is absent, null or the empty text."""
+    node = parent.get(name)
+    return node is None or (isinstance(node, Scalar) and node.value == "")
 
 
 def nets(decoder: Decoder, parent: Mapping, name: str, path: str) -> tuple[Net, ...]:
@@ -166,7 +179,7 @@ def addresses(decoder: Decoder, parent: Mapping, name: str, path: str) -> tuple[
 def protocol(decoder: Decoder, parent: Mapping, name: str, path: str) -> int | None:
     """A protocol by its name or number, as its number; None where it is absent or wrong."""
     value = decoder.int_or_string(parent, name, path)
-    if value is None or value == "":
+    if value is None:
         return None
     if isinstance(value, str) and _DIGITS.fullmatch(value):
         value = int(value)

@@ -154,7 +154,7 @@ def read_policies(
                 cluster_objects[raw.kind] += 1
         reading.lower(services, known)
     reading.raise_errors()
-    if not reading.lowered and not options.allow_empty:
+    if all(item.is_staged for item in reading.lowered) and not options.allow_empty:
         raise InputError([*reading.report.sorted(), codes.NO_POLICY.at(INPUT).help(_NO_POLICY)])
     return PolicyInput(
         reading.policy_set(),

@@ -163,6 +163,8 @@ def test_a_wrong_field_of_a_rule_is_shown_at_its_place(rule: str, expected: str,
 
 OBJECTS: list[tuple[str, str]] = [
     (GLOBAL + "  ingress: [{action: @allow}]\n", 'PC1204: action: "allow" is none of Allow'),
+    (GLOBAL + "  ingress: [{action: @''}]\n", "PC1205: action: a value is required"),
+    (GLOBAL + "  ingress: [{action: Deny, protocol: @''}]\n", 'PC1206: protocol: "" is no'),
     (GLOBAL + "  ingress: [@{}]\n", "PC1205: action: a value is required"),
     (GLOBAL + "  ingress: [@null]\n", "PC1205: action: a value is required"),
     (GLOBAL + "  ingress: [@7]\n", "PC0201: spec.ingress[0]: expected a mapping"),
@@ -269,6 +271,18 @@ OBJECTS: list[tuple[str, str]] = [
         "PC1223: metadata.labels: projectcalico.org/namespace is a label that Calico",
     ),
     (HEAD.format(kind="HostEndpoint") + "  @interfaceName: eth0\n", "PC1205: spec.node: a value"),
+    (
+        HEAD.format(kind="HostEndpoint") + "  node: @''\n  interfaceName: eth0\n",
+        "PC1205: spec.node: a value",
+    ),
+    (
+        HEAD.format(kind="HostEndpoint") + "  node: n\n  interfaceName: @eth0/1\n",
+        'PC1226: spec.interfaceName: "eth0/1": interfaces are',
+    ),
+    (
+        EGRESS + "    destination: {services: {name: a, namespace: @''}}\n",
+        "PC1205: spec.egress[0].destination.services.namespace",
+    ),
     (HEAD.format(kind="HostEndpoint") + "  @node: n\n", "PC1205: spec.interfaceName: a value"),
     (
         HEAD.format(kind="HostEndpoint") + "  node: n\n  expectedIPs: [@10.0.0.0/8]\n",
@@ -398,6 +412,7 @@ def test_objects_with_any_value_anywhere_are_read_or_refused() -> None:
         "x" * 5000,
         "(" * 500,
         10**60,
+        10**400,
     )
     rng = random.Random(5)
     for round_ in range(600):
