@@ -39,13 +39,18 @@ def _check_annotations(decoder: Decoder, metadata: Mapping) -> None:
                 problem=problem,
             )
             decoder.report.add(finding)
-    size = sum(len(key.encode()) + len(value.encode()) for key, value in read.items())
+    size = sum(_n_bytes(text) for pair in read.items() for text in pair)
     if size > MAX_ANNOTATION_BYTES:
         span = metadata.span_of("annotations")
         finding = codes.ANNOTATIONS_TOO_LONG.at(
             span, where, where=where, limit=MAX_ANNOTATION_BYTES
         )
         decoder.report.add(finding)
+
+
+def _n_bytes(text: str) -> int:
+    """In UTF-8; JSON may escape half of a surrogate pair, which has no such form."""
+    return len(text.encode(errors="surrogatepass"))
 
 
 def _check_finalizers(decoder: Decoder, metadata: Mapping) -> None:

@@ -413,6 +413,7 @@ def test_objects_with_any_value_anywhere_are_read_or_refused() -> None:
         "(" * 500,
         10**60,
         10**400,
+        "\ud800",
     )
     rng = random.Random(5)
     for round_ in range(600):
