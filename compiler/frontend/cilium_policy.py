@@ -97,10 +97,13 @@ def _check_selectors(decoder: SchemaDecoder, node: Mapping, path: str, namespace
 
 
 def _in_own_namespace(decoder: SchemaDecoder, terms: Terms, namespace: str) -> Terms:
-    """A label with the namespace does not reach beyond the policy's own: Cilium replaces it."""
+    """`k8s:io.kubernetes.pod.namespace` does not reach beyond the policy's own: Cilium replaces it.
+
+    Written in another way it is a further condition, as any other label.
+    """
     kept = []
     for term in terms.terms:
-        if term.key != NAMESPACE or not term.is_label:
+        if term.key != NAMESPACE or term.source != "k8s" or not term.is_label:
             kept.append(term)
         elif term.values != (namespace,):
             finding = codes.OTHER_NAMESPACE.at(

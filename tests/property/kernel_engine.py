@@ -65,6 +65,7 @@ def pods_of(node: LabNode, universe: Universe) -> dict[str, LabPod]:
 def _endpoints_file(
     node: LabNode, universe: Universe, pods: dict[str, LabPod]
 ) -> dict[str, object]:
+    own = _node_of(universe) or node.name
     records = [
         {
             "namespace": e.namespace,
@@ -75,7 +76,7 @@ def _endpoints_file(
             "addresses": [str(a) for a in e.addresses],
             "interface": pods[e.qualified_name].interface,
             "mac": pods[e.qualified_name].mac,
-            "node": node.name,
+            "node": own,
             "serviceAccount": e.service_account,
             "serviceAccountLabels": dict(e.service_account_labels),
         }
@@ -87,7 +88,13 @@ def _endpoints_file(
         for n in universe.nodes
     ]
     schema = "policyc.dev/endpoints/v1"
-    return {"schema": schema, "node": node.name, "endpoints": records, "nodes": nodes}
+    return {"schema": schema, "node": own, "endpoints": records, "nodes": nodes}
+
+
+def _node_of(universe: Universe) -> str:
+    """The node that all pods are on, so that rules about the local node mean it; else empty."""
+    names = {e.node for e in universe.endpoints if not e.host_network}
+    return names.pop() if len(names) == 1 else ""
 
 
 def _run(
