@@ -3,7 +3,7 @@
 
 from policyc.ir.diagnostics import Code, Severity
 
-_E = Severity.ERROR
+_E, _W = Severity.ERROR, Severity.WARNING
 
 SYNTAX = Code("PC1401", _E, "expected {expected}, found {found}")
 STRAY = Code("PC1402", _E, "{found} is in no word of this language; expected {expected}")
@@ -36,5 +36,8 @@ TIER_NEGATIVE = Code("PC1428", _E, "{where}: Invalid value: {value}: must not be
 EXCEPT_FAMILY = Code("PC1429", _E, "{hole} is of another address family than {network}")
 EXCEPT_LIST = Code(
     "PC1431", _E, "{peer} adds nothing: it is in {network}, with nothing of it taken out"
+)
+OTHER_NAMESPACE = Code(
+    "PC1432", _W, "the policy is of namespace {home}: no pod of {others} is in it"
 )
 USELESS_MODIFIER = Code("PC1430", _E, "`log` on a rule whose action is `log`")

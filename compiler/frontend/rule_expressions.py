@@ -77,7 +77,23 @@ def endpoint_selector(
         and any(test.attribute in _OF_NAMESPACES for test in _tests(condition))
     ):
         home = None
+    if home is not None and is_subject:
+        _warn_of_others(expression, condition, passage)
     return _as_labels(condition, home) or EndpointSelector(home, condition=condition)
+
+
+def _warn_of_others(expression: tree.Expression, condition: Condition, passage: Passage) -> None:
+    """Warn where a subject must be in another namespace than the policy's own."""
+    for part in _conjuncts(condition):
+        if not isinstance(part, AttributeTest) or part.attribute is not Attribute.NAMESPACE:
+            continue
+        values, operator = part.requirement.values, part.requirement.operator
+        if operator is Operator.IN and passage.namespace not in values:
+            token = next(
+                a.token for a in _attributes(expression) if _kind(a) is Attribute.NAMESPACE
+            )
+            others = ", ".join(values)
+            passage.say(codes.OTHER_NAMESPACE, token, home=passage.namespace, others=others)
 
 
 def node_condition(expression: tree.Expression, passage: Passage) -> Condition:

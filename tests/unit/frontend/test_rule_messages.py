@@ -145,6 +145,11 @@ OF_FIELDS = [
     (policy(tier="tier: «-1»"), codes_extended.TIER_NEGATIVE, ""),
     (policy(appliesTo="appliesTo: pod.a == «'b c'»"), codes_extended.VALUE_INVALID, ""),
     (policy(appliesTo="appliesTo: «''»"), codes_extended.SYNTAX, ""),
+    (
+        policy(appliesTo="appliesTo: all && «namespace» in {'a', 'b'}"),
+        codes_extended.OTHER_NAMESPACE,
+        "",
+    ),
 ]
 OF_INTENTS = [
     ("never any ingress «egress»", codes_intents.TWO_SCOPES, "both ends"),
