@@ -14,6 +14,11 @@ import click
 
 COMMANDS = {
     "compile": ("policyc.compiler.cli.compile", "compile_", "compile policies into a bundle"),
+    "convert": (
+        "policyc.compiler.cli.convert",
+        "convert",
+        "rewrite policies in another API, proved equal",
+    ),
     "eval": ("policyc.compiler.cli.eval", "eval_", "evaluate flows by the reference semantics"),
     "fmt": ("policyc.compiler.cli.fmt", "fmt", "lay out rule blocks, expressions and intents"),
     "lab": ("policyc.compiler.cli.lab", "lab", "try policies on real traffic in a namespace lab"),

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tier in explicit form: what its mode and its isolation imply, written out as rules.
+
+Takes any tier, gives a first-match tier in which nothing isolates and unmatched traffic passes on, with
+the same action for every flow; who decides is another policy where a default was made a rule. For
+targets that have rules and their order, and nothing else.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from policyc.ir.policy import (
+    ANY_PEER,
+    Action,
+    AnyService,
+    Direction,
+    Policy,
+    Rule,
+    Tier,
+    TierMode,
+)
+
+DENIES, DEFAULT = "denies", "default"
+"""What is put behind the name of a policy that was taken apart."""
+
+
+def explicit(tier: Tier) -> Tier:
+    """The tier with its order, and its defaults, as rules."""
+    policies = list(_in_order(tier))
+    if tier.unmatched is not Action.PASS:
+        policies += [
+            _default(policy, tier.unmatched) for policy in tier.policies if policy.isolates
+        ]
+    kept = tuple(policy for policy in policies if policy.ingress or policy.egress)
+    return Tier(tier.name, TierMode.FIRST_MATCH, Action.PASS, kept)
+
+
+def _in_order(tier: Tier) -> Iterator[Policy]:
+    """The policies' rules; where denies win, first the denies of all, then the rest."""
+    if tier.mode is TierMode.FIRST_MATCH:
+        yield from (replace(policy, isolates=frozenset()) for policy in tier.policies)
+        return
+    for policy in tier.policies:
+        denies = _with(policy, tuple(rule for rule in policy.ingress if rule.action.is_deny),
+                       tuple(rule for rule in policy.egress if rule.action.is_deny))  # fmt: skip
+        yield replace(denies, name=f"{policy.name}-{DENIES}")
+    for policy in tier.policies:
+        yield _with(policy, tuple(rule for rule in policy.ingress if not rule.action.is_deny),
+                    tuple(rule for rule in policy.egress if not rule.action.is_deny))  # fmt: skip
+
+
+def _with(policy: Policy, ingress: tuple[Rule, ...], egress: tuple[Rule, ...]) -> Policy:
+    return replace(policy, isolates=frozenset(), ingress=ingress, egress=egress)
+
+
+def _default(policy: Policy, action: Action) -> Policy:
+    """What meets the unmatched traffic of a policy's subjects, in the directions it isolates."""
+    rule = Rule(action, (ANY_PEER,), (AnyService(),), policy.origin)
+    ingress = (rule,) if Direction.INGRESS in policy.isolates else ()
+    egress = (rule,) if Direction.EGRESS in policy.isolates else ()
+    return replace(_with(policy, ingress, egress), name=f"{policy.name}-{DEFAULT}")
+
+
+def allows_apart(tier: Tier) -> tuple[Tier, ...]:
+    """The tier as two that mean the same: what comes before its last allows, and these.
+
+    The second only allows, and denies the rest of what the whole isolates: NetworkPolicy's form. A tier
+    that denies nothing by default, or whose first part passes flows beyond both, stays as it is.
+    """
+    first = explicit(Tier(tier.name, tier.mode, Action.PASS, tier.policies)).policies
+    at = len(first)
+    while at and all(
+        r.action is Action.ALLOW for r in (*first[at - 1].ingress, *first[at - 1].egress)
+    ):
+        at -= 1
+    before = first[:at]
+    passes = any(r.action is Action.PASS for p in before for r in (*p.ingress, *p.egress))
+    if tier.unmatched is not Action.DENY or passes or not before:
+        return (tier,)
+    allowing = {policy.title: policy for policy in first[at:]}
+    isolating = tuple(
+        replace(_with(policy, *_rules_of(allowing.get(policy.title))), isolates=policy.isolates)
+        for policy in tier.policies
+    )
+    return (
+        Tier(f"{tier.name}-first", TierMode.FIRST_MATCH, Action.PASS, before),
+        Tier(tier.name, TierMode.DENY_WINS, tier.unmatched, isolating),
+    )
+
+
+def _rules_of(policy: Policy | None) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
+    return ((), ()) if policy is None else (policy.ingress, policy.egress)
