@@ -110,12 +110,9 @@ def _selected(entity: Entity, namespace: str, surroundings: Surroundings) -> Pee
     accounts = entity.service_accounts
     if accounts is not None and not accounts.names and accounts.selector is None:
         accounts = None
-    is_limited = entity.namespace_selector is not None or bool(namespace)
-    if entity.selector is None and accounts is None:
-        if entity.namespace_selector is None and not (namespace and entity.not_selector):
-            return None
-        if not is_limited:
-            return None
+    is_asked = entity.selector or accounts or entity.namespace_selector
+    if not is_asked and not (namespace and entity.not_selector):
+        return None
     if entity.namespace_selector is not None:
         scope = _Scope(namespaces=entity.namespace_selector)
     else:
@@ -224,5 +221,7 @@ def _labels_of_namespace(
             namespace=labelled.namespace,
             name=labelled.title,
         )
-        surroundings.report.add(finding.help("give the Namespace with --cluster"))
+        finding = finding.help("give the Namespace with --cluster")
+        if finding not in surroundings.report.findings:  # several sets in one namespace
+            surroundings.report.add(finding)
     return namespace_labels(labelled.namespace, {})

@@ -55,8 +55,7 @@ def _check_built_in(tier: CalicoTier, spec: Mapping, report: Report) -> None:
     built_in = _BUILT_IN.get(tier.name)
     if built_in is None:
         return
-    order = f"{built_in.order:g}" if built_in.order is not None else ""
-    order = str(int(built_in.order or 0)) or order
+    order = f"{built_in.order or 0:.0f}"
     for name, is_right, value in (
         ("order", tier.order == built_in.order, order),
         ("defaultAction", tier.unmatched is built_in.unmatched, _WORDS[built_in.unmatched]),
