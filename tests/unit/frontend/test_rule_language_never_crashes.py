@@ -15,6 +15,7 @@ from policyc.compiler.frontend.sources import StreamSource
 from policyc.grammar.tokens import KEYWORDS
 from policyc.ir.diagnostics import Report
 from policyc.ir.errors import InputError
+from policyc.ir.spans import Span
 from tests.unit.grammar.samples import BLOCKS, EXPRESSIONS, INTENTS, RULES
 
 HEAD = "apiVersion: policyc.dev/v1alpha1\nkind: ExtendedPolicy\nmetadata: {name: p}\nspec:\n"
@@ -32,7 +33,7 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 
 
 def refused_or_not(text: bytes, name: str) -> None:
-    """Every error has a code and a place."""
+    """Every error has a code and a place, and that of a word is one of the file."""
     source = StreamSource(io.BytesIO(text), name)
     try:
         if name.endswith(".intent"):
@@ -44,6 +45,15 @@ def refused_or_not(text: bytes, name: str) -> None:
         for finding in wrong.findings:
             assert finding.code.startswith("PC")
             assert finding.span.file == name
+            if finding.code.startswith(("PC14", "PC15")):
+                assert is_within(finding.span, text.decode("utf-8-sig", "replace").split("\n"))
+
+
+def is_within(span: Span, lines: list[str]) -> bool:
+    """Whether a place is a character of the file, or right behind the end of a line."""
+    if span.line == 0:
+        return True
+    return span.line <= len(lines) and span.column <= len(lines[span.line - 1]) + 1
 
 
 @st.composite
