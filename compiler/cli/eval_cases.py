@@ -48,8 +48,8 @@ def cases_of(
         (_by_node(direction, peers), _without_node(flow)),
         (_by_source_port(rules), [Unknown(SOURCE_PORT)]),
     ):
+        cases = [one for case in cases for one in split(case)]
         if len(split(flow)) > 1:
-            cases = [one for case in cases for one in split(case)]
             unknown += reasons
     return cases, unknown
 

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where `eval` answers, the answer holds however the unknown parts of the flow turn out."""
+
+from dataclasses import replace
+from ipaddress import ip_address, ip_network
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policyc.compiler.cli.eval_answers import UNKNOWN, answer
+from policyc.ir.intervals import IntervalSet
+from policyc.ir.policy import (
+    ANY_PEER,
+    EVERY_ENDPOINT,
+    Action,
+    AddressPeer,
+    AllOf,
+    AnyService,
+    Direction,
+    EndpointPeer,
+    NodePeer,
+    Not,
+    OneOf,
+    Peer,
+    Policy,
+    PolicySet,
+    Rule,
+    Tier,
+    TierMode,
+    Where,
+)
+from policyc.ir.semantics import verdict
+from policyc.ir.services import Service
+from policyc.ir.spans import NOWHERE, Origin
+from policyc.ir.universe import End, Endpoint, Flow, Node
+
+ORIGIN = Origin(NOWHERE, "")
+ADDRESSES = [ip_address(text) for text in ("0.0.0.0", "10.0.0.1", "10.128.0.1", "192.0.2.7")]
+NETWORKS = ["0.0.0.0/0", "10.0.0.0/8", "10.128.0.0/9", "192.0.2.7/32", "::/0"]
+PORTS = [1, 79, 80, 1023, 1024, 65535]
+MANIFEST = Endpoint("shop", "manifest", addresses_known=False)
+PLACED = replace(MANIFEST, name="placed", node="n1")
+POD = Endpoint("shop", "pod", addresses=(ip_address("10.0.0.9"),), node="n1")
+NODE = Node("n1", addresses=(ip_address("10.128.0.5"),))
+ENDS: list[End] = [MANIFEST, PLACED, POD, NODE, replace(NODE, speaks=False), ADDRESSES[1]]
+
+leaf: st.SearchStrategy[Peer] = st.one_of(
+    st.just(ANY_PEER),
+    st.just(EndpointPeer(EVERY_ENDPOINT)),
+    st.sampled_from(list(Where)).map(lambda where: NodePeer(where=where)),
+    st.sampled_from(NETWORKS).map(lambda text: AddressPeer(ip_network(text))),
+)
+peers: st.SearchStrategy[Peer] = st.recursive(
+    leaf,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=2).map(lambda parts: AllOf(tuple(parts))),
+        st.lists(inner, max_size=2).map(lambda parts: OneOf(tuple(parts))),
+        inner.map(Not),
+    ),
+    max_leaves=3,
+)
+source_ports = st.one_of(
+    st.none(),
+    st.sampled_from([(1, 79), (80, 80), (1024, 65535), (0, 65535)]).map(
+        lambda span: IntervalSet.of([span])
+    ),
+)
+rules = st.builds(
+    lambda action, peer, own, ports: Rule(
+        action, (peer,), (AnyService(),), ORIGIN, own=own, source_ports=ports
+    ),
+    st.sampled_from([Action.ALLOW, Action.DENY]),
+    peers,
+    peers,
+    source_ports,
+)
+listed = st.lists(rules, max_size=3).map(tuple)
+
+
+@st.composite
+def policy_sets(draw: st.DrawFn) -> PolicySet:
+    isolates = frozenset(draw(st.sets(st.sampled_from(list(Direction)))))
+    policy = Policy("A", "", "p", EVERY_ENDPOINT, isolates, draw(listed), draw(listed), ORIGIN)
+    return PolicySet((Tier("t", TierMode.FIRST_MATCH, Action.DENY, (policy,)),))
+
+
+def turned_out(end: End, draw: st.DrawFn) -> End:
+    """One way in which an end may turn out."""
+    if not isinstance(end, Endpoint):
+        return end
+    if not end.addresses_known:
+        end = replace(end, addresses=(draw(st.sampled_from(ADDRESSES)),), addresses_known=True)
+    return end if end.node else replace(end, node=draw(st.sampled_from(["n1", "n2"])))
+
+
+@st.composite
+def flows(draw: st.DrawFn) -> tuple[Flow, Flow]:
+    """A flow with unknown parts, and one that it may turn out to be."""
+    src, dst = draw(st.sampled_from(ENDS)), draw(st.sampled_from(ENDS))
+    flow = Flow(src, dst, Service(6, 80), 4)
+    known = replace(
+        flow,
+        src=turned_out(src, draw),
+        dst=turned_out(dst, draw),
+        source_port=draw(st.sampled_from(PORTS)),
+    )
+    return flow, known
+
+
+@settings(max_examples=600, deadline=None)
+@given(policy_sets(), flows())
+def test_an_answer_holds_for_every_way_the_flow_may_turn_out(
+    policies: PolicySet, pair: tuple[Flow, Flow]
+) -> None:
+    flow, known = pair
+    if flow.src == flow.dst:
+        return
+    given = answer(policies, flow)
+    if given.verdict != UNKNOWN:
+        word = "deny" if verdict(policies, known).action.is_deny else "allow"
+        assert word == given.verdict
