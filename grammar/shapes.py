@@ -23,7 +23,7 @@ from policyc.grammar.generated.PolicycParser import PolicycParser
 from policyc.grammar.tokens import END
 
 Shape = tuple[str, ...]
-_CACHED = 65536
+_CACHED = 4096
 _LONGEST_CACHED = 256
 """Words; a longer statement is likely the only one of its shape."""
 

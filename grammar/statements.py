@@ -60,4 +60,6 @@ def ends_between(last: str, first: str, depth: int, starts: frozenset[str]) -> b
     """Whether a statement ends between a line's last word and the next line's first."""
     if first in starts:
         return True
+    if first in SECTIONS:  # in an intent they are its scope
+        return False
     return depth == 0 and last not in _GOES_ON_AFTER and first not in _GOES_ON_WITH

@@ -176,7 +176,7 @@ def test_where_a_statement_ends(text: str, number: int) -> None:
 
 
 def test_a_scope_begins_no_intent_but_a_section() -> None:
-    text = "never any\nbecause 'x'\nnever any"
+    text = "never any\nbecause 'x'\n  ingress\nnever any"
     assert len(statements(tokenise(text), INTENT_STARTS)) == 2
     assert len(statements(tokenise("pass\ningress:"), RULE_STARTS)) == 2
 
@@ -220,6 +220,12 @@ def test_nesting_has_a_limit_and_one_below_it_is_read() -> None:
     for text in ("(" * 100_000 + "all", "!" * 100_000 + "all", "!(" * 60 + "all" + ")" * 60):
         (problem,) = parse_expression(text).problems
         assert problem.is_too_deep
+
+
+def test_a_statement_may_be_long() -> None:
+    values = ", ".join(f'"v{number}"' for number in range(2000))
+    (rule,) = parse_rules(f"allow from pod.a in {{{values}}}").items
+    assert len(rule.peers[0].expression.values) == 2000
 
 
 def test_nothing_is_no_expression() -> None:
