@@ -164,7 +164,10 @@ def _host_verdict(
     host = subject.host
     if host is None:
         return OUTSIDE
-    if host.is_guarded and (flow.service.number, flow.service.value) in FAILSAFE_PORTS[direction]:
+    if (
+        host.has_failsafes
+        and (flow.service.number, flow.service.value) in FAILSAFE_PORTS[direction]
+    ):
         return FAILSAFE
     decided = _from_tiers(policies, direction, subject, peer, flow)
     if decided is not None:

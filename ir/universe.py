@@ -25,13 +25,14 @@ class ContainerPort:
 class HostInterface:
     """What policies can guard of a node itself: its labels, and what meets unmatched traffic.
 
-    `is_guarded`: traffic that no policy decides is denied but for the failsafe ports, as on a
-    HostEndpoint (D43); else it is allowed, as on a node of Cilium's.
+    `is_guarded`: traffic that no policy decides is denied, as on a HostEndpoint (D43); else it is
+    allowed, as on a node of Cilium's. `has_failsafes`: policy is not asked about the failsafe ports.
     """
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict, hash=False)
     is_guarded: bool = False
+    has_failsafes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,8 +105,9 @@ def _read(
 ) -> tuple[PolicySet, Universe]:
     """Policies and universe; what was passed over is said on standard error."""
     reading = ClusterReading(sources_of(clusters, sys.stdin.buffer), options)
-    given = read_policies(sources_of(files, sys.stdin.buffer), options, reading.services)
-    cluster = reading.finish(given.policies)
+    sources = sources_of(files, sys.stdin.buffer)
+    given = read_policies(sources, options, reading.services, reading.known)
+    cluster = reading.finish(given.policies, given.provided)
     print_findings([*given.findings, *cluster.findings])
     show_profile(given.profile)
     _count("passed over", given.passed_over + cluster.passed_over)

@@ -10,9 +10,11 @@ from policyc.backends.ebpf_c.clang import find_tool
 from policyc.compiler.driver.bundle import Provenance, check_target, write_bundle
 from policyc.compiler.driver.enforceable import enforceable
 from policyc.compiler.driver.pipeline import Decided, Emitted, decide_all, emit_all
+from policyc.compiler.frontend.calico_hosts import HostEndpoint
 from policyc.compiler.frontend.cluster import Cluster
 from policyc.compiler.frontend.read import (
     ClusterReading,
+    Known,
     PolicyInput,
     ReadOptions,
     read_policies,
@@ -21,6 +23,7 @@ from policyc.compiler.frontend.sources import Source
 from policyc.ir.diagnostics import Diagnostic
 from policyc.ir.errors import InputError, InternalError
 from policyc.ir.policy import PolicySet
+from policyc.ir.spans import Span
 from policyc.verifier.equivalence import prove_decision
 from policyc.verifier.outcome import Broken, Proved, Refuted, Undecided
 from policyc.verifier.witness import find_witness
@@ -65,12 +68,14 @@ def read_inputs(inputs: Inputs) -> Read:
     reading = ClusterReading(inputs.cluster, inputs.options) if inputs.cluster else None
     try:
         services = reading.services if reading else ()
-        policies = read_policies(inputs.policies, inputs.options, services)
+        known = reading.known if reading else Known()
+        policies = read_policies(inputs.policies, inputs.options, services, known)
     except InputError as failure:
         findings += failure.findings
     if reading is not None:
         try:
-            cluster = reading.finish(policies.policies if policies else PolicySet(()))
+            given = policies.policies if policies else PolicySet(())
+            cluster = reading.finish(given, policies.provided if policies else ())
         except InputError as failure:
             findings += failure.findings
     if findings or policies is None:
@@ -110,6 +115,18 @@ def _witness(decided: Decided, broken: Broken) -> str:
     return f"\nwitness: {found}" if found else ""
 
 
+def host_endpoints(read: Read) -> dict[str, Span]:
+    """The names of the host endpoints, wherever they were given, with their places."""
+    nodes = read.cluster.universe.nodes if read.cluster else ()
+    found = {
+        node.host.name: Span("--cluster", 0, 0)
+        for node in nodes
+        if node.host is not None and node.host.has_failsafes
+    }
+    given = (item for item in read.policies.provided if isinstance(item, HostEndpoint))
+    return found | {host.name: host.span for host in given}
+
+
 @dataclass(frozen=True)
 class Compiled:
     """What a run of the compiler made. `findings` are all that did not stop it."""
@@ -127,8 +144,9 @@ def compile_inputs(inputs: Inputs, out: Path | None, progress: Progress) -> Comp
         check_target(out)
     progress("reading")
     read = read_inputs(inputs)
-    universe = read.cluster.universe if read.cluster else None
-    policies, warnings = enforceable(read.policies.policies, universe, inputs.options.unsupported)
+    policies, warnings = enforceable(
+        read.policies.policies, host_endpoints(read), inputs.options.unsupported
+    )
     if out is not None:
         find_tool("clang")  # before the work, not after it
     progress("deciding")

@@ -15,8 +15,7 @@ from policyc.backends.policies.cluster_network_policy import to_cluster_network_
 from policyc.backends.policies.network_policy import to_network_policies
 from policyc.backends.policies.target import InexpressibleError, Object, Writer
 from policyc.compiler.driver.codes import INEXPRESSIBLE
-from policyc.compiler.driver.compile import Inputs, Progress, Read, read_inputs
-from policyc.compiler.frontend.calico_hosts import HostEndpoint
+from policyc.compiler.driver.compile import Inputs, Progress, Read, host_endpoints, read_inputs
 from policyc.compiler.frontend.read import read_policies
 from policyc.compiler.frontend.sources import StreamSource
 from policyc.ir.errors import InputError, InternalError
@@ -60,18 +59,13 @@ def convert_inputs(
 
 def _without_hosts(policies: PolicySet, read: Read) -> PolicySet:
     """Without a HostEndpoint nothing is said of hosts: Calico's global policies could select some."""
-    if any(isinstance(item, HostEndpoint) for item in read.policies.provided) or _has_hosts(read):
+    if host_endpoints(read):
         return policies
 
     def of(policy: Policy) -> Policy:
         return policy if policy.subject == NO_ENDPOINT else replace(policy, hosts=NEVER)
 
     return PolicySet(tuple(replace(t, policies=tuple(map(of, t.policies))) for t in policies.tiers))
-
-
-def _has_hosts(read: Read) -> bool:
-    nodes = read.cluster.universe.nodes if read.cluster else ()
-    return any(node.host is not None for node in nodes)
 
 
 def _written(policies: PolicySet, target: str) -> list[Object]:

@@ -5,7 +5,7 @@ Takes a PolicySet and gives one whose every rule the tables can hold. Nothing is
 ignored: what is left out or closed is said (PC0904), and without `--unsupported=deny` it is an error.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from policyc.compiler.driver import codes
@@ -14,17 +14,22 @@ from policyc.compiler.frontend.unsupported import closed, outcome_of
 from policyc.ir.diagnostics import Diagnostic
 from policyc.ir.errors import InputError
 from policyc.ir.policy import NEVER, NO_ENDPOINT, Action, Policy, PolicySet, Rule, Tier
-from policyc.ir.universe import Universe
+from policyc.ir.spans import Span
 
 _HINT = "take it out, or compile it closed: --unsupported=deny"
 
 
 def enforceable(
-    policies: PolicySet, universe: Universe | None, how: Unsupported
+    policies: PolicySet, hosts: Mapping[str, Span], how: Unsupported
 ) -> tuple[PolicySet, list[Diagnostic]]:
-    """The policies as they are enforced, and warnings; raises InputError for what is refused."""
-    hosts = any(node.host is not None for node in universe.nodes) if universe else False
-    work = _Closing(how, hosts)
+    """The policies as they are enforced, and warnings; raises InputError for what is refused.
+
+    `hosts` are the host endpoints there are, by name: they would stay unguarded.
+    """
+    work = _Closing(how, bool(hosts))
+    for name, span in hosts.items():
+        found = codes.NOT_ENFORCED.at(span, "", name=f"HostEndpoint {name}", what="host interfaces")
+        work.findings.append(found.help("leave it out; `policyc eval` does evaluate it"))
     tiers = tuple(replace(tier, policies=tuple(work.policies(tier))) for tier in policies.tiers)
     if any(finding.is_error for finding in work.findings):
         raise InputError(work.findings)

@@ -130,7 +130,7 @@ def _one_each(hosts: Iterable[HostEndpoint], report: Report) -> dict[str, HostEn
 
 
 def _guarded(node: Node, host: HostEndpoint) -> Node:
-    interface = HostInterface(host.name, host.labels, host.is_guarded)
+    interface = HostInterface(host.name, host.labels, host.is_guarded, has_failsafes=True)
     return replace(node, addresses=node.addresses or host.addresses, host=interface)
 
 
