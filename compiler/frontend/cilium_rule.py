@@ -9,7 +9,7 @@ from policyc.compiler.frontend import codes_cilium as codes
 from policyc.compiler.frontend.cilium_cidrs import CidrRule, decode_cidr, decode_cidr_rule
 from policyc.compiler.frontend.cilium_entities import EVERY_ENTITY, UNSUPPORTED_ENTITIES
 from policyc.compiler.frontend.cilium_ports import PortRules, decode_port_rules
-from policyc.compiler.frontend.cilium_selectors import Terms, decode_item_terms
+from policyc.compiler.frontend.cilium_selectors import Terms, decode_item_terms, is_negative
 from policyc.compiler.frontend.cilium_services import ServiceRef, decode_service_ref
 from policyc.compiler.frontend.crd_schema import SchemaDecoder
 from policyc.compiler.frontend.metadata import quoted
@@ -59,7 +59,13 @@ DecodeItem = Callable[[SchemaDecoder, Node, str], CiliumPeer | None]
 
 def _endpoints(decoder: SchemaDecoder, item: Node, path: str) -> CiliumPeer | None:
     terms = decode_item_terms(decoder, item, path)
-    return None if terms is None else Endpoints(terms)
+    if terms is None:
+        return None
+    if is_negative(terms):
+        finding = codes.NEGATIVE.at(terms.node.span, path, where=path)
+        hint = "add {key: io.kubernetes.pod.namespace, operator: Exists}"
+        decoder.report.add(finding.help(hint))
+    return Endpoints(terms)
 
 
 def _nodes(decoder: SchemaDecoder, item: Node, path: str) -> CiliumPeer | None:

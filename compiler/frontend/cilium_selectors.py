@@ -164,6 +164,12 @@ def names_namespace(terms: Terms) -> bool:
     )
 
 
+def is_negative(terms: Terms) -> bool:
+    """Whether a selector that names namespaces holds of whatever has none of its labels."""
+    absent = (Operator.NOT_IN, Operator.DOES_NOT_EXIST)
+    return names_namespace(terms) and all(term.operator in absent for term in terms.terms)
+
+
 def endpoint_selector(terms: Terms, namespace: str) -> EndpointSelector:
     """The endpoints of a selector; those of `namespace`, unless that is empty."""
     labels: list[Requirement] = []

@@ -38,3 +38,9 @@ NO_RULES = Code(
 EMPTY_PEERS = Code("PC1317", _W, "{where}: an empty list selects nobody: the rule does nothing")
 EMPTY_PORTS = Code("PC1318", _W, "{where}: no ports are listed: the entry matches nothing")
 END_PORT_WITH_NAME = Code("PC1319", _W, "{where}: endPort means nothing beside a port's name")
+NEGATIVE = Code(
+    "PC1320",
+    _W,
+    "{where}: everything here is negated; a Cilium with `policyDefaultLocalCluster: false` would "
+    "also select nodes and addresses outside",
+)

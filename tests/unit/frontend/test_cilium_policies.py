@@ -151,6 +151,18 @@ def test_a_wrong_field_is_one_finding_at_its_place(written: Any, code: str, path
     assert [(f.code, f.path.removeprefix("objects[0].")) for f in found] == [(code, path)]
 
 
+NOT_MAIL = {"key": NAMESPACE, "operator": "NotIn", "values": ["mail"]}
+HAS_ONE = {"key": NAMESPACE, "operator": "Exists"}
+
+
+def test_a_selector_that_only_negates_is_warned_about() -> None:
+    (found,) = findings(rule(toEndpoints=[{"matchExpressions": [NOT_MAIL]}]))
+    assert (found.code, found.is_error) == ("PC1320", False)
+    assert findings(rule(toEndpoints=[{"matchExpressions": [NOT_MAIL, HAS_ONE]}])) == []
+    own = {"key": "app", "operator": "DoesNotExist"}
+    assert findings(rule(toEndpoints=[{"matchExpressions": [own]}])) == []
+
+
 L7 = {"ports": [{"port": "80", "protocol": "TCP"}]}
 UNSUPPORTED = [
     (rule(toFQDNs=[{"matchName": "a.io"}]), f"{EGRESS}.toFQDNs[0]", "domain names"),
