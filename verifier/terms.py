@@ -111,10 +111,10 @@ def asks_for(key: Term, ports: Ports, named: Callable[[NamedPort], Term]) -> Ter
 
 def asked_by(key: Term, rule: Rule, named: Callable[[NamedPort], Term]) -> Term:
     """The key is among a rule's ports and none of those it excepts."""
-    return z3.And(
-        z3.Or(*(asks_for(key, entry, named) for entry in rule.ports)),
-        *(z3.Not(asks_for(key, entry, named)) for entry in rule.except_ports),
-    )
+    among = z3.Or(*(asks_for(key, entry, named) for entry in rule.ports))
+    if not rule.except_ports:
+        return among
+    return z3.And(among, *(z3.Not(asks_for(key, entry, named)) for entry in rule.except_ports))
 
 
 def declares(key: Term, numbers: Mapping[NamedPort, frozenset[int]]) -> Callable[[NamedPort], Term]:
