@@ -11,7 +11,9 @@ from io import BytesIO
 
 import yaml
 
+from policyc.backends.policies.calico import to_calico
 from policyc.backends.policies.cluster_network_policy import to_cluster_network_policies
+from policyc.backends.policies.extended import to_extended_policies
 from policyc.backends.policies.network_policy import to_network_policies
 from policyc.backends.policies.target import InexpressibleError, Object, Writer
 from policyc.compiler.driver.codes import INEXPRESSIBLE
@@ -24,6 +26,8 @@ from policyc.ir.words import describe_verdict
 from policyc.verifier.policy_equivalence import Difference, GaveUp, Same, compare
 
 TARGETS: Mapping[str, Writer] = {
+    "extended": to_extended_policies,
+    "calico": to_calico,
     "clusternetworkpolicy": to_cluster_network_policies,
     "networkpolicy": to_network_policies,
 }

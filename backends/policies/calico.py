@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Target projectcalico.org/v3: Tiers, NetworkPolicies and GlobalNetworkPolicies (semantics D41 to D43).
+
+A tier that denies whatever its policies isolate ends in Deny, with `types` for what is isolated. One
+that does not, or has rules where it does not isolate, ends in Pass, with its defaults as rules. Global
+policies always have a namespaceSelector, so that they are about pods; but for those that guard hosts.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from policyc.backends.policies.calico_rules import (
+    Place,
+    api_rules,
+    matches_outsiders_but_pods,
+)
+from policyc.backends.policies.calico_selectors import (
+    conjuncts,
+    of_hosts,
+    of_named,
+    of_workloads,
+    only_namespace,
+    reads_only,
+    to_text,
+)
+from policyc.backends.policies.normal_form import UnsayableError, as_condition
+from policyc.backends.policies.target import (
+    Inexpressible,
+    InexpressibleError,
+    Names,
+    Object,
+    of_policy,
+    of_rule,
+)
+from policyc.ir.explicit import DENIES, explicit
+from policyc.ir.policy import (
+    ALWAYS,
+    NETWORK_POLICY_TIER,
+    NEVER,
+    Action,
+    Attribute,
+    Condition,
+    Direction,
+    Policy,
+    PolicySet,
+    Tier,
+    TierMode,
+)
+
+API_VERSION = "projectcalico.org/v3"
+DEFAULT, DEFAULT_ORDER = "default", 1_000_000
+"""Calico's own tier, which NetworkPolicies stand in; it ends in Deny."""
+STEP = 100
+_NAMES = {"kube-admin": "admin", "kube-baseline": "baseline"}
+"""Tiers that Calico keeps for Kubernetes' policies, under other names in other versions."""
+_RESERVED = ("default", "kube-admin", "kube-baseline", "adminnetworkpolicy",
+             "baselineadminnetworkpolicy")  # fmt: skip
+_TYPES = {Direction.INGRESS: "Ingress", Direction.EGRESS: "Egress"}
+_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_LONGEST_TIER = 40
+_ACTIONS = {Action.DENY: "Deny", Action.PASS: "Pass"}
+
+
+def to_calico(policies: PolicySet) -> list[Object]:
+    """Calico's objects with the same meaning, tier by tier; raises InexpressibleError."""
+    frames = list(_frames([tier for tier in policies.tiers if tier.policies]))
+    found: list[Inexpressible] = []
+    objects: list[Object] = []
+    for frame in frames:
+        writer = _TierWriter(frame)
+        written = list(writer.objects())
+        found += writer.found
+        if written:
+            objects += [*frame.objects(), *written]
+    if found:
+        raise InexpressibleError(found)
+    return objects
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """A tier as it will stand: its name and order in Calico, and its policies with their `types`."""
+
+    name: str
+    order: int
+    tier: Tier
+
+    def objects(self) -> Iterator[Object]:
+        """The Tier, but for the one that Calico has anyhow."""
+        if self.name != DEFAULT:
+            spec = {"order": self.order, "defaultAction": _ACTIONS[self.tier.unmatched]}
+            yield _object("Tier", {"name": self.name}, spec)
+
+
+def _frames(tiers: list[Tier]) -> Iterator[_Frame]:
+    """Orders that ascend; the first tier that can be Calico's own stays where that is."""
+    formed = [_formed(tier) for tier in tiers]
+    default = next((at for at, tier in enumerate(formed) if _is_default(tier)), len(formed))
+    names = Names()
+    for name in _RESERVED:
+        names.name(name)
+    for at, tier in enumerate(formed):
+        if at == default:
+            yield _Frame(DEFAULT, DEFAULT_ORDER, tier)
+            continue
+        wanted = _NAMES.get(tier.name, tier.name).replace(".", "-")[:_LONGEST_TIER]
+        order = (at + 1) * STEP if at < default else DEFAULT_ORDER + (at - default) * STEP
+        yield _Frame(names.name(wanted), order, tier)
+
+
+def _is_default(tier: Tier) -> bool:
+    return tier.unmatched is Action.DENY and tier.name in (DEFAULT, NETWORK_POLICY_TIER)
+
+
+def _formed(tier: Tier) -> Tier:
+    """First-match, and every policy isolates where it has rules: what Calico's tiers are."""
+    if tier.unmatched is Action.DENY and all(_ruled(p) <= p.isolates for p in tier.policies):
+        return replace(tier, mode=TierMode.FIRST_MATCH, policies=tuple(_in_order(tier)))
+    plain = explicit(tier)
+    return replace(plain, policies=tuple(replace(p, isolates=_ruled(p)) for p in plain.policies))
+
+
+def _ruled(policy: Policy) -> frozenset[Direction]:
+    return frozenset(direction for direction in Direction if policy.rules(direction))
+
+
+def _in_order(tier: Tier) -> list[Policy]:
+    """The policies, each with what it isolates; where denies win, those with denies first."""
+    if tier.mode is TierMode.FIRST_MATCH:
+        return [policy for policy in tier.policies if policy.isolates]
+    first: list[Policy] = []
+    then: list[Policy] = []
+    for policy in tier.policies:
+        denies, rest = _rules(policy, True), _rules(policy, False)
+        if _ruled(denies) and _ruled(rest) and len(tier.policies) > 1:
+            first.append(replace(denies, name=f"{policy.name}-{DENIES}", isolates=_ruled(denies)))
+            then.append(rest)
+        elif policy.isolates:
+            ingress, egress = denies.ingress + rest.ingress, denies.egress + rest.egress
+            whole = replace(policy, ingress=ingress, egress=egress)
+            (first if _ruled(denies) else then).append(whole)
+    return first + then
+
+
+def _rules(policy: Policy, denies: bool) -> Policy:
+    """The policy with those of its rules that deny, or with the others."""
+    ingress, egress = (
+        tuple(rule for rule in policy.rules(d) if rule.action.is_deny is denies) for d in Direction
+    )
+    return replace(policy, ingress=ingress, egress=egress)
+
+
+class _TierWriter:
+    """Writes the policies of one tier; what cannot be said is gathered in `found`."""
+
+    def __init__(self, frame: _Frame) -> None:
+        self.found: list[Inexpressible] = []
+        self._frame = frame
+        self._names = Names()
+        self._order = 0
+
+    def objects(self) -> Iterator[Object]:
+        """The policies by ascending order."""
+        for policy in self._frame.tier.policies:
+            try:
+                subject = _subject(policy)
+            except UnsayableError as failure:
+                self.found.append(of_policy(policy, f"of its subject, {failure}"))
+                subject = None
+            spec = self._rules(policy, subject or _Subject(None, {}))
+            is_idle = self._frame.tier.unmatched is Action.PASS and not spec
+            if subject is not None and not is_idle:
+                yield self._object(policy, subject, spec)
+
+    def _rules(self, policy: Policy, subject: "_Subject") -> Object:
+        out: Object = {}
+        for direction in Direction:
+            place = Place(direction, subject.home, policy.hosts != NEVER)
+            rules: list[Object] = []
+            for rule in policy.rules(direction):
+                try:
+                    rules += api_rules(rule, place)
+                except UnsayableError as failure:
+                    self.found.append(of_rule(policy, rule, str(failure)))
+            if rules:
+                out[direction.value] = rules
+        return out
+
+    def _object(self, policy: Policy, subject: "_Subject", rules: Object) -> Object:
+        self._order += STEP
+        spec: Object = {"tier": self._frame.name, "order": self._order}
+        spec |= subject.fields
+        spec["types"] = [_TYPES[d] for d in Direction if d in policy.isolates]
+        if subject.home is None:
+            return _object("GlobalNetworkPolicy", {"name": self._name(policy, "")}, spec | rules)
+        metadata = {"name": self._name(policy, subject.home), "namespace": subject.home}
+        return _object("NetworkPolicy", metadata, spec | rules)
+
+    def _name(self, policy: Policy, namespace: str) -> str:
+        """`TIER.NAME`, as older versions want it; in the default tier a name without dots."""
+        tier = self._frame.name
+        name = policy.name.removeprefix(f"{tier}.").replace(".", "-")
+        if policy.namespace and policy.namespace != namespace:
+            name = f"{policy.namespace}-{name}"
+        return self._names.name(name if tier == DEFAULT else f"{tier}.{name}", namespace)
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """The selectors of a policy; `home` is the namespace of a namespaced one."""
+
+    home: str | None
+    fields: Object
+
+
+def _subject(policy: Policy) -> _Subject | None:
+    """None where it selects nobody."""
+    if policy.hosts != NEVER:
+        return _hosts_and_pods(policy)
+    parts = [part for part in conjuncts(as_condition(policy.subject)) if part != ALWAYS]
+    if NEVER in parts:
+        return None
+    accounts = [
+        p
+        for p in parts
+        if reads_only(p, Attribute.SERVICE_ACCOUNT, Attribute.SERVICE_ACCOUNT_LABEL)
+    ]
+    parts = [part for part in parts if part not in accounts]
+    home = _home(policy, parts)
+    if home is not None:
+        parts = [part for part in parts if only_namespace(part) != home]
+        fields: Object = {"selector": to_text(parts, of_workloads)}
+    else:
+        fields = _everywhere(parts)
+    if accounts:
+        fields["serviceAccountSelector"] = to_text(accounts, of_named)
+    return _Subject(home, fields)
+
+
+def _home(policy: Policy, parts: list[Condition]) -> str | None:
+    """The one namespace it is about, where its rules can be said in a policy of that."""
+    rules = (*policy.ingress, *policy.egress)
+    if any(matches_outsiders_but_pods(rule) for rule in rules):
+        return None
+    names = [name for part in parts if (name := only_namespace(part)) is not None]
+    return next((name for name in names if _DNS_LABEL.fullmatch(name)), None)
+
+
+def _everywhere(parts: list[Condition]) -> Object:
+    of_namespaces = [
+        p for p in parts if reads_only(p, Attribute.NAMESPACE, Attribute.NAMESPACE_LABEL)
+    ]
+    rest = [part for part in parts if part not in of_namespaces]
+    fields: Object = {"selector": to_text(rest, of_workloads)} if rest else {}
+    return fields | {"namespaceSelector": to_text(of_namespaces, of_named)}
+
+
+def _hosts_and_pods(policy: Policy) -> _Subject:
+    """One selector for both; without the selectors that would leave hosts out."""
+    pods, hosts = conjuncts(as_condition(policy.subject)), conjuncts(policy.hosts)
+    asked = {to_text([part], of_workloads) for part in pods}
+    if asked != {to_text([part], of_hosts) for part in hosts}:
+        raise UnsayableError("it guards host interfaces by other labels than pods")
+    return _Subject(None, {"selector": to_text(pods, of_workloads)})
+
+
+def _object(kind: str, metadata: Object, spec: Object) -> Object:
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": metadata, "spec": spec}
