@@ -64,4 +64,4 @@ PRIORITY_CONFLICT = Code(
     "{policy} and {other} have priority {priority}, and {rule} and {other_rule} can both match "
     "with different actions",
 )
-PRIORITY_SHARED = Code("PC1122", _W, "{policy} and {other} have the same priority {priority}")
+PRIORITY_SHARED = Code("PC1122", _W, "these policies have the same priority {priority}: {policies}")

@@ -106,6 +106,22 @@ def test_rules_that_cannot_both_match_are_no_error(
     assert len(found) == ("tier" not in one and "priority" not in one)
 
 
+def test_a_group_without_a_conflict_is_one_warning_that_names_some() -> None:
+    (found,) = findings(*(cnp(f"p{at}", "Deny") for at in range(8)))
+    assert "ClusterNetworkPolicy p4 and 3 more" in found.message
+
+
+def test_every_policy_is_compared_with_those_that_may_share_a_subject() -> None:
+    """Also with such as do not ask for the label that most ask for."""
+    others = [cnp(f"o{at}", "Accept", subject=labels(team=str(at))) for at in range(6)]
+    some = cnp("some", "Deny", subject={"namespaces": {"matchExpressions": [TEAM]}})
+    found = findings(*others, some, cnp("all", "Deny"))
+    pairs = [tuple(finding.message.split()[1:5:3]) for finding in found]
+    assert [finding.code for finding in found] == ["PC1121", "PC1121"]
+    assert pairs == [("some", "o2"), ("all", "o0")]
+
+
+TEAM = {"key": "team", "operator": "In", "values": ["2", "9"]}
 OPERATORS = (Operator.IN, Operator.NOT_IN, Operator.EXISTS, Operator.DOES_NOT_EXIST)
 VALUES = ("", "1", "2")
 
