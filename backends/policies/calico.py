@@ -16,12 +16,12 @@ from policyc.backends.policies.calico_rules import (
     matches_outsiders_but_pods,
 )
 from policyc.backends.policies.calico_selectors import (
+    asked_by,
     conjuncts,
     of_hosts,
     of_named,
     of_workloads,
     only_namespace,
-    reads_only,
     to_text,
 )
 from policyc.backends.policies.normal_form import UnsayableError, as_condition
@@ -35,11 +35,9 @@ from policyc.backends.policies.target import (
 )
 from policyc.ir.explicit import DENIES, explicit
 from policyc.ir.policy import (
-    ALWAYS,
     NETWORK_POLICY_TIER,
     NEVER,
     Action,
-    Attribute,
     Condition,
     Direction,
     Policy,
@@ -218,23 +216,18 @@ def _subject(policy: Policy) -> _Subject | None:
     """None where it selects nobody."""
     if policy.hosts != NEVER:
         return _hosts_and_pods(policy)
-    parts = [part for part in conjuncts(as_condition(policy.subject)) if part != ALWAYS]
-    if NEVER in parts:
+    asked = asked_by(as_condition(policy.subject))
+    if asked is None:
         return None
-    accounts = [
-        p
-        for p in parts
-        if reads_only(p, Attribute.SERVICE_ACCOUNT, Attribute.SERVICE_ACCOUNT_LABEL)
-    ]
-    parts = [part for part in parts if part not in accounts]
-    home = _home(policy, parts)
+    home = _home(policy, asked.namespaces)
     if home is not None:
-        parts = [part for part in parts if only_namespace(part) != home]
+        parts = asked.labels + [p for p in asked.namespaces if only_namespace(p) != home]
         fields: Object = {"selector": to_text(parts, of_workloads)}
     else:
-        fields = _everywhere(parts)
-    if accounts:
-        fields["serviceAccountSelector"] = to_text(accounts, of_named)
+        fields = {"selector": to_text(asked.labels, of_workloads)} if asked.labels else {}
+        fields["namespaceSelector"] = to_text(asked.namespaces, of_named)
+    if asked.accounts:
+        fields["serviceAccountSelector"] = to_text(asked.accounts, of_named)
     return _Subject(home, fields)
 
 
@@ -245,15 +238,6 @@ def _home(policy: Policy, parts: list[Condition]) -> str | None:
         return None
     names = [name for part in parts if (name := only_namespace(part)) is not None]
     return next((name for name in names if _DNS_LABEL.fullmatch(name)), None)
-
-
-def _everywhere(parts: list[Condition]) -> Object:
-    of_namespaces = [
-        p for p in parts if reads_only(p, Attribute.NAMESPACE, Attribute.NAMESPACE_LABEL)
-    ]
-    rest = [part for part in parts if part not in of_namespaces]
-    fields: Object = {"selector": to_text(rest, of_workloads)} if rest else {}
-    return fields | {"namespaceSelector": to_text(of_namespaces, of_named)}
 
 
 def _hosts_and_pods(policy: Policy) -> _Subject:

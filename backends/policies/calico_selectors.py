@@ -7,6 +7,7 @@ namespaces or of service accounts reads their own labels.
 
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import assert_never
 
 from policyc.backends.policies.normal_form import NAMESPACE_NAME_LABEL, UnsayableError
@@ -98,15 +99,39 @@ def conjuncts(condition: Condition) -> list[Condition]:
     return list(found.parts) if isinstance(found, AllOf) else [found]
 
 
-def reads_only(condition: Condition, *attributes: Attribute) -> bool:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What must hold together, by the field that can say it: `labels` is what only a selector can."""
+
+    labels: list[Condition]
+    namespaces: list[Condition]
+    accounts: list[Condition]
+
+
+def asked_by(condition: Condition) -> Asked | None:
+    """The parts of a condition on pods; None where it never holds."""
+    found = Asked([], [], [])
+    for part in conjuncts(condition):
+        if part == NEVER:
+            return None
+        if _reads_only(part, Attribute.NAMESPACE, Attribute.NAMESPACE_LABEL):
+            found.namespaces.append(part)
+        elif _reads_only(part, Attribute.SERVICE_ACCOUNT, Attribute.SERVICE_ACCOUNT_LABEL):
+            found.accounts.append(part)
+        else:
+            found.labels.append(part)
+    return found
+
+
+def _reads_only(condition: Condition, *attributes: Attribute) -> bool:
     """Whether every test is of one of the attributes."""
     match condition:
         case AttributeTest(attribute, _):
             return attribute in attributes
         case AllOf(parts) | OneOf(parts):
-            return all(reads_only(part, *attributes) for part in parts)
+            return all(_reads_only(part, *attributes) for part in parts)
         case Not(part):
-            return reads_only(part, *attributes)
+            return _reads_only(part, *attributes)
         case _:
             assert_never(condition)
 

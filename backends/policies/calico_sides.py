@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Peers as sources and destinations of Calico's rules: selectors, and CIDRs of one family (D43)."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from ipaddress import IPv6Network
+
+from policyc.backends.policies.calico_selectors import (
+    EVERY_POD,
+    asked_by,
+    of_named,
+    of_workloads,
+    only_namespace,
+    simplified,
+    to_text,
+)
+from policyc.backends.policies.normal_form import (
+    PeerWay,
+    UnsayableError,
+    as_condition,
+    peer_ways,
+)
+from policyc.backends.policies.target import Object
+from policyc.ir.peers import AddressPeer, Network, Peer
+from policyc.ir.selectors import (
+    ALWAYS,
+    NEVER,
+    AllOf,
+    Attribute,
+    AttributeTest,
+    Condition,
+    Not,
+    OneOf,
+    Operator,
+)
+
+Networks = tuple[Network, ...]
+_MAPPED = IPv6Network("::ffff:0:0/96")
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A source or destination: its selectors, and addresses in one of `nets` and in none of `holes`.
+
+    `family` is that of the addresses, None where both are meant; without `nets` it is every address.
+    """
+
+    selectors: Object
+    family: int | None = None
+    nets: tuple[Network, ...] = ()
+    holes: tuple[Network, ...] = ()
+
+    @property
+    def fields(self) -> Object:
+        """As an EntityRule."""
+        out: Object = {"nets": [str(net) for net in self.nets]} if self.nets else {}
+        if self.holes:
+            out["notNets"] = [str(net) for net in self.holes]
+        return out | self.selectors
+
+    def with_nets_of(self, other: "Side") -> "Side | None":
+        """Either of two that differ by their networks, as one; None where that is not said so."""
+        if (self.selectors, self.family) != (other.selectors, other.family):
+            return None
+        if not (self.nets and other.nets) or _meet(self.holes, other.nets):
+            return None
+        if _meet(other.holes, self.nets):
+            return None
+        nets, holes = dict.fromkeys(self.nets + other.nets), dict.fromkeys(self.holes + other.holes)
+        return replace(self, nets=tuple(nets), holes=tuple(holes))
+
+
+def _meet(some: Iterable[Network], others: Iterable[Network]) -> bool:
+    return any(one.overlaps(other) for one in some for other in others)
+
+
+def ways_of(peers: Iterable[Peer]) -> list[PeerWay]:
+    """The alternatives, item by item: a long list is no complicated one."""
+    found = dict.fromkeys(
+        way for peer in _listed(peers) for way in peer_ways((_without_excepts(peer),))
+    )
+    return [PeerWay(None)] if PeerWay(None) in found else list(found)
+
+
+def _listed(peers: Iterable[Peer]) -> Iterator[Peer]:
+    for peer in peers:
+        if isinstance(peer, OneOf):
+            yield from _listed(peer.parts)
+        else:
+            yield peer
+
+
+def _without_excepts(peer: Peer) -> Peer:
+    """Blocks as networks, those inside them taken out."""
+    match peer:
+        case AddressPeer(network, excepts) if excepts:
+            holes: list[Peer] = [Not(AddressPeer(hole)) for hole in excepts]
+            return AllOf((AddressPeer(network), *holes))
+        case AllOf(parts):
+            return AllOf(tuple(map(_without_excepts, parts)))
+        case OneOf(parts):
+            return OneOf(tuple(map(_without_excepts, parts)))
+        case Not(part):
+            return Not(_without_excepts(part))
+        case _:
+            return peer
+
+
+def sides_of(ways: Iterable[PeerWay], home: str | None, anywhere: str) -> list[Side]:
+    """The fields of each alternative; those that are alike but for their networks share them."""
+    found: list[Side] = []
+    for way in ways:
+        if way.node or way.not_nodes:
+            raise UnsayableError("it tells nodes from other addresses")
+        selectors = _selected(way, home, anywhere)
+        for side in () if selectors is None else _addressed(way, selectors):
+            for at, other in enumerate(found):
+                both = other.with_nets_of(side)
+                if both is not None:
+                    found[at] = both
+                    break
+            else:
+                found.append(side)
+    return found
+
+
+def _selected(way: PeerWay, home: str | None, anywhere: str) -> Object | None:
+    """The selectors; None where they select nobody."""
+    if way.selector is not None:
+        return _selection(way.selector, home, anywhere)
+    refused = simplified(OneOf(tuple(as_condition(each) for each in way.not_selected)))
+    if refused == NEVER:
+        return {}
+    if refused == ALWAYS:
+        return {"notSelector": EVERY_POD}
+    return {"notSelector": to_text([refused], of_workloads)}
+
+
+def _selection(condition: Condition, home: str | None, anywhere: str) -> Object | None:
+    """Pods as an EntityRule selects them; None where it selects none.
+
+    `anywhere` is the namespaceSelector for pods of any namespace, empty where none is needed.
+    """
+    asked = asked_by(condition)
+    if asked is None:
+        return None
+    named = {only_namespace(part) for part in asked.namespaces}
+    is_home = home is not None and named == {home}
+    out: Object = {}
+    if asked.labels or (is_home and anywhere and not asked.accounts):
+        out["selector"] = to_text(asked.labels, of_workloads)
+    if asked.namespaces and not is_home:
+        out["namespaceSelector"] = to_text(asked.namespaces, of_named)
+    elif anywhere and not is_home:
+        out["namespaceSelector"] = anywhere
+    if asked.accounts:
+        out["serviceAccounts"] = _accounts(asked.accounts)
+    return out
+
+
+def _accounts(parts: list[Condition]) -> Object:
+    """Names where one test lists them; the rest as a selector."""
+    listed = next((part for part in parts if _names(part)), None)
+    rest = [part for part in parts if part is not listed]
+    out: Object = {"names": list(_names(listed))} if listed is not None else {}
+    return out | {"selector": to_text(rest, of_named)} if rest else out
+
+
+def _names(condition: Condition) -> tuple[str, ...]:
+    match condition:
+        case AttributeTest(Attribute.SERVICE_ACCOUNT, requirement) if (
+            requirement.operator is Operator.IN
+        ):
+            return requirement.values
+        case _:
+            return ()
+
+
+def _addressed(way: PeerWay, selectors: Object) -> Iterator[Side]:
+    """The alternative's addresses; each family apart where there is a CIDR at all."""
+    if not (way.inside or way.outside):
+        yield Side(selectors)
+        return
+    for family in (4, 6):
+        if all(block.network.version == family for block in way.inside):
+            inside = [block.network for block in way.inside]
+            outside = [b.network for b in way.outside if b.network.version == family]
+            nets = _nets(inside, outside)
+            if nets is not None:
+                yield Side(selectors, family, *nets)
+
+
+def _nets(inside: list[Network], outside: list[Network]) -> tuple[Networks, Networks] | None:
+    """Inside all and outside of all; None where nothing is. Two networks nest, or share nothing."""
+    if any(net.version == 6 and _contains(_MAPPED, net) for net in (*inside, *outside)):
+        raise UnsayableError("Calico takes no CIDRs of IPv4-mapped addresses")
+    if not inside:
+        return None if any(net.prefixlen == 0 for net in outside) else ((), _outermost(outside))
+    within = max(inside, key=lambda network: network.prefixlen)
+    if not all(_contains(network, within) for network in inside):
+        return None
+    if any(_contains(network, within) for network in outside):
+        return None
+    return (within,), _outermost([network for network in outside if _contains(within, network)])
+
+
+def _outermost(networks: list[Network]) -> Networks:
+    found = dict.fromkeys(networks)
+    return tuple(
+        net for net in found if not any(other != net and _contains(other, net) for other in found)
+    )
+
+
+def _contains(outer: Network, inner: Network) -> bool:
+    return inner.subnet_of(outer)  # type: ignore[arg-type]
