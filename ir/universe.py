@@ -128,7 +128,8 @@ def end_name(end: End) -> str:
         case Endpoint():
             return end.qualified_name
         case Node():
-            return f"node {end.name}" if end.name else "a node"
+            node = f"node {end.name}" if end.name else "a node"
+            return node if end.speaks else f"the address of {node}"
         case _:
             return str(end)
 
