@@ -18,6 +18,7 @@ from policyc.backends.policies.calico_rules import (
 from policyc.backends.policies.calico_selectors import (
     asked_by,
     conjuncts,
+    namespace_selector,
     of_hosts,
     of_named,
     of_workloads,
@@ -225,7 +226,7 @@ def _subject(policy: Policy) -> _Subject | None:
         fields: Object = {"selector": to_text(parts, of_workloads)}
     else:
         fields = {"selector": to_text(asked.labels, of_workloads)} if asked.labels else {}
-        fields["namespaceSelector"] = to_text(asked.namespaces, of_named)
+        fields["namespaceSelector"] = namespace_selector(asked.namespaces)
     if asked.accounts:
         fields["serviceAccountSelector"] = to_text(asked.accounts, of_named)
     return _Subject(home, fields)

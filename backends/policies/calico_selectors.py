@@ -32,6 +32,7 @@ _NAMESPACE, _ACCOUNT = "projectcalico.org/namespace", "projectcalico.org/service
 _NAME = "projectcalico.org/name"
 _OF_CALICO = (_NAMESPACE, _ACCOUNT, "projectcalico.org/orchestrator")
 _PREFIXES = ("pcns.", "pcsa.")
+_IN_A_NAMESPACE = AttributeTest(Attribute.NAMESPACE, Requirement("", Operator.EXISTS))
 _KEY = re.compile(r"[A-Za-z0-9_./-]+")
 _OPPOSITES = {
     Operator.IN: Operator.NOT_IN,
@@ -147,6 +148,31 @@ def only_namespace(condition: Condition) -> str | None:
             return name
         case _:
             return None
+
+
+def namespace_selector(parts: list[Condition]) -> str:
+    """The namespaceSelector for pods of some namespaces.
+
+    To Felix what is in no namespace has none of its labels, so that `team != "x"` would find host
+    endpoints, too; there a namespace is asked for by its name (D43).
+    """
+    if parts and all(map(_holds_without_labels, parts)):
+        parts = [*parts, _IN_A_NAMESPACE]
+    return to_text(parts, of_named)
+
+
+def _holds_without_labels(condition: Condition) -> bool:
+    match condition:
+        case AttributeTest(_, requirement):
+            return requirement.operator in (Operator.NOT_IN, Operator.DOES_NOT_EXIST)
+        case AllOf(parts):
+            return all(map(_holds_without_labels, parts))
+        case OneOf(parts):
+            return any(map(_holds_without_labels, parts))
+        case Not(part):
+            return not _holds_without_labels(part)
+        case _:
+            assert_never(condition)
 
 
 def of_workloads(test: AttributeTest) -> str:

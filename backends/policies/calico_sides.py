@@ -8,6 +8,7 @@ from ipaddress import IPv6Network
 from policyc.backends.policies.calico_selectors import (
     EVERY_POD,
     asked_by,
+    namespace_selector,
     of_named,
     of_workloads,
     only_namespace,
@@ -150,7 +151,7 @@ def _selection(condition: Condition, home: str | None, anywhere: str) -> Object 
     if asked.labels or (is_home and anywhere and not asked.accounts):
         out["selector"] = to_text(asked.labels, of_workloads)
     if asked.namespaces and not is_home:
-        out["namespaceSelector"] = to_text(asked.namespaces, of_named)
+        out["namespaceSelector"] = namespace_selector(asked.namespaces)
     elif anywhere and not is_home:
         out["namespaceSelector"] = anywhere
     if asked.accounts:
