@@ -19,7 +19,8 @@ statement : ( section | policyRule ) EOF ;
 // The rules below it are of this direction, and the direction is isolated.
 section : ( INGRESS | EGRESS ) COLON ;
 
-policyRule : action services? ( ( FROM | TO ) peers )? modifier* ;
+// With both sides, one of them narrows the subject: TO in an ingress section, FROM in an egress section.
+policyRule : action ( services exception? )? ( FROM peers )? ( TO peers )? modifier* ;
 
 action : ALLOW | DENY | REJECT | PASS | LOG | AUDIT ;
 
@@ -59,18 +60,26 @@ service
     | PROTOCOL NUMBER
     ;
 
+// What is taken out of all of them.
+exception : EXCEPT ( service | OPEN_BRACE services CLOSE_BRACE ) ;
+
 // ---- Peers: the other side
 
 peers : peer ( ( COMMA | OR ) peer )* ;
 
 peer
     : ANY
-    | ADDRESS ( EXCEPT ( ADDRESS | OPEN_BRACE ADDRESS ( COMMA ADDRESS )* CLOSE_BRACE ) )?
+    | block
     | SERVICE QUALIFIED
-    | ENTITY WORD
-    | NODE expression                                     // the nodes themselves
-    | expression                                          // pods
+    | ENTITY WORD ( WITH expression )? inside?            // host and remote-node, some of them
+    | NODE expression inside?                             // the nodes themselves
+    | expression inside?                                  // pods
     ;
+
+block : ADDRESS ( EXCEPT ( ADDRESS | OPEN_BRACE ADDRESS ( COMMA ADDRESS )* CLOSE_BRACE ) )? ;
+
+// Of those, the ones with an address in the block.
+inside : IN block ;
 
 // ---- Expressions over labels and names
 

@@ -120,21 +120,45 @@ def _service(context: Any) -> Builder:
 
 
 def _peer(context: Any) -> Builder:
+    """A peer; where `in` follows, as the part of it inside a block."""
+    inside = _rules(context, "Inside")
+    peer = _whole_peer(context)
+    if not inside:
+        return peer
+    block = builder_of(_rules(inside[0], "Block")[0])
+    return lambda tokens: tree.Inside(peer(tokens), block(tokens))
+
+
+def _whole_peer(context: Any) -> Builder:
     words = _words(context)
     nested = _rules(context, "Expression")
     if nested:
-        expression, start = builder_of(nested[0]), context.start.tokenIndex
-        made: Any = tree.NodePeer if words else tree.PodPeer
-        return lambda tokens: made(tokens[start], expression(tokens))
-    types = [context.parser.symbolicNames[c.symbol.type] for c in context.children]
+        return _of_expression(context, builder_of(nested[0]), words)
+    if not words:
+        return _child(context)
     last = words[-1]
-    match types[0]:
+    match context.parser.symbolicNames[context.children[0].symbol.type]:
         case "ANY":
             return lambda tokens: tree.AnyPeer(tokens[last])
         case "SERVICE":
             return lambda tokens: tree.ServicePeer(tokens[last])
-        case "ENTITY":
+        case _:
             return lambda tokens: tree.EntityPeer(tokens[last])
+
+
+def _of_expression(context: Any, expression: Builder, words: list[int]) -> Builder:
+    """`entity NAME with`, `node`, or nothing before an expression."""
+    if len(words) > 1:
+        name = words[1]
+        return lambda tokens: tree.EntityNodes(tokens[name], expression(tokens))
+    start = context.start.tokenIndex
+    made: Any = tree.NodePeer if words else tree.PodPeer
+    return lambda tokens: made(tokens[start], expression(tokens))
+
+
+def _block(context: Any) -> Builder:
+    types = [context.parser.symbolicNames[c.symbol.type] for c in context.children]
+    words = _words(context)
     first, *excepts = [a for a, kind in zip(words, types, strict=True) if kind == "ADDRESS"]
     return lambda tokens: tree.AddressPeer(tokens[first], tuple([tokens[e] for e in excepts]))
 
@@ -161,10 +185,19 @@ def _services(context: Any) -> Callable[[Tokens], tuple[Any, ...]]:
     return _tuple_of([s for list_ in _rules(context, "Services") for s in _rules(list_, "Service")])
 
 
+def _excepted(context: Any) -> Callable[[Tokens], tuple[Any, ...]]:
+    """The services that a rule takes out of those it names: one, or a list in braces."""
+    for exception in _rules(context, "Exception"):
+        alone = _rules(exception, "Service")
+        return _tuple_of(alone) if alone else _services(exception)
+    return _tuple_of([])
+
+
 def _policy_rule(context: Any) -> Builder:
     action = _words(_rules(context, "Action")[0])[0]
-    services = _services(context)
-    peers = _tuple_of([p for list_ in _rules(context, "Peers") for p in _rules(list_, "Peer")])
+    services, excepts = _services(context), _excepted(context)
+    lists = [_tuple_of(_rules(list_, "Peer")) for list_ in _rules(context, "Peers")]
+    peers, others = (*lists, _tuple_of([]), _tuple_of([]))[:2]
     modifiers = _tuple_of(_rules(context, "Modifier"))
     sides = _words(context)
     side = sides[0] if sides else None
@@ -176,6 +209,8 @@ def _policy_rule(context: Any) -> Builder:
             None if side is None else tokens[side],
             peers(tokens),
             modifiers(tokens),
+            excepts(tokens),
+            others(tokens),
         )
 
     return build
@@ -213,6 +248,7 @@ _BUILDERS: dict[str, Callable[[Any], Builder]] = {
     "Attribute": _attribute,
     "Service": _service,
     "Peer": _peer,
+    "Block": _block,
     "Modifier": _modifier,
     "Remark": _modifier,
     "Section": _section,

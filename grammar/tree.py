@@ -100,6 +100,14 @@ class EntityPeer:
 
 
 @dataclass(slots=True, eq=False)
+class EntityNodes:
+    """`entity NAME with EXPRESSION`: some of an entity's nodes; `token` is the name."""
+
+    token: Token
+    expression: Expression
+
+
+@dataclass(slots=True, eq=False)
 class NodePeer:
     """`node EXPRESSION`; `token` is the word `node`."""
 
@@ -115,7 +123,20 @@ class PodPeer:
     expression: Expression
 
 
-Peer = AnyPeer | AddressPeer | ServicePeer | EntityPeer | NodePeer | PodPeer
+@dataclass(slots=True, eq=False)
+class Inside:
+    """`PEER in BLOCK`: those of a peer that have an address in a block."""
+
+    peer: EntityPeer | EntityNodes | NodePeer | PodPeer
+    block: AddressPeer
+
+    @property
+    def token(self) -> Token:
+        """The peer's word."""
+        return self.peer.token
+
+
+Peer = AnyPeer | AddressPeer | ServicePeer | EntityPeer | EntityNodes | NodePeer | PodPeer | Inside
 
 
 @dataclass(slots=True, eq=False)
@@ -139,13 +160,19 @@ class Section:
 
 @dataclass(slots=True, eq=False)
 class Rule:
-    """One rule. `side` is `from` or `to`; without it and peers, any peer."""
+    """One rule. `side` is `from` or `to`; without it and peers, any peer.
+
+    With both sides written, `side` is `from`, and `others` are the peers after `to`. `excepts` are
+    services.
+    """
 
     action: Token
     services: tuple[Service, ...]
     side: Token | None
     peers: tuple[Peer, ...]
     modifiers: tuple[Modifier, ...]
+    excepts: tuple[Service, ...] = ()
+    others: tuple[Peer, ...] = ()
 
 
 @dataclass(slots=True, eq=False)

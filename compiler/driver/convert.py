@@ -19,6 +19,7 @@ from policyc.backends.policies.target import InexpressibleError, Object, Writer
 from policyc.compiler.driver.codes import INEXPRESSIBLE
 from policyc.compiler.driver.compile import Inputs, Progress, Read, host_endpoints, read_inputs
 from policyc.compiler.frontend.read import read_policies
+from policyc.compiler.frontend.scalars import resolve
 from policyc.compiler.frontend.sources import StreamSource
 from policyc.ir.errors import InputError, InternalError
 from policyc.ir.policy import NEVER, NO_ENDPOINT, Policy, PolicySet, Rule
@@ -124,7 +125,10 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in text else None
+    """A text; in quotes where Kubernetes would not read one (`y`, `1e3`)."""
+    style = None if isinstance(resolve(text), str) else "'"
+    if "\n" in text:
+        style = "|"
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 

@@ -40,4 +40,5 @@ EXCEPT_LIST = Code(
 OTHER_NAMESPACE = Code(
     "PC1432", _W, "the policy is of namespace {home}: no pod of {others} is in it"
 )
+WITH_OF_OTHERS = Code("PC1433", _E, "`with` picks nodes, and `{name}` is not only nodes")
 USELESS_MODIFIER = Code("PC1430", _E, "`log` on a rule whose action is `log`")

@@ -16,7 +16,7 @@ from policyc.compiler.frontend.unsupported import fail_closed
 from policyc.grammar import tree
 from policyc.grammar.parse import parse_rules
 from policyc.grammar.tokens import NUMBER, Token, unquoted
-from policyc.ir.policy import Action, Direction, Limit, Rule
+from policyc.ir.policy import Action, Direction, Limit, OneOf, Rule
 from policyc.ir.spans import Origin
 
 LONGEST_NAME = 100
@@ -27,16 +27,20 @@ _RATE = re.compile(r"([0-9]+)/s")
 
 @dataclass(frozen=True, slots=True)
 class RuleDraft:
-    """A rule but for its peers, and these as far as they are known."""
+    """A rule but for its peers and its own side, and these as far as they are known."""
 
     rule: Rule
     peers: tuple[Draft, ...]
+    own: tuple[Draft, ...]
 
     def finished(self, passage: Passage, surroundings: Surroundings) -> Rule:
         """The rule, with the pods of each Service; what cannot be supported is closed or refused."""
         found, parts = looked_up(self.peers, passage, surroundings)
-        rule = replace(self.rule, peers=found)
-        return fail_closed(rule, parts, surroundings.unsupported, surroundings.report)
+        own, own_parts = looked_up(self.own, passage, surroundings)
+        rule = replace(self.rule, peers=found, own=own[0] if len(own) == 1 else OneOf(own))
+        return fail_closed(
+            rule, [*parts, *own_parts], surroundings.unsupported, surroundings.report
+        )
 
 
 @dataclass(slots=True)
@@ -93,7 +97,10 @@ def _section(section: tree.Section, block: RuleBlock, passage: Passage) -> Direc
 
 def _rule(rule: tree.Rule, direction: Direction, index: int, passage: Passage) -> RuleDraft:
     action = Action(rule.action.text)
-    if rule.side is not None and rule.side.text != _SIDES[direction]:
+    sides = (peers(rule.peers, passage), peers(rule.others, passage))
+    if rule.others and direction is Direction.EGRESS:
+        sides = sides[1], sides[0]
+    elif rule.side is not None and rule.side.text != _SIDES[direction]:
         hint = f"the other side of {direction.value} stands after `{_SIDES[direction]}`"
         passage.say(
             codes.WRONG_SIDE, rule.side, hint, found=rule.side.text, section=direction.value
@@ -105,11 +112,12 @@ def _rule(rule: tree.Rule, direction: Direction, index: int, passage: Passage) -
         (),
         services(rule.services, passage),
         origin,
+        except_ports=services(rule.excepts, passage) if rule.excepts else (),
         log=_log(given, action, passage),
         limit=_limit(given, action, passage),
         name=text_of(given.get("as"), passage),
     )
-    return RuleDraft(made, peers(rule.peers, passage))
+    return RuleDraft(made, *sides)
 
 
 def once(modifiers: Iterable[tree.Modifier], passage: Passage) -> dict[str, tree.Modifier]:

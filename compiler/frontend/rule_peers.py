@@ -21,6 +21,7 @@ from policyc.ir.policy import (
     ANY_PEER,
     EVERY_ENDPOINT,
     AddressPeer,
+    AllOf,
     EndpointPeer,
     EndpointSelector,
     LabelSelector,
@@ -92,14 +93,33 @@ def _peer(peer: tree.Peer, passage: Passage) -> Draft | None:
             return NodePeer(node_condition(expression, passage))
         case tree.AddressPeer(token, excepts):
             return _addresses(token, excepts, passage)
+        case tree.Inside(inner, block):
+            found = _peer(inner, passage)
+            addresses = _addresses(block.token, block.excepts, passage)
+            if found is None or isinstance(found, NamedService) or addresses is None:
+                return None
+            return AllOf((found, addresses))
         case tree.ServicePeer(token):
             namespace, _, name = token.text.partition("/")
             return NamedService(namespace, name, token)
         case tree.EntityPeer(token):
-            if token.text not in _ENTITIES:
-                hint = suggestion(token.text, ENTITIES)
-                passage.say(codes.UNKNOWN_ENTITY, token, hint, name=clipped(token.text))
-            return _ENTITIES.get(token.text)
+            return _entity(token, passage)
+        case tree.EntityNodes(token, expression):
+            condition = node_condition(expression, passage)
+            entity = _entity(token, passage)
+            if isinstance(entity, NodePeer):
+                return NodePeer(condition, entity.where)
+            if entity is not None:
+                hint = "it stands behind `entity host` and `entity remote-node`"
+                passage.say(codes.WITH_OF_OTHERS, token, hint, name=token.text)
+            return None
+
+
+def _entity(token: Token, passage: Passage) -> Peer | None:
+    if token.text not in _ENTITIES:
+        hint = suggestion(token.text, ENTITIES)
+        passage.say(codes.UNKNOWN_ENTITY, token, hint, name=clipped(token.text))
+    return _ENTITIES.get(token.text)
 
 
 def _addresses(token: Token, excepts: Sequence[Token], passage: Passage) -> AddressPeer | None:

@@ -4,12 +4,12 @@
 from collections.abc import Iterable, Iterator
 
 from policyc.compiler.frontend import codes_extended as codes
-from policyc.compiler.frontend.icmp_types import ICMP_TYPES, ICMPV6_TYPES
 from policyc.compiler.frontend.names import port_name_problems
 from policyc.compiler.frontend.nodes import clipped
 from policyc.compiler.frontend.rule_hints import suggestion
 from policyc.compiler.frontend.rule_passage import Passage
 from policyc.grammar import tree
+from policyc.grammar.icmp_types import ICMP_TYPES, ICMPV6_TYPES
 from policyc.grammar.tokens import NUMBER, Token
 from policyc.ir.policy import (
     AnyService,

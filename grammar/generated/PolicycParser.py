@@ -11,103 +11,117 @@ else:
 
 def serializedATN():
     return [
-        4,1,69,258,2,0,7,0,2,1,7,1,2,2,7,2,2,3,7,3,2,4,7,4,2,5,7,5,2,6,7,
+        4,1,69,296,2,0,7,0,2,1,7,1,2,2,7,2,2,3,7,3,2,4,7,4,2,5,7,5,2,6,7,
         6,2,7,7,7,2,8,7,8,2,9,7,9,2,10,7,10,2,11,7,11,2,12,7,12,2,13,7,13,
-        2,14,7,14,2,15,7,15,2,16,7,16,2,17,7,17,1,0,1,0,1,0,1,1,1,1,3,1,
-        42,8,1,1,1,1,1,1,2,1,2,1,2,1,3,1,3,3,3,51,8,3,1,3,1,3,3,3,55,8,3,
-        1,3,5,3,58,8,3,10,3,12,3,61,9,3,1,4,1,4,1,5,1,5,1,5,1,5,1,5,3,5,
-        70,8,5,1,5,1,5,3,5,74,8,5,1,6,1,6,1,6,1,7,1,7,3,7,81,8,7,1,7,1,7,
-        3,7,85,8,7,1,7,1,7,3,7,89,8,7,1,7,5,7,92,8,7,10,7,12,7,95,9,7,1,
-        7,1,7,3,7,99,8,7,1,7,1,7,1,7,1,7,1,7,5,7,106,8,7,10,7,12,7,109,9,
-        7,1,7,1,7,1,7,1,7,1,7,5,7,116,8,7,10,7,12,7,119,9,7,3,7,121,8,7,
-        1,8,1,8,1,8,1,8,1,8,1,8,1,8,1,8,3,8,131,8,8,1,9,1,9,1,9,5,9,136,
-        8,9,10,9,12,9,139,9,9,1,10,1,10,1,10,1,10,1,10,1,10,1,10,3,10,148,
-        8,10,3,10,150,8,10,1,10,1,10,3,10,154,8,10,1,11,1,11,1,11,5,11,159,
-        8,11,10,11,12,11,162,9,11,1,12,1,12,1,12,1,12,1,12,1,12,1,12,1,12,
-        5,12,172,8,12,10,12,12,12,175,9,12,1,12,3,12,178,8,12,3,12,180,8,
-        12,1,12,1,12,1,12,1,12,1,12,1,12,1,12,3,12,189,8,12,1,13,1,13,1,
-        13,5,13,194,8,13,10,13,12,13,197,9,13,1,14,1,14,1,14,5,14,202,8,
-        14,10,14,12,14,205,9,14,1,15,1,15,1,15,1,15,1,15,1,15,1,15,1,15,
-        1,15,1,15,1,15,1,15,1,15,1,15,1,15,3,15,222,8,15,1,16,1,16,1,16,
-        1,16,1,16,1,16,1,16,1,16,3,16,232,8,16,1,17,1,17,1,17,3,17,237,8,
-        17,1,17,1,17,1,17,1,17,1,17,5,17,244,8,17,10,17,12,17,247,9,17,1,
-        17,1,17,1,17,1,17,1,17,1,17,1,17,3,17,256,8,17,1,17,0,0,18,0,2,4,
-        6,8,10,12,14,16,18,20,22,24,26,28,30,32,34,0,11,1,0,14,15,1,0,16,
-        17,1,0,1,6,1,0,7,8,1,0,24,26,1,0,27,28,1,0,64,65,2,0,19,19,52,52,
-        2,0,33,35,37,37,1,0,49,50,1,0,43,44,291,0,36,1,0,0,0,2,41,1,0,0,
-        0,4,45,1,0,0,0,6,48,1,0,0,0,8,62,1,0,0,0,10,73,1,0,0,0,12,75,1,0,
-        0,0,14,120,1,0,0,0,16,130,1,0,0,0,18,132,1,0,0,0,20,153,1,0,0,0,
-        22,155,1,0,0,0,24,188,1,0,0,0,26,190,1,0,0,0,28,198,1,0,0,0,30,221,
-        1,0,0,0,32,231,1,0,0,0,34,255,1,0,0,0,36,37,3,26,13,0,37,38,5,0,
-        0,1,38,1,1,0,0,0,39,42,3,4,2,0,40,42,3,6,3,0,41,39,1,0,0,0,41,40,
-        1,0,0,0,42,43,1,0,0,0,43,44,5,0,0,1,44,3,1,0,0,0,45,46,7,0,0,0,46,
-        47,5,53,0,0,47,5,1,0,0,0,48,50,3,8,4,0,49,51,3,18,9,0,50,49,1,0,
-        0,0,50,51,1,0,0,0,51,54,1,0,0,0,52,53,7,1,0,0,53,55,3,22,11,0,54,
-        52,1,0,0,0,54,55,1,0,0,0,55,59,1,0,0,0,56,58,3,10,5,0,57,56,1,0,
-        0,0,58,61,1,0,0,0,59,57,1,0,0,0,59,60,1,0,0,0,60,7,1,0,0,0,61,59,
-        1,0,0,0,62,63,7,2,0,0,63,9,1,0,0,0,64,74,5,5,0,0,65,66,5,21,0,0,
-        66,69,5,63,0,0,67,68,5,22,0,0,68,70,5,64,0,0,69,67,1,0,0,0,69,70,
-        1,0,0,0,70,74,1,0,0,0,71,72,5,20,0,0,72,74,5,60,0,0,73,64,1,0,0,
-        0,73,65,1,0,0,0,73,71,1,0,0,0,74,11,1,0,0,0,75,76,3,14,7,0,76,77,
-        5,0,0,1,77,13,1,0,0,0,78,80,7,3,0,0,79,81,3,18,9,0,80,79,1,0,0,0,
-        80,81,1,0,0,0,81,84,1,0,0,0,82,83,5,16,0,0,83,85,3,22,11,0,84,82,
-        1,0,0,0,84,85,1,0,0,0,85,88,1,0,0,0,86,87,5,17,0,0,87,89,3,22,11,
-        0,88,86,1,0,0,0,88,89,1,0,0,0,89,93,1,0,0,0,90,92,3,16,8,0,91,90,
-        1,0,0,0,92,95,1,0,0,0,93,91,1,0,0,0,93,94,1,0,0,0,94,121,1,0,0,0,
-        95,93,1,0,0,0,96,98,5,9,0,0,97,99,3,18,9,0,98,97,1,0,0,0,98,99,1,
-        0,0,0,99,100,1,0,0,0,100,101,5,16,0,0,101,102,3,22,11,0,102,103,
-        5,17,0,0,103,107,3,22,11,0,104,106,3,16,8,0,105,104,1,0,0,0,106,
-        109,1,0,0,0,107,105,1,0,0,0,107,108,1,0,0,0,108,121,1,0,0,0,109,
-        107,1,0,0,0,110,111,5,10,0,0,111,112,3,22,11,0,112,113,5,16,0,0,
-        113,117,3,22,11,0,114,116,3,16,8,0,115,114,1,0,0,0,116,119,1,0,0,
-        0,117,115,1,0,0,0,117,118,1,0,0,0,118,121,1,0,0,0,119,117,1,0,0,
-        0,120,78,1,0,0,0,120,96,1,0,0,0,120,110,1,0,0,0,121,15,1,0,0,0,122,
-        131,5,14,0,0,123,131,5,15,0,0,124,125,5,11,0,0,125,131,5,12,0,0,
-        126,127,5,20,0,0,127,131,5,60,0,0,128,129,5,13,0,0,129,131,5,60,
-        0,0,130,122,1,0,0,0,130,123,1,0,0,0,130,124,1,0,0,0,130,126,1,0,
-        0,0,130,128,1,0,0,0,131,17,1,0,0,0,132,137,3,20,10,0,133,134,5,52,
-        0,0,134,136,3,20,10,0,135,133,1,0,0,0,136,139,1,0,0,0,137,135,1,
-        0,0,0,137,138,1,0,0,0,138,19,1,0,0,0,139,137,1,0,0,0,140,154,5,23,
-        0,0,141,154,7,4,0,0,142,154,5,63,0,0,143,149,7,5,0,0,144,147,7,6,
-        0,0,145,146,5,30,0,0,146,148,5,64,0,0,147,145,1,0,0,0,147,148,1,
-        0,0,0,148,150,1,0,0,0,149,144,1,0,0,0,149,150,1,0,0,0,150,154,1,
-        0,0,0,151,152,5,29,0,0,152,154,5,64,0,0,153,140,1,0,0,0,153,141,
-        1,0,0,0,153,142,1,0,0,0,153,143,1,0,0,0,153,151,1,0,0,0,154,21,1,
-        0,0,0,155,160,3,24,12,0,156,157,7,7,0,0,157,159,3,24,12,0,158,156,
-        1,0,0,0,159,162,1,0,0,0,160,158,1,0,0,0,160,161,1,0,0,0,161,23,1,
-        0,0,0,162,160,1,0,0,0,163,189,5,23,0,0,164,179,5,62,0,0,165,177,
-        5,18,0,0,166,178,5,62,0,0,167,168,5,56,0,0,168,173,5,62,0,0,169,
-        170,5,52,0,0,170,172,5,62,0,0,171,169,1,0,0,0,172,175,1,0,0,0,173,
-        171,1,0,0,0,173,174,1,0,0,0,174,176,1,0,0,0,175,173,1,0,0,0,176,
-        178,5,57,0,0,177,166,1,0,0,0,177,167,1,0,0,0,178,180,1,0,0,0,179,
-        165,1,0,0,0,179,180,1,0,0,0,180,189,1,0,0,0,181,182,5,31,0,0,182,
-        189,5,63,0,0,183,184,5,32,0,0,184,189,5,65,0,0,185,186,5,33,0,0,
-        186,189,3,26,13,0,187,189,3,26,13,0,188,163,1,0,0,0,188,164,1,0,
-        0,0,188,181,1,0,0,0,188,183,1,0,0,0,188,185,1,0,0,0,188,187,1,0,
-        0,0,189,25,1,0,0,0,190,195,3,28,14,0,191,192,5,48,0,0,192,194,3,
-        28,14,0,193,191,1,0,0,0,194,197,1,0,0,0,195,193,1,0,0,0,195,196,
-        1,0,0,0,196,27,1,0,0,0,197,195,1,0,0,0,198,203,3,30,15,0,199,200,
-        5,47,0,0,200,202,3,30,15,0,201,199,1,0,0,0,202,205,1,0,0,0,203,201,
-        1,0,0,0,203,204,1,0,0,0,204,29,1,0,0,0,205,203,1,0,0,0,206,207,5,
-        51,0,0,207,222,3,30,15,0,208,209,5,54,0,0,209,210,3,26,13,0,210,
-        211,5,55,0,0,211,222,1,0,0,0,212,222,5,38,0,0,213,214,5,39,0,0,214,
-        215,5,54,0,0,215,216,3,32,16,0,216,217,5,55,0,0,217,222,1,0,0,0,
-        218,219,3,32,16,0,219,220,3,34,17,0,220,222,1,0,0,0,221,206,1,0,
-        0,0,221,208,1,0,0,0,221,212,1,0,0,0,221,213,1,0,0,0,221,218,1,0,
-        0,0,222,31,1,0,0,0,223,232,5,61,0,0,224,225,7,8,0,0,225,226,5,58,
-        0,0,226,227,5,60,0,0,227,232,5,59,0,0,228,232,5,36,0,0,229,232,5,
-        33,0,0,230,232,5,37,0,0,231,223,1,0,0,0,231,224,1,0,0,0,231,228,
-        1,0,0,0,231,229,1,0,0,0,231,230,1,0,0,0,232,33,1,0,0,0,233,234,7,
-        9,0,0,234,256,5,60,0,0,235,237,5,42,0,0,236,235,1,0,0,0,236,237,
-        1,0,0,0,237,238,1,0,0,0,238,239,5,41,0,0,239,240,5,56,0,0,240,245,
-        5,60,0,0,241,242,5,52,0,0,242,244,5,60,0,0,243,241,1,0,0,0,244,247,
-        1,0,0,0,245,243,1,0,0,0,245,246,1,0,0,0,246,248,1,0,0,0,247,245,
-        1,0,0,0,248,256,5,57,0,0,249,256,5,40,0,0,250,251,7,10,0,0,251,252,
-        5,45,0,0,252,256,5,60,0,0,253,254,5,46,0,0,254,256,5,60,0,0,255,
-        233,1,0,0,0,255,236,1,0,0,0,255,249,1,0,0,0,255,250,1,0,0,0,255,
-        253,1,0,0,0,256,35,1,0,0,0,31,41,50,54,59,69,73,80,84,88,93,98,107,
-        117,120,130,137,147,149,153,160,173,177,179,188,195,203,221,231,
-        236,245,255
+        2,14,7,14,2,15,7,15,2,16,7,16,2,17,7,17,2,18,7,18,2,19,7,19,2,20,
+        7,20,1,0,1,0,1,0,1,1,1,1,3,1,48,8,1,1,1,1,1,1,2,1,2,1,2,1,3,1,3,
+        1,3,3,3,58,8,3,3,3,60,8,3,1,3,1,3,3,3,64,8,3,1,3,1,3,3,3,68,8,3,
+        1,3,5,3,71,8,3,10,3,12,3,74,9,3,1,4,1,4,1,5,1,5,1,5,1,5,1,5,3,5,
+        83,8,5,1,5,1,5,3,5,87,8,5,1,6,1,6,1,6,1,7,1,7,3,7,94,8,7,1,7,1,7,
+        3,7,98,8,7,1,7,1,7,3,7,102,8,7,1,7,5,7,105,8,7,10,7,12,7,108,9,7,
+        1,7,1,7,3,7,112,8,7,1,7,1,7,1,7,1,7,1,7,5,7,119,8,7,10,7,12,7,122,
+        9,7,1,7,1,7,1,7,1,7,1,7,5,7,129,8,7,10,7,12,7,132,9,7,3,7,134,8,
+        7,1,8,1,8,1,8,1,8,1,8,1,8,1,8,1,8,3,8,144,8,8,1,9,1,9,1,9,5,9,149,
+        8,9,10,9,12,9,152,9,9,1,10,1,10,1,10,1,10,1,10,1,10,1,10,3,10,161,
+        8,10,3,10,163,8,10,1,10,1,10,3,10,167,8,10,1,11,1,11,1,11,1,11,1,
+        11,1,11,3,11,175,8,11,1,12,1,12,1,12,5,12,180,8,12,10,12,12,12,183,
+        9,12,1,13,1,13,1,13,1,13,1,13,1,13,1,13,1,13,3,13,193,8,13,1,13,
+        3,13,196,8,13,1,13,1,13,1,13,3,13,201,8,13,1,13,1,13,3,13,205,8,
+        13,3,13,207,8,13,1,14,1,14,1,14,1,14,1,14,1,14,1,14,5,14,216,8,14,
+        10,14,12,14,219,9,14,1,14,3,14,222,8,14,3,14,224,8,14,1,15,1,15,
+        1,15,1,16,1,16,1,16,5,16,232,8,16,10,16,12,16,235,9,16,1,17,1,17,
+        1,17,5,17,240,8,17,10,17,12,17,243,9,17,1,18,1,18,1,18,1,18,1,18,
+        1,18,1,18,1,18,1,18,1,18,1,18,1,18,1,18,1,18,1,18,3,18,260,8,18,
+        1,19,1,19,1,19,1,19,1,19,1,19,1,19,1,19,3,19,270,8,19,1,20,1,20,
+        1,20,3,20,275,8,20,1,20,1,20,1,20,1,20,1,20,5,20,282,8,20,10,20,
+        12,20,285,9,20,1,20,1,20,1,20,1,20,1,20,1,20,1,20,3,20,294,8,20,
+        1,20,0,0,21,0,2,4,6,8,10,12,14,16,18,20,22,24,26,28,30,32,34,36,
+        38,40,0,10,1,0,14,15,1,0,1,6,1,0,7,8,1,0,24,26,1,0,27,28,1,0,64,
+        65,2,0,19,19,52,52,2,0,33,35,37,37,1,0,49,50,1,0,43,44,333,0,42,
+        1,0,0,0,2,47,1,0,0,0,4,51,1,0,0,0,6,54,1,0,0,0,8,75,1,0,0,0,10,86,
+        1,0,0,0,12,88,1,0,0,0,14,133,1,0,0,0,16,143,1,0,0,0,18,145,1,0,0,
+        0,20,166,1,0,0,0,22,168,1,0,0,0,24,176,1,0,0,0,26,206,1,0,0,0,28,
+        208,1,0,0,0,30,225,1,0,0,0,32,228,1,0,0,0,34,236,1,0,0,0,36,259,
+        1,0,0,0,38,269,1,0,0,0,40,293,1,0,0,0,42,43,3,32,16,0,43,44,5,0,
+        0,1,44,1,1,0,0,0,45,48,3,4,2,0,46,48,3,6,3,0,47,45,1,0,0,0,47,46,
+        1,0,0,0,48,49,1,0,0,0,49,50,5,0,0,1,50,3,1,0,0,0,51,52,7,0,0,0,52,
+        53,5,53,0,0,53,5,1,0,0,0,54,59,3,8,4,0,55,57,3,18,9,0,56,58,3,22,
+        11,0,57,56,1,0,0,0,57,58,1,0,0,0,58,60,1,0,0,0,59,55,1,0,0,0,59,
+        60,1,0,0,0,60,63,1,0,0,0,61,62,5,16,0,0,62,64,3,24,12,0,63,61,1,
+        0,0,0,63,64,1,0,0,0,64,67,1,0,0,0,65,66,5,17,0,0,66,68,3,24,12,0,
+        67,65,1,0,0,0,67,68,1,0,0,0,68,72,1,0,0,0,69,71,3,10,5,0,70,69,1,
+        0,0,0,71,74,1,0,0,0,72,70,1,0,0,0,72,73,1,0,0,0,73,7,1,0,0,0,74,
+        72,1,0,0,0,75,76,7,1,0,0,76,9,1,0,0,0,77,87,5,5,0,0,78,79,5,21,0,
+        0,79,82,5,63,0,0,80,81,5,22,0,0,81,83,5,64,0,0,82,80,1,0,0,0,82,
+        83,1,0,0,0,83,87,1,0,0,0,84,85,5,20,0,0,85,87,5,60,0,0,86,77,1,0,
+        0,0,86,78,1,0,0,0,86,84,1,0,0,0,87,11,1,0,0,0,88,89,3,14,7,0,89,
+        90,5,0,0,1,90,13,1,0,0,0,91,93,7,2,0,0,92,94,3,18,9,0,93,92,1,0,
+        0,0,93,94,1,0,0,0,94,97,1,0,0,0,95,96,5,16,0,0,96,98,3,24,12,0,97,
+        95,1,0,0,0,97,98,1,0,0,0,98,101,1,0,0,0,99,100,5,17,0,0,100,102,
+        3,24,12,0,101,99,1,0,0,0,101,102,1,0,0,0,102,106,1,0,0,0,103,105,
+        3,16,8,0,104,103,1,0,0,0,105,108,1,0,0,0,106,104,1,0,0,0,106,107,
+        1,0,0,0,107,134,1,0,0,0,108,106,1,0,0,0,109,111,5,9,0,0,110,112,
+        3,18,9,0,111,110,1,0,0,0,111,112,1,0,0,0,112,113,1,0,0,0,113,114,
+        5,16,0,0,114,115,3,24,12,0,115,116,5,17,0,0,116,120,3,24,12,0,117,
+        119,3,16,8,0,118,117,1,0,0,0,119,122,1,0,0,0,120,118,1,0,0,0,120,
+        121,1,0,0,0,121,134,1,0,0,0,122,120,1,0,0,0,123,124,5,10,0,0,124,
+        125,3,24,12,0,125,126,5,16,0,0,126,130,3,24,12,0,127,129,3,16,8,
+        0,128,127,1,0,0,0,129,132,1,0,0,0,130,128,1,0,0,0,130,131,1,0,0,
+        0,131,134,1,0,0,0,132,130,1,0,0,0,133,91,1,0,0,0,133,109,1,0,0,0,
+        133,123,1,0,0,0,134,15,1,0,0,0,135,144,5,14,0,0,136,144,5,15,0,0,
+        137,138,5,11,0,0,138,144,5,12,0,0,139,140,5,20,0,0,140,144,5,60,
+        0,0,141,142,5,13,0,0,142,144,5,60,0,0,143,135,1,0,0,0,143,136,1,
+        0,0,0,143,137,1,0,0,0,143,139,1,0,0,0,143,141,1,0,0,0,144,17,1,0,
+        0,0,145,150,3,20,10,0,146,147,5,52,0,0,147,149,3,20,10,0,148,146,
+        1,0,0,0,149,152,1,0,0,0,150,148,1,0,0,0,150,151,1,0,0,0,151,19,1,
+        0,0,0,152,150,1,0,0,0,153,167,5,23,0,0,154,167,7,3,0,0,155,167,5,
+        63,0,0,156,162,7,4,0,0,157,160,7,5,0,0,158,159,5,30,0,0,159,161,
+        5,64,0,0,160,158,1,0,0,0,160,161,1,0,0,0,161,163,1,0,0,0,162,157,
+        1,0,0,0,162,163,1,0,0,0,163,167,1,0,0,0,164,165,5,29,0,0,165,167,
+        5,64,0,0,166,153,1,0,0,0,166,154,1,0,0,0,166,155,1,0,0,0,166,156,
+        1,0,0,0,166,164,1,0,0,0,167,21,1,0,0,0,168,174,5,18,0,0,169,175,
+        3,20,10,0,170,171,5,56,0,0,171,172,3,18,9,0,172,173,5,57,0,0,173,
+        175,1,0,0,0,174,169,1,0,0,0,174,170,1,0,0,0,175,23,1,0,0,0,176,181,
+        3,26,13,0,177,178,7,6,0,0,178,180,3,26,13,0,179,177,1,0,0,0,180,
+        183,1,0,0,0,181,179,1,0,0,0,181,182,1,0,0,0,182,25,1,0,0,0,183,181,
+        1,0,0,0,184,207,5,23,0,0,185,207,3,28,14,0,186,187,5,31,0,0,187,
+        207,5,63,0,0,188,189,5,32,0,0,189,192,5,65,0,0,190,191,5,45,0,0,
+        191,193,3,32,16,0,192,190,1,0,0,0,192,193,1,0,0,0,193,195,1,0,0,
+        0,194,196,3,30,15,0,195,194,1,0,0,0,195,196,1,0,0,0,196,207,1,0,
+        0,0,197,198,5,33,0,0,198,200,3,32,16,0,199,201,3,30,15,0,200,199,
+        1,0,0,0,200,201,1,0,0,0,201,207,1,0,0,0,202,204,3,32,16,0,203,205,
+        3,30,15,0,204,203,1,0,0,0,204,205,1,0,0,0,205,207,1,0,0,0,206,184,
+        1,0,0,0,206,185,1,0,0,0,206,186,1,0,0,0,206,188,1,0,0,0,206,197,
+        1,0,0,0,206,202,1,0,0,0,207,27,1,0,0,0,208,223,5,62,0,0,209,221,
+        5,18,0,0,210,222,5,62,0,0,211,212,5,56,0,0,212,217,5,62,0,0,213,
+        214,5,52,0,0,214,216,5,62,0,0,215,213,1,0,0,0,216,219,1,0,0,0,217,
+        215,1,0,0,0,217,218,1,0,0,0,218,220,1,0,0,0,219,217,1,0,0,0,220,
+        222,5,57,0,0,221,210,1,0,0,0,221,211,1,0,0,0,222,224,1,0,0,0,223,
+        209,1,0,0,0,223,224,1,0,0,0,224,29,1,0,0,0,225,226,5,41,0,0,226,
+        227,3,28,14,0,227,31,1,0,0,0,228,233,3,34,17,0,229,230,5,48,0,0,
+        230,232,3,34,17,0,231,229,1,0,0,0,232,235,1,0,0,0,233,231,1,0,0,
+        0,233,234,1,0,0,0,234,33,1,0,0,0,235,233,1,0,0,0,236,241,3,36,18,
+        0,237,238,5,47,0,0,238,240,3,36,18,0,239,237,1,0,0,0,240,243,1,0,
+        0,0,241,239,1,0,0,0,241,242,1,0,0,0,242,35,1,0,0,0,243,241,1,0,0,
+        0,244,245,5,51,0,0,245,260,3,36,18,0,246,247,5,54,0,0,247,248,3,
+        32,16,0,248,249,5,55,0,0,249,260,1,0,0,0,250,260,5,38,0,0,251,252,
+        5,39,0,0,252,253,5,54,0,0,253,254,3,38,19,0,254,255,5,55,0,0,255,
+        260,1,0,0,0,256,257,3,38,19,0,257,258,3,40,20,0,258,260,1,0,0,0,
+        259,244,1,0,0,0,259,246,1,0,0,0,259,250,1,0,0,0,259,251,1,0,0,0,
+        259,256,1,0,0,0,260,37,1,0,0,0,261,270,5,61,0,0,262,263,7,7,0,0,
+        263,264,5,58,0,0,264,265,5,60,0,0,265,270,5,59,0,0,266,270,5,36,
+        0,0,267,270,5,33,0,0,268,270,5,37,0,0,269,261,1,0,0,0,269,262,1,
+        0,0,0,269,266,1,0,0,0,269,267,1,0,0,0,269,268,1,0,0,0,270,39,1,0,
+        0,0,271,272,7,8,0,0,272,294,5,60,0,0,273,275,5,42,0,0,274,273,1,
+        0,0,0,274,275,1,0,0,0,275,276,1,0,0,0,276,277,5,41,0,0,277,278,5,
+        56,0,0,278,283,5,60,0,0,279,280,5,52,0,0,280,282,5,60,0,0,281,279,
+        1,0,0,0,282,285,1,0,0,0,283,281,1,0,0,0,283,284,1,0,0,0,284,286,
+        1,0,0,0,285,283,1,0,0,0,286,294,5,57,0,0,287,294,5,40,0,0,288,289,
+        7,9,0,0,289,290,5,45,0,0,290,294,5,60,0,0,291,292,5,46,0,0,292,294,
+        5,60,0,0,293,271,1,0,0,0,293,274,1,0,0,0,293,287,1,0,0,0,293,288,
+        1,0,0,0,293,291,1,0,0,0,294,41,1,0,0,0,38,47,57,59,63,67,72,82,86,
+        93,97,101,106,111,120,130,133,143,150,160,162,166,174,181,192,195,
+        200,204,206,217,221,223,233,241,259,269,274,283,293
     ]
 
 class PolicycParser ( Parser ):
@@ -158,18 +172,21 @@ class PolicycParser ( Parser ):
     RULE_remark = 8
     RULE_services = 9
     RULE_service = 10
-    RULE_peers = 11
-    RULE_peer = 12
-    RULE_expression = 13
-    RULE_conjunction = 14
-    RULE_term = 15
-    RULE_attribute = 16
-    RULE_test = 17
+    RULE_exception = 11
+    RULE_peers = 12
+    RULE_peer = 13
+    RULE_block = 14
+    RULE_inside = 15
+    RULE_expression = 16
+    RULE_conjunction = 17
+    RULE_term = 18
+    RULE_attribute = 19
+    RULE_test = 20
 
     ruleNames =  [ "selection", "statement", "section", "policyRule", "action", 
                    "modifier", "intent", "promise", "remark", "services", 
-                   "service", "peers", "peer", "expression", "conjunction", 
-                   "term", "attribute", "test" ]
+                   "service", "exception", "peers", "peer", "block", "inside", 
+                   "expression", "conjunction", "term", "attribute", "test" ]
 
     EOF = Token.EOF
     ALLOW=1
@@ -277,9 +294,9 @@ class PolicycParser ( Parser ):
         self.enterRule(localctx, 0, self.RULE_selection)
         try:
             self.enterOuterAlt(localctx, 1)
-            self.state = 36
+            self.state = 42
             self.expression()
-            self.state = 37
+            self.state = 43
             self.match(PolicycParser.EOF)
         except RecognitionException as re:
             localctx.exception = re
@@ -320,21 +337,21 @@ class PolicycParser ( Parser ):
         self.enterRule(localctx, 2, self.RULE_statement)
         try:
             self.enterOuterAlt(localctx, 1)
-            self.state = 41
+            self.state = 47
             self._errHandler.sync(self)
             token = self._input.LA(1)
             if token in [14, 15]:
-                self.state = 39
+                self.state = 45
                 self.section()
                 pass
             elif token in [1, 2, 3, 4, 5, 6]:
-                self.state = 40
+                self.state = 46
                 self.policyRule()
                 pass
             else:
                 raise NoViableAltException(self)
 
-            self.state = 43
+            self.state = 49
             self.match(PolicycParser.EOF)
         except RecognitionException as re:
             localctx.exception = re
@@ -374,14 +391,14 @@ class PolicycParser ( Parser ):
         self._la = 0 # Token type
         try:
             self.enterOuterAlt(localctx, 1)
-            self.state = 45
+            self.state = 51
             _la = self._input.LA(1)
             if not(_la==14 or _la==15):
                 self._errHandler.recoverInline(self)
             else:
                 self._errHandler.reportMatch(self)
                 self.consume()
-            self.state = 46
+            self.state = 52
             self.match(PolicycParser.COLON)
         except RecognitionException as re:
             localctx.exception = re
@@ -407,9 +424,18 @@ class PolicycParser ( Parser ):
             return self.getTypedRuleContext(PolicycParser.ServicesContext,0)
 
 
-        def peers(self):
-            return self.getTypedRuleContext(PolicycParser.PeersContext,0)
+        def FROM(self):
+            return self.getToken(PolicycParser.FROM, 0)
 
+        def peers(self, i:int=None):
+            if i is None:
+                return self.getTypedRuleContexts(PolicycParser.PeersContext)
+            else:
+                return self.getTypedRuleContext(PolicycParser.PeersContext,i)
+
+
+        def TO(self):
+            return self.getToken(PolicycParser.TO, 0)
 
         def modifier(self, i:int=None):
             if i is None:
@@ -418,11 +444,9 @@ class PolicycParser ( Parser ):
                 return self.getTypedRuleContext(PolicycParser.ModifierContext,i)
 
 
-        def FROM(self):
-            return self.getToken(PolicycParser.FROM, 0)
+        def exception(self):
+            return self.getTypedRuleContext(PolicycParser.ExceptionContext,0)
 
-        def TO(self):
-            return self.getToken(PolicycParser.TO, 0)
 
         def getRuleIndex(self):
             return PolicycParser.RULE_policyRule
@@ -437,38 +461,51 @@ class PolicycParser ( Parser ):
         self._la = 0 # Token type
         try:
             self.enterOuterAlt(localctx, 1)
-            self.state = 48
-            self.action()
-            self.state = 50
-            self._errHandler.sync(self)
-            _la = self._input.LA(1)
-            if (((_la) & ~0x3f) == 0 and ((1 << _la) & -9223372035789422592) != 0):
-                self.state = 49
-                self.services()
-
-
             self.state = 54
-            self._errHandler.sync(self)
-            _la = self._input.LA(1)
-            if _la==16 or _la==17:
-                self.state = 52
-                _la = self._input.LA(1)
-                if not(_la==16 or _la==17):
-                    self._errHandler.recoverInline(self)
-                else:
-                    self._errHandler.reportMatch(self)
-                    self.consume()
-                self.state = 53
-                self.peers()
-
-
+            self.action()
             self.state = 59
             self._errHandler.sync(self)
             _la = self._input.LA(1)
-            while (((_la) & ~0x3f) == 0 and ((1 << _la) & 3145760) != 0):
-                self.state = 56
-                self.modifier()
+            if (((_la) & ~0x3f) == 0 and ((1 << _la) & -9223372035789422592) != 0):
+                self.state = 55
+                self.services()
+                self.state = 57
+                self._errHandler.sync(self)
+                _la = self._input.LA(1)
+                if _la==18:
+                    self.state = 56
+                    self.exception()
+
+
+
+
+            self.state = 63
+            self._errHandler.sync(self)
+            _la = self._input.LA(1)
+            if _la==16:
                 self.state = 61
+                self.match(PolicycParser.FROM)
+                self.state = 62
+                self.peers()
+
+
+            self.state = 67
+            self._errHandler.sync(self)
+            _la = self._input.LA(1)
+            if _la==17:
+                self.state = 65
+                self.match(PolicycParser.TO)
+                self.state = 66
+                self.peers()
+
+
+            self.state = 72
+            self._errHandler.sync(self)
+            _la = self._input.LA(1)
+            while (((_la) & ~0x3f) == 0 and ((1 << _la) & 3145760) != 0):
+                self.state = 69
+                self.modifier()
+                self.state = 74
                 self._errHandler.sync(self)
                 _la = self._input.LA(1)
 
@@ -519,7 +556,7 @@ class PolicycParser ( Parser ):
         self._la = 0 # Token type
         try:
             self.enterOuterAlt(localctx, 1)
-            self.state = 62
+            self.state = 75
             _la = self._input.LA(1)
             if not((((_la) & ~0x3f) == 0 and ((1 << _la) & 126) != 0)):
                 self._errHandler.recoverInline(self)
@@ -575,36 +612,36 @@ class PolicycParser ( Parser ):
         self.enterRule(localctx, 10, self.RULE_modifier)
         self._la = 0 # Token type
         try:
-            self.state = 73
+            self.state = 86
             self._errHandler.sync(self)
             token = self._input.LA(1)
             if token in [5]:
                 self.enterOuterAlt(localctx, 1)
-                self.state = 64
+                self.state = 77
                 self.match(PolicycParser.LOG)
                 pass
             elif token in [21]:
                 self.enterOuterAlt(localctx, 2)
-                self.state = 65
+                self.state = 78
                 self.match(PolicycParser.LIMIT)
-                self.state = 66
+                self.state = 79
                 self.match(PolicycParser.QUALIFIED)
-                self.state = 69
+                self.state = 82
                 self._errHandler.sync(self)
                 _la = self._input.LA(1)
                 if _la==22:
-                    self.state = 67
+                    self.state = 80
                     self.match(PolicycParser.BURST)
-                    self.state = 68
+                    self.state = 81
                     self.match(PolicycParser.NUMBER)
 
 
                 pass
             elif token in [20]:
                 self.enterOuterAlt(localctx, 3)
-                self.state = 71
+                self.state = 84
                 self.match(PolicycParser.AS)
-                self.state = 72
+                self.state = 85
                 self.match(PolicycParser.STRING)
                 pass
             else:
@@ -645,9 +682,9 @@ class PolicycParser ( Parser ):
         self.enterRule(localctx, 12, self.RULE_intent)
         try:
             self.enterOuterAlt(localctx, 1)
-            self.state = 75
+            self.state = 88
             self.promise()
-            self.state = 76
+            self.state = 89
             self.match(PolicycParser.EOF)
         except RecognitionException as re:
             localctx.exception = re
@@ -713,105 +750,105 @@ class PolicycParser ( Parser ):
         self.enterRule(localctx, 14, self.RULE_promise)
         self._la = 0 # Token type
         try:
-            self.state = 120
+            self.state = 133
             self._errHandler.sync(self)
             token = self._input.LA(1)
             if token in [7, 8]:
                 self.enterOuterAlt(localctx, 1)
-                self.state = 78
+                self.state = 91
                 _la = self._input.LA(1)
                 if not(_la==7 or _la==8):
                     self._errHandler.recoverInline(self)
                 else:
                     self._errHandler.reportMatch(self)
                     self.consume()
-                self.state = 80
-                self._errHandler.sync(self)
-                _la = self._input.LA(1)
-                if (((_la) & ~0x3f) == 0 and ((1 << _la) & -9223372035789422592) != 0):
-                    self.state = 79
-                    self.services()
-
-
-                self.state = 84
-                self._errHandler.sync(self)
-                _la = self._input.LA(1)
-                if _la==16:
-                    self.state = 82
-                    self.match(PolicycParser.FROM)
-                    self.state = 83
-                    self.peers()
-
-
-                self.state = 88
-                self._errHandler.sync(self)
-                _la = self._input.LA(1)
-                if _la==17:
-                    self.state = 86
-                    self.match(PolicycParser.TO)
-                    self.state = 87
-                    self.peers()
-
-
                 self.state = 93
                 self._errHandler.sync(self)
                 _la = self._input.LA(1)
-                while (((_la) & ~0x3f) == 0 and ((1 << _la) & 1107968) != 0):
-                    self.state = 90
-                    self.remark()
+                if (((_la) & ~0x3f) == 0 and ((1 << _la) & -9223372035789422592) != 0):
+                    self.state = 92
+                    self.services()
+
+
+                self.state = 97
+                self._errHandler.sync(self)
+                _la = self._input.LA(1)
+                if _la==16:
                     self.state = 95
+                    self.match(PolicycParser.FROM)
+                    self.state = 96
+                    self.peers()
+
+
+                self.state = 101
+                self._errHandler.sync(self)
+                _la = self._input.LA(1)
+                if _la==17:
+                    self.state = 99
+                    self.match(PolicycParser.TO)
+                    self.state = 100
+                    self.peers()
+
+
+                self.state = 106
+                self._errHandler.sync(self)
+                _la = self._input.LA(1)
+                while (((_la) & ~0x3f) == 0 and ((1 << _la) & 1107968) != 0):
+                    self.state = 103
+                    self.remark()
+                    self.state = 108
                     self._errHandler.sync(self)
                     _la = self._input.LA(1)
 
                 pass
             elif token in [9]:
                 self.enterOuterAlt(localctx, 2)
-                self.state = 96
+                self.state = 109
                 self.match(PolicycParser.ONLY)
-                self.state = 98
+                self.state = 111
                 self._errHandler.sync(self)
                 _la = self._input.LA(1)
                 if (((_la) & ~0x3f) == 0 and ((1 << _la) & -9223372035789422592) != 0):
-                    self.state = 97
+                    self.state = 110
                     self.services()
 
 
-                self.state = 100
+                self.state = 113
                 self.match(PolicycParser.FROM)
-                self.state = 101
+                self.state = 114
                 self.peers()
-                self.state = 102
+                self.state = 115
                 self.match(PolicycParser.TO)
-                self.state = 103
+                self.state = 116
                 self.peers()
-                self.state = 107
+                self.state = 120
                 self._errHandler.sync(self)
                 _la = self._input.LA(1)
                 while (((_la) & ~0x3f) == 0 and ((1 << _la) & 1107968) != 0):
-                    self.state = 104
+                    self.state = 117
                     self.remark()
-                    self.state = 109
+                    self.state = 122
                     self._errHandler.sync(self)
                     _la = self._input.LA(1)
 
                 pass
             elif token in [10]:
                 self.enterOuterAlt(localctx, 3)
-                self.state = 110
+                self.state = 123
                 self.match(PolicycParser.ISOLATED)
-                self.state = 111
+                self.state = 124
                 self.peers()
-                self.state = 112
+                self.state = 125
                 self.match(PolicycParser.FROM)
-                self.state = 113
+                self.state = 126
                 self.peers()
-                self.state = 117
+                self.state = 130
                 self._errHandler.sync(self)
                 _la = self._input.LA(1)
                 while (((_la) & ~0x3f) == 0 and ((1 << _la) & 1107968) != 0):
-                    self.state = 114
+                    self.state = 127
                     self.remark()
-                    self.state = 119
+                    self.state = 132
                     self._errHandler.sync(self)
                     _la = self._input.LA(1)
 
@@ -867,38 +904,38 @@ class PolicycParser ( Parser ):
         localctx = PolicycParser.RemarkContext(self, self._ctx, self.state)
         self.enterRule(localctx, 16, self.RULE_remark)
         try:
-            self.state = 130
+            self.state = 143
             self._errHandler.sync(self)
             token = self._input.LA(1)
             if token in [14]:
                 self.enterOuterAlt(localctx, 1)
-                self.state = 122
+                self.state = 135
                 self.match(PolicycParser.INGRESS)
                 pass
             elif token in [15]:
                 self.enterOuterAlt(localctx, 2)
-                self.state = 123
+                self.state = 136
                 self.match(PolicycParser.EGRESS)
                 pass
             elif token in [11]:
                 self.enterOuterAlt(localctx, 3)
-                self.state = 124
+                self.state = 137
                 self.match(PolicycParser.INCLUDING)
-                self.state = 125
+                self.state = 138
                 self.match(PolicycParser.BUILTIN)
                 pass
             elif token in [20]:
                 self.enterOuterAlt(localctx, 4)
-                self.state = 126
+                self.state = 139
                 self.match(PolicycParser.AS)
-                self.state = 127
+                self.state = 140
                 self.match(PolicycParser.STRING)
                 pass
             elif token in [13]:
                 self.enterOuterAlt(localctx, 5)
-                self.state = 128
+                self.state = 141
                 self.match(PolicycParser.BECAUSE)
-                self.state = 129
+                self.state = 142
                 self.match(PolicycParser.STRING)
                 pass
             else:
@@ -946,17 +983,17 @@ class PolicycParser ( Parser ):
         self._la = 0 # Token type
         try:
             self.enterOuterAlt(localctx, 1)
-            self.state = 132
+            self.state = 145
             self.service()
-            self.state = 137
+            self.state = 150
             self._errHandler.sync(self)
             _la = self._input.LA(1)
             while _la==52:
-                self.state = 133
+                self.state = 146
                 self.match(PolicycParser.COMMA)
-                self.state = 134
+                self.state = 147
                 self.service()
-                self.state = 139
+                self.state = 152
                 self._errHandler.sync(self)
                 _la = self._input.LA(1)
 
@@ -1024,17 +1061,17 @@ class PolicycParser ( Parser ):
         self.enterRule(localctx, 20, self.RULE_service)
         self._la = 0 # Token type
         try:
-            self.state = 153
+            self.state = 166
             self._errHandler.sync(self)
             token = self._input.LA(1)
             if token in [23]:
                 self.enterOuterAlt(localctx, 1)
-                self.state = 140
+                self.state = 153
                 self.match(PolicycParser.ANY)
                 pass
             elif token in [24, 25, 26]:
                 self.enterOuterAlt(localctx, 2)
-                self.state = 141
+                self.state = 154
                 _la = self._input.LA(1)
                 if not((((_la) & ~0x3f) == 0 and ((1 << _la) & 117440512) != 0)):
                     self._errHandler.recoverInline(self)
@@ -1044,36 +1081,36 @@ class PolicycParser ( Parser ):
                 pass
             elif token in [63]:
                 self.enterOuterAlt(localctx, 3)
-                self.state = 142
+                self.state = 155
                 self.match(PolicycParser.QUALIFIED)
                 pass
             elif token in [27, 28]:
                 self.enterOuterAlt(localctx, 4)
-                self.state = 143
+                self.state = 156
                 _la = self._input.LA(1)
                 if not(_la==27 or _la==28):
                     self._errHandler.recoverInline(self)
                 else:
                     self._errHandler.reportMatch(self)
                     self.consume()
-                self.state = 149
+                self.state = 162
                 self._errHandler.sync(self)
                 _la = self._input.LA(1)
                 if _la==64 or _la==65:
-                    self.state = 144
+                    self.state = 157
                     _la = self._input.LA(1)
                     if not(_la==64 or _la==65):
                         self._errHandler.recoverInline(self)
                     else:
                         self._errHandler.reportMatch(self)
                         self.consume()
-                    self.state = 147
+                    self.state = 160
                     self._errHandler.sync(self)
                     _la = self._input.LA(1)
                     if _la==30:
-                        self.state = 145
+                        self.state = 158
                         self.match(PolicycParser.CODE)
-                        self.state = 146
+                        self.state = 159
                         self.match(PolicycParser.NUMBER)
 
 
@@ -1082,10 +1119,75 @@ class PolicycParser ( Parser ):
                 pass
             elif token in [29]:
                 self.enterOuterAlt(localctx, 5)
-                self.state = 151
+                self.state = 164
                 self.match(PolicycParser.PROTOCOL)
-                self.state = 152
+                self.state = 165
                 self.match(PolicycParser.NUMBER)
+                pass
+            else:
+                raise NoViableAltException(self)
+
+        except RecognitionException as re:
+            localctx.exception = re
+            self._errHandler.reportError(self, re)
+            self._errHandler.recover(self, re)
+        finally:
+            self.exitRule()
+        return localctx
+
+
+    class ExceptionContext(ParserRuleContext):
+        __slots__ = 'parser'
+
+        def __init__(self, parser, parent:ParserRuleContext=None, invokingState:int=-1):
+            super().__init__(parent, invokingState)
+            self.parser = parser
+
+        def EXCEPT(self):
+            return self.getToken(PolicycParser.EXCEPT, 0)
+
+        def service(self):
+            return self.getTypedRuleContext(PolicycParser.ServiceContext,0)
+
+
+        def OPEN_BRACE(self):
+            return self.getToken(PolicycParser.OPEN_BRACE, 0)
+
+        def services(self):
+            return self.getTypedRuleContext(PolicycParser.ServicesContext,0)
+
+
+        def CLOSE_BRACE(self):
+            return self.getToken(PolicycParser.CLOSE_BRACE, 0)
+
+        def getRuleIndex(self):
+            return PolicycParser.RULE_exception
+
+
+
+
+    def exception(self):
+
+        localctx = PolicycParser.ExceptionContext(self, self._ctx, self.state)
+        self.enterRule(localctx, 22, self.RULE_exception)
+        try:
+            self.enterOuterAlt(localctx, 1)
+            self.state = 168
+            self.match(PolicycParser.EXCEPT)
+            self.state = 174
+            self._errHandler.sync(self)
+            token = self._input.LA(1)
+            if token in [23, 24, 25, 26, 27, 28, 29, 63]:
+                self.state = 169
+                self.service()
+                pass
+            elif token in [56]:
+                self.state = 170
+                self.match(PolicycParser.OPEN_BRACE)
+                self.state = 171
+                self.services()
+                self.state = 172
+                self.match(PolicycParser.CLOSE_BRACE)
                 pass
             else:
                 raise NoViableAltException(self)
@@ -1134,26 +1236,26 @@ class PolicycParser ( Parser ):
     def peers(self):
 
         localctx = PolicycParser.PeersContext(self, self._ctx, self.state)
-        self.enterRule(localctx, 22, self.RULE_peers)
+        self.enterRule(localctx, 24, self.RULE_peers)
         self._la = 0 # Token type
         try:
             self.enterOuterAlt(localctx, 1)
-            self.state = 155
+            self.state = 176
             self.peer()
-            self.state = 160
+            self.state = 181
             self._errHandler.sync(self)
             _la = self._input.LA(1)
             while _la==19 or _la==52:
-                self.state = 156
+                self.state = 177
                 _la = self._input.LA(1)
                 if not(_la==19 or _la==52):
                     self._errHandler.recoverInline(self)
                 else:
                     self._errHandler.reportMatch(self)
                     self.consume()
-                self.state = 157
+                self.state = 178
                 self.peer()
-                self.state = 162
+                self.state = 183
                 self._errHandler.sync(self)
                 _la = self._input.LA(1)
 
@@ -1176,6 +1278,144 @@ class PolicycParser ( Parser ):
         def ANY(self):
             return self.getToken(PolicycParser.ANY, 0)
 
+        def block(self):
+            return self.getTypedRuleContext(PolicycParser.BlockContext,0)
+
+
+        def SERVICE(self):
+            return self.getToken(PolicycParser.SERVICE, 0)
+
+        def QUALIFIED(self):
+            return self.getToken(PolicycParser.QUALIFIED, 0)
+
+        def ENTITY(self):
+            return self.getToken(PolicycParser.ENTITY, 0)
+
+        def WORD(self):
+            return self.getToken(PolicycParser.WORD, 0)
+
+        def WITH(self):
+            return self.getToken(PolicycParser.WITH, 0)
+
+        def expression(self):
+            return self.getTypedRuleContext(PolicycParser.ExpressionContext,0)
+
+
+        def inside(self):
+            return self.getTypedRuleContext(PolicycParser.InsideContext,0)
+
+
+        def NODE(self):
+            return self.getToken(PolicycParser.NODE, 0)
+
+        def getRuleIndex(self):
+            return PolicycParser.RULE_peer
+
+
+
+
+    def peer(self):
+
+        localctx = PolicycParser.PeerContext(self, self._ctx, self.state)
+        self.enterRule(localctx, 26, self.RULE_peer)
+        self._la = 0 # Token type
+        try:
+            self.state = 206
+            self._errHandler.sync(self)
+            la_ = self._interp.adaptivePredict(self._input,27,self._ctx)
+            if la_ == 1:
+                self.enterOuterAlt(localctx, 1)
+                self.state = 184
+                self.match(PolicycParser.ANY)
+                pass
+
+            elif la_ == 2:
+                self.enterOuterAlt(localctx, 2)
+                self.state = 185
+                self.block()
+                pass
+
+            elif la_ == 3:
+                self.enterOuterAlt(localctx, 3)
+                self.state = 186
+                self.match(PolicycParser.SERVICE)
+                self.state = 187
+                self.match(PolicycParser.QUALIFIED)
+                pass
+
+            elif la_ == 4:
+                self.enterOuterAlt(localctx, 4)
+                self.state = 188
+                self.match(PolicycParser.ENTITY)
+                self.state = 189
+                self.match(PolicycParser.WORD)
+                self.state = 192
+                self._errHandler.sync(self)
+                _la = self._input.LA(1)
+                if _la==45:
+                    self.state = 190
+                    self.match(PolicycParser.WITH)
+                    self.state = 191
+                    self.expression()
+
+
+                self.state = 195
+                self._errHandler.sync(self)
+                _la = self._input.LA(1)
+                if _la==41:
+                    self.state = 194
+                    self.inside()
+
+
+                pass
+
+            elif la_ == 5:
+                self.enterOuterAlt(localctx, 5)
+                self.state = 197
+                self.match(PolicycParser.NODE)
+                self.state = 198
+                self.expression()
+                self.state = 200
+                self._errHandler.sync(self)
+                _la = self._input.LA(1)
+                if _la==41:
+                    self.state = 199
+                    self.inside()
+
+
+                pass
+
+            elif la_ == 6:
+                self.enterOuterAlt(localctx, 6)
+                self.state = 202
+                self.expression()
+                self.state = 204
+                self._errHandler.sync(self)
+                _la = self._input.LA(1)
+                if _la==41:
+                    self.state = 203
+                    self.inside()
+
+
+                pass
+
+
+        except RecognitionException as re:
+            localctx.exception = re
+            self._errHandler.reportError(self, re)
+            self._errHandler.recover(self, re)
+        finally:
+            self.exitRule()
+        return localctx
+
+
+    class BlockContext(ParserRuleContext):
+        __slots__ = 'parser'
+
+        def __init__(self, parser, parent:ParserRuleContext=None, invokingState:int=-1):
+            super().__init__(parent, invokingState)
+            self.parser = parser
+
         def ADDRESS(self, i:int=None):
             if i is None:
                 return self.getTokens(PolicycParser.ADDRESS)
@@ -1197,121 +1437,98 @@ class PolicycParser ( Parser ):
             else:
                 return self.getToken(PolicycParser.COMMA, i)
 
-        def SERVICE(self):
-            return self.getToken(PolicycParser.SERVICE, 0)
+        def getRuleIndex(self):
+            return PolicycParser.RULE_block
 
-        def QUALIFIED(self):
-            return self.getToken(PolicycParser.QUALIFIED, 0)
 
-        def ENTITY(self):
-            return self.getToken(PolicycParser.ENTITY, 0)
 
-        def WORD(self):
-            return self.getToken(PolicycParser.WORD, 0)
 
-        def NODE(self):
-            return self.getToken(PolicycParser.NODE, 0)
+    def block(self):
 
-        def expression(self):
-            return self.getTypedRuleContext(PolicycParser.ExpressionContext,0)
+        localctx = PolicycParser.BlockContext(self, self._ctx, self.state)
+        self.enterRule(localctx, 28, self.RULE_block)
+        self._la = 0 # Token type
+        try:
+            self.enterOuterAlt(localctx, 1)
+            self.state = 208
+            self.match(PolicycParser.ADDRESS)
+            self.state = 223
+            self._errHandler.sync(self)
+            _la = self._input.LA(1)
+            if _la==18:
+                self.state = 209
+                self.match(PolicycParser.EXCEPT)
+                self.state = 221
+                self._errHandler.sync(self)
+                token = self._input.LA(1)
+                if token in [62]:
+                    self.state = 210
+                    self.match(PolicycParser.ADDRESS)
+                    pass
+                elif token in [56]:
+                    self.state = 211
+                    self.match(PolicycParser.OPEN_BRACE)
+                    self.state = 212
+                    self.match(PolicycParser.ADDRESS)
+                    self.state = 217
+                    self._errHandler.sync(self)
+                    _la = self._input.LA(1)
+                    while _la==52:
+                        self.state = 213
+                        self.match(PolicycParser.COMMA)
+                        self.state = 214
+                        self.match(PolicycParser.ADDRESS)
+                        self.state = 219
+                        self._errHandler.sync(self)
+                        _la = self._input.LA(1)
+
+                    self.state = 220
+                    self.match(PolicycParser.CLOSE_BRACE)
+                    pass
+                else:
+                    raise NoViableAltException(self)
+
+
+
+        except RecognitionException as re:
+            localctx.exception = re
+            self._errHandler.reportError(self, re)
+            self._errHandler.recover(self, re)
+        finally:
+            self.exitRule()
+        return localctx
+
+
+    class InsideContext(ParserRuleContext):
+        __slots__ = 'parser'
+
+        def __init__(self, parser, parent:ParserRuleContext=None, invokingState:int=-1):
+            super().__init__(parent, invokingState)
+            self.parser = parser
+
+        def IN(self):
+            return self.getToken(PolicycParser.IN, 0)
+
+        def block(self):
+            return self.getTypedRuleContext(PolicycParser.BlockContext,0)
 
 
         def getRuleIndex(self):
-            return PolicycParser.RULE_peer
+            return PolicycParser.RULE_inside
 
 
 
 
-    def peer(self):
+    def inside(self):
 
-        localctx = PolicycParser.PeerContext(self, self._ctx, self.state)
-        self.enterRule(localctx, 24, self.RULE_peer)
-        self._la = 0 # Token type
+        localctx = PolicycParser.InsideContext(self, self._ctx, self.state)
+        self.enterRule(localctx, 30, self.RULE_inside)
         try:
-            self.state = 188
-            self._errHandler.sync(self)
-            la_ = self._interp.adaptivePredict(self._input,23,self._ctx)
-            if la_ == 1:
-                self.enterOuterAlt(localctx, 1)
-                self.state = 163
-                self.match(PolicycParser.ANY)
-                pass
-
-            elif la_ == 2:
-                self.enterOuterAlt(localctx, 2)
-                self.state = 164
-                self.match(PolicycParser.ADDRESS)
-                self.state = 179
-                self._errHandler.sync(self)
-                _la = self._input.LA(1)
-                if _la==18:
-                    self.state = 165
-                    self.match(PolicycParser.EXCEPT)
-                    self.state = 177
-                    self._errHandler.sync(self)
-                    token = self._input.LA(1)
-                    if token in [62]:
-                        self.state = 166
-                        self.match(PolicycParser.ADDRESS)
-                        pass
-                    elif token in [56]:
-                        self.state = 167
-                        self.match(PolicycParser.OPEN_BRACE)
-                        self.state = 168
-                        self.match(PolicycParser.ADDRESS)
-                        self.state = 173
-                        self._errHandler.sync(self)
-                        _la = self._input.LA(1)
-                        while _la==52:
-                            self.state = 169
-                            self.match(PolicycParser.COMMA)
-                            self.state = 170
-                            self.match(PolicycParser.ADDRESS)
-                            self.state = 175
-                            self._errHandler.sync(self)
-                            _la = self._input.LA(1)
-
-                        self.state = 176
-                        self.match(PolicycParser.CLOSE_BRACE)
-                        pass
-                    else:
-                        raise NoViableAltException(self)
-
-
-
-                pass
-
-            elif la_ == 3:
-                self.enterOuterAlt(localctx, 3)
-                self.state = 181
-                self.match(PolicycParser.SERVICE)
-                self.state = 182
-                self.match(PolicycParser.QUALIFIED)
-                pass
-
-            elif la_ == 4:
-                self.enterOuterAlt(localctx, 4)
-                self.state = 183
-                self.match(PolicycParser.ENTITY)
-                self.state = 184
-                self.match(PolicycParser.WORD)
-                pass
-
-            elif la_ == 5:
-                self.enterOuterAlt(localctx, 5)
-                self.state = 185
-                self.match(PolicycParser.NODE)
-                self.state = 186
-                self.expression()
-                pass
-
-            elif la_ == 6:
-                self.enterOuterAlt(localctx, 6)
-                self.state = 187
-                self.expression()
-                pass
-
-
+            self.enterOuterAlt(localctx, 1)
+            self.state = 225
+            self.match(PolicycParser.IN)
+            self.state = 226
+            self.block()
         except RecognitionException as re:
             localctx.exception = re
             self._errHandler.reportError(self, re)
@@ -1350,21 +1567,21 @@ class PolicycParser ( Parser ):
     def expression(self):
 
         localctx = PolicycParser.ExpressionContext(self, self._ctx, self.state)
-        self.enterRule(localctx, 26, self.RULE_expression)
+        self.enterRule(localctx, 32, self.RULE_expression)
         self._la = 0 # Token type
         try:
             self.enterOuterAlt(localctx, 1)
-            self.state = 190
+            self.state = 228
             self.conjunction()
-            self.state = 195
+            self.state = 233
             self._errHandler.sync(self)
             _la = self._input.LA(1)
             while _la==48:
-                self.state = 191
+                self.state = 229
                 self.match(PolicycParser.OR_OR)
-                self.state = 192
+                self.state = 230
                 self.conjunction()
-                self.state = 197
+                self.state = 235
                 self._errHandler.sync(self)
                 _la = self._input.LA(1)
 
@@ -1406,21 +1623,21 @@ class PolicycParser ( Parser ):
     def conjunction(self):
 
         localctx = PolicycParser.ConjunctionContext(self, self._ctx, self.state)
-        self.enterRule(localctx, 28, self.RULE_conjunction)
+        self.enterRule(localctx, 34, self.RULE_conjunction)
         self._la = 0 # Token type
         try:
             self.enterOuterAlt(localctx, 1)
-            self.state = 198
+            self.state = 236
             self.term()
-            self.state = 203
+            self.state = 241
             self._errHandler.sync(self)
             _la = self._input.LA(1)
             while _la==47:
-                self.state = 199
+                self.state = 237
                 self.match(PolicycParser.AND_AND)
-                self.state = 200
+                self.state = 238
                 self.term()
-                self.state = 205
+                self.state = 243
                 self._errHandler.sync(self)
                 _la = self._input.LA(1)
 
@@ -1480,48 +1697,48 @@ class PolicycParser ( Parser ):
     def term(self):
 
         localctx = PolicycParser.TermContext(self, self._ctx, self.state)
-        self.enterRule(localctx, 30, self.RULE_term)
+        self.enterRule(localctx, 36, self.RULE_term)
         try:
-            self.state = 221
+            self.state = 259
             self._errHandler.sync(self)
             token = self._input.LA(1)
             if token in [51]:
                 self.enterOuterAlt(localctx, 1)
-                self.state = 206
+                self.state = 244
                 self.match(PolicycParser.BANG)
-                self.state = 207
+                self.state = 245
                 self.term()
                 pass
             elif token in [54]:
                 self.enterOuterAlt(localctx, 2)
-                self.state = 208
+                self.state = 246
                 self.match(PolicycParser.OPEN_PAREN)
-                self.state = 209
+                self.state = 247
                 self.expression()
-                self.state = 210
+                self.state = 248
                 self.match(PolicycParser.CLOSE_PAREN)
                 pass
             elif token in [38]:
                 self.enterOuterAlt(localctx, 3)
-                self.state = 212
+                self.state = 250
                 self.match(PolicycParser.ALL)
                 pass
             elif token in [39]:
                 self.enterOuterAlt(localctx, 4)
-                self.state = 213
+                self.state = 251
                 self.match(PolicycParser.HAS)
-                self.state = 214
+                self.state = 252
                 self.match(PolicycParser.OPEN_PAREN)
-                self.state = 215
+                self.state = 253
                 self.attribute()
-                self.state = 216
+                self.state = 254
                 self.match(PolicycParser.CLOSE_PAREN)
                 pass
             elif token in [33, 34, 35, 36, 37, 61]:
                 self.enterOuterAlt(localctx, 5)
-                self.state = 218
+                self.state = 256
                 self.attribute()
-                self.state = 219
+                self.state = 257
                 self.test()
                 pass
             else:
@@ -1579,50 +1796,50 @@ class PolicycParser ( Parser ):
     def attribute(self):
 
         localctx = PolicycParser.AttributeContext(self, self._ctx, self.state)
-        self.enterRule(localctx, 32, self.RULE_attribute)
+        self.enterRule(localctx, 38, self.RULE_attribute)
         self._la = 0 # Token type
         try:
-            self.state = 231
+            self.state = 269
             self._errHandler.sync(self)
-            la_ = self._interp.adaptivePredict(self._input,27,self._ctx)
+            la_ = self._interp.adaptivePredict(self._input,34,self._ctx)
             if la_ == 1:
                 self.enterOuterAlt(localctx, 1)
-                self.state = 223
+                self.state = 261
                 self.match(PolicycParser.ATTRIBUTE)
                 pass
 
             elif la_ == 2:
                 self.enterOuterAlt(localctx, 2)
-                self.state = 224
+                self.state = 262
                 _la = self._input.LA(1)
                 if not((((_la) & ~0x3f) == 0 and ((1 << _la) & 197568495616) != 0)):
                     self._errHandler.recoverInline(self)
                 else:
                     self._errHandler.reportMatch(self)
                     self.consume()
-                self.state = 225
+                self.state = 263
                 self.match(PolicycParser.OPEN_BRACKET)
-                self.state = 226
+                self.state = 264
                 self.match(PolicycParser.STRING)
-                self.state = 227
+                self.state = 265
                 self.match(PolicycParser.CLOSE_BRACKET)
                 pass
 
             elif la_ == 3:
                 self.enterOuterAlt(localctx, 3)
-                self.state = 228
+                self.state = 266
                 self.match(PolicycParser.NAMESPACE)
                 pass
 
             elif la_ == 4:
                 self.enterOuterAlt(localctx, 4)
-                self.state = 229
+                self.state = 267
                 self.match(PolicycParser.NODE)
                 pass
 
             elif la_ == 5:
                 self.enterOuterAlt(localctx, 5)
-                self.state = 230
+                self.state = 268
                 self.match(PolicycParser.SERVICEACCOUNT)
                 pass
 
@@ -1697,79 +1914,79 @@ class PolicycParser ( Parser ):
     def test(self):
 
         localctx = PolicycParser.TestContext(self, self._ctx, self.state)
-        self.enterRule(localctx, 34, self.RULE_test)
+        self.enterRule(localctx, 40, self.RULE_test)
         self._la = 0 # Token type
         try:
-            self.state = 255
+            self.state = 293
             self._errHandler.sync(self)
             token = self._input.LA(1)
             if token in [49, 50]:
                 self.enterOuterAlt(localctx, 1)
-                self.state = 233
+                self.state = 271
                 _la = self._input.LA(1)
                 if not(_la==49 or _la==50):
                     self._errHandler.recoverInline(self)
                 else:
                     self._errHandler.reportMatch(self)
                     self.consume()
-                self.state = 234
+                self.state = 272
                 self.match(PolicycParser.STRING)
                 pass
             elif token in [41, 42]:
                 self.enterOuterAlt(localctx, 2)
-                self.state = 236
+                self.state = 274
                 self._errHandler.sync(self)
                 _la = self._input.LA(1)
                 if _la==42:
-                    self.state = 235
+                    self.state = 273
                     self.match(PolicycParser.NOT)
 
 
-                self.state = 238
+                self.state = 276
                 self.match(PolicycParser.IN)
-                self.state = 239
+                self.state = 277
                 self.match(PolicycParser.OPEN_BRACE)
-                self.state = 240
+                self.state = 278
                 self.match(PolicycParser.STRING)
-                self.state = 245
+                self.state = 283
                 self._errHandler.sync(self)
                 _la = self._input.LA(1)
                 while _la==52:
-                    self.state = 241
+                    self.state = 279
                     self.match(PolicycParser.COMMA)
-                    self.state = 242
+                    self.state = 280
                     self.match(PolicycParser.STRING)
-                    self.state = 247
+                    self.state = 285
                     self._errHandler.sync(self)
                     _la = self._input.LA(1)
 
-                self.state = 248
+                self.state = 286
                 self.match(PolicycParser.CLOSE_BRACE)
                 pass
             elif token in [40]:
                 self.enterOuterAlt(localctx, 3)
-                self.state = 249
+                self.state = 287
                 self.match(PolicycParser.EXISTS)
                 pass
             elif token in [43, 44]:
                 self.enterOuterAlt(localctx, 4)
-                self.state = 250
+                self.state = 288
                 _la = self._input.LA(1)
                 if not(_la==43 or _la==44):
                     self._errHandler.recoverInline(self)
                 else:
                     self._errHandler.reportMatch(self)
                     self.consume()
-                self.state = 251
+                self.state = 289
                 self.match(PolicycParser.WITH)
-                self.state = 252
+                self.state = 290
                 self.match(PolicycParser.STRING)
                 pass
             elif token in [46]:
                 self.enterOuterAlt(localctx, 5)
-                self.state = 253
+                self.state = 291
                 self.match(PolicycParser.CONTAINS)
-                self.state = 254
+                self.state = 292
                 self.match(PolicycParser.STRING)
                 pass
             else:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from policyc.compiler.frontend import ReadOptions, read_scenario
-from policyc.compiler.frontend.icmp_types import ICMP_TYPES, ICMPV6_TYPES
 from policyc.compiler.frontend.lowered import Unsupported
+from policyc.grammar.icmp_types import ICMP_TYPES, ICMPV6_TYPES
 from policyc.ir.errors import InputError
 from policyc.ir.policy import (
     ALWAYS,
@@ -322,3 +322,43 @@ def test_tiers_with_long_numbers_have_names_of_their_own() -> None:
     policies, _ = read_scenario("x", [first, second])
     names = [tier.name for tier in policies.tiers if tier.policies]
     assert names == ["extended-10000001", "extended-10000002"]
+
+
+def test_peers_inside_a_block_are_both() -> None:
+    block = AddressPeer(ip_network("10.0.0.0/8"), (ip_network("10.9.0.0/16"),))
+    read = rule("allow from entity world in 10.0.0.0/8 except 10.9.0.0/16, entity host in ::/0")
+    world, host = read.peers
+    assert world == AllOf((Not(OneOf((EndpointPeer(EVERY_ENDPOINT), NodePeer()))), block))
+    assert host == AllOf((NodePeer(where=Where.LOCAL), AddressPeer(ip_network("::/0"))))
+    (of_pods,) = rule("allow from pod.a exists in 10.0.0.0/8", namespace="shop").peers
+    labelled = EndpointSelector("shop", labels=labels(is_in("a", operator=Operator.EXISTS)))
+    assert of_pods == AllOf((EndpointPeer(labelled), AddressPeer(ip_network("10.0.0.0/8"))))
+
+
+def test_entities_of_nodes_may_be_narrowed() -> None:
+    zone = test_of(Attribute.NODE_LABEL, Operator.IN, "a", key="zone")
+    (peer,) = rule('allow from entity remote-node with node.zone == "a"').peers
+    assert peer == NodePeer(zone, Where.REMOTE)
+    (peer,) = rule('allow from entity host with node.zone == "a" in ::/0').peers
+    assert peer == AllOf((NodePeer(zone, Where.LOCAL), AddressPeer(ip_network("::/0"))))
+
+
+def test_services_may_be_taken_out() -> None:
+    read = rule("allow any except {tcp/80, udp/dns} from any")
+    assert (read.ports, read.except_ports) == (
+        (AnyService(),),
+        (PortRange(TCP, 80, 80), NamedPort(UDP, "dns")),
+    )
+    assert rule("deny tcp, udp except tcp/22").except_ports == (PortRange(TCP, 22, 22),)
+    assert rule("deny tcp").except_ports == ()
+
+
+def test_the_second_side_of_a_rule_is_its_own() -> None:
+    near, far = AddressPeer(ip_network("10.0.0.0/8")), AddressPeer(ip_network("192.0.2.0/24"))
+    read = rule("allow tcp/80 from 192.0.2.0/24 to 10.0.0.0/8")
+    assert (read.peers, read.own) == ((far,), near)
+    several = rule("deny from any to 10.0.0.0/8, all").own
+    assert several == OneOf((near, EndpointPeer(EVERY_ENDPOINT)))
+    assert rule("deny from any").own == ANY_PEER
+    found = policy(extended(rules="egress:\n  allow from 10.0.0.0/8 to 192.0.2.0/24\n"))
+    assert (found.egress[0].peers, found.egress[0].own) == ((far,), near)

@@ -103,6 +103,13 @@ OF_RULES = [
     ("allow from 10.0.0.0/8 except {10.1.0.0/16, «11.0.0.0/8»}", codes_extended.EXCEPT_OUTSIDE, ""),
     ("allow from 10.0.0.0/8 except «::1»", codes_extended.EXCEPT_FAMILY, ""),
     ("allow from entity «wrld»", codes_extended.UNKNOWN_ENTITY, "did you mean `world`?"),
+    ("allow from entity «world» with node == 'n'", codes_extended.WITH_OF_OTHERS, "entity host"),
+    ("allow from entity «wrld» with node == 'n'", codes_extended.UNKNOWN_ENTITY, "`world`"),
+    ("allow from entity host with «pod.a» exists", codes_extended.NOT_OF_NODES, "node.zone"),
+    ("allow from entity world in «10.0.0.1/8»", codes_extended.ADDRESS_INVALID, "10.0.0.0/8"),
+    ("allow from all in «'10.0.0.0/8'»", codes_extended.SYNTAX, ""),
+    ("allow any except tcp/«0»", codes_extended.NUMBER_OUT, ""),
+    ("allow from any to «10.0.0.1/8»", codes_extended.ADDRESS_INVALID, "10.0.0.0/8"),
     ("allow from service «shop/dns»", codes_extended.UNKNOWN_SERVICE, "--cluster"),
     ("allow from 10.0.0.0/8 except 10.1.0.0/16, «10.2.0.0/16»", codes_extended.EXCEPT_LIST, "{"),
     ("allow from «app» == 'x'", codes_extended.SYNTAX, "pod.app"),
@@ -215,7 +222,7 @@ WORDS = [
     ("allow from pod.a", 'expected a test such as == "web", found the end of the line'),
     (
         "allow any x",
-        "expected `,`, `as`, `from`, `limit`, `log`, `to` or the end of the line, found",
+        "expected `,`, `as`, `except`, `from`, `limit`, `log`, `to` or the end of the line, found",
     ),
 ]
 

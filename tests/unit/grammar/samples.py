@@ -22,6 +22,11 @@ RULES = (
     'allow from serviceaccount.team not in {"a", "b"} && namespace == "shop"',
     'allow from pod.a starts with "x" && pod.b ends with "y" && pod.c contains "z"',
     'allow tcp/http limit 100/s burst 200 log as "n"',
+    "allow any except tcp/80 from any",
+    "deny tcp, udp except {udp/53, tcp/x} to entity world in ::/0 except {::1, ::2} log",
+    'allow from node node.zone == "a" in 10.0.0.0/8, (pod.a exists || all) in ::/0 or any',
+    'allow to entity remote-node with node.zone == "a" in ::/0, entity host with all',
+    'allow tcp/80 from pod.a exists to pod.b == "x", 10.0.0.0/8 as "both sides"',
     "log tcp/1-2 from any",
     "audit",
 )
@@ -96,8 +101,10 @@ SERVICES = st.lists(
     ),
     max_size=3,
 ).map(", ".join)
+EXCEPTIONS = st.sampled_from(["", "", " except tcp/1", " except {tcp/1, udp}", " except {icmp}"])
 PEER = st.one_of(
     EXPRESSIONS,
+    EXPRESSIONS.map("({}) in 10.0.0.0/8 except 10.1.0.0/16".format),
     st.sampled_from(
         [
             "any",
@@ -106,6 +113,9 @@ PEER = st.one_of(
             "::/0 except {::1, ::2}",
             "service a/b",
             "entity world",
+            "entity world in 10.0.0.0/8",
+            "node all in ::/0 except {::1, ::2}",
+            'entity host with node.a == "b" || all',
         ]
     ),
     EXPRESSIONS.map("node {}".format),
@@ -118,10 +128,9 @@ PEERS = st.builds(
 RULE = st.builds(
     lambda *words: " ".join(word for word in words if word),
     st.sampled_from(["allow", "deny", "reject", "pass", "log", "audit"]),
-    SERVICES,
-    _seldom(
-        st.builds(lambda side, peers: f"{side} {peers}", st.sampled_from(["from", "to"]), PEERS)
-    ),
+    st.builds(lambda some, others: some and some + others, SERVICES, EXCEPTIONS),
+    _seldom(PEERS.map("from {}".format)),
+    _seldom(PEERS.map("to {}".format)),
     _seldom(st.just("log")),
     _seldom(st.sampled_from(["limit 10/s", "limit 10/s burst 20"])),
     _seldom(TEXTS.map("as {}".format)),

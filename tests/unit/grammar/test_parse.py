@@ -88,7 +88,28 @@ def test_a_rule_s_tree() -> None:
             ("NodePeer", "node", ("Everything", "all")),
         ),
         (("Modifier", "limit", "5/s", "6"), ("Modifier", "as", '"n"', None)),
+        (),
+        (),
     )
+
+
+def test_what_a_rule_takes_out_and_its_two_sides() -> None:
+    parsed = parse_rules(
+        "allow any except {tcp/1, udp} from any to entity world in ::/0 except ::1"
+    )
+    assert not parsed.problems
+    block = ("AddressPeer", "::/0", ("::1",))
+    assert shown(parsed.items[0])[3:] == (
+        "from",
+        (("AnyPeer", "any"),),
+        (),
+        (("Service", "tcp/1", None, None), ("Service", "udp", None, None)),
+        (("Inside", ("EntityPeer", "world"), block),),
+    )
+    (rule,) = parse_rules('deny tcp except tcp/80 to (pod.a == "x" || all) in 10.0.0.1').items
+    assert shown(rule.excepts) == (("Service", "tcp/80", None, None),)
+    assert (rule.side.text, rule.others) == ("to", ())
+    assert shown(rule.peers[0])[2] == ("AddressPeer", "10.0.0.1", ())
 
 
 def test_the_sides_of_intents() -> None:

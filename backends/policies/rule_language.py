@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules as text of policyc's rule language (semantics G53, G57): both sides, and modifiers.
+
+Every function raises UnsayableError for what the language has no words for.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from ipaddress import ip_network
+from itertools import product
+
+from policyc.backends.policies.expressions import (
+    of_nodes,
+    pods_text,
+    quoted,
+    simplified,
+    written,
+)
+from policyc.backends.policies.normal_form import (
+    MOST_ALTERNATIVES,
+    PeerWay,
+    UnsayableError,
+    as_condition,
+    peer_ways,
+)
+from policyc.backends.policies.rule_services import service_texts
+from policyc.ir.peers import AddressPeer, EndpointPeer, Network, Peer, Where
+from policyc.ir.policy import Action, Direction, Limit, Rule
+from policyc.ir.selectors import (
+    ALWAYS,
+    NEVER,
+    AllOf,
+    Condition,
+    EndpointSelector,
+    Not,
+    OneOf,
+)
+
+_SIDES = {Direction.INGRESS: "from", Direction.EGRESS: "to"}
+_WIDTH = 96
+_INDENT = 4
+_LONGEST_NAME = 100
+_HIGHEST_RATE = 1_000_000_000
+_FIRST_MAPPED_LENGTH = 96
+_EVERYWHERE = (ip_network("0.0.0.0/0"), ip_network("::/0"))
+
+
+def rule_text(rule: Rule, direction: Direction, home: str) -> str | None:
+    """The rule, over several lines where it is long; None where no flow can match it."""
+    if rule.source_ports is not None:
+        raise UnsayableError("it asks for source ports")
+    peers, own = _peers(rule.peers, home), _own(rule.own, home)
+    services = service_texts(rule)
+    if not peers or not own or services is None:
+        return None
+    units = [rule.action.value]
+    if services:
+        units = _listed(units[0], services)
+    sides = (peers, own) if direction is Direction.INGRESS else (own, peers)
+    if own != ["any"]:
+        units += [*_listed("from", sides[0]), *_listed("to", sides[1])]
+    elif peers != ["any"]:
+        units += _listed(_SIDES[direction], peers)
+    if rule.log and rule.action is not Action.LOG:
+        units[-1] += " log"
+    if rule.limit is not None:
+        units.append(_limit(rule.limit, rule.action))
+    name = _name(rule.name)
+    if name:
+        units.append(f"as {quoted(name)}")
+    return _wrapped(units)
+
+
+def _listed(word: str, items: list[str]) -> list[str]:
+    """A word and a list, in pieces behind which a line may end."""
+    commas = [f"{item}," for item in items[:-1]] + items[-1:]
+    return [f"{word} {commas[0]}", *commas[1:]]
+
+
+def _wrapped(units: list[str]) -> str:
+    lines = [""]
+    for unit in units:
+        if lines[-1] and len(lines[-1]) + len(unit) + _INDENT > _WIDTH:
+            lines.append("")
+        lines[-1] += f" {unit}" if lines[-1] else unit
+    return "\n".join(lines)
+
+
+def _name(name: str) -> str:
+    """A rule's name as far as the language takes it; it means nothing to the flows."""
+    return "".join(c for c in name if c.isprintable())[:_LONGEST_NAME].strip()
+
+
+def _limit(limit: Limit, action: Action) -> str:
+    if action is not Action.ALLOW:
+        raise UnsayableError(f"it limits a {action.value}, and only what is allowed has a limit")
+    for number in (limit.per_second, limit.burst):
+        if not 1 <= number <= _HIGHEST_RATE:
+            raise UnsayableError("its limit is not from 1 to 1000000000 a second")
+    burst = "" if limit.burst == limit.per_second else f" burst {limit.burst}"
+    return f"limit {limit.per_second}/s{burst}"
+
+
+def _peers(peers: tuple[Peer, ...], home: str) -> list[str]:
+    """Each of the other sides that a rule names; ["any"], or none: nobody."""
+    found = [text for way in peer_ways(peers) for text in _way_texts(way, home)]
+    return _shortened(list(dict.fromkeys(found)), home)
+
+
+def _own(own: Peer, home: str) -> list[str]:
+    """The same of what a rule asks of its own side, which is a pod."""
+    everyone = EndpointPeer(EndpointSelector(home or None))
+    ways = peer_ways((AllOf((everyone, own)),))
+    found = [text for way in ways for text in _way_texts(way, home)]
+    return ["any"] if "all" in found else _shortened(list(dict.fromkeys(found)), home)
+
+
+def _every_pod(home: str) -> str:
+    return pods_text(ALWAYS, home)
+
+
+def _way_texts(way: PeerWay, home: str) -> Iterator[str]:
+    for each in _plain_outsides(way):
+        if each == PeerWay(None):
+            yield "any"
+            continue
+        blocks = _blocks(each)
+        for text in _holders(each, home):
+            yield from (text,) if blocks is None else (_inside(text, block) for block in blocks)
+
+
+def _inside(text: str, block: str) -> str:
+    """Those of a peer that are in a block; "" are all."""
+    if not text:
+        return block
+    return f"({text}) in {block}" if " && " in text or " || " in text else f"{text} in {block}"
+
+
+def _plain_outsides(way: PeerWay) -> list[PeerWay]:
+    """The alternative without blocks to be left out that have excepts: outside, or in an except."""
+    choices: list[list[AddressPeer]] = []
+    for block in way.outside:
+        holes = [AddressPeer(hole) for hole in block.excepts]
+        choices.append([AddressPeer(block.network), *holes])
+    found = []
+    for chosen in product(*choices):
+        pairs = list(zip(way.outside, chosen, strict=True))
+        outside = tuple(peer for block, peer in pairs if peer.network == block.network)
+        inside = tuple(peer for block, peer in pairs if peer.network != block.network)
+        found.append(replace(way, inside=(*way.inside, *inside), outside=outside))
+        if len(found) > MOST_ALTERNATIVES:
+            raise UnsayableError(f"written out it has more than {MOST_ALTERNATIVES} alternatives")
+    return found
+
+
+def _holders(way: PeerWay, home: str) -> Iterator[str]:
+    """Who may hold the address: pods, nodes, the world; "" where nobody is told apart."""
+    if way.selector is not None:
+        yield from _pods(way.selector, home)
+        return
+    if way.node:
+        yield from _nodes(way)
+        return
+    if not way.not_selected and not way.not_nodes:
+        yield ""
+        return
+    yield "entity world"
+    yield from _nodes(way)
+    refused = tuple(as_condition(selector) for selector in way.not_selected)
+    yield from _pods(Not(OneOf(refused)), home)
+
+
+def _pods(condition: Condition, home: str) -> Iterator[str]:
+    found = simplified(condition)
+    if found != NEVER:
+        yield pods_text(found, home)
+
+
+def _nodes(way: PeerWay) -> Iterator[str]:
+    """Nodes by name and labels, and as seen from the subject."""
+    condition: Condition = AllOf(tuple(of_nodes(peer.condition) for peer in way.node))
+    places = {peer.where for peer in way.node} - {Where.ANYWHERE}
+    found: list[tuple[Condition, frozenset[Where]]] = [(condition, frozenset(places))]
+    for peer in way.not_nodes:
+        refused = of_nodes(peer.condition)
+        other = [(_both(held, Not(refused)), where) for held, where in found]
+        if peer.where is not Where.ANYWHERE:
+            elsewhere = Where.REMOTE if peer.where is Where.LOCAL else Where.LOCAL
+            other += [(held, where | {elsewhere}) for held, where in found]
+        found = other
+        if len(found) > MOST_ALTERNATIVES:
+            raise UnsayableError(f"written out it has more than {MOST_ALTERNATIVES} alternatives")
+    for held, where in found:
+        held = simplified(held)
+        if held != NEVER and len(where) < 2:
+            yield _node(held, next(iter(where), Where.ANYWHERE))
+
+
+def _both(one: Condition, other: Condition) -> Condition:
+    return AllOf((one, other))
+
+
+def _node(condition: Condition, where: Where) -> str:
+    if where is Where.ANYWHERE:
+        return f"node {written(condition)}"
+    entity = "entity host" if where is Where.LOCAL else "entity remote-node"
+    return entity if condition == ALWAYS else f"{entity} with {written(condition)}"
+
+
+def _blocks(way: PeerWay) -> list[str] | None:
+    """The addresses of an alternative as blocks with their excepts; None where any will do."""
+    if not way.inside and not way.outside:
+        return None
+    networks: list[Network] = list(_EVERYWHERE)
+    if way.inside:
+        nested = sorted((peer.network for peer in way.inside), key=lambda n: n.prefixlen)
+        if any(not _is_inside(nested[-1], outer) for outer in nested):
+            return []
+        networks = nested[-1:]
+    holes = [hole for peer in way.inside for hole in peer.excepts]
+    holes += [peer.network for peer in way.outside]
+    return [text for network in networks for text in _block(network, holes)]
+
+
+def _is_inside(inner: Network, outer: Network) -> bool:
+    return inner.version == outer.version and inner.subnet_of(outer)  # type: ignore[arg-type]
+
+
+def _block(network: Network, holes: list[Network]) -> Iterator[str]:
+    """The block, unless nothing is left of it."""
+    if any(_is_inside(network, hole) for hole in holes):
+        return
+    inner = {hole for hole in holes if _is_inside(hole, network)}
+    widest = [h for h in inner if not any(h != other and _is_inside(h, other) for other in inner)]
+    texts = [_cidr(h) for h in sorted(widest, key=lambda h: (int(h.network_address), h.prefixlen))]
+    if not texts:
+        yield _cidr(network)
+    elif len(texts) == 1:
+        yield f"{_cidr(network)} except {texts[0]}"
+    else:
+        yield f"{_cidr(network)} except {{{', '.join(texts)}}}"
+
+
+def _cidr(network: Network) -> str:
+    mapped = getattr(network.network_address, "ipv4_mapped", None)
+    if mapped is not None and network.prefixlen >= _FIRST_MAPPED_LENGTH:
+        raise UnsayableError("it has IPv4 addresses written as IPv6")
+    return str(network)
+
+
+def _shortened(texts: list[str], home: str) -> list[str]:
+    """Pods, nodes and the world together are anyone; blocks with excepts stand behind the others.
+
+    In front of a block without, an except in one would read as if its list went on.
+    """
+    pods = _every_pod(home)
+    if "any" in texts or {pods, "node all", "entity world"} <= set(texts):
+        return ["any"]
+    if {pods, "node all"} <= set(texts):
+        texts[texts.index(pods)] = "entity cluster"
+        texts.remove("node all")
+    return sorted(texts, key=lambda text: text[0] in "0123456789abcdef:" and " except " in text)
