@@ -46,6 +46,7 @@ from policyc.ir.policy import (
     Tier,
     TierMode,
 )
+from policyc.ir.spans import Origin
 
 API_VERSION = "projectcalico.org/v3"
 DEFAULT, DEFAULT_ORDER = "default", 1_000_000
@@ -64,16 +65,17 @@ _ACTIONS = {Action.DENY: "Deny", Action.PASS: "Pass"}
 def to_calico(policies: PolicySet) -> list[Object]:
     """Calico's objects with the same meaning, tier by tier; raises InexpressibleError."""
     frames = list(_frames([tier for tier in policies.tiers if tier.policies]))
-    found: list[Inexpressible] = []
+    found: dict[tuple[Origin, str], Inexpressible] = {}
     objects: list[Object] = []
     for frame in frames:
         writer = _TierWriter(frame)
         written = list(writer.objects())
-        found += writer.found
+        for each in writer.found:  # a policy may be written in parts
+            found.setdefault((each.origin, each.why), each)
         if written:
             objects += [*frame.objects(), *written]
     if found:
-        raise InexpressibleError(found)
+        raise InexpressibleError(found.values())
     return objects
 
 

@@ -111,7 +111,9 @@ def sides_of(ways: Iterable[PeerWay], home: str | None, anywhere: str) -> list[S
     """The fields of each alternative; those that are alike but for their networks share them."""
     found: list[Side] = []
     for way in ways:
-        if way.node or way.not_nodes:
+        if way.node:
+            raise UnsayableError("it asks for nodes, and Calico knows their addresses only")
+        if way.not_nodes:
             raise UnsayableError("it tells nodes from other addresses")
         selectors = _selected(way, home, anywhere)
         for side in () if selectors is None else _addressed(way, selectors):
