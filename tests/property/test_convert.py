@@ -15,6 +15,7 @@ from policyc.compiler.frontend import ReadOptions, StreamSource, read_policies
 from policyc.ir.policy import NEVER, NO_ENDPOINT, PolicySet
 from policyc.verifier.policy_equivalence import Same, compare
 from tests.property.admin_cases import admin_case
+from tests.property.calico_cases import calico_case
 from tests.property.cases import random_case
 from tests.property.tiered_cases import tiered_case
 
@@ -68,3 +69,16 @@ def test_any_policy_set_becomes_the_same_or_is_refused_by_rule(target: str, seed
         assert all(each.why and each.name for each in refused.found)
         return
     assert isinstance(compare(policies, again), Same)
+
+
+def test_most_of_what_calico_has_words_for_is_written_and_the_same() -> None:
+    n_written = 0
+    for seed in range(60):
+        policies = calico_case(random.Random(seed))
+        try:
+            again = read_back(policies, "calico")
+        except InexpressibleError:
+            continue
+        assert isinstance(compare(policies, again), Same), f"seed {seed}"
+        n_written += bool(again.tiers)
+    assert n_written >= 40
