@@ -40,7 +40,10 @@ class Place:
 
 
 def api_rules(rule: Rule, place: Place) -> list[Object]:
-    """The rules; none where it matches nobody. Raises UnsayableError."""
+    """The rules; none where it matches nobody. Raises UnsayableError.
+
+    Calico's rules have no names; they have annotations, for people.
+    """
     if rule.action in _NO_WORDS:
         raise UnsayableError(_NO_WORDS[rule.action])
     if rule.limit is not None:
@@ -51,7 +54,8 @@ def api_rules(rule: Rule, place: Place) -> list[Object]:
     actions = [_ACTIONS[rule.action]]
     if rule.log and rule.action is not Action.LOG:
         actions.insert(0, LOG)
-    return [{"action": action} | match for match in found for action in actions]
+    name: Object = {"metadata": {"annotations": {"name": rule.name}}} if rule.name else {}
+    return [{"action": action} | name | match for match in found for action in actions]
 
 
 def matches_outsiders_but_pods(rule: Rule) -> bool:
