@@ -4,8 +4,10 @@
 Every function raises UnsayableError for what the language has no words for.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from ipaddress import ip_network
 from itertools import product
 
@@ -14,6 +16,7 @@ from policyc.backends.policies.expressions import (
     pods_text,
     quoted,
     simplified,
+    subject_text,
     written,
 )
 from policyc.backends.policies.normal_form import (
@@ -37,12 +40,16 @@ from policyc.ir.selectors import (
 )
 
 _SIDES = {Direction.INGRESS: "from", Direction.EGRESS: "to"}
+ANY = "any"
 _WIDTH = 96
 _INDENT = 4
 _LONGEST_NAME = 100
 _HIGHEST_RATE = 1_000_000_000
 _FIRST_MAPPED_LENGTH = 96
+_LESS_ANOTHER = re.compile(r"[0-9a-f:.]+/[0-9]+ except ")
 _EVERYWHERE = (ip_network("0.0.0.0/0"), ip_network("::/0"))
+PodsText = Callable[[Condition], str]
+"""How a simple condition on pods is written."""
 
 
 def rule_text(rule: Rule, direction: Direction, home: str) -> str | None:
@@ -53,14 +60,10 @@ def rule_text(rule: Rule, direction: Direction, home: str) -> str | None:
     services = service_texts(rule)
     if not peers or not own or services is None:
         return None
-    units = [rule.action.value]
-    if services:
-        units = _listed(units[0], services)
-    sides = (peers, own) if direction is Direction.INGRESS else (own, peers)
-    if own != ["any"]:
-        units += [*_listed("from", sides[0]), *_listed("to", sides[1])]
-    elif peers != ["any"]:
-        units += _listed(_SIDES[direction], peers)
+    sides = _sides(peers, own, direction)
+    if sides and not services:
+        services = [ANY]
+    units = [*(_listed(rule.action.value, services) if services else [rule.action.value]), *sides]
     if rule.log and rule.action is not Action.LOG:
         units[-1] += " log"
     if rule.limit is not None:
@@ -69,6 +72,14 @@ def rule_text(rule: Rule, direction: Direction, home: str) -> str | None:
     if name:
         units.append(f"as {quoted(name)}")
     return _wrapped(units)
+
+
+def _sides(peers: list[str], own: list[str], direction: Direction) -> list[str]:
+    """The other side, unless it is anyone, and in front or behind what is asked of the own one."""
+    if own == [ANY]:
+        return [] if peers == [ANY] else _listed(_SIDES[direction], peers)
+    src, dst = (peers, own) if direction is Direction.INGRESS else (own, peers)
+    return [*_listed("from", src), *_listed("to", dst)]
 
 
 def _listed(word: str, items: list[str]) -> list[str]:
@@ -103,29 +114,30 @@ def _limit(limit: Limit, action: Action) -> str:
 
 def _peers(peers: tuple[Peer, ...], home: str) -> list[str]:
     """Each of the other sides that a rule names; ["any"], or none: nobody."""
-    found = [text for way in peer_ways(peers) for text in _way_texts(way, home)]
+    pods = partial(pods_text, home=home)
+    found = [text for way in peer_ways(peers) for text in _way_texts(way, pods)]
     return _shortened(list(dict.fromkeys(found)), home)
 
 
 def _own(own: Peer, home: str) -> list[str]:
     """The same of what a rule asks of its own side, which is a pod."""
     everyone = EndpointPeer(EndpointSelector(home or None))
-    ways = peer_ways((AllOf((everyone, own)),))
-    found = [text for way in ways for text in _way_texts(way, home)]
-    return ["any"] if "all" in found else _shortened(list(dict.fromkeys(found)), home)
+    pods = partial(subject_text, home=home)
+    found: dict[str, None] = {}
+    for way in peer_ways((AllOf((everyone, own)),)):
+        if way.selector is not None and pods(simplified(way.selector)) == written(ALWAYS):
+            way = replace(way, selector=None)
+        found |= dict.fromkeys(_way_texts(way, pods))
+    return _shortened(list(found), home)
 
 
-def _every_pod(home: str) -> str:
-    return pods_text(ALWAYS, home)
-
-
-def _way_texts(way: PeerWay, home: str) -> Iterator[str]:
+def _way_texts(way: PeerWay, pods: PodsText) -> Iterator[str]:
     for each in _plain_outsides(way):
         if each == PeerWay(None):
-            yield "any"
+            yield ANY
             continue
         blocks = _blocks(each)
-        for text in _holders(each, home):
+        for text in _holders(each, pods):
             yield from (text,) if blocks is None else (_inside(text, block) for block in blocks)
 
 
@@ -153,10 +165,10 @@ def _plain_outsides(way: PeerWay) -> list[PeerWay]:
     return found
 
 
-def _holders(way: PeerWay, home: str) -> Iterator[str]:
+def _holders(way: PeerWay, pods: PodsText) -> Iterator[str]:
     """Who may hold the address: pods, nodes, the world; "" where nobody is told apart."""
     if way.selector is not None:
-        yield from _pods(way.selector, home)
+        yield from _pods(way.selector, pods)
         return
     if way.node:
         yield from _nodes(way)
@@ -167,13 +179,13 @@ def _holders(way: PeerWay, home: str) -> Iterator[str]:
     yield "entity world"
     yield from _nodes(way)
     refused = tuple(as_condition(selector) for selector in way.not_selected)
-    yield from _pods(Not(OneOf(refused)), home)
+    yield from _pods(Not(OneOf(refused)), pods)
 
 
-def _pods(condition: Condition, home: str) -> Iterator[str]:
+def _pods(condition: Condition, pods: PodsText) -> Iterator[str]:
     found = simplified(condition)
     if found != NEVER:
-        yield pods_text(found, home)
+        yield pods(found)
 
 
 def _nodes(way: PeerWay) -> Iterator[str]:
@@ -245,7 +257,7 @@ def _cidr(network: Network) -> str:
     mapped = getattr(network.network_address, "ipv4_mapped", None)
     if mapped is not None and network.prefixlen >= _FIRST_MAPPED_LENGTH:
         raise UnsayableError("it has IPv4 addresses written as IPv6")
-    return str(network)
+    return str(network.network_address if network.num_addresses == 1 else network)
 
 
 def _shortened(texts: list[str], home: str) -> list[str]:
@@ -253,10 +265,10 @@ def _shortened(texts: list[str], home: str) -> list[str]:
 
     In front of a block without, an except in one would read as if its list went on.
     """
-    pods = _every_pod(home)
-    if "any" in texts or {pods, "node all", "entity world"} <= set(texts):
-        return ["any"]
+    pods = pods_text(ALWAYS, home)
+    if ANY in texts or {pods, "node all", "entity world"} <= set(texts):
+        return [ANY]
     if {pods, "node all"} <= set(texts):
         texts[texts.index(pods)] = "entity cluster"
         texts.remove("node all")
-    return sorted(texts, key=lambda text: text[0] in "0123456789abcdef:" and " except " in text)
+    return sorted(texts, key=lambda text: _LESS_ANOTHER.match(text) is not None)
