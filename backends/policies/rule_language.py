@@ -137,15 +137,17 @@ def _way_texts(way: PeerWay, pods: PodsText) -> Iterator[str]:
             yield ANY
             continue
         blocks = _blocks(each)
-        for text in _holders(each, pods):
-            yield from (text,) if blocks is None else (_inside(text, block) for block in blocks)
+        if blocks is None:
+            yield from _holders(each, pods)
+            continue
+        for text in _holders(each, partial(_as_one, pods)):
+            yield from (f"{text} in {block}" if text else block for block in blocks)
 
 
-def _inside(text: str, block: str) -> str:
-    """Those of a peer that are in a block; "" are all."""
-    if not text:
-        return block
-    return f"({text}) in {block}" if " && " in text or " || " in text else f"{text} in {block}"
+def _as_one(pods: PodsText, condition: Condition) -> str:
+    """In parentheses, where what follows could seem to belong to its last part only."""
+    text = pods(condition)
+    return f"({text})" if " && " in text or " || " in text else text
 
 
 def _plain_outsides(way: PeerWay) -> list[PeerWay]:

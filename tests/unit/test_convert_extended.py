@@ -17,19 +17,23 @@ from policyc.compiler.driver.compile import Inputs
 from policyc.compiler.driver.convert import convert_inputs, to_yaml
 from policyc.compiler.frontend import ReadOptions, StreamSource
 from policyc.compiler.frontend.formatting import format_yaml_file
+from policyc.grammar.parse import parse_rules
 from policyc.ir.diagnostics import Report
 from policyc.ir.errors import InputError
 from policyc.ir.policy import (
     Action,
     AddressPeer,
+    AllOf,
     AnyService,
     Attribute,
     AttributeTest,
+    Condition,
     EndpointPeer,
     EndpointSelector,
     LabelSelector,
     Limit,
     NodePeer,
+    OneOf,
     Operator,
     PolicySet,
     PortRange,
@@ -307,6 +311,8 @@ spec:
       allow tcp/1 from all, node all, entity world, 10.0.0.0/8 limit 5/s burst 6 log as "x"
       deny any from pod.a exists, !all to pod.b starts with "x" || ns.c == "d"
       audit tcp/1-65535 from !(pod.a == "x" && node["b/c"] ends with "y")
+      pass from entity remote-node with node.a == "b" && node == "n" in 10.0.0.0/8,
+          (pod.a exists || pod.b exists) in ::/0
     egress:
       allow any from 10.0.0.0/8 to any
       deny any except {udp/53, tcp/dns} to any
@@ -325,6 +331,8 @@ spec:
       allow tcp/1 from all, node all, entity world, 10.0.0.0/8 log limit 5/s burst 6 as "x"
       deny any from pod.a exists to pod.b starts with "x" || ns.c == "d"
       audit tcp/1-65535 from pod.a != "x" || !(node["b/c"] ends with "y")
+      pass any from entity remote-node with node.a == "b" && node == "n" in 10.0.0.0/8,
+        (pod.a exists || pod.b exists) in ::/0
     egress:
       allow any from 10.0.0.0/8 to any
       deny any except {udp/53, tcp/dns}
@@ -397,6 +405,15 @@ def test_what_the_language_has_no_words_for_is_refused_by_rule(given: str, why: 
     assert message.endswith(f": {why}") or why in message
 
 
+def nested(depth: int) -> EndpointSelector:
+    """A condition of alternations in each other."""
+    condition: Condition = HAS_A
+    for at in range(depth):
+        other = AttributeTest(Attribute.LABEL, Requirement(f"k{at}", Operator.EXISTS))
+        condition = (OneOf if at % 2 else AllOf)((other, condition))
+    return EndpointSelector(condition=condition)
+
+
 HAS_A = AttributeTest(Attribute.LABEL, Requirement("a", Operator.EXISTS))
 HAS_ODD = EndpointSelector(labels=LabelSelector((Requirement("a b", Operator.EXISTS),)))
 
@@ -425,6 +442,10 @@ def changed(**fields: object) -> PolicySet:
             changed(action=Action.DENY, limit=Limit(1, 1)),
             "it limits a deny, and only what is allowed has a limit",
         ),
+        (
+            changed(peers=(EndpointPeer(nested(30)),)),
+            "its selector is nested too deeply to be written",
+        ),
         (changed(limit=Limit(0, 1)), "its limit is not from 1 to 1000000000 a second"),
         (
             changed(peers=(NodePeer(HAS_A),)),
@@ -440,6 +461,11 @@ def test_rules_that_no_object_gives_are_refused_as_well(policies: PolicySet, why
     with pytest.raises(InexpressibleError) as refused:
         to_extended_policies(policies)
     assert [each.why for each in refused.value.found] == [why]
+
+
+def test_a_deep_selector_can_still_be_read_back() -> None:
+    (found,) = to_extended_policies(changed(peers=(EndpointPeer(nested(20)),)))
+    assert not parse_rules(found["spec"]["rules"]).problems
 
 
 def test_rules_that_match_nobody_are_left_out_and_their_section_stays() -> None:
