@@ -9,6 +9,7 @@ import pytest
 from policyc.compiler.cli.main import run
 from policyc.compiler.driver import compile as driver
 from policyc.compiler.driver.pipeline import Decided
+from policyc.ir.policy import PolicySet
 from policyc.verifier.outcome import Undecided
 
 CASE = Path(__file__).parents[1] / "golden" / "emitted" / "selectors_and_ports"
@@ -20,8 +21,8 @@ def test_a_wrong_decision_is_exit_code_three_with_a_witness(
 ) -> None:
     honest = driver.decide_read
 
-    def corrupted(read: driver.Read) -> Decided:
-        decided = honest(read)
+    def corrupted(read: driver.Read, policies: PolicySet) -> Decided:
+        decided = honest(read, policies)
         decision = decided.decision
         wrong = replace(decision, ingress=decision.egress, egress=decision.ingress)
         return replace(decided, decision=wrong)
