@@ -76,19 +76,8 @@ def _meet(some: Iterable[Network], others: Iterable[Network]) -> bool:
 
 
 def ways_of(peers: Iterable[Peer]) -> list[PeerWay]:
-    """The alternatives, item by item: a long list is no complicated one."""
-    found = dict.fromkeys(
-        way for peer in _listed(peers) for way in peer_ways((_without_excepts(peer),))
-    )
-    return [PeerWay(None)] if PeerWay(None) in found else list(found)
-
-
-def _listed(peers: Iterable[Peer]) -> Iterator[Peer]:
-    for peer in peers:
-        if isinstance(peer, OneOf):
-            yield from _listed(peer.parts)
-        else:
-            yield peer
+    """The alternatives, with what a block leaves out as blocks of their own."""
+    return peer_ways(tuple(map(_without_excepts, peers)))
 
 
 def _without_excepts(peer: Peer) -> Peer:

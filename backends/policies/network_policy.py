@@ -80,6 +80,8 @@ class NetworkPolicyWriter:
         if policy.hosts != NEVER:
             self.found.append(of_policy(policy, "it guards host interfaces"))
         rules = {d: self._rules(policy, d) for d in Direction}
+        if not policy.isolates:  # an empty policyTypes would be read as Ingress (A6)
+            return []
         try:
             subjects = conjunctions(as_condition(policy.subject))
             places = [(name, each) for each in subjects for name in _namespaces(each)]

@@ -5,7 +5,7 @@ A literal is a leaf, or a leaf that must not hold. An expression with too many a
 no person would want to read either, and is refused.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import TypeVar
@@ -153,10 +153,20 @@ class PeerWay:
 
 
 def peer_ways(peers: tuple[Peer, ...]) -> list[PeerWay]:
-    """The alternatives of a rule's peers; one that matches anyone stands alone."""
-    ways = [way for way in map(_peer_way, alternatives(OneOf(peers))) if way is not None]
+    """The alternatives of a rule's peers, item by item; one that matches anyone stands alone."""
+    literals = (way for peer in _listed(peers) for way in alternatives(peer))
+    ways = dict.fromkeys(way for way in map(_peer_way, literals) if way is not None)
     anyone = PeerWay(None)
-    return [anyone] if anyone in ways else ways
+    return [anyone] if anyone in ways else list(ways)
+
+
+def _listed(peers: Iterable[Peer]) -> Iterator[Peer]:
+    """The items of nested lists: a long list is no complicated one."""
+    for peer in peers:
+        if isinstance(peer, OneOf):
+            yield from _listed(peer.parts)
+        else:
+            yield peer
 
 
 def _peer_way(way: tuple[Literal[object], ...]) -> PeerWay | None:

@@ -147,3 +147,14 @@ def test_mistakes_in_the_input_come_first(
     shown = capsys.readouterr()
     assert f"{given}:4:8" in shown.err
     assert shown.out == ""
+
+
+@pytest.mark.parametrize("target", list(convert.TARGETS))
+def test_a_long_list_of_blocks_is_no_complicated_rule(
+    target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    blocks = ", ".join(f"{{ipBlock: {{cidr: 192.0.2.{at}/32}}}}" for at in range(0, 200, 2))
+    path = tmp_path / "policies.yaml"
+    path.write_text(ALLOWING.replace("{podSelector: {matchLabels: {app: front}}}", blocks))
+    assert run(["convert", "-f", str(path), "--to", target]) == 0
+    assert "192.0.2.198" in capsys.readouterr().out
