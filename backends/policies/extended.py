@@ -40,6 +40,8 @@ BUILT_IN = (1_000, 1_000_000, 10_000_000)
 """The numbers of other kinds' tiers, which are refused (G48)."""
 _ORDERS = 10
 _PASSES = "passes"
+_DECIDES_THE_REST = frozenset(action.value for action in Action if not action.goes_on)
+"""Rules that are an action alone."""
 
 
 def to_extended_policies(policies: PolicySet) -> list[Object]:
@@ -185,8 +187,9 @@ def _pieces(tier: Tier, drafts: list[_Draft]) -> list[_Piece]:
     direct = {d for d in Direction if _is_direct(tier, drafts, d)}
     pieces = [piece for draft in drafts if (piece := _piece(draft, direct)).sections]
     defaults: list[_Piece] = []
-    if tier.unmatched is Action.DENY:
-        defaults = [piece for draft in drafts for piece in _default(draft, direct)]
+    if tier.unmatched is not Action.PASS:
+        text = tier.unmatched.value
+        defaults = [piece for draft in drafts for piece in _default(draft, direct, text)]
     return [*pieces, *defaults, *_passes(tier, pieces, defaults, set(Direction) - direct)]
 
 
@@ -205,10 +208,11 @@ def _piece(draft: _Draft, direct: set[Direction]) -> _Piece:
     return _Piece(_name(draft, draft.suffix), draft.subject, draft.home, texts)
 
 
-def _default(draft: _Draft, direct: set[Direction]) -> Iterator[_Piece]:
+def _default(draft: _Draft, direct: set[Direction], text: str) -> Iterator[_Piece]:
+    """What meets the rest of what the policy isolates, where a section alone would not say it."""
     denied = draft.policy.isolates - direct
     if draft.is_last and denied:
-        sections = {direction: [Action.DENY.value] for direction in denied}
+        sections = {direction: [text] for direction in denied}
         yield _Piece(_name(draft, DEFAULT), draft.subject, draft.home, sections)
 
 
@@ -226,7 +230,8 @@ def _passes(
     for direction in directions:
         having = [piece for piece in (*pieces, *defaults) if direction in piece.sections]
         if len(having) == 1:
-            having[0].sections[direction].append(Action.PASS.value)
+            texts = having[0].sections[direction]
+            texts += [] if texts[-1] in _DECIDES_THE_REST else [Action.PASS.value]
         elif having:
             last[direction] = [Action.PASS.value]
     if last:

@@ -501,3 +501,13 @@ def test_most_policy_sets_can_be_said() -> None:
         assert format_yaml_file(data, f"seed {seed}", Report()) == data
         said += 1
     assert said >= 30
+
+
+def test_a_tier_that_rejects_the_rest_says_so() -> None:
+    (tier,) = changed(peers=()).tiers
+    objects = to_extended_policies(PolicySet((replace(tier, unmatched=Action.REJECT),)))
+    assert [(each["metadata"]["name"], each["spec"]["rules"]) for each in objects] == [
+        ("p", "egress:\n  allow any except sctp\n"),
+        ("p-default", "ingress:\n  reject\negress:\n  reject\n"),
+        ("extended-500-passes", "egress:\n  pass\n"),
+    ]
