@@ -6,6 +6,7 @@ other. Keys that are tested by prefix, suffix or substring are strings of a labe
 ends share is one object: two pods of one namespace have the same namespace labels.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -36,7 +37,8 @@ NODE_KEY: Key = (Attribute.NODE, "")
 SERVICE_ACCOUNT_KEY: Key = (Attribute.SERVICE_ACCOUNT, "")
 _OF_NODES = frozenset({Attribute.LABEL, Attribute.NODE_LABEL, Attribute.NODE})
 _BY_TEXT = frozenset({Operator.STARTS_WITH, Operator.ENDS_WITH, Operator.CONTAINS})
-_LONGEST_VALUE = 63
+_LONGEST_VALUE, _LONGEST_NAME = 63, 253
+_ESCAPE = re.compile(r"\\u\{([0-9a-fA-F]+)\}")
 ABSENT = 0
 
 
@@ -152,7 +154,7 @@ class Ends:
         terms = []
         for key in self.domains:
             if key in self.domains.texts:
-                terms.append(_is_label_value(self.value(key)))
+                terms.append(_is_value_of(key[0], self.value(key)))
             else:
                 terms.append(z3.ULE(self.value(key), self.domains[key].other))
         return z3.And(*terms)
@@ -167,9 +169,11 @@ class Ends:
         return z3.And(*terms)
 
     def is_node(self) -> Term:
-        """A node has a name, labels and its host interface's labels, and nothing that only pods have."""
-        absent = [z3.Not(self.has(key)) for key in self.domains if key[0] not in _OF_NODES]
-        return z3.And(*absent, *(self.has(key) for key in self.domains if key == NODE_KEY))
+        """A node has labels and its host interface's labels, and nothing that only pods have.
+
+        Its name is not known where a pod in the host's network is on a node that nobody has named.
+        """
+        return z3.And(*(z3.Not(self.has(key)) for key in self.domains if key[0] not in _OF_NODES))
 
     def requirement(self, key: Key, requirement: Requirement) -> Term:
         """A requirement holds of this end (A13, D43)."""
@@ -194,14 +198,14 @@ class Ends:
     def _is_one_of(self, key: Key, values: tuple[str, ...]) -> Term:
         mine = self.value(key)
         if key in self.domains.texts:
-            return z3.Or(*(mine == z3.StringVal(value) for value in values))
+            return z3.Or(*(mine == literal(value) for value in values))
         numbers = self.domains[key].number_of
         return z3.Or(*(mine == numbers[value] for value in values))
 
     def _text(self, key: Key, requirement: Requirement, test: Term) -> Term:
         mine = self.value(key)
         return z3.And(
-            self.has(key), z3.Or(*(test(z3.StringVal(t), mine) for t in requirement.values))
+            self.has(key), z3.Or(*(test(literal(text), mine) for text in requirement.values))
         )
 
     def condition(self, condition: Condition) -> Term:
@@ -255,9 +259,33 @@ def are_known_same(one: Ends, other: Ends, key: Key) -> Term:
     return z3.And(same, one.value(key) != one.domains[key].other)
 
 
-def _is_label_value(value: Term) -> Term:
-    """Empty, or 63 characters of letters, digits, `-_.`, with a letter or digit at both ends."""
-    edge = z3.Union(z3.Range("a", "z"), z3.Range("A", "Z"), z3.Range("0", "9"))
-    inner = z3.Union(edge, z3.Re("-"), z3.Re("_"), z3.Re("."))
-    form = z3.Union(z3.Re(""), edge, z3.Concat(edge, z3.Star(inner), edge))
-    return z3.And(z3.InRe(value, form), z3.Length(value) <= _LONGEST_VALUE)
+def literal(text: str) -> Term:
+    """A text as a string constant; Z3 would read escapes in it."""
+    spelled = (c if c.isalnum() and c.isascii() else f"\\u{{{ord(c):x}}}" for c in text)
+    return z3.StringVal("".join(spelled))
+
+
+def text_of(constant: Term) -> str:
+    """The text that a string constant stands for."""
+    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), constant.as_string())
+
+
+def _is_value_of(attribute: Attribute, value: Term) -> Term:
+    """A label's value, or a name: of a namespace, or a DNS subdomain as nodes and accounts have."""
+    lower, digit = z3.Range("a", "z"), z3.Range("0", "9")
+    match attribute:
+        case Attribute.NAMESPACE:
+            return _is_made_of(value, z3.Union(lower, digit), ("-",), _LONGEST_VALUE)
+        case Attribute.NODE | Attribute.SERVICE_ACCOUNT:
+            return _is_made_of(value, z3.Union(lower, digit), ("-", "."), _LONGEST_NAME)
+        case _:
+            edge = z3.Union(lower, z3.Range("A", "Z"), digit)
+            in_words = _is_made_of(value, edge, ("-", "_", "."), _LONGEST_VALUE)
+            return z3.Or(value == z3.StringVal(""), in_words)
+
+
+def _is_made_of(value: Term, edge: Term, inner: tuple[str, ...], longest: int) -> Term:
+    """Characters of `edge`, and of `inner` too but for the first and the last."""
+    any_of = z3.Union(edge, *map(z3.Re, inner))
+    form = z3.Union(edge, z3.Concat(edge, z3.Star(any_of), edge))
+    return z3.And(z3.InRe(value, form), z3.Length(value) <= longest)

@@ -19,7 +19,14 @@ from policyc.ir.selectors import Attribute
 from policyc.ir.semantics import EndVerdict, end_verdict
 from policyc.ir.services import Service
 from policyc.ir.universe import Address, ContainerPort, End, Endpoint, Flow, HostInterface, Node
-from policyc.verifier.attributes import NAMESPACE_KEY, NAMESPACE_NAME_LABEL, Ends, Key
+from policyc.verifier.attributes import (
+    NAMESPACE_KEY,
+    NAMESPACE_NAME_LABEL,
+    NODE_KEY,
+    Ends,
+    Key,
+    text_of,
+)
 from policyc.verifier.terms import Term
 from policyc.verifier.verdict_terms import Situation
 
@@ -140,14 +147,15 @@ class _Reader:
         if not self._holds(s.is_node):
             return address
         node = self._node(s.node, address)
-        if self._holds(s.is_local) and isinstance(subject, Endpoint):
-            return Node(subject.node, node.labels, node.addresses, node.host, speaks=False)
+        if self._holds(s.is_local):
+            name = subject.node if isinstance(subject, Endpoint) else _name_of(subject)
+            return replace(node, name=name)
         return node
 
     def _pod(self, end: Ends, address: Address, name: str) -> Endpoint:
         found = self._values(end)
         namespace = found.get(NAMESPACE_KEY, f"{UNKNOWN_NAMESPACE}-{name}")
-        node = found.get((Attribute.NODE, ""), "")
+        node = found.get(NODE_KEY, "")
         if not node and self._holds(self.situation.is_local) and name == "subject":
             node = UNKNOWN_NODE
         labels = self._labels(found, Attribute.NODE_LABEL)
@@ -168,7 +176,8 @@ class _Reader:
         found = self._values(end)
         labels = self._labels(found, Attribute.LABEL)
         host = HostInterface("host", labels) if labels else None
-        name = found.get((Attribute.NODE, ""), f"{UNKNOWN_NODE}-elsewhere")
+        unknown = "" if NODE_KEY in end.domains else f"{UNKNOWN_NODE}-{end.name.replace(' ', '-')}"
+        name = found.get(NODE_KEY, unknown)
         return Node(name, self._labels(found, Attribute.NODE_LABEL), (address,), host, speaks=False)
 
     def _host(self, address: Address) -> Node:
@@ -184,7 +193,7 @@ class _Reader:
                 continue
             value = self.model.eval(end.value(key), model_completion=True)
             if key in end.domains.texts:
-                found[key] = value.as_string()
+                found[key] = text_of(value)
                 continue
             domain, number = end.domains[key], value.as_long()
             fresh = f"{domain.fresh()}-{end.name.replace(' ', '-')}"
@@ -218,3 +227,7 @@ class _Reader:
 
     def _holds(self, term: Term) -> bool:
         return bool(z3.is_true(self.model.eval(term, model_completion=True)))
+
+
+def _name_of(subject: End) -> str:
+    return subject.name if isinstance(subject, Node) else ""

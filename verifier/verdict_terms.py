@@ -118,11 +118,17 @@ class Situation:
 
     def _shared(self) -> Iterator[Term]:
         """What two ends in one namespace, of one account or on one node have in common."""
-        if self.is_host:
-            yield self.subject.is_node()
-            yield z3.Not(self.is_local)
-            return
         one, other = self.subject, self.pod
+        known = are_known_same(one, self.node, NODE_KEY)
+        yield z3.Implies(z3.Or(self.is_local, known), agree(one, self.node, Attribute.NODE_LABEL))
+        yield z3.Implies(self.is_local, agree(one, self.node, Attribute.NODE))
+        yield z3.Implies(
+            self.is_local, z3.And(*(one.has(k) for k in self.domains if k == NODE_KEY))
+        )
+        yield z3.Implies(z3.And(self.is_node, known), self.is_local)
+        if self.is_host:
+            yield one.is_node()
+            return
         yield one.is_pod()
         together = are_known_same(one, other, NAMESPACE_KEY)
         yield z3.Implies(together, agree(one, other, Attribute.NAMESPACE_LABEL))
@@ -132,12 +138,6 @@ class Situation:
         )
         yield z3.Implies(
             are_known_same(one, other, NODE_KEY), agree(one, other, Attribute.NODE_LABEL)
-        )
-        near = z3.Or(self.is_local, are_known_same(one, self.node, NODE_KEY))
-        yield z3.Implies(near, agree(one, self.node, Attribute.NODE_LABEL))
-        yield z3.Implies(self.is_local, agree(one, self.node, Attribute.NODE))
-        yield z3.Implies(
-            z3.And(self.is_node, are_known_same(one, self.node, NODE_KEY)), self.is_local
         )
 
     def verdict(self, policies: PolicySet) -> tuple[Term, Term]:

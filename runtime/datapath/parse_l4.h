@@ -72,6 +72,9 @@ static __always_inline enum drop_reason pc_parse_l4(struct __sk_buff *skb, struc
 	} head;
 	__u32 need = pc_l4_header(&flow->t);
 
+	if (!pc_is_icmp(&flow->t) &&
+	    (flow->t.proto == IPPROTO_ICMP || flow->t.proto == IPPROTO_ICMPV6))
+		return PC_DROP_MALFORMED; /* the other family's ICMP (semantics A26) */
 	if (!need)
 		return PC_PASS;
 	if (flow->l4 + need > flow->end || bpf_skb_load_bytes(skb, flow->l4, &head, sizeof(head)))

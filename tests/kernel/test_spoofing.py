@@ -18,6 +18,7 @@ from tests.kernel.packets import (
     echo_reply,
     ethernet,
     frame,
+    icmp,
     icmp6,
     inner,
     mac_bytes,
@@ -99,6 +100,8 @@ MALFORMED = [
     ("UDP behind the total length", frame(A, B, udp(1, 2), total=24)),
     ("TCP cut off", frame(A, B, tcp(1, 2))[:-4]),
     ("an IPv6 payload behind the frame", frame(A, B, udp(1, 2), family=6, length=99)),
+    ("ICMP in IPv6", frame(A, B, icmp(8, 0, 1), family=6)),
+    ("ICMPv6 in IPv4", frame(A, B, icmp6(128, 0, 1))),
     ("UDP behind the IPv6 payload", frame(A, B, udp(1, 2), family=6, length=4)),
 ]
 
