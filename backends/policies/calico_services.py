@@ -5,6 +5,7 @@ A rule of Calico's has one protocol, one it leaves out, and one type of ICMP; po
 has them, and port 0 has no number there but is among those that are not left out.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -30,6 +31,8 @@ _IMPOSSIBLE = {4: ICMPV6_NUMBER, 6: ICMP_NUMBER}
 _EVERY_NUMBER = IntervalSet.of([(0, 65535)])
 _WITH_PORTS = tuple(protocol.value for protocol in Protocol)
 _LAST_ICMP_TYPE = 254
+_PORT_NAME = re.compile(r"(?=.*[a-z])[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
+_LONGEST_PORT_NAME = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +192,19 @@ def _numbers(ports: list[Ports]) -> IntervalSet:
 
 
 def _port_names(ports: list[Ports]) -> list[str | int]:
-    return list(dict.fromkeys(each.name for each in ports if isinstance(each, NamedPort)))
+    return [_legal(name) for name in dict.fromkeys(_names_of(ports))]
+
+
+def _names_of(ports: list[Ports]) -> Iterator[str]:
+    return (each.name for each in ports if isinstance(each, NamedPort))
+
+
+def _legal(name: str) -> str:
+    """The name of a port. What no container port is called may be a number or a range to Calico."""
+    is_form = _PORT_NAME.fullmatch(name) and len(name) <= _LONGEST_PORT_NAME
+    if not is_form or "--" in name:
+        raise UnsayableError(f"it asks for a port by the name {name!r}, which no port has")
+    return name
 
 
 def _icmp(number: int, wanted: list[Ports], excepted: list[Ports]) -> Iterator[Object]:

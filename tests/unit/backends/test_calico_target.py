@@ -191,12 +191,21 @@ def test_a_negative_selector_of_namespaces_leaves_out_what_has_none(
                  except_ports=(IcmpType(Kind.ICMP, 3), IcmpType(Kind.ICMP, 8))), "several types"),
         (replace(RULE, ports=(NamedPort(Protocol.TCP, "http"),),
                  except_ports=(PortRange(Protocol.TCP, 0, 79),)), "port 0"),
+        *((replace(RULE, ports=(NamedPort(Protocol.TCP, name),)), "port by the name")
+          for name in ("-1", "80", "1:3", "A_b c", "http-", "a--b", "a" * 16)),
+        (replace(RULE, except_ports=(NamedPort(Protocol.TCP, "80"),)), "port by the name"),
         (replace(RULE, peers=(block("::ffff:10.0.0.0/104"),)), "IPv4-mapped"),
     ],
 )  # fmt: skip
 def test_rules_that_calico_has_no_words_for(rule: Rule, why: str) -> None:
     (found,) = refused(policies(policy(rule)))
     assert why in found
+
+
+@pytest.mark.parametrize("name", ["http", "8080-tcp", "a", "a" * 15])
+def test_a_port_that_a_pod_can_have_is_written_by_its_name(name: str) -> None:
+    (found,) = written(replace(RULE, ports=(NamedPort(Protocol.TCP, name),)))
+    assert found["destination"] == {"ports": [name]}
 
 
 def test_every_rule_at_fault_is_named_and_each_once() -> None:
