@@ -12,6 +12,7 @@ from dataclasses import replace
 from policyc.ir.policy import (
     ANY_PEER,
     Action,
+    AnyPeer,
     AnyService,
     Direction,
     Policy,
@@ -28,11 +29,35 @@ def explicit(tier: Tier) -> Tier:
     """The tier with its order, and its defaults, as rules."""
     policies = list(_in_order(tier))
     if tier.unmatched is not Action.PASS:
-        policies += [
-            _default(policy, tier.unmatched) for policy in tier.policies if policy.isolates
-        ]
+        policies += [_default(policy, tier.unmatched) for policy in tier.policies]
+    for direction in Direction:
+        _trim(policies, direction)
     kept = tuple(policy for policy in policies if policy.ingress or policy.egress)
     return Tier(tier.name, TierMode.FIRST_MATCH, Action.PASS, kept)
+
+
+def _trim(policies: list[Policy], direction: Direction) -> None:
+    """Take away the rules at the very end that pass on what would go on anyway."""
+    for at in range(len(policies) - 1, -1, -1):
+        rules = policies[at].rules(direction)
+        while rules and rules[-1].action is Action.PASS and not rules[-1].log:
+            rules = rules[:-1]
+        policies[at] = replace(policies[at], **{direction.value: rules})
+        if rules:
+            return
+
+
+def decides_all(rules: tuple[Rule, ...]) -> bool:
+    """Whether one of the rules decides, or passes on, whatever comes to it."""
+    return any(
+        not rule.action.goes_on
+        and any(isinstance(peer, AnyPeer) for peer in rule.peers)
+        and any(isinstance(ports, AnyService) for ports in rule.ports)
+        and isinstance(rule.own, AnyPeer)
+        and not rule.except_ports
+        and rule.source_ports is None
+        for rule in rules
+    )
 
 
 def _in_order(tier: Tier) -> Iterator[Policy]:
@@ -54,11 +79,18 @@ def _with(policy: Policy, ingress: tuple[Rule, ...], egress: tuple[Rule, ...]) -
 
 
 def _default(policy: Policy, action: Action) -> Policy:
-    """What meets the unmatched traffic of a policy's subjects, in the directions it isolates."""
+    """What meets the unmatched traffic of a policy's subjects, in the directions it isolates.
+
+    Where one of its own rules decides everything, nothing of theirs is unmatched.
+    """
     rule = Rule(action, (ANY_PEER,), (AnyService(),), policy.origin)
-    ingress = (rule,) if Direction.INGRESS in policy.isolates else ()
-    egress = (rule,) if Direction.EGRESS in policy.isolates else ()
-    return replace(_with(policy, ingress, egress), name=f"{policy.name}-{DEFAULT}")
+
+    def default(direction: Direction) -> tuple[Rule, ...]:
+        is_open = direction in policy.isolates and not decides_all(policy.rules(direction))
+        return (rule,) if is_open else ()
+
+    both = default(Direction.INGRESS), default(Direction.EGRESS)
+    return replace(_with(policy, *both), name=f"{policy.name}-{DEFAULT}")
 
 
 def allows_apart(tier: Tier) -> tuple[Tier, ...]:
@@ -67,7 +99,7 @@ def allows_apart(tier: Tier) -> tuple[Tier, ...]:
     The second only allows, and denies the rest of what the whole isolates: NetworkPolicy's form. A tier
     that denies nothing by default, or whose first part passes flows beyond both, stays as it is.
     """
-    first = explicit(Tier(tier.name, tier.mode, Action.PASS, tier.policies)).policies
+    first = tuple(policy for policy in _in_order(tier) if policy.ingress or policy.egress)
     at = len(first)
     while at and all(
         r.action is Action.ALLOW for r in (*first[at - 1].ingress, *first[at - 1].egress)

@@ -7,6 +7,7 @@ tier that denies first and then allows is such a tier with one before it.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from policyc.backends.policies.network_policy import NetworkPolicyWriter, blocks_of, check_plain
@@ -29,7 +30,7 @@ from policyc.backends.policies.target import (
     of_policy,
     of_rule,
 )
-from policyc.ir.explicit import allows_apart, explicit
+from policyc.ir.explicit import DEFAULT, allows_apart, explicit
 from policyc.ir.peers import Network, Where
 from policyc.ir.policy import (
     NEVER,
@@ -49,6 +50,7 @@ from policyc.ir.services import Protocol
 MOST_RULES = MOST_ITEMS = 25
 """What the CRD takes: rules a direction, peers and protocols a rule, networks a peer (C40)."""
 LAST_PRIORITY = 1000
+LONGEST_NAME = 100
 ADMIN, BASELINE = "Admin", "Baseline"
 _ACTIONS = {Action.ALLOW: "Accept", Action.DENY: "Deny", Action.PASS: "Pass"}
 _PEERS = {Direction.INGRESS: "from", Direction.EGRESS: "to"}
@@ -145,8 +147,16 @@ class _SlotWriter:
             try:
                 out += _rule(rule, direction)
             except UnsayableError as failure:
-                self.found.append(of_rule(policy, rule, str(failure)))
+                self.found.append(_refused(policy, rule, str(failure)))
         return out
+
+
+def _refused(policy: Policy, rule: Rule, why: str) -> Inexpressible:
+    """The rule; of a default, the policy whose default it is."""
+    if rule.origin != policy.origin:
+        return of_rule(policy, rule, why)
+    named = replace(policy, name=policy.name.removesuffix(f"-{DEFAULT}"))
+    return of_policy(named, f"what its rules do not match is denied, and there {why}")
 
 
 def _pages(
@@ -185,7 +195,8 @@ def _rule(rule: Rule, direction: Direction) -> Iterator[Object]:
         raise UnsayableError("it asks for named ports at addresses or nodes")
     for some_peers in _chunks(peers):
         for some in [None] if protocols is None else _chunks(protocols):
-            out: Object = {"action": _ACTIONS[rule.action], _PEERS[direction]: some_peers}
+            out: Object = {"name": rule.name[:LONGEST_NAME]} if rule.name else {}
+            out |= {"action": _ACTIONS[rule.action], _PEERS[direction]: some_peers}
             yield out if some is None else out | {"protocols": some}
 
 

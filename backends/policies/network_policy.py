@@ -99,7 +99,7 @@ class NetworkPolicyWriter:
     ) -> Object:
         spec: Object = {"podSelector": selector_to_api(subject.labels)}
         spec["policyTypes"] = [_TYPES[d] for d in Direction if d in policy.isolates]
-        spec |= {d.value: rules[d] for d in Direction if rules[d]}
+        spec |= {d.value: _local(rules[d], d, namespace) for d in Direction if rules[d]}
         return {
             "apiVersion": "networking.k8s.io/v1",
             "kind": "NetworkPolicy",
@@ -118,6 +118,22 @@ class NetworkPolicyWriter:
             except UnsayableError as failure:
                 self.found.append(of_rule(policy, rule, str(failure)))
         return out
+
+
+def _local(rules: list[Object], direction: Direction, namespace: str) -> list[Object]:
+    """The rules with peers of the policy's own namespace as these are usually written (A10)."""
+    own = {"matchLabels": {NAMESPACE_NAME_LABEL: namespace}}
+    field = _PEERS[direction]
+
+    def local(peer: Object) -> Object:
+        if peer.get("namespaceSelector") != own:
+            return peer
+        return {"podSelector": peer.get("podSelector", {})}
+
+    return [
+        {**rule, field: [local(peer) for peer in rule[field]]} if field in rule else rule
+        for rule in rules
+    ]
 
 
 def _namespaces(subject: Conjunction) -> list[str]:
