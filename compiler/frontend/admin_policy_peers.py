@@ -96,19 +96,8 @@ class Peers:
         selector = decode_selector(self.decoder, parent, name, path)
         if selector is None:
             return None
-        path = f"{path}.{name}"
-        self._check_nulls(selector.node, path)
-        validate_selector(selector, path, self.decoder.report)
+        validate_selector(selector, f"{path}.{name}", self.decoder.report)
         return selector
-
-    def _check_nulls(self, node: Mapping, path: str) -> None:
-        """The server drops a null label of a custom resource, which widens the selector."""
-        labels = node.get("matchLabels")
-        for key, entry in labels.entries.items() if isinstance(labels, Mapping) else ():
-            if entry.value.is_null:
-                where = f"{path}.matchLabels.{key}"
-                finding = codes.NULL_LABEL.at(entry.key.span, where, where=where, key=key)
-                self.decoder.report.add(finding.help(f'write the value, or {key}: ""'))
 
     def _networks(self, parent: Mapping, path: str) -> Networks:
         read = self.decoder.text_set(parent, "networks", path, MAX_NETWORKS)

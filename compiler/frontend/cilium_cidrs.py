@@ -13,6 +13,7 @@ from policyc.compiler.frontend.lowered import Surroundings
 from policyc.compiler.frontend.metadata import quoted
 from policyc.compiler.frontend.nodes import Mapping, Node
 from policyc.compiler.frontend.spelling import did_you_mean
+from policyc.compiler.frontend.unsupported import UnsupportedPart
 from policyc.ir.matching import requirement_holds
 from policyc.ir.policy import (
     EVERY_ENDPOINT,
@@ -45,7 +46,10 @@ class CidrGroup:
 
 @dataclass(frozen=True, slots=True)
 class CidrRule:
-    """An item of a CIDR list: a network, a group by name, or groups by their labels; less `excepts`."""
+    """An item of a CIDR list: a network, a group by name, or groups by their labels; less `excepts`.
+
+    `path` and `span` are those of what says which.
+    """
 
     network: Network | None
     group: str
@@ -78,7 +82,7 @@ def decode_cidr_rule(decoder: SchemaDecoder, item: Node, path: str) -> CidrRule 
     excepts = tuple(_excepts(decoder, node, path, network))
     if which is None or (which == "cidr" and network is None):
         return None
-    return CidrRule(network, group, groups, excepts, path, node.span)
+    return CidrRule(network, group, groups, excepts, f"{path}.{which}", node.span_of(which))
 
 
 def _field(decoder: SchemaDecoder, node: Mapping, name: str, path: str) -> Network | None:
@@ -145,23 +149,42 @@ def decode_networks(
     return tuple(found)
 
 
-def lower_cidr_rule(rule: CidrRule, around: Surroundings) -> Peer | None:
-    """The peer; None where it names a group that there is not, which is reported."""
+def lower_cidr_rule(rule: CidrRule, around: Surroundings) -> Iterator[Peer | UnsupportedPart]:
+    """The peer; none where it names a group that there is not, which is reported.
+
+    A selector of groups without any group at hand is not supported: what it selects is not known.
+    """
+    if rule.groups is not None and not around.of(CidrGroup):
+        what = "CiliumCIDRGroups by selector, of which none is given with -f"
+        yield UnsupportedPart(rule.span, rule.path, what, is_peer=True)
+        return
+    networks = _networks_of(rule, around)
+    if networks is not None:
+        holes = (Not(_any_of(rule.excepts)),) if rule.excepts else ()
+        yield AllOf((_any_of(networks), *holes, *OUTSIDE))
+
+
+def _networks_of(rule: CidrRule, around: Surroundings) -> tuple[Network, ...] | None:
     if rule.network is not None:
-        networks: tuple[Network, ...] = (rule.network,)
-    elif rule.groups is not None:
-        networks = tuple(_of_groups(rule.groups, around.of(CidrGroup)))
-    else:
-        named = next((g for g in around.of(CidrGroup) if g.name == rule.group), None)
-        if named is None:
-            where = f"{rule.path}.cidrGroupRef"
-            names = [group.name for group in around.of(CidrGroup)]
-            found = codes_cilium.UNKNOWN_GROUP.at(rule.span, where, where=where, name=rule.group)
-            around.report.add(found.help(did_you_mean(rule.group, names) or "give it with -f"))
-            return None
-        networks = named.networks
-    holes = _any_of(rule.excepts)
-    return AllOf((_any_of(networks), *((Not(holes),) if rule.excepts else ()), *OUTSIDE))
+        return (rule.network,)
+    if rule.groups is None:
+        return _of_named_group(rule, around)
+    found = [group for group in around.of(CidrGroup) if _is_selected(rule.groups, group)]
+    if not found:
+        finding = codes_cilium.FINDS_NONE.at(
+            rule.span, rule.path, where=rule.path, kind="CiliumCIDRGroup"
+        )
+        around.report.add(finding.help("give every CiliumCIDRGroup of the cluster with -f"))
+    return tuple(network for group in found for network in group.networks)
+
+
+def _of_named_group(rule: CidrRule, around: Surroundings) -> tuple[Network, ...] | None:
+    groups = {group.name: group for group in around.of(CidrGroup)}
+    if rule.group in groups:
+        return groups[rule.group].networks
+    found = codes_cilium.UNKNOWN_GROUP.at(rule.span, rule.path, where=rule.path, name=rule.group)
+    around.report.add(found.help(did_you_mean(rule.group, groups) or "give it with -f"))
+    return None
 
 
 def _any_of(networks: Iterable[Network]) -> Peer:
@@ -169,9 +192,9 @@ def _any_of(networks: Iterable[Network]) -> Peer:
     return found[0] if len(found) == 1 else OneOf(found)
 
 
-def _of_groups(selector: Terms, groups: Iterable[CidrGroup]) -> Iterator[Network]:
-    """The networks of the groups with these labels."""
-    wanted = [Requirement(term.key, term.operator, term.values) for term in selector.terms]
-    for group in groups:
-        if all(requirement_holds(requirement, group.labels) for requirement in wanted):
-            yield from group.networks
+def _is_selected(selector: Terms, group: CidrGroup) -> bool:
+    """Whether a group has the labels asked for."""
+    return all(
+        requirement_holds(Requirement(term.key, term.operator, term.values), group.labels)
+        for term in selector.terms
+    )

@@ -120,9 +120,7 @@ def _peer(
             if not parts:
                 yield ir.NodePeer(node_condition(terms), ir.Where.REMOTE)
         case CidrRule():
-            lowered = lower_cidr_rule(peer, around)
-            if lowered is not None:
-                yield lowered
+            yield from lower_cidr_rule(peer, around)
         case ServiceRef():
             yield from lower_service_ref(peer, around)
         case _:

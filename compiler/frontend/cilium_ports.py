@@ -21,6 +21,10 @@ _ANY = "ANY"
 _TRANSPORT = {protocol.name: (protocol,) for protocol in Protocol} | {_ANY: tuple(Protocol)}
 _WITHOUT_PORTS = {"VRRP": 112, "IGMP": 2, "GRE": 47, "IPIP": 4, "IPV6": 41, "ESP": 50, "AH": 51}
 _PROTOCOLS = (*_TRANSPORT, *_WITHOUT_PORTS)
+_PROTOCOL_HINTS = dict.fromkeys(
+    ("ICMP", "ICMPv6", "ICMPV6", "icmp", "icmpv6"),
+    "ICMP is no protocol of ports: take it out of toPorts, and ask for its types with `icmps:`",
+)
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,4}")
 _LAYER_7 = ("rules", "terminatingTLS", "originatingTLS", "serverNames", "listener")
 _PORT_RULE_FIELDS = frozenset({"ports", *_LAYER_7})
@@ -141,7 +145,7 @@ def _port(decoder: SchemaDecoder, node: Mapping, path: str) -> Iterator[Ports]:
     """A number, a range or a name, of one protocol or of TCP, UDP and SCTP."""
     protocol = _ANY
     if node.get("protocol") is not None:
-        protocol = decoder.choice(node, "protocol", path, _PROTOCOLS) or ""
+        protocol = decoder.choice(node, "protocol", path, _PROTOCOLS, _PROTOCOL_HINTS) or ""
     text = decoder.string(node, "port", path)
     end = decoder.bounded(node, "endPort", path, 0, LAST_PORT, is_required=False) or 0
     if text is None or not protocol:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One rule of a Cilium policy: decoded and validated as Cilium's agent does it (E45)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from policyc.compiler.frontend import codes_admin
@@ -133,8 +133,11 @@ def decode_rule(
     peers = _peers(decoder, node, path, PEERS[direction])
     services = decode_port_rules(decoder, node, path, is_deny)
     _refuse_requires(decoder, node, path, requires)
+    _warn_of_services_with_ports(decoder, node, path)
     parts = (*services.parts, *_authentication(decoder, node, path))
-    return CiliumRule(is_deny, peers, services, parts, path, node)
+    rule = CiliumRule(is_deny, peers, services, parts, path, node)
+    _warn_of_nulls(decoder, rule, PEERS[direction])
+    return rule
 
 
 def _peers(
@@ -160,6 +163,38 @@ def _peers(
     if len(present) > len(filled):  # an empty list selects nobody, whatever else there is
         return ()
     return tuple(peer for peer in found if peer is not None) if present else None
+
+
+def _warn_of_nulls(decoder: SchemaDecoder, rule: CiliumRule, peer_fields: Iterable[str]) -> None:
+    """A null list beside what the rule does say: it is no limit, though it may look like one."""
+    ports = rule.services.ports
+    if rule.peers is None and ports:
+        _warn_of_null(decoder, rule, peer_fields, "every peer")
+    if ports is None and rule.peers:
+        _warn_of_null(decoder, rule, ("toPorts", "icmps"), "every port and protocol")
+
+
+def _warn_of_null(
+    decoder: SchemaDecoder, rule: CiliumRule, names: Iterable[str], what: str
+) -> None:
+    does = "denies" if rule.is_deny else "allows"
+    for name in names:
+        entry = rule.node.entries.get(name)
+        if entry is not None and entry.value.is_null:
+            where = f"{rule.path}.{name}"
+            finding = codes.NULL_LIST.at(entry.key.span, where, where=where, does=does, what=what)
+            decoder.report.add(finding.help(f"if that is meant, leave `{name}` out"))
+
+
+def _warn_of_services_with_ports(decoder: SchemaDecoder, node: Mapping, path: str) -> None:
+    """Cilium takes them together since 1.17; before, it refuses the whole policy."""
+    both = [node.get(name) for name in ("toServices", "toPorts")]
+    if all(isinstance(value, Sequence) and value.items for value in both):
+        where = f"{path}.toPorts"
+        span = node.entries["toPorts"].key.span
+        finding = codes.SERVICES_WITH_PORTS.at(span, where, where=where)
+        note = finding.note(node.entries["toServices"].key.span, "toServices is here")
+        decoder.report.add(note.help("for an older Cilium, select the pods with toEndpoints"))
 
 
 def _is_empty(node: Node | None) -> bool:

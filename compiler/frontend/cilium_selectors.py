@@ -8,7 +8,7 @@ the namespace's labels, or its service account; `reserved:NAME` is an entity (E4
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from policyc.compiler.frontend import codes_admin, codes_cilium
+from policyc.compiler.frontend import codes_cilium
 from policyc.compiler.frontend.crd_schema import SchemaDecoder
 from policyc.compiler.frontend.metadata import quoted
 from policyc.compiler.frontend.names import label_key_problems, label_value_problems
@@ -98,10 +98,6 @@ def _label_terms(decoder: SchemaDecoder, selector: Selector, path: str) -> Itera
     for written, value in selector.match_labels.items():
         entry, where = labels.entries[written], f"{path}.matchLabels.{written}"
         source, key = split_key(written)
-        if entry.value.is_null:
-            finding = codes_admin.NULL_LABEL.at(entry.key.span, where, where=where, key=written)
-            decoder.report.add(finding.help(f'write the value, or {written}: ""'))
-            continue
         for text, problem in (
             *((written, problem) for problem in label_key_problems(key)),
             *((value, problem) for problem in label_value_problems(value)),
@@ -145,7 +141,7 @@ def unsupported_terms(terms: Terms) -> Iterator[UnsupportedPart]:
     """What a selector asks for that nothing here knows: other sources, mixed entities, clusters."""
     for term in terms.terms:
         if term.is_reserved:
-            what = f"the reserved label {term.key} beside others, or negated"
+            what = _reserved(terms, term)
         elif term.source not in _OWN_SOURCES:
             what = f"labels of the source {term.source}"
         elif term.key == CLUSTER and term.operator is not Operator.EXISTS:
@@ -153,6 +149,14 @@ def unsupported_terms(terms: Terms) -> Iterator[UnsupportedPart]:
         else:
             continue
         yield UnsupportedPart(term.span, term.path, what, is_peer=True)
+
+
+def _reserved(terms: Terms, term: Term) -> str:
+    """What is wrong with a reserved label, in words."""
+    if entity_of(terms) is not None:
+        return f"the entity {term.key}"
+    how = "beside other labels" if len(terms.terms) > 1 else "negated, or with a value"
+    return f"the reserved label {term.key} {how}"
 
 
 def names_namespace(terms: Terms) -> bool:

@@ -4,6 +4,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from policyc.compiler.frontend import codes_cilium
 from policyc.compiler.frontend.cilium_selectors import Terms, decode_terms
 from policyc.compiler.frontend.crd_schema import SchemaDecoder
 from policyc.compiler.frontend.lowered import Surroundings
@@ -65,6 +66,10 @@ def lower_service_ref(ref: ServiceRef, around: Surroundings) -> Iterator[Peer | 
     if not found and (ref.name or not around.services):
         what = f"the Service {_shown(ref)}, which is not among the cluster's objects"
         yield UnsupportedPart(ref.span, ref.path, what, is_peer=True)
+    elif not found:
+        where = f"{ref.path}.selector"
+        finding = codes_cilium.FINDS_NONE.at(ref.span, where, where=where, kind="Service")
+        around.report.add(finding.help("check its labels and its namespace against the Services"))
     for service in found:
         if service.selector:
             yield _pods_of(service)

@@ -44,3 +44,12 @@ NEGATIVE = Code(
     "{where}: everything here is negated; a Cilium with `policyDefaultLocalCluster: false` would "
     "also select nodes and addresses outside",
 )
+FINDS_NONE = Code(
+    "PC1321", _W, "{where}: the selector finds none of the {kind}s given, and so selects nobody"
+)
+NULL_LIST = Code("PC1322", _W, "{where}: null counts as left out: the rule {does} {what}")
+SERVICES_WITH_PORTS = Code(
+    "PC1323",
+    _W,
+    "{where}: Cilium before 1.17 refuses a policy with toServices and toPorts in one rule",
+)

@@ -6,6 +6,7 @@ counts as absent, and a null item of a list is no item of the right type.
 """
 
 from collections.abc import Iterable
+from collections.abc import Mapping as Map
 
 from policyc.compiler.frontend import codes_admin as codes
 from policyc.compiler.frontend.decode import Decoder
@@ -62,8 +63,33 @@ class SchemaDecoder(Decoder):
         self.report.add(code.at(span, where, where=where, value=value, limit=limit))
         return None
 
-    def choice(self, parent: Mapping, name: str, path: str, choices: tuple[str, ...]) -> str | None:
-        """A required string out of `choices`; None where it is anything else."""
+    def selector_labels(self, parent: Mapping, name: str, path: str) -> dict[str, str]:
+        """The map of labels in a selector; a null one is reported, and left out.
+
+        The server drops a null label of a custom resource, which widens the selector.
+        """
+        read = {}
+        for key, entry, text in self._texts(parent, name, path):
+            if entry.value.is_null:
+                where = f"{field_path(path, name)}.{key}"
+                finding = codes.NULL_LABEL.at(entry.key.span, where, where=where, key=key)
+                self.report.add(finding.help(f'write the value, or {key}: ""'))
+                continue
+            read[key] = text
+        return read
+
+    def choice(
+        self,
+        parent: Mapping,
+        name: str,
+        path: str,
+        choices: tuple[str, ...],
+        hints: Map[str, str] | None = None,
+    ) -> str | None:
+        """A required string out of `choices`; None where it is anything else.
+
+        `hints`: what to say to a value that is written often and no choice.
+        """
         if self.required(parent, name, path) is None:
             return None
         value = self.string(parent, name, path)
@@ -74,7 +100,8 @@ class SchemaDecoder(Decoder):
         finding = codes.CHOICE.at(
             parent.span_of(name), where, where=where, value=quoted(value), choices=listed
         )
-        self.report.add(finding.help(did_you_mean(value, choices)))
+        hint = (hints or {}).get(value) or did_you_mean(value, choices)
+        self.report.add(finding.help(hint))
         return None
 
     def short_text(self, parent: Mapping, name: str, path: str, limit: int) -> str:

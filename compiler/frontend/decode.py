@@ -9,7 +9,15 @@ from collections.abc import Iterator
 
 from policyc.compiler.frontend import codes
 from policyc.compiler.frontend.cluster_fields import Fields
-from policyc.compiler.frontend.nodes import Mapping, Node, Scalar, Sequence, clipped, empty_mapping
+from policyc.compiler.frontend.nodes import (
+    Entry,
+    Mapping,
+    Node,
+    Scalar,
+    Sequence,
+    clipped,
+    empty_mapping,
+)
 from policyc.compiler.frontend.scalars import OddNumber
 from policyc.compiler.frontend.spelling import did_you_mean, nearest
 from policyc.ir.diagnostics import Report
@@ -119,24 +127,32 @@ class Decoder:
 
     def string_map(self, parent: Mapping, name: str, path: str) -> dict[str, str]:
         """A map from string to string, such as labels; a null value is the empty string."""
+        read = {}
+        for key, entry, text in self._texts(parent, name, path):
+            read[key] = text
+            if entry.value.is_null:
+                where = _join(path, name)
+                found = codes.NULL_STRING.at(entry.key.span, f"{where}.{key}", where=where, key=key)
+                self.report.add(found.help(f'if that is meant, write {key}: ""'))
+        return read
+
+    def selector_labels(self, parent: Mapping, name: str, path: str) -> dict[str, str]:
+        """The map of labels in a label selector."""
+        return self.string_map(parent, name, path)
+
+    def _texts(self, parent: Mapping, name: str, path: str) -> Iterator[tuple[str, Entry, str]]:
+        """The entries of a map to strings whose value is one, or null: key, entry, text."""
         node = parent.get(name)
         if node is None:
-            return {}
+            return
         path = _join(path, name)
         if not isinstance(node, Mapping):
             self._wrong_type(node, path, "a mapping")
-            return {}
-        read = {}
+            return
         for key, entry in node.entries.items():
             text = self.text(entry.value, f"{path}.{key}")
             if text is not None:
-                read[key] = text
-                if entry.value.is_null:
-                    found = codes.NULL_STRING.at(
-                        entry.key.span, f"{path}.{key}", where=path, key=key
-                    )
-                    self.report.add(found.help(f'if that is meant, write {key}: ""'))
-        return read
+                yield key, entry, text
 
     def _int32(self, node: Node, path: str, expected: str) -> int | None:
         value = node.value if isinstance(node, Scalar) else None

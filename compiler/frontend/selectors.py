@@ -54,7 +54,7 @@ def decode_selector_item(decoder: Decoder, item: Node, path: str) -> Selector | 
         return None
     if not node.entries:
         return Selector({}, (), node)
-    labels = decoder.string_map(node, "matchLabels", path)
+    labels = decoder.selector_labels(node, "matchLabels", path)
     expressions = []
     for item, where in decoder.items(node, "matchExpressions", path):
         expression = _decode_expression(

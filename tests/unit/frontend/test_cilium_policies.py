@@ -1,15 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cilium's policies: what is refused, with its place, and what becomes of what is read (E45)."""
 
+from io import BytesIO
 from typing import Any
 
 import pytest
 
 from policyc.compiler.frontend import ObjectsSource, ReadOptions, read_policies, read_scenario
 from policyc.compiler.frontend.lowered import Profile, Unsupported
+from policyc.compiler.frontend.metadata import ObjectMeta
+from policyc.compiler.frontend.services import Service
+from policyc.compiler.frontend.sources import StreamSource
 from policyc.ir.diagnostics import Diagnostic
 from policyc.ir.errors import InputError
-from policyc.ir.policy import NEVER, NO_ENDPOINT, EveryPort, Policy, ProtocolNumber, TierMode
+from policyc.ir.policy import (
+    ANY_PEER,
+    NEVER,
+    NO_ENDPOINT,
+    EveryPort,
+    Policy,
+    ProtocolNumber,
+    TierMode,
+)
 from policyc.ir.services import Protocol
 
 
@@ -147,8 +159,68 @@ REFUSED = [
 
 @pytest.mark.parametrize(("written", "code", "path"), REFUSED)
 def test_a_wrong_field_is_one_finding_at_its_place(written: Any, code: str, path: str) -> None:
-    found = [f for f in findings(written) if f.code != "PC0204"]
+    found = findings(written)
     assert [(f.code, f.path.removeprefix("objects[0].")) for f in found] == [(code, path)]
+
+
+def test_icmp_as_a_protocol_of_ports_is_told_where_it_belongs() -> None:
+    for protocol in ("ICMP", "ICMPv6"):
+        (found,) = findings(ports(port="0", protocol=protocol))
+        assert (found.code, "`icmps:`" in str(found.hint)) == ("PC1106", True)
+    (slip,) = findings(ports(port="80", protocol="SCTPP"))
+    assert "`SCTP`" in str(slip.hint)
+
+
+@pytest.mark.parametrize(
+    ("subject", "what"),
+    [
+        ({"matchLabels": {"reserved:init": ""}}, "the entity init as"),
+        ({"matchLabels": {"reserved:init": "", "a": "b"}}, "beside other labels"),
+        ({"matchLabels": {"reserved:init": "x"}}, "negated, or with a value"),
+    ],
+)
+def test_reserved_labels_of_a_subject_are_refused_for_what_is_wrong(
+    subject: Any, what: str
+) -> None:
+    (found,) = findings(cnp({"endpointSelector": subject, "ingress": [{}]}))
+    assert found.code == "PC1606" and what in found.message
+
+
+WEB = {"ports": [{"port": "80"}]}
+PING = {"fields": [{"type": 8}]}
+
+
+@pytest.mark.parametrize(
+    ("fields", "path", "what"),
+    [
+        ({"toEndpoints": None, "toPorts": [WEB]}, "toEndpoints", "every peer"),
+        ({"toCIDRSet": None, "icmps": [PING]}, "toCIDRSet", "every peer"),
+        ({"toEntities": ["all"], "toPorts": None}, "toPorts", "every port and protocol"),
+    ],
+)
+@pytest.mark.parametrize("direction", ["egress", "egressDeny"])
+def test_a_null_list_that_limits_nothing_is_warned_about(
+    direction: str, fields: Any, path: str, what: str
+) -> None:
+    (found,) = findings(rule(direction, **fields))
+    where = f"spec.{direction}[0].{path}"
+    assert (found.code, found.is_error) == ("PC1322", False)
+    assert found.path.removeprefix("objects[0].") == where
+    does = "denies" if direction.endswith("Deny") else "allows"
+    assert f"the rule {does} {what}" in found.message
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"toEndpoints": None, "toEntities": ["all"], "toPorts": [WEB]},
+        {"toEntities": ["all"], "toPorts": None, "icmps": [PING]},
+        {"toEndpoints": None},
+        {},
+    ],
+)
+def test_a_null_list_that_changes_nothing_has_no_findings(fields: Any) -> None:
+    assert findings(rule(**fields)) == []
 
 
 NOT_MAIL = {"key": NAMESPACE, "operator": "NotIn", "values": ["mail"]}
@@ -196,6 +268,16 @@ UNSUPPORTED = [
         f"{EGRESS}.toServices[0].k8sService",
         "shop/db",
     ),
+    (
+        rule(toServices=[{"k8sServiceSelector": {"selector": {}}}]),
+        f"{EGRESS}.toServices[0].k8sServiceSelector",
+        "that is selected",
+    ),
+    (
+        rule("egressDeny", toCIDRSet=[{"cidrGroupSelector": {"matchLabels": {"role": "bad"}}}]),
+        "spec.egressDeny[0].toCIDRSet[0].cidrGroupSelector",
+        "CiliumCIDRGroups by selector",
+    ),
 ]
 
 
@@ -234,6 +316,84 @@ def test_a_service_without_a_selector_is_not_supported() -> None:
     with pytest.raises(InputError) as wrong:
         read_scenario("x", [written, service])
     assert "default/db, which has no selector" in wrong.value.findings[0].message
+
+
+def group(name: str, **labels: str) -> dict[str, Any]:
+    metadata = {"name": name, "labels": labels}
+    spec = {"externalCIDRs": ["203.0.113.0/24"]}
+    return {
+        "apiVersion": "cilium.io/v2",
+        "kind": "CiliumCIDRGroup",
+        "metadata": metadata,
+        "spec": spec,
+    }
+
+
+def test_a_deny_of_groups_of_which_none_is_given_denies_everything_on_request() -> None:
+    written = rule("ingressDeny", fromCIDRSet=[{"cidrGroupSelector": {}}])
+    (policy,) = policies(written, unsupported=Unsupported.DENY)
+    assert policy.ingress[0].peers == (ANY_PEER,)
+
+
+def test_a_selector_of_groups_that_finds_none_is_warned_about() -> None:
+    written = rule(toCIDRSet=[{"cidrGroupSelector": {"matchLabels": {"role": "cdn"}}}])
+    assert findings(written, group("a", role="cdn"), group("b")) == []
+    (found,) = findings(written, group("b"))
+    assert (found.code, found.is_error) == ("PC1321", False)
+    assert found.path.removeprefix("objects[0].") == f"{EGRESS}.toCIDRSet[0].cidrGroupSelector"
+
+
+SERVICE = Service(
+    ObjectMeta("db", "shop", {"tier": "data"}),
+    "ClusterIP",
+    (),
+    (),
+    {"app": "db"},
+)
+
+
+@pytest.mark.parametrize(
+    ("selector", "codes"),
+    [
+        ({"selector": {"matchLabels": {"tier": "data"}}}, []),
+        ({"selector": {"matchLabels": {"tier": "web"}}}, ["PC1321"]),
+        ({"selector": {"matchLabels": {"tier": "data"}}, "namespace": "mail"}, ["PC1321"]),
+    ],
+)
+def test_a_selector_of_services_that_finds_none_is_warned_about(
+    selector: Any, codes: list[str]
+) -> None:
+    written = rule(toServices=[{"k8sServiceSelector": selector}])
+    read = read_policies([ObjectsSource("test", (written,))], services=[SERVICE])
+    assert [finding.code for finding in read.findings] == codes
+
+
+def test_services_with_ports_are_warned_about() -> None:
+    named = {"toServices": [{"k8sService": {"serviceName": "db", "namespace": "shop"}}]}
+    for direction in ("egress", "egressDeny"):
+        written = rule(direction, **named, toPorts=[WEB])
+        (found, _) = findings(written, unsupported=Unsupported.DENY)
+        assert (found.code, found.is_error) == ("PC1323", False)
+        assert found.path.removeprefix("objects[0].") == f"spec.{direction}[0].toPorts"
+    assert len(findings(rule(**named, toPorts=[]), unsupported=Unsupported.DENY)) == 1
+
+
+def test_an_unknown_group_is_pointed_at_where_it_is_named() -> None:
+    line = "  egress: [{toCIDRSet: [{cidrGroupRef: gruop}]}]"
+    text = f"""apiVersion: cilium.io/v2
+kind: CiliumNetworkPolicy
+metadata: {{name: p, namespace: shop}}
+spec:
+  endpointSelector: {{}}
+{line}
+"""
+    with pytest.raises(InputError) as wrong:
+        groups = ObjectsSource("g", (group("group"),))
+        read_policies([StreamSource(BytesIO(text.encode())), groups])
+    (found,) = wrong.value.findings
+    assert (found.code, found.path) == ("PC1313", f"{EGRESS}.toCIDRSet[0].cidrGroupRef")
+    assert (found.span.line, found.span.column) == (6, line.index("gruop") + 1)
+    assert "`group`" in str(found.hint)
 
 
 def test_protocols_without_ports_are_their_numbers() -> None:
