@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selectors inside YAML: decoded from their fields, mistakes shown at the very character.
-
-Where a scalar is written over several lines, or with escapes, its text does not say where each
-character stood; the place is then its line, or the scalar.
-"""
+"""Selectors inside YAML: decoded from their fields, mistakes shown at the very character."""
 
 from dataclasses import dataclass, field
 
@@ -17,6 +13,7 @@ from policyc.compiler.frontend.calico_selector import (
 from policyc.compiler.frontend.calico_tokens import SelectorError
 from policyc.compiler.frontend.decode import Decoder
 from policyc.compiler.frontend.nodes import Mapping, Scalar
+from policyc.compiler.frontend.rule_text import RuleText
 from policyc.ir.diagnostics import Report
 from policyc.ir.selectors import Condition
 from policyc.ir.spans import Span
@@ -46,7 +43,7 @@ def decode_expression(
         return None
     if found.global_at is not None and not (may_be_global and found.is_only_global):
         at = found.global_at
-        span = span_inside(node, at, at + len("global()"))
+        span = RuleText(node).span(at, at + len("global()"))
         finding = codes.GLOBAL_MISPLACED.at(span, where, where=where)
         decoder.report.add(finding.help("all() selects everything in reach"))
         return None
@@ -57,32 +54,12 @@ def _parsed(text: str, node: Scalar, where: str, report: Report) -> Expression |
     try:
         return parse_expression(text)
     except SelectorError as wrong:
-        span = span_inside(node, wrong.start, wrong.end)
+        span = RuleText(node).span(wrong.start, wrong.end)
         finding = codes.SELECTOR_SYNTAX.at(
             span, where, where=where, expected=wrong.expected, found=wrong.found
         )
         report.add(finding.help(wrong.hint))
     except NestingError as wrong:
-        span = span_inside(node, wrong.at, wrong.at + 1)
+        span = RuleText(node).span(wrong.at, wrong.at + 1)
         report.add(codes.SELECTOR_DEPTH.at(span, where, where=where, limit=MAX_NESTING))
     return None
-
-
-def span_inside(node: Scalar, start: int, end: int) -> Span:
-    """Where the characters start..end of a scalar's text stand in its file."""
-    if node.end_column:
-        return _on_one_line(node, start, end)
-    if node.line and "\n" in node.text[:-1]:  # a literal block: its lines are those of the file
-        return Span(node.file, node.line + 1 + node.text.count("\n", 0, start), 1)
-    return node.span
-
-
-def _on_one_line(node: Scalar, start: int, end: int) -> Span:
-    """Exact where nothing is escaped, so that text and source have the same length."""
-    width = node.end_column - node.column
-    quotes = (width - len(node.text)) // 2
-    is_verbatim = width - len(node.text) in (0, 2)
-    if not is_verbatim:
-        return node.span
-    first = node.column + quotes + start
-    return Span(node.file, node.line, first, max(first + 1, node.column + quotes + end))

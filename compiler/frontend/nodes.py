@@ -63,7 +63,9 @@ class Scalar:
 
 @dataclass(slots=True, eq=False)
 class LongScalar(Scalar):
-    """A scalar over several lines; `raw` is what stands for it in the file, from its first mark on.
+    """A scalar over several lines, or with escapes; `raw` is what stands for it in the file.
+
+    It begins with the scalar's first mark, which may be an anchor or a tag.
 
     For those who find places inside of it (rule_text.py).
     """

@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text in the rule language inside a field, and where each of its characters stands in the file.
+"""Text in a language of its own inside a field, and where each of its characters stands in the file.
 
-Exact for literal (`|`) and folded (`>`) blocks, and for plain and quoted text without escapes; where
-YAML's escapes move characters, a place degrades to where the field's value begins.
+Exact for every style of YAML: literal (`|`) and folded (`>`) blocks, plain and quoted text, escapes,
+one line or many. Where what was written cannot be followed, a place degrades to the field's value.
 """
 
 import re
 from bisect import bisect_right
 from functools import cached_property
 
+from policyc.compiler.frontend.flow_scalars import Place, flow_places
 from policyc.compiler.frontend.nodes import LongScalar, Scalar
 from policyc.ir.spans import Span
 
 _PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")
+_Place = tuple[int, int, int]
+"""The line of a character, its column, and the column behind it."""
 _NOT_BLANK = re.compile(r"\S")
 
 
@@ -25,28 +28,42 @@ class RuleText:
 
     def span(self, start: int, end: int) -> Span:
         """Where a part stands; an empty part is the place right behind what is before it."""
-        place = self._place(start) if end > start else _behind(self._place(start - 1))
-        if place is None:
+        first = self._place(start) if end > start else _behind(self._place(start - 1))
+        if first is None:
             return self._scalar.span
-        line, column = place
-        return Span(self._scalar.file, line, column, column + max(1, end - start))
+        line, column, behind = first
+        last = self._place(end - 1)
+        if end > start and last is not None and last[0] == line:
+            behind = last[2]
+        elif end > start:
+            behind = column + end - start
+        return Span(self._scalar.file, line, column, max(column + 1, behind))
 
-    def _place(self, offset: int) -> tuple[int, int] | None:
-        """(line, column) of a character; None where it is not known."""
+    def _place(self, offset: int) -> _Place | None:
+        """Where a character is; None where it is not known."""
         scalar = self._scalar
         if scalar.line == 0 or not 0 <= offset < len(self.text):
             return None
         if isinstance(scalar, LongScalar):
-            return self._place_in_lines(offset)
+            return self._place_in_raw(offset)
         quotes = 0 if scalar.plain else 2
         if scalar.end_column - scalar.column != len(self.text) + quotes:
             return None
-        return scalar.line, scalar.column + quotes // 2 + offset
+        column = scalar.column + quotes // 2 + offset
+        return scalar.line, column, column + 1
 
-    def _place_in_lines(self, offset: int) -> tuple[int, int] | None:
-        return self._place_in_literal(offset) if self._is_literal else self._place_in_folded(offset)
+    def _place_in_raw(self, offset: int) -> _Place | None:
+        if self._style == "|":
+            return self._place_in_literal(offset)
+        if self._style == ">":
+            return self._place_in_folded(offset)
+        if not self._flow:
+            return None
+        start, end = self._flow[offset]
+        line, column = self._where(start)
+        return line, column, column + end - start
 
-    def _place_in_literal(self, offset: int) -> tuple[int, int] | None:
+    def _place_in_literal(self, offset: int) -> _Place | None:
         """Each line of the text is one of the file, behind the indentation."""
         at = self._lines_said.number(offset)
         start = self._lines_said.starts[at]
@@ -55,21 +72,32 @@ class RuleText:
         if at + 1 >= len(self._lines):
             return None
         indent = len(self._lines[at + 1].rstrip("\r")) - length
-        return self._first_line + at + 1, indent + offset - start + 1
+        column = indent + offset - start + 1
+        return self._first_line + at + 1, column, column + 1
 
-    def _place_in_folded(self, offset: int) -> tuple[int, int] | None:
+    def _place_in_folded(self, offset: int) -> _Place | None:
         """Folding moves blanks only: the n-th other character of the text is the n-th written."""
-        written, said = self._written, self._said
-        nth = bisect_right(said, offset) - 1
-        if nth < 0 or nth >= len(written) or said[nth] != offset:
+        nth = bisect_right(self._said, offset) - 1
+        if nth < 0 or nth >= len(self._written):
             return None
-        raw = self._raw
-        at = written[nth]
-        if raw[at] != self.text[offset]:
-            return None
-        before = raw.count("\n", 0, at)
-        column = at - raw.rfind("\n", 0, at)
-        return self._scalar.line + before, column if before else self._scalar.column + at
+        line, column = self._where(self._written[nth])
+        column += offset - self._said[nth]
+        return line, column, column + 1
+
+    def _where(self, at: int) -> tuple[int, int]:
+        """The line and column of a character of the raw text."""
+        number = self._raw_lines.number(at)
+        column = at - self._raw_lines.starts[number]
+        return self._scalar.line + number, column + (1 if number else self._scalar.column)
+
+    @cached_property
+    def _flow(self) -> list[Place]:
+        """Of plain and quoted text, where each character stands in the raw text."""
+        return flow_places(self._raw, self._head, self.text)
+
+    @cached_property
+    def _raw_lines(self) -> "Lines":
+        return Lines(self._raw)
 
     @cached_property
     def _raw(self) -> str:
@@ -83,8 +111,8 @@ class RuleText:
         return found.end() if found is not None else 0
 
     @cached_property
-    def _is_literal(self) -> bool:
-        return self._raw[self._head : self._head + 1] == "|"
+    def _style(self) -> str:
+        return self._raw[self._head : self._head + 1]
 
     @cached_property
     def _first_line(self) -> int:
@@ -105,13 +133,9 @@ class RuleText:
 
     @cached_property
     def _written(self) -> list[int]:
-        """Where each character that is no blank stands in the raw text, as far as both agree."""
-        raw, head = self._raw, self._head
-        first = raw[head : head + 1]
-        if first == ">":
-            head = raw.index("\n", head)
-        elif first in ('"', "'"):
-            head += 1
+        """Where each character of a folded block that is no blank stands in the raw text."""
+        raw = self._raw
+        head = raw.index("\n", self._head)
         found = [match.start() for match in _NOT_BLANK.finditer(raw, head)]
         text = "".join([raw[at] for at in found[: len(self._said)]])
         said = "".join([self.text[at] for at in self._said])
@@ -144,5 +168,5 @@ class Lines:
         return bisect_right(self.starts, offset) - 1
 
 
-def _behind(place: tuple[int, int] | None) -> tuple[int, int] | None:
-    return None if place is None else (place[0], place[1] + 1)
+def _behind(place: _Place | None) -> _Place | None:
+    return None if place is None else (place[0], place[2], place[2] + 1)

@@ -206,10 +206,12 @@ class _Builder:
         plain = not event.style
         column = start.column + 1
         node: Scalar
-        if end.line == line:
+        width = end.column - start.column if end.line == line else 0
+        if width and width == len(event.value) + (0 if plain else 2):
             node = Scalar(event.value, plain, self._file, line + 1, column, end.column + 1)
-        else:
-            node = LongScalar(event.value, plain, self._file, line + 1, column, 0)
+        else:  # over several lines, or with an escape: not written as it reads
+            end_column = end.column + 1 if width else 0
+            node = LongScalar(event.value, plain, self._file, line + 1, column, end_column)
             node.raw = self._text[start.index : end.index]
         self._count += 1
         if event.tag is not None:

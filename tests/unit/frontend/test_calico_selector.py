@@ -7,7 +7,6 @@ import string
 import pytest
 
 from policyc.compiler.frontend.calico_labels import endpoint_selector, holds, on_workloads
-from policyc.compiler.frontend.calico_scalars import span_inside
 from policyc.compiler.frontend.calico_selector import (
     MAX_NESTING,
     NestingError,
@@ -15,6 +14,7 @@ from policyc.compiler.frontend.calico_selector import (
 )
 from policyc.compiler.frontend.calico_tokens import SelectorError
 from policyc.compiler.frontend.nodes import Mapping, Scalar
+from policyc.compiler.frontend.rule_text import RuleText
 from policyc.compiler.frontend.yaml_documents import read_documents
 from policyc.ir.diagnostics import Report
 from policyc.ir.selectors import (
@@ -243,10 +243,13 @@ def test_two_namespaces_at_once_are_no_pod_s() -> None:
         ("s: \"a = 'b'\"\n", "=", 1, 7),
         ("s: 'a = \"b\"'\n", "=", 1, 7),
         ('{"s": "a = \'b\'"}\n', "=", 1, 10),
-        ('s: "a = \\"b\\""\n', "=", 1, 4),  # escaped: the whole scalar
-        ("s: 'a = ''b'''\n", "=", 1, 4),
-        ("s: |\n  has(x) ||\n  a = 'b'\n", "=", 3, 1),  # a block: the line
-        ("s: >-\n  a = 'b'\n", "=", 1, 4),  # folded: where the scalar begins
+        ('s: "a = \\"b\\""\n', "=", 1, 7),
+        ("s: 'a = ''b'''\n", "=", 1, 7),
+        ('s: "a == \\"b\\" | c"\n', "|", 1, 16),
+        ("s: |\n  has(x) ||\n  a = 'b'\n", "=", 3, 5),
+        ("s: |-\n  has(x) ||\n  a = 'b'\n", "=", 3, 5),
+        ("s: >-\n  a = 'b'\n", "=", 2, 5),
+        ("s: has(x) ||\n  a = 'b'\n", "=", 2, 5),
         ("s: ä == 'ö' || b = 'c'\n", " = ", 1, 17),
     ],
 )
@@ -258,5 +261,5 @@ def test_a_place_in_the_expression_is_a_place_in_the_file(
     node = document.entries["s"].value
     assert isinstance(node, Scalar)
     at = node.text.index(needle)
-    span = span_inside(node, at, at + len(needle))
+    span = RuleText(node).span(at, at + len(needle))
     assert (span.line, span.column) == (line, column)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Places inside a field: exact in every way of writing YAML that moves no characters by escapes."""
+"""Places inside a field: exact in every way of writing YAML."""
+
+import random
 
 import pytest
 from hypothesis import given
@@ -49,6 +51,18 @@ EXACT = [
     'f: "a\n  X c"',
     "{f: 'X'}",
     '{"f": "a X"}',
+    "f: !!str X y",
+    "f: &a 'X'",
+    'f: "a\\tX"',
+    "f: 'it''s X'",
+    'f: "\\"a\\" \\\\ \\n \\x41\\u00e9\\U0001d4b3 X"',
+    'f: "a\n  \\t X"',
+    "f: 'it''s\n  X'",
+    'f: "a\\\n  \n  X"',
+    'f: "a \n\n\n  b \\\n   X"',
+    'f: "a\r\n  b\\\r\n  X"',
+    "f: 'a''\n\n  X'''",
+    '{"f": "\\/ \\u0041 X"}',
 ]
 
 
@@ -59,14 +73,36 @@ def test_a_character_s_place_is_exact(yaml: str) -> None:
     assert yaml.replace("\r\n", "\n").split("\n")[line - 1][column - 1] == "X"
 
 
-ESCAPED = ['f: "a\\tX"', "f: 'it''s X'", 'f: "a\n  \\t X"', "f: 'it''s\n  X'", "f: !!str X y"]
+def test_a_part_ends_where_its_last_character_does() -> None:
+    text = RuleText(scalar('f: "a \\"b\\" c"'))
+    span = text.span(2, 5)
+    assert (span.column, span.end_column) == (7, 12)
+    behind = text.span(5, 5)
+    assert (behind.column, behind.end_column) == (12, 13)
 
 
-@pytest.mark.parametrize("yaml", ESCAPED)
-def test_where_escapes_move_characters_it_is_where_the_value_begins(yaml: str) -> None:
-    text = RuleText(scalar(yaml))
-    span = text.span(2, 3)
-    assert (span.line, span.column) == (1, 4)
+def test_what_cannot_be_followed_is_where_the_value_begins() -> None:
+    node = scalar('f: "a\\tX"')
+    node.text = "another X"
+    assert RuleText(node).span(8, 9) == node.span
+
+
+def test_every_character_of_a_quoted_text() -> None:
+    rng = random.Random(5)
+    for _ in range(2000):
+        pieces = rng.choices(_PIECES, k=rng.randint(1, 12))
+        yaml = 'f: "' + "".join(pieces) + '"'
+        value = RuleText(scalar(yaml))
+        of_file = yaml.split("\n")
+        for at, character in enumerate(value.text):
+            span = value.span(at, at + 1)
+            written = of_file[span.line - 1][span.column - 1 : span.end_column - 1]
+            if character not in " \n":
+                assert written == _WRITTEN.get(character, character), yaml
+
+
+_WRITTEN = {'"': '\\"', "\\": "\\\\", "\t": "\\t", "A": "\\x41", "\u2028": "\\L"}
+_PIECES = (*_WRITTEN.values(), "b", "'", " ", "  ", "c", "\n ", " \n\n  ", "\\\n  ", "é")
 
 
 def test_an_object_without_a_file_has_no_lines() -> None:
