@@ -42,7 +42,10 @@ def _trim(policies: list[Policy], direction: Direction) -> None:
         rules = policies[at].rules(direction)
         while rules and rules[-1].action is Action.PASS and not rules[-1].log:
             rules = rules[:-1]
-        policies[at] = replace(policies[at], **{direction.value: rules})
+        if direction is Direction.INGRESS:
+            policies[at] = replace(policies[at], ingress=rules)
+        else:
+            policies[at] = replace(policies[at], egress=rules)
         if rules:
             return
 

@@ -54,6 +54,9 @@ def convert(
     else:
         _write(output, done.text)
     click.echo(f"policyc: {_said(done, target)}", err=True)
+    if done.kept:
+        shown = ", ".join(done.kept)
+        click.echo(f"policyc: keep, and give beside what was written: {shown}", err=True)
     return 0
 
 

@@ -11,7 +11,7 @@ import click
 
 from policyc.backends.report.text import print_findings
 from policyc.compiler.cli.eval_answers import answer, to_text
-from policyc.compiler.cli.inputs import read_options, show_profile
+from policyc.compiler.cli.inputs import read_options, show_profile, show_staged
 from policyc.compiler.cli.json_findings import findings_as_json
 from policyc.compiler.frontend import (
     ReadOptions,
@@ -110,6 +110,7 @@ def _read(
     cluster = reading.finish(given.policies, given.provided)
     print_findings([*given.findings, *cluster.findings])
     show_profile(given.profile)
+    show_staged(given)
     _count("passed over", given.passed_over + cluster.passed_over)
     if not clusters:
         _count("used only with --cluster", given.cluster_objects)
@@ -130,7 +131,7 @@ def _run_flows(policies: PolicySet, universe: Universe, asked: _Asked, form: str
         raise InputError(report.sorted())
     for request, found in flows:
         assert found is not None
-        given = answer(policies, found)
+        given = answer(policies, found, index.nodes)
         print(json.dumps(given.to_json()) if form == "json" else to_text(given))
         for finding in given.findings(request.name, request.span):
             report.add(finding)
@@ -223,7 +224,7 @@ def _flow_result(
     flow = None if request is None else index.flow(request, report)
     if flow is None:
         return None
-    given = answer(policies, flow)
+    given = answer(policies, flow, index.nodes)
     for finding in given.findings(name, span):
         report.add(finding)
     return given.to_json()

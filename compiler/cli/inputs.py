@@ -11,7 +11,7 @@ import click
 from policyc.backends.report.text import print_findings
 from policyc.compiler.driver.compile import Inputs, Progress, Read
 from policyc.compiler.frontend.lowered import Channel, Profile, Unsupported
-from policyc.compiler.frontend.read import DEFAULT_KUBE_VERSION, ReadOptions
+from policyc.compiler.frontend.read import DEFAULT_KUBE_VERSION, PolicyInput, ReadOptions
 from policyc.compiler.frontend.sources import sources_of
 from policyc.ir.diagnostics import Diagnostic
 
@@ -123,10 +123,18 @@ def show_profile(profile: Profile) -> None:
         click.echo(f"policyc: profile: {profile.value}", err=True)
 
 
+def show_staged(policies: PolicyInput) -> None:
+    """How many policies are only staged, on standard error: nothing enforces or evaluates them."""
+    if policies.staged:
+        names = ", ".join(sorted(item.policy.title for item in policies.staged))
+        click.echo(f"policyc: staged, not in force: {names}", err=True)
+
+
 def show_read(read: Read, findings: Iterable[Diagnostic]) -> None:
     """Findings, the profile, and what was passed over, on standard error."""
     print_findings(findings)
     show_profile(read.policies.profile)
+    show_staged(read.policies)
     over = ", ".join(f"{count} {kind}" for kind, count in sorted(read.passed_over.items()))
     if over:
         click.echo(f"policyc: passed over: {over}", err=True)

@@ -37,12 +37,16 @@ TARGETS: Mapping[str, Writer] = {
 
 @dataclass(frozen=True)
 class Converted:
-    """What was read, and what it became: YAML text, proved to mean the same by `queries` queries."""
+    """What was read, and what it became: YAML text, proved to mean the same by `queries` queries.
+
+    `kept` are objects that the policies are about and that are not converted: they must stay.
+    """
 
     read: Read
     n_objects: int
     text: str
     queries: int
+    kept: tuple[str, ...]
 
 
 def convert_inputs(
@@ -59,7 +63,8 @@ def convert_inputs(
     text = to_yaml(objects)
     progress("proving")
     queries = _prove(policies, _without_hosts(_read_back(text, inputs), read), target)
-    return Converted(read, len(objects), text, queries)
+    kept = tuple(f"HostEndpoint {name}" for name in host_endpoints(read))
+    return Converted(read, len(objects), text, queries, kept)
 
 
 def _without_hosts(policies: PolicySet, read: Read) -> PolicySet:

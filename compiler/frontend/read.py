@@ -52,6 +52,7 @@ _NO_POLICY = (
     "an empty input is more often a failed pipe or a wrong path; "
     "--allow-empty compiles no policies on purpose"
 )
+_ONLY_STAGED = "all policies of the input are staged; --allow-empty compiles it without them"
 _KUBE_VERSION = re.compile(r"v?(\d{1,3})\.(\d{1,3})(?:[.+-].*)?")
 
 
@@ -155,7 +156,8 @@ def read_policies(
         reading.lower(services, known)
     reading.raise_errors()
     if all(item.is_staged for item in reading.lowered) and not options.allow_empty:
-        raise InputError([*reading.report.sorted(), codes.NO_POLICY.at(INPUT).help(_NO_POLICY)])
+        hint = _ONLY_STAGED if reading.lowered else _NO_POLICY
+        raise InputError([*reading.report.sorted(), codes.NO_POLICY.at(INPUT).help(hint)])
     return PolicyInput(
         reading.policy_set(),
         tuple(reading.reader.inputs),

@@ -158,3 +158,45 @@ def test_a_long_list_of_blocks_is_no_complicated_rule(
     path.write_text(ALLOWING.replace("{podSelector: {matchLabels: {app: front}}}", blocks))
     assert run(["convert", "-f", str(path), "--to", target]) == 0
     assert "192.0.2.198" in capsys.readouterr().out
+
+
+HOST = """\
+apiVersion: projectcalico.org/v3
+kind: HostEndpoint
+metadata: {name: n1-eth0, labels: {role: edge}}
+spec: {node: n1, interfaceName: eth0}
+---
+apiVersion: projectcalico.org/v3
+kind: GlobalNetworkPolicy
+metadata: {name: edge}
+spec: {selector: role == 'edge', types: [Ingress]}
+"""
+
+
+def test_host_endpoints_have_to_stay(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "policies.yaml"
+    path.write_text(HOST)
+    assert run(["convert", "-f", str(path), "--to", "calico"]) == 0
+    shown = capsys.readouterr()
+    assert "HostEndpoint" not in shown.out
+    assert "keep, and give beside what was written: HostEndpoint n1-eth0" in shown.err
+
+
+STAGED = """\
+apiVersion: projectcalico.org/v3
+kind: StagedNetworkPolicy
+metadata: {name: later, namespace: shop}
+spec: {selector: all(), types: [Egress]}
+"""
+
+
+def test_staged_policies_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "policies.yaml"
+    path.write_text(f"{STAGED}---\n{ALLOWING}")
+    for command in (["convert", "--to", "calico"], ["compile", "--emit", "policy-ir"], ["eval"]):
+        flow = ["10.0.0.1", "10.0.0.2", "tcp/80"] if command == ["eval"] else []
+        assert run([*command, "-f", str(path), *flow]) == 0
+        assert "staged, not in force: StagedNetworkPolicy" in capsys.readouterr().err
+    path.write_text(STAGED)
+    assert run(["compile", "-f", str(path), "-o", str(tmp_path / "bundle")]) == 2
+    assert "all policies of the input are staged" in capsys.readouterr().err
