@@ -5,10 +5,18 @@ What a policy means is decided by `ir/semantics.py` alone; here it is asked once
 unknown parts of a flow could turn out.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from policyc.compiler.cli.eval_cases import SOURCE_PORT, Unknown, cases_of
+from policyc.compiler.cli.eval_cases import (
+    ADDRESS,
+    NODE,
+    NODE_LABELS,
+    SOURCE_PORT,
+    Unknown,
+    cases_of,
+)
 from policyc.compiler.frontend import codes
 from policyc.ir.diagnostics import Diagnostic
 from policyc.ir.policy import Direction, Policy, PolicySet
@@ -24,7 +32,7 @@ from policyc.ir.semantics import (
     verdict,
 )
 from policyc.ir.spans import Span
-from policyc.ir.universe import Endpoint, Flow
+from policyc.ir.universe import Endpoint, Flow, Node
 
 ALLOW, DENY, UNKNOWN = "allow", "deny", "unknown"
 
@@ -74,24 +82,31 @@ class Answer:
         return [
             codes.DEPENDS_ON_UNKNOWN.at(
                 span, flow=name, what=unknown.what, name=_whose(unknown)
-            ).help(_SOURCE_PORT_HINT if unknown.what == SOURCE_PORT else _POD_HINT)
+            ).help(_HINTS[unknown.what])
             for unknown in self.unknown
         ]
 
 
-_POD_HINT = "give a live Pod with status.podIP, or ask about one address"
-_SOURCE_PORT_HINT = "give it with --source-port, or as `source_port` of a flow"
+_HINTS = {
+    ADDRESS: "give a live Pod with status.podIP, or ask about one address",
+    NODE: "give a live Pod with spec.nodeName, and its Node",
+    NODE_LABELS: "give the Node that it runs on with --cluster",
+    SOURCE_PORT: "give it with --source-port, or as `source_port` of a flow",
+}
 
 
 def _whose(unknown: Unknown) -> str:
     return "the connection" if unknown.end is None else unknown.end.qualified_name
 
 
-def answer(policies: PolicySet, flow: Flow) -> Answer:
-    """The verdict; unknown where it depends on what is not known about the flow (A25)."""
+def answer(policies: PolicySet, flow: Flow, nodes: Sequence[Node] = ()) -> Answer:
+    """The verdict; unknown where it depends on what is not known about the flow (A25).
+
+    `nodes` are those of the cluster that pods of templates may run on.
+    """
     flow = _between_replicas(flow)
-    out_cases, out_unknown = cases_of(policies, flow, Direction.EGRESS)
-    in_cases, in_unknown = cases_of(policies, flow, Direction.INGRESS)
+    out_cases, out_unknown = cases_of(policies, flow, Direction.EGRESS, nodes)
+    in_cases, in_unknown = cases_of(policies, flow, Direction.INGRESS, nodes)
     egress = [verdict(policies, case).egress for case in out_cases]
     ingress = [verdict(policies, case).ingress for case in in_cases]
     outcomes = {

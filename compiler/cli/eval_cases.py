@@ -2,23 +2,34 @@
 """Every way in which the unknown parts of a flow could turn out, as far as the rules concerned see it.
 
 One end's verdict reads the rules that select it. What nobody has said is an address of either end, the
-node that a pod will run on, and the port that a connection comes from; each is replaced by one value of
-every region that those rules tell apart (docs/decisions/0005-unknown-addresses.md).
+node that a pod will run on, the labels of that node, and the port that a connection comes from; each is
+replaced by one value of every region that those rules tell apart
+(docs/decisions/0005-unknown-addresses.md).
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv6Address
 
+from policyc.compiler.cli.eval_nodes import (
+    Nodes,
+    Read,
+    conditions_on,
+    is_node,
+    is_open,
+    placed,
+    placements,
+    reads_nodes,
+)
+from policyc.compiler.frontend.cilium_hosts import guards_nodes
 from policyc.ir.peers import AddressPeer, NodePeer, Peer, Where, leaves
-from policyc.ir.policy import Direction, PolicySet, Rule
+from policyc.ir.policy import NEVER, Condition, Direction, PolicySet, Rule
 from policyc.ir.semantics import as_seen, is_subject
 from policyc.ir.services import Protocol
 from policyc.ir.universe import Address, End, Endpoint, Flow, Node
 
 _WITH_PORTS = frozenset(protocol.value for protocol in Protocol)
 _LAST_PORT = 65535
-_SOME_NODE = "<some node>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,22 +41,29 @@ class Unknown:
 
 
 ADDRESS, NODE, SOURCE_PORT = "the address", "the node", "the source port"
+NODE_LABELS = "the labels of the node"
 
 
 def cases_of(
-    policies: PolicySet, flow: Flow, direction: Direction
+    policies: PolicySet, flow: Flow, direction: Direction, known: Sequence[Node] = ()
 ) -> tuple[list[Flow], list[Unknown]]:
-    """The flows to ask about for the verdict of one end, and what they differ in."""
+    """The flows to ask about for the verdict of one end, and what they differ in.
+
+    `known` are the nodes of the cluster; a pod may also run on one that is not among them.
+    """
     if flow.src == flow.dst:
         return [flow], []
-    rules = tuple(_rules_of(policies, flow.src if _is_out(direction) else flow.dst, direction))
+    subject = flow.src if _is_out(direction) else flow.dst
+    nodes = Nodes(known, is_node(subject) and is_open(subject) and guards_nodes(policies))
+    conditions = tuple(_conditions_of_subjects(policies, subject))
+    rules = tuple(_rules_of(policies, placements(subject, conditions, nodes), direction))
     own, other = ("src", "dst") if _is_out(direction) else ("dst", "src")
     peers = [peer for rule in rules for peer in rule.peers]
-    cases, unknown = [flow], []
+    owns = [rule.own for rule in rules]
+    cases, unknown = _by_node(flow, _read(flow, direction, conditions, owns, peers), nodes)
     for split, reasons in (
         (_by_address(other, peers), [Unknown(ADDRESS, _endpoint(flow, other))]),
-        (_by_address(own, [rule.own for rule in rules]), [Unknown(ADDRESS, _endpoint(flow, own))]),
-        (_by_node(direction, peers), _without_node(flow)),
+        (_by_address(own, owns), [Unknown(ADDRESS, _endpoint(flow, own))]),
         (_by_source_port(rules), [Unknown(SOURCE_PORT)]),
     ):
         cases = [one for case in cases for one in split(case)]
@@ -58,14 +76,51 @@ def _is_out(direction: Direction) -> bool:
     return direction is Direction.EGRESS
 
 
-def _rules_of(policies: PolicySet, subject: End, direction: Direction) -> Iterator[Rule]:
-    subject = as_seen(subject)
-    if not isinstance(subject, Endpoint | Node):
+def _conditions_of_subjects(policies: PolicySet, subject: End) -> Iterator[Condition]:
+    """What says whether an end is a policy's subject, as far as its node counts."""
+    if not is_open(subject):
         return
+    for policy in (policy for tier in policies.tiers for policy in tier.policies):
+        if is_node(subject) and policy.hosts != NEVER:
+            yield policy.hosts
+        elif not is_node(subject) and reads_nodes(policy.subject.condition):
+            yield policy.subject.condition
+
+
+def _rules_of(policies: PolicySet, subjects: list[End], direction: Direction) -> Iterator[Rule]:
+    """The rules of the policies that select the subject on one node at least."""
+    seen = [end for end in map(as_seen, subjects) if isinstance(end, Endpoint | Node)]
     for tier in policies.tiers:
         for policy in tier.policies:
-            if is_subject(policy, subject):
+            if any(is_subject(policy, end) for end in seen):
                 yield from policy.rules(direction)
+
+
+def _read(
+    flow: Flow,
+    direction: Direction,
+    subject: tuple[Condition, ...],
+    owns: list[Peer],
+    peers: list[Peer],
+) -> Read:
+    """What the rules read of nodes; a pod's own node also gets through to it by default (A22)."""
+    found = (leaf for peer in (*owns, *peers) for leaf in leaves(peer))
+    relative = any(
+        isinstance(leaf, NodePeer) and leaf.where is not Where.ANYWHERE for leaf in found
+    )
+    if _is_out(direction):
+        own = (*subject, *conditions_on(flow.src, owns))
+        return Read(own, tuple(conditions_on(flow.dst, peers)), relative)
+    own = (*subject, *conditions_on(flow.dst, owns))
+    return Read(tuple(conditions_on(flow.src, peers)), own, sharing=True)
+
+
+def _by_node(flow: Flow, read: Read, nodes: Nodes) -> tuple[list[Flow], list[Unknown]]:
+    """The ends on nodes of each sort that the rules tell apart, and on the same one or not."""
+    if not any(is_open(end) for end in (flow.src, flow.dst)):
+        return [flow], []
+    cases, ends = placed(flow, read, nodes)
+    return cases, [Unknown(NODE_LABELS if end.node else NODE, end) for end in ends]
 
 
 def _endpoint(flow: Flow, side: str) -> Endpoint | None:
@@ -107,53 +162,6 @@ def _region_starts(blocks: Iterable[AddressPeer], family: int) -> list[int]:
 
 def _address(number: int, family: int) -> Address:
     return IPv4Address(number) if family == 4 else IPv6Address(number)
-
-
-def _by_node(direction: Direction, peers: Iterable[Peer]) -> Split:
-    """Pods that are not scheduled yet may land on the other end's node (A22, and Cilium's `host`)."""
-    found = (leaf for peer in peers for leaf in leaves(peer))
-    is_read = any(isinstance(leaf, NodePeer) and leaf.where is not Where.ANYWHERE for leaf in found)
-
-    def split(flow: Flow) -> list[Flow]:
-        if not (is_read or not _is_out(direction)) or not _may_share_node(flow):
-            return [flow]
-        node = _node_name(flow.src) or _node_name(flow.dst) or _SOME_NODE
-        return [flow, replace(flow, src=_on(node, flow.src), dst=_on(node, flow.dst))]
-
-    return split
-
-
-def _may_share_node(flow: Flow) -> bool:
-    """Whether one end is a node, and where the other runs (or it, as a pod) is not known."""
-    ends = (flow.src, flow.dst)
-    if any(not isinstance(end, Endpoint | Node) for end in ends):
-        return False
-    if not any(_is_node(end) for end in ends) or all(isinstance(end, Node) for end in ends):
-        return False
-    return not all(_node_name(end) for end in ends)
-
-
-def _is_node(end: End) -> bool:
-    return isinstance(end, Node) or (isinstance(end, Endpoint) and end.host_network)
-
-
-def _node_name(end: End) -> str:
-    match end:
-        case Endpoint():
-            return end.node
-        case Node():
-            return end.name
-        case _:
-            return ""
-
-
-def _on(node: str, end: End) -> End:
-    return replace(end, node=node) if isinstance(end, Endpoint) else end
-
-
-def _without_node(flow: Flow) -> list[Unknown]:
-    ends = (flow.src, flow.dst)
-    return [Unknown(NODE, end) for end in ends if isinstance(end, Endpoint) and not end.node]
 
 
 def _by_source_port(rules: Iterable[Rule]) -> Split:

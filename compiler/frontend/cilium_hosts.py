@@ -9,14 +9,18 @@ from policyc.ir.universe import HostInterface, Universe
 _GROUP = ".cilium.io"
 
 
-def with_node_hosts(universe: Universe, policies: PolicySet) -> Universe:
-    """The universe whose nodes are subjects; what no policy decides of them stays allowed."""
-    guarding = any(
+def guards_nodes(policies: PolicySet) -> bool:
+    """Whether every node is a subject, as some policy of Cilium's selects nodes."""
+    return any(
         policy.kind.endswith(_GROUP) and policy.hosts != NEVER
         for tier in policies.tiers
         for policy in tier.policies
     )
-    if not guarding:
+
+
+def with_node_hosts(universe: Universe, policies: PolicySet) -> Universe:
+    """The universe whose nodes are subjects; what no policy decides of them stays allowed."""
+    if not guards_nodes(policies):
         return universe
     nodes = {
         node.name: node if node.host else replace(node, host=HostInterface(node.name))

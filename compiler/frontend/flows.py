@@ -53,9 +53,10 @@ class _BadFlowError(Exception):
 
 
 class UniverseIndex:
-    """Finds the ends of flows: pods and nodes by name and by address."""
+    """Finds the ends of flows: pods and nodes by name and by address. `nodes` are all there are."""
 
     def __init__(self, universe: Universe) -> None:
+        self.nodes = universe.nodes
         self._by_name = {endpoint.qualified_name: endpoint for endpoint in universe.endpoints}
         self._by_address = {
             address: endpoint

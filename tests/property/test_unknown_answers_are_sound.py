@@ -11,19 +11,24 @@ from policyc.compiler.cli.eval_answers import UNKNOWN, answer
 from policyc.ir.intervals import IntervalSet
 from policyc.ir.policy import (
     ANY_PEER,
-    EVERY_ENDPOINT,
     Action,
     AddressPeer,
     AllOf,
     AnyService,
+    Attribute,
+    AttributeTest,
+    Condition,
     Direction,
     EndpointPeer,
+    EndpointSelector,
     NodePeer,
     Not,
     OneOf,
+    Operator,
     Peer,
     Policy,
     PolicySet,
+    Requirement,
     Rule,
     Tier,
     TierMode,
@@ -42,12 +47,43 @@ MANIFEST = Endpoint("shop", "manifest", addresses_known=False)
 PLACED = replace(MANIFEST, name="placed", node="n1")
 POD = Endpoint("shop", "pod", addresses=(ip_address("10.0.0.9"),), node="n1")
 NODE = Node("n1", addresses=(ip_address("10.128.0.5"),))
-ENDS: list[End] = [MANIFEST, PLACED, POD, NODE, replace(NODE, speaks=False), ADDRESSES[1]]
+HOST = replace(MANIFEST, name="host", host_network=True)
+LOST = replace(HOST, name="lost", node="n2")
+NODES = [
+    replace(Node(name, labels), addresses=NODE.addresses if name == "n1" else ())
+    for name in ("n1", "n2", "n3")
+    for labels in ({}, {"role": "cp"}, {"role": "w", "zone": "a"}, {"zone": "b"})
+    if name != "n1" or not labels
+]
+"""What may turn out to be there: n1 is known, the others may have any labels."""
+TESTS = [
+    AttributeTest(attribute, Requirement(key, operator, values))
+    for attribute, key, operator, values in (
+        (Attribute.NODE, "", Operator.IN, ("n1",)),
+        (Attribute.NODE, "", Operator.NOT_IN, ("n2",)),
+        (Attribute.NODE_LABEL, "role", Operator.IN, ("cp",)),
+        (Attribute.NODE_LABEL, "role", Operator.EXISTS, ()),
+        (Attribute.NODE_LABEL, "zone", Operator.STARTS_WITH, ("a",)),
+    )
+]
+conditions: st.SearchStrategy[Condition] = st.lists(
+    st.one_of(st.sampled_from(TESTS), st.sampled_from(TESTS).map(Not)), max_size=2
+).map(lambda parts: AllOf(tuple(parts)))
+ENDS: list[End] = [
+    HOST,
+    LOST,
+    MANIFEST,
+    PLACED,
+    POD,
+    NODE,
+    replace(NODE, speaks=False),
+    ADDRESSES[1],
+]
 
 leaf: st.SearchStrategy[Peer] = st.one_of(
     st.just(ANY_PEER),
-    st.just(EndpointPeer(EVERY_ENDPOINT)),
-    st.sampled_from(list(Where)).map(lambda where: NodePeer(where=where)),
+    conditions.map(lambda condition: EndpointPeer(EndpointSelector(condition=condition))),
+    st.builds(NodePeer, conditions, st.sampled_from(list(Where))),
     st.sampled_from(NETWORKS).map(lambda text: AddressPeer(ip_network(text))),
 )
 peers: st.SearchStrategy[Peer] = st.recursive(
@@ -80,28 +116,34 @@ listed = st.lists(rules, max_size=3).map(tuple)
 @st.composite
 def policy_sets(draw: st.DrawFn) -> PolicySet:
     isolates = frozenset(draw(st.sets(st.sampled_from(list(Direction)))))
-    policy = Policy("A", "", "p", EVERY_ENDPOINT, isolates, draw(listed), draw(listed), ORIGIN)
+    subject = EndpointSelector(condition=draw(conditions))
+    policy = Policy("A", "", "p", subject, isolates, draw(listed), draw(listed), ORIGIN)
     return PolicySet((Tier("t", TierMode.FIRST_MATCH, Action.DENY, (policy,)),))
 
 
-def turned_out(end: End, draw: st.DrawFn) -> End:
-    """One way in which an end may turn out."""
+def turned_out(end: End, nodes: list[Node], draw: st.DrawFn) -> End:
+    """One way in which an end may turn out, on one of `nodes`."""
     if not isinstance(end, Endpoint):
         return end
     if not end.addresses_known:
         end = replace(end, addresses=(draw(st.sampled_from(ADDRESSES)),), addresses_known=True)
-    return end if end.node else replace(end, node=draw(st.sampled_from(["n1", "n2"])))
+    node = draw(st.sampled_from([node for node in nodes if end.node in ("", node.name)]))
+    return replace(end, node=node.name, its_node=node)
 
 
 @st.composite
 def flows(draw: st.DrawFn) -> tuple[Flow, Flow]:
     """A flow with unknown parts, and one that it may turn out to be."""
     src, dst = draw(st.sampled_from(ENDS)), draw(st.sampled_from(ENDS))
+    nodes = [
+        draw(st.sampled_from([node for node in NODES if node.name == name]))
+        for name in ("n1", "n2", "n3")
+    ]
     flow = Flow(src, dst, Service(6, 80), 4)
     known = replace(
         flow,
-        src=turned_out(src, draw),
-        dst=turned_out(dst, draw),
+        src=turned_out(src, nodes, draw),
+        dst=turned_out(dst, nodes, draw),
         source_port=draw(st.sampled_from(PORTS)),
     )
     return flow, known
@@ -115,7 +157,7 @@ def test_an_answer_holds_for_every_way_the_flow_may_turn_out(
     flow, known = pair
     if flow.src == flow.dst:
         return
-    given = answer(policies, flow)
+    given = answer(policies, flow, [NODE])
     if given.verdict != UNKNOWN:
         word = "deny" if verdict(policies, known).action.is_deny else "allow"
         assert word == given.verdict
