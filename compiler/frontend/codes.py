@@ -13,7 +13,7 @@ _E, _W = Severity.ERROR, Severity.WARNING
 
 NO_SUCH_FILE = Code("PC0101", _E, "no such file or directory: {name}")
 UNREADABLE = Code("PC0102", _E, "cannot read {name}: {reason}")
-NOTHING_HERE = Code("PC0103", _E, "no YAML or JSON file (*.yaml, *.yml, *.json) in {name}")
+NOTHING_HERE = Code("PC0103", _E, "no file to read ({looked_for}) in {name}")
 NOT_UTF8 = Code("PC0104", _E, "not UTF-8: byte {byte}")
 YAML_SYNTAX = Code("PC0105", _E, "not valid YAML: {problem}")
 TAB = Code("PC0106", _E, "a tab character where YAML wants spaces")
@@ -180,10 +180,16 @@ NAMESPACE_MISSING = Code(
     _W,
     "{policy} reads the namespace label {key}, but there is no Namespace object for {names}",
 )
+NODE_MISSING = Code("PC0611", _W, "{policy} reads nodes, but there is no Node object{names}")
+NODE_WITHOUT_ADDRESS = Code(
+    "PC0612", _W, "{policy} matches nodes by address, but there is none of {names}"
+)
 
 FLOWS_SYNTAX = Code("PC0701", _E, "{flow}: {problem}")
 UNKNOWN_POD = Code("PC0702", _E, "{flow}: {end} {name} is no pod of the cluster")
-BAD_END = Code("PC0703", _E, "{flow}: {end} {text} is neither namespace/pod, node/NAME nor an address")
+BAD_END = Code(
+    "PC0703", _E, "{flow}: {end} {text} is neither namespace/pod, node/NAME nor an address"
+)
 NO_ADDRESS = Code("PC0704", _E, "{flow}: {end} {name} is live but has no {which}address")
 NO_COMMON_FAMILY = Code("PC0705", _E, "{flow}: {src} and {dst} have no address family in common")
 BAD_SERVICE = Code("PC0706", _E, "{flow}: {problem}")

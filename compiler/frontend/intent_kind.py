@@ -125,11 +125,24 @@ def read_intent(raw: RawObject, reading: Reading) -> Pending | None:
         found = codes.NO_INTENTS.at(spec.span_of("intents"), passage.path, name=passage.path)
         reading.report.add(found.help(_HINT))
 
-    def check_services(surroundings: Surroundings) -> Iterable[Lowered]:
+    def check(surroundings: Surroundings) -> Iterable[Lowered]:
         text.finished(surroundings)
+        _check_names_once(text, surroundings)
         return ()
 
-    return Pending(metadata, check_services, (text,))
+    return Pending(metadata, check, (text,))
+
+
+def _check_names_once(text: IntentText, surroundings: Surroundings) -> None:
+    """Check the names of all that was read together; the first of the texts does it for all.
+
+    What stands in --cluster too is of another report, and the same intent.
+    """
+    report = text.passage.report
+    texts = [other for other in surroundings.of(IntentText) if other.passage.report is report]
+    if texts[0] is text:
+        found = [draft.intent for other in texts for draft in other.drafts]
+        check_names(found, [other.passage for other in texts for _ in other.drafts])
 
 
 _HINT = 'a block: `intents: |`, then lines such as: never tcp/22 from any to pod.app == "db"'

@@ -13,12 +13,22 @@ from policyc.compiler.frontend import codes
 from policyc.compiler.frontend.decode import Decoder
 from policyc.compiler.frontend.kinds import ROLES, NotYet, Role, Unknown, classify
 from policyc.compiler.frontend.nodes import MAX_DEPTH, Mapping, Node, Scalar, Sequence, from_python
-from policyc.compiler.frontend.sources import InputFile, ObjectsSource, Source, contents
+from policyc.compiler.frontend.sources import (
+    INTENT_SUFFIX,
+    InputFile,
+    ObjectsSource,
+    Source,
+    contents,
+)
 from policyc.compiler.frontend.yaml_documents import read_documents
 from policyc.ir.diagnostics import Diagnostic, Report
 from policyc.ir.spans import Span
 
 _LIST_FIELDS = frozenset({"apiVersion", "kind", "metadata", "items"})
+_INTENTS = (
+    "a .intent file has intents, no policies; "
+    "to have them read with policies, write them in `spec.intents` of an Intent object"
+)
 _KINDS = {kind for _, kind in ROLES}
 
 
@@ -50,6 +60,10 @@ class ObjectReader:
             [s for s in sources if not isinstance(s, ObjectsSource)], self.report
         ):
             self.inputs.append(content.input_file)
+            if content.name.endswith(INTENT_SUFFIX):
+                finding = codes.NOT_AN_OBJECT.at(Span(content.name, 1, 1), found="intents")
+                self.report.add(finding.help(_INTENTS))
+                continue
             is_empty = True
             for document in read_documents(content.data, content.name, self.report):
                 if not document.is_null:

@@ -21,6 +21,7 @@ from policyc.compiler.frontend.rule_passage import Passage
 from policyc.compiler.frontend.rule_text import FileText
 from policyc.compiler.frontend.services import Service
 from policyc.compiler.frontend.sources import (
+    INTENT_SUFFIX,
     SUFFIXES,
     Content,
     InputFile,
@@ -37,7 +38,6 @@ from policyc.ir.intents import Intent
 from policyc.ir.spans import Span
 
 DEFAULTS = ReadOptions()
-INTENT_SUFFIX = ".intent"
 _YAML = re.compile(rb"^(apiVersion|kind)[ \t]*:|\A\s*\{", re.MULTILINE)
 
 

@@ -17,6 +17,7 @@ from policyc.ir.diagnostics import Report
 from policyc.ir.spans import Span
 
 SUFFIXES = (".yaml", ".yml", ".json")
+INTENT_SUFFIX = ".intent"
 STDIN_NAME = "<stdin>"
 MAX_BYTES = 256 << 20
 """More than any snapshot of a cluster has in one file; /dev/zero has it soon."""
@@ -125,7 +126,9 @@ def _files(path: str, report: Report, suffixes: tuple[str, ...]) -> list[str]:
         if name.endswith(suffixes)
     ]
     if not found and len(report.findings) == before:
-        report.add(codes.NOTHING_HERE.at(Span(printable(path), 0, 0), name=printable(path)))
+        looked_for = ", ".join(f"*{suffix}" for suffix in suffixes)
+        where = Span(printable(path), 0, 0)
+        report.add(codes.NOTHING_HERE.at(where, looked_for=looked_for, name=printable(path)))
     return sorted(found)
 
 

@@ -221,7 +221,7 @@ def test_a_directory_without_yaml_is_an_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert evaluate(tmp_path) == 2
-    assert "error[PC0103]: no YAML or JSON file" in capsys.readouterr().err
+    assert "error[PC0103]: no file to read (*.yaml, *.yml, *.json) in" in capsys.readouterr().err
 
 
 def test_a_file_that_cannot_be_read_is_an_error(

@@ -165,3 +165,42 @@ def test_a_file_that_is_not_text_is_an_error() -> None:
 def test_options_are_checked() -> None:
     with pytest.raises(InputError):
         read_intents([stream("never any")], ReadOptions(kube_version="new"))
+
+
+def named(name: str, *intents: str) -> str:
+    lines = "".join(f"    never {intent}\n" for intent in intents)
+    return f"---\n{OBJECT.partition('    never')[0].replace('name: i', f'name: {name}')}{lines}"
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (named("a", 'tcp/1 as "x"', 'tcp/2 as "y"', 'tcp/3 as "x"'), "9:5"),
+        (named("a", 'tcp/1 as "x"') + named("b", 'tcp/2 as "x"'), "14:5"),
+    ],
+)
+def test_names_are_unique_where_policies_are_read(text: str, place: str) -> None:
+    with pytest.raises(InputError) as raised:
+        read_policies([stream(text + POLICY, "p.yaml")])
+    (finding,) = raised.value.findings
+    assert finding.code == "PC1502"
+    assert str(finding.span) == f"p.yaml:{place}"
+    assert finding.notes
+
+
+def test_names_of_different_intents_and_none_are_no_mistake() -> None:
+    text = named("a", 'tcp/1 as "x"', "tcp/1") + named("b", 'tcp/2 as "y"', "tcp/1")
+    assert len(read_policies([stream(text, "p.yaml")]).provided) == 2
+    policies = read_policies([stream(text, "p.yaml")])
+    cluster = read_cluster([stream(text, "c.yaml")], given=policies.policies)
+    assert not cluster.findings
+
+
+def test_an_intent_file_among_policies_is_said_to_be_none(tmp_path: Path) -> None:
+    path = tmp_path / "x.intent"
+    path.write_text('# a\nnever tcp/1 from any to pod.a == "x"\n')
+    with pytest.raises(InputError) as raised:
+        read_policies([PathSource(str(path))])
+    (finding,) = raised.value.findings
+    assert (finding.code, str(finding.span)) == ("PC0115", f"{path}:1:1")
+    assert "spec.intents" in finding.hint
