@@ -8,6 +8,7 @@ Laying out twice changes nothing, and no word ever changes.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from policyc.grammar.statements import INTENT_STARTS, RULE_STARTS, ends_between
 from policyc.grammar.tokens import COMMENT, NEWLINE, SECTIONS, Token, tokenise
@@ -20,11 +21,12 @@ _DEPTH = {"(": 1, "{": 1, "[": 1, ")": -1, "}": -1, "]": -1}
 
 @dataclass(slots=True)
 class _Line:
-    """A line's words and its comment; `indent` is where it goes."""
+    """A line's words and its comment; `written` is how far it was indented, `indent` where it goes."""
 
     words: list[Token] = field(default_factory=list)
     comment: str = ""
     indent: int = 0
+    written: int = 0
 
     @property
     def text(self) -> str:
@@ -56,18 +58,26 @@ def _laid_out(text: str, starts: frozenset[str]) -> str:
 
 def _lines(tokens: list[Token]) -> list[_Line]:
     found = [_Line()]
+    start = 0
     for token in tokens:
+        line = found[-1]
+        if token.kind != NEWLINE and not line.words:
+            line.written = token.start - start
         if token.kind == NEWLINE:
+            start = token.end
             found.append(_Line())
         elif token.kind == COMMENT:
-            found[-1].comment = token.text.rstrip()
+            line.comment = token.text.rstrip()
         else:
-            found[-1].words.append(token)
+            line.words.append(token)
     return found
 
 
 def _indent(lines: list[_Line], starts: frozenset[str]) -> None:
-    """Give each line its place; a comment goes with what is right below it."""
+    """Give each line its place; a comment goes with what is right below it.
+
+    But a comment above a section's header that stands deeper is of the section that ends there.
+    """
     last, depth, base, at = "", 0, 0, 0
     waiting: list[_Line] = []
     for line in lines:
@@ -80,6 +90,8 @@ def _indent(lines: list[_Line], starts: frozenset[str]) -> None:
             continue
         first = line.words[0].kind
         if not last or ends_between(last, first, depth, starts):
+            if first in SECTIONS and starts is not INTENT_STARTS:
+                waiting = _without_end_of_section(waiting, base)
             base = 0 if starts is INTENT_STARTS or first in SECTIONS else _RULE
             at, depth = base, 0
         else:
@@ -92,6 +104,15 @@ def _indent(lines: list[_Line], starts: frozenset[str]) -> None:
         waiting = []
     for one in waiting:
         one.indent = base
+
+
+def _without_end_of_section(waiting: list[_Line], base: int) -> list[_Line]:
+    """The lines down to a header, the last, but for the comments that end the section before."""
+    header = waiting[-1].written
+    ending = list(takewhile(lambda line: line.written > header, waiting))
+    for line in ending:
+        line.indent = base
+    return waiting[len(ending) :]
 
 
 def _joined(words: list[Token]) -> str:

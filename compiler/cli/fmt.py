@@ -13,11 +13,19 @@ from pathlib import Path
 import click
 
 from policyc.backends.report.text import print_findings
+from policyc.compiler.driver.codes import CANNOT_WRITE
 from policyc.compiler.frontend.formatting import format_intent_file, format_yaml_file
-from policyc.compiler.frontend.read_intents import INTENT_SUFFIX, is_yaml
-from policyc.compiler.frontend.sources import SUFFIXES, Content, ObjectsSource, contents, sources_of
+from policyc.compiler.frontend.read_intents import is_yaml
+from policyc.compiler.frontend.sources import (
+    INTENT_SUFFIX,
+    SUFFIXES,
+    Content,
+    ObjectsSource,
+    contents,
+    sources_of,
+)
 from policyc.ir.diagnostics import Report
-from policyc.ir.errors import HostError
+from policyc.ir.spans import Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +60,7 @@ def fmt(check: bool, diff: bool, paths: tuple[str, ...]) -> int:
     for file in changed if diff else ():
         click.echo(_difference(file), nl=False)
     if not check and not diff:
-        _write(files if is_stream else changed, is_stream)
+        _write(files if is_stream else changed, is_stream, report)
     elif changed:
         _say("would change", changed)
     print_findings(report.sorted())
@@ -79,14 +87,20 @@ def _difference(file: _File) -> str:
     return "".join(line if line.endswith("\n") else f"{line}\n\\ no line end\n" for line in lines)
 
 
-def _write(files: list[_File], is_stream: bool) -> None:
+def _write(files: list[_File], is_stream: bool, report: Report) -> None:
+    """Write what can be written; what cannot is reported, and does not stop the others."""
     for file in files:
         if is_stream and file.new is not None:
             click.echo(file.new, nl=False)
         elif file.new is not None:
-            replace_file(file.content.path, file.new)
-    if not is_stream:
-        _say("laid out", files)
+            try:
+                replace_file(file.content.path, file.new)
+            except OSError as failure:
+                name = file.content.name
+                reason = failure.strerror or str(failure)
+                report.add(CANNOT_WRITE.at(Span(name, 0, 0), target=name, reason=reason))
+            else:
+                _say("laid out", [file])
 
 
 def _say(what: str, files: list[_File]) -> None:
@@ -97,23 +111,20 @@ def _say(what: str, files: list[_File]) -> None:
 def replace_file(name: str, data: bytes) -> None:
     """Write beside the file and rename, so that it is never half written; its mode stays.
 
-    A link keeps pointing to the file, which is the one replaced. Raises HostError.
+    A link keeps pointing to the file, which is the one replaced. Raises OSError.
     """
     path = Path(os.path.realpath(name))
+    mode = path.stat().st_mode
+    if not stat.S_ISREG(mode):
+        raise OSError(0, "it is not a file that can be replaced; use - for streams")
+    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        mode = path.stat().st_mode
-        if not stat.S_ISREG(mode):
-            raise HostError(f"{name} is not a file that can be replaced", "use - for streams")
-        handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as out:
-                out.write(data)
-                out.flush()
-                os.fsync(out.fileno())
-            Path(beside).chmod(mode & 0o7777)
-            Path(beside).replace(path)
-        except BaseException:
-            Path(beside).unlink(missing_ok=True)
-            raise
-    except OSError as failure:
-        raise HostError(f"cannot write {name}: {failure.strerror}") from failure
+        with os.fdopen(handle, "wb") as out:
+            out.write(data)
+            out.flush()
+            os.fsync(out.fileno())
+        Path(beside).chmod(mode & 0o7777)
+        Path(beside).replace(path)
+    except BaseException:
+        Path(beside).unlink(missing_ok=True)
+        raise

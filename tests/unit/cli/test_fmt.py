@@ -185,16 +185,46 @@ def test_the_mode_and_a_link_stay(policy: Path, tmp_path: Path) -> None:
     assert names_in(tmp_path) == ["link.yaml", "p.yaml"]
 
 
-def test_a_failed_write_leaves_the_file(policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_leaves_the_file(
+    policy: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     before = policy.read_bytes()
 
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    assert run(["fmt", str(policy)]) == 3
+    assert run(["fmt", str(policy)]) == 2
+    assert f"{policy}: error[PC0902]" in capfd.readouterr().err
     assert policy.read_bytes() == before
     assert names_in(policy.parent) == ["p.yaml"]
+
+
+def test_what_cannot_be_written_does_not_stop_the_others(
+    policy: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    other = policy.parent / "a.intent"
+    other.write_text("never   any\n")
+    replace = Path.replace
+
+    def refuse(self: Path, target: Path) -> Path:
+        if target.name == other.name:
+            raise PermissionError(13, "Permission denied")
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    assert run(["fmt", str(policy.parent)]) == 2
+    shown = capfd.readouterr().err
+    assert f"{other}: error[PC0902]" in shown and "Permission denied" in shown
+    assert f"laid out: {policy}\n" in shown and f"laid out: {other}" not in shown
+    assert policy.read_text() == laid_out()
+
+
+def test_a_directory_without_files_says_what_was_looked_for(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["fmt", str(tmp_path)]) == 2
+    assert "(*.yaml, *.yml, *.json, *.intent)" in capfd.readouterr().err
 
 
 def test_without_paths_the_current_directory(policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:

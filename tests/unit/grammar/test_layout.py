@@ -44,6 +44,12 @@ LAID_OUT = [
     ),
     ("ingress:\npass\n# last\n\negress:", "ingress:\n  pass\n  # last\n\negress:\n"),
     ("ingress:\npass\n# next\negress:", "ingress:\n  pass\n# next\negress:\n"),
+    ("ingress:\n pass\n # end\negress:", "ingress:\n  pass\n  # end\negress:\n"),
+    (
+        "  ingress:\n      pass\n\n    #a\n  #b\n    #c\n  egress:#d",
+        "ingress:\n  pass\n\n  #a\n#b\n#c\negress:  #d\n",
+    ),
+    ("   #a\n ingress:", "#a\ningress:\n"),
     ("allow tcp/1 ,tcp/2\nfrom any", "  allow tcp/1, tcp/2\n    from any\n"),
     (
         'allow from ( pod [ "a" ] in { "x" ,"y" } )&&! has ( ns.b )',
