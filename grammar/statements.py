@@ -15,9 +15,10 @@ INTENT_STARTS = frozenset(PROMISES)
 _GOES_ON_AFTER = frozenset(
     (",", "&&", "||", "or", "!", "==", "!=", "in", "not", "from", "to", "except", "as", "because")
 )
-_GOES_ON_WITH = frozenset(
+GOES_ON_WITH = frozenset(
     (",", "&&", "||", "or", "from", "to", "except", "as", "because", "including", "limit", "burst")
 )
+"""Words and signs that begin no statement: a line that begins with one goes on."""
 _OPENING, _CLOSING = frozenset("({["), frozenset(")}]")
 
 
@@ -62,4 +63,4 @@ def ends_between(last: str, first: str, depth: int, starts: frozenset[str]) -> b
         return True
     if first in SECTIONS:  # in an intent they are its scope
         return False
-    return depth == 0 and last not in _GOES_ON_AFTER and first not in _GOES_ON_WITH
+    return depth == 0 and last not in _GOES_ON_AFTER and first not in GOES_ON_WITH

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from policyc.compiler.frontend.nodes import clipped
 from policyc.compiler.frontend.spelling import did_you_mean, nearest
 from policyc.grammar.parse import SyntaxProblem
+from policyc.grammar.statements import GOES_ON_WITH
 from policyc.grammar.tokens import (
     ACTIONS,
     ADDRESS,
@@ -67,8 +68,12 @@ def suggestion(name: str, names: Iterable[str]) -> str:
 
 
 def shown(token: Token) -> str:
-    """A word as messages show it."""
-    return "the end of the line" if token.kind == END else f"`{clipped(token.text, 60)}`"
+    """A word as messages show it; a character that nobody would see, by its number."""
+    if token.kind == END:
+        return "the end of the line"
+    if token.kind == STRAY and not token.text.isprintable():
+        return f"U+{ord(token.text):04X}"
+    return f"`{clipped(token.text, 60)}`"
 
 
 def in_words(problem: SyntaxProblem) -> str:
@@ -99,7 +104,9 @@ _OF_STRAYS = {
     '"': "the text in quotes does not end on its line",
     "'": "the text in quotes does not end on its line",
     ";": "one rule a line, and nothing between them",
+    **dict.fromkeys("“”„‟‘’‚‛«»", "quotes are straight ones: \" or '"),
 }
+_NO_REASON = "only intents have `because`; a rule's reason is a comment: # why"
 _SYNONYMS = {
     "and": "`and` is `&&`",
     "AND": "`and` is `&&`",
@@ -117,12 +124,30 @@ def hint_for(problem: SyntaxProblem) -> str:
     """What was probably meant, or nothing."""
     found, expected = problem.found, frozenset(problem.expected)
     if found.kind == STRAY:
-        return _OF_STRAYS.get(found.text, "")
+        return _of_stray(found.text)
     after = problem.after.kind if problem.after is not None else ""
     by_place = _by_place(found, after, expected)
     if by_place or not (found.kind == WORD or found.kind in KEYWORDS):
         return by_place
-    return _of_word(found, expected)
+    return _of_word(found, expected) or _of_line(found.text, expected)
+
+
+def _of_stray(character: str) -> str:
+    if character.isspace():
+        return "it looks like a blank: write an ordinary one"
+    if not character.isprintable():
+        return "it is not to be seen: remove it"
+    return _OF_STRAYS.get(character, "")
+
+
+def _of_line(text: str, expected: frozenset[str]) -> str:
+    """A word that was to go on from the line before, and so misspelt begins a statement."""
+    if expected.isdisjoint((*ACTIONS, *PROMISES)):
+        return ""
+    near = nearest(text, GOES_ON_WITH & KEYWORDS, _ALIKE)
+    if near == "because" and expected.isdisjoint(PROMISES):
+        return _NO_REASON
+    return "" if near is None or near == text else f"did you mean `{near}`?"
 
 
 def _by_place(found: Token, after: str, expected: frozenset[str]) -> str:
@@ -145,6 +170,12 @@ def _by_place(found: Token, after: str, expected: frozenset[str]) -> str:
         return f"name the protocol: tcp/{found.text[:10]}"
     if kind == QUALIFIED and "service" in expected:
         return f"if it is a Service: `service {clipped(found.text)}`"
+    if kind == ":" and after == QUALIFIED and END in expected:
+        return "a range of ports has a dash: tcp/8000-8100"
+    if kind in ("from", "to") and END in expected and "," not in expected:
+        return "`from` and `to` stand before words such as `as`, `limit`, `log`"
+    if kind == "because" and END in expected and kind not in expected and "limit" in expected:
+        return _NO_REASON
     if kind in _SERVICE and END in expected and kind not in expected:
         return "services stand right behind the first word: allow tcp/80 from ..."
     if kind in (*ACTIONS, *PROMISES, *SECTIONS) and END in expected:

@@ -142,5 +142,7 @@ def _say_unknown(
     elif written.text in ICMP_TYPES:
         hint = "it is a type of IPv4's ICMP only"
     else:
-        hint = suggestion(written.text, names)
+        begun = sorted(name for name in names if name.startswith(f"{written.text}-"))
+        meant = " or ".join(f"`{name}`" for name in begun)
+        hint = f"did you mean {meant}?" if begun else suggestion(written.text, names)
     passage.say(codes.UNKNOWN_ICMP, written, hint, name=clipped(written.text), family=family)
