@@ -3,7 +3,7 @@
 
 from dataclasses import replace
 
-from policyc.ir.policy import NEVER, PolicySet
+from policyc.ir.policy import NEVER, Policy, PolicySet
 from policyc.ir.universe import HostInterface, Universe
 
 _GROUP = ".cilium.io"
@@ -11,11 +11,12 @@ _GROUP = ".cilium.io"
 
 def guards_nodes(policies: PolicySet) -> bool:
     """Whether every node is a subject, as some policy of Cilium's selects nodes."""
-    return any(
-        policy.kind.endswith(_GROUP) and policy.hosts != NEVER
-        for tier in policies.tiers
-        for policy in tier.policies
-    )
+    return any(guards_nodes_by(policy) for tier in policies.tiers for policy in tier.policies)
+
+
+def guards_nodes_by(policy: Policy) -> bool:
+    """Whether it is a policy of Cilium's that selects nodes."""
+    return policy.kind.endswith(_GROUP) and policy.hosts != NEVER
 
 
 def with_node_hosts(universe: Universe, policies: PolicySet) -> Universe:

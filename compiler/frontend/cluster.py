@@ -73,6 +73,12 @@ class ClusterObjects:
     nodes: list[ClusterNode] = field(default_factory=list)
     service_accounts: list[ServiceAccount] = field(default_factory=list)
 
+    @property
+    def is_given(self) -> bool:
+        """Whether there is any object of a cluster."""
+        kinds = (self.namespaces, self.pods, self.workloads, self.services, self.endpoint_slices)
+        return any((*kinds, self.nodes, self.service_accounts))
+
     def add(self, raw: RawObject) -> ObjectMeta | None:
         """Decode one object and keep it; its metadata, or None where it is unreadable."""
         decoder, node, namespace = Decoder(self.report), raw.node, self.default_namespace

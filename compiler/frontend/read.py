@@ -30,6 +30,7 @@ from policyc.compiler.frontend.lowered import (
 from policyc.compiler.frontend.metadata import ObjectMeta, quoted
 from policyc.compiler.frontend.missing_accounts import warn_missing_accounts
 from policyc.compiler.frontend.missing_namespaces import warn_missing_namespaces
+from policyc.compiler.frontend.missing_nodes import warn_missing_nodes
 from policyc.compiler.frontend.names import dns_label_problems
 from policyc.compiler.frontend.objects import ObjectReader, RawObject
 from policyc.compiler.frontend.policy_kinds import READERS
@@ -358,6 +359,9 @@ class _Reading:
         warn_missing_namespaces(policies, universe.endpoints, known, self.report)
         accounts = {(a.metadata.namespace, a.metadata.name) for a in objects.service_accounts}
         warn_missing_accounts(policies, universe.endpoints, accounts, self.report)
+        if objects.is_given:
+            nodes = {node.name for node in objects.nodes}
+            warn_missing_nodes(policies, universe, nodes, self.report)
         self.raise_errors()
 
         def by_name(item: HasMetadata) -> str:
