@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from itertools import islice
 
 Place = tuple[int, int]
-"""Where a character was written: offsets of its beginning and its end, exclusive."""
+"""Where a character was written: offsets of its beginning and its end, exclusive.
+
+Both are the end of the line where the character is what a line end was folded to.
+"""
 
 _FOLD = r"(?P<fold>[ \t]*(?:\r\n|\r|\n)[ \t\r\n]*)"
 _BLANKS = r"(?P<blanks>[ \t]+)"
@@ -45,8 +48,9 @@ def _characters(style: re.Pattern[str], raw: str, begin: int) -> Iterator[tuple[
             for at in range(start, end):
                 yield raw[at], (at, at + 1)
         else:
+            place = (start, start) if kind == "fold" else (start, end)
             for character in _said(kind, token):
-                yield character, (start, start + 1 if kind == "fold" else end)
+                yield character, place
 
 
 def _said(kind: str | None, token: re.Match[str]) -> str:

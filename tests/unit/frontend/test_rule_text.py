@@ -81,6 +81,11 @@ def test_a_part_ends_where_its_last_character_does() -> None:
     assert (behind.column, behind.end_column) == (12, 13)
 
 
+def test_the_end_of_a_folded_text_is_on_its_line() -> None:
+    span = RuleText(scalar('f: "ab\n  "')).span(3, 3)
+    assert (span.line, span.column, span.end_column) == (1, 7, 8)
+
+
 def test_what_cannot_be_followed_is_where_the_value_begins() -> None:
     node = scalar('f: "a\\tX"')
     node.text = "another X"
