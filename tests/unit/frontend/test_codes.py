@@ -17,10 +17,7 @@ MODULES = [
     if found.name == "codes" or found.name.startswith("codes_")
 ]
 DECLARED = [
-    value
-    for module in MODULES
-    for value in vars(module).values()
-    if isinstance(value, Code)
+    value for module in MODULES for value in vars(module).values() if isinstance(value, Code)
 ]
 
 
