@@ -136,7 +136,11 @@ def test_an_unknown_verdict_says_why(given: list[str], capsys: pytest.CaptureFix
 
 BAD_FLOWS = [
     (("shop/wbe", "shop/web", "tcp/1"), "src shop/wbe is no pod of the cluster", "`shop/web`"),
-    (("web", "shop/web", "tcp/1"), "src web is neither namespace/pod, node/NAME nor an address", ""),
+    (
+        ("web", "shop/web", "tcp/1"),
+        "src web is neither namespace/pod, node/NAME nor an address",
+        "",
+    ),
     (("10.0.0", "shop/web", "tcp/1"), "neither namespace/pod, node/NAME nor an address", ""),
     (("shop/starting", "shop/web", "tcp/1"), "src shop/starting is live but has no address", ""),
     (("2001:db8::1", "shop/client", "tcp/1"), "no address family in common", ""),
