@@ -29,6 +29,11 @@ def read_tier(raw: RawObject, reading: Reading) -> Pending | None:
     if metadata is None or spec is None:
         return None
     order = decimal(decoder, spec, "order", "spec")
+    if spec.get("order") is None and metadata.name not in _BUILT_IN:
+        found = codes.TIER_WITHOUT_ORDER.at(
+            metadata.span, "spec.order", name=metadata.name, order=f"{DEFAULT_ORDER:.0f}"
+        )
+        reading.report.add(found.help("write the order; versions differ, and some put it last"))
     action = choice(decoder, spec, "defaultAction", "spec", _ACTIONS)
     tier = CalicoTier(
         metadata.name, DEFAULT_ORDER if order is None else order, _ACTIONS[action or "Deny"]

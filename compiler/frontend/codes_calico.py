@@ -63,3 +63,9 @@ ACCOUNT_MISSING = Code(
     "{policy} reads the service account label {key}, but there is no ServiceAccount object for "
     "{names}",
 )
+
+TIER_WITHOUT_ORDER = Code(
+    "PC1230",
+    _W,
+    "the tier {name} has no order: it is taken to stand at {order}, beside the default tier",
+)

@@ -284,3 +284,10 @@ def test_a_list_of_calico_s_policies_is_taken_apart() -> None:
     listed = {"apiVersion": V3, "kind": "GlobalNetworkPolicyList", "items": items}
     policies, _ = read_scenario("x", [listed])
     assert [policy.name for tier in policies.tiers for policy in tier.policies] == ["p"]
+
+
+@pytest.mark.parametrize(("spec", "codes"), [({}, ["PC1230"]), ({"order": 5}, [])])
+def test_a_tier_without_an_order_is_warned_about(spec: dict[str, object], codes: list[str]) -> None:
+    tier = calico("Tier", "t", **spec)
+    found = read_policies([ObjectsSource("test", (tier,))]).findings
+    assert [finding.code for finding in found] == codes
