@@ -16,10 +16,11 @@ from policyc.ir.selectors import ALWAYS, AllOf, Condition, EndpointSelector, Not
 Network = IPv4Network | IPv6Network
 
 
-def _is_strictly_inside(inner: Network, outer: Network) -> bool:
+def is_inside(inner: Network, outer: Network) -> bool:
+    """Whether a network is all of another, or a part of it; families never cross."""
     return (
         inner.version == outer.version
-        and inner.prefixlen > outer.prefixlen
+        and inner.prefixlen >= outer.prefixlen
         and inner.network_address in outer
     )
 
@@ -44,7 +45,7 @@ class AddressPeer:
     excepts: tuple[Network, ...] = ()
 
     def __post_init__(self) -> None:
-        if any(not _is_strictly_inside(hole, self.network) for hole in self.excepts):
+        if any(hole == self.network or not is_inside(hole, self.network) for hole in self.excepts):
             raise ValueError(f"an except is not a strict part of {self.network} (A14)")
 
 

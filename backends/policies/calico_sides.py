@@ -22,7 +22,7 @@ from policyc.backends.policies.normal_form import (
     peer_ways,
 )
 from policyc.backends.policies.target import Object
-from policyc.ir.peers import AddressPeer, Network, Peer
+from policyc.ir.peers import AddressPeer, Network, Peer, is_inside
 from policyc.ir.selectors import (
     ALWAYS,
     NEVER,
@@ -184,24 +184,20 @@ def _addressed(way: PeerWay, selectors: Object) -> Iterator[Side]:
 
 def _nets(inside: list[Network], outside: list[Network]) -> tuple[Networks, Networks] | None:
     """Inside all and outside of all; None where nothing is. Two networks nest, or share nothing."""
-    if any(net.version == 6 and _contains(_MAPPED, net) for net in (*inside, *outside)):
+    if any(net.version == 6 and is_inside(net, _MAPPED) for net in (*inside, *outside)):
         raise UnsayableError("Calico takes no CIDRs of IPv4-mapped addresses")
     if not inside:
         return None if any(net.prefixlen == 0 for net in outside) else ((), _outermost(outside))
     within = max(inside, key=lambda network: network.prefixlen)
-    if not all(_contains(network, within) for network in inside):
+    if not all(is_inside(within, network) for network in inside):
         return None
-    if any(_contains(network, within) for network in outside):
+    if any(is_inside(within, network) for network in outside):
         return None
-    return (within,), _outermost([network for network in outside if _contains(within, network)])
+    return (within,), _outermost([network for network in outside if is_inside(network, within)])
 
 
 def _outermost(networks: list[Network]) -> Networks:
     found = dict.fromkeys(networks)
     return tuple(
-        net for net in found if not any(other != net and _contains(other, net) for other in found)
+        net for net in found if not any(other != net and is_inside(net, other) for other in found)
     )
-
-
-def _contains(outer: Network, inner: Network) -> bool:
-    return inner.subnet_of(outer)  # type: ignore[arg-type]

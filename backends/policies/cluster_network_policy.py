@@ -31,7 +31,7 @@ from policyc.backends.policies.target import (
     of_rule,
 )
 from policyc.ir.explicit import DEFAULT, allows_apart, explicit
-from policyc.ir.peers import Network, Where
+from policyc.ir.peers import Network, Where, is_inside
 from policyc.ir.policy import (
     NEVER,
     Action,
@@ -225,7 +225,7 @@ def _without(network: Network, holes: tuple[Network, ...]) -> list[Network]:
         for part in parts:
             if not part.overlaps(hole):
                 kept.append(part)
-            elif not part.subnet_of(hole):  # type: ignore[arg-type]
+            elif not is_inside(part, hole):
                 kept += part.address_exclude(hole)  # type: ignore[arg-type]
         parts = kept
     return sorted(parts, key=lambda part: (int(part.network_address), part.prefixlen))

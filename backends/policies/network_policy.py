@@ -22,7 +22,7 @@ from policyc.backends.policies.target import (
     of_policy,
     of_rule,
 )
-from policyc.ir.peers import AddressPeer, AnyPeer, Network
+from policyc.ir.peers import AddressPeer, AnyPeer, Network, is_inside
 from policyc.ir.policy import (
     NEVER,
     Action,
@@ -226,11 +226,7 @@ def blocks_of(way: PeerWay) -> list[tuple[Network, tuple[Network, ...]]]:
 
 
 def _contains(outer: AddressPeer, inner: AddressPeer) -> bool:
-    return (
-        not outer.excepts
-        and outer.network.version == inner.network.version
-        and inner.network.subnet_of(outer.network)  # type: ignore[arg-type]
-    )
+    return not outer.excepts and is_inside(inner.network, outer.network)
 
 
 def _minus(
@@ -239,13 +235,11 @@ def _minus(
     """The block without others; None where nothing is left of it."""
     holes = list(block.excepts)
     for other in outside:
-        if other.network.version != block.network.version or not other.network.overlaps(
-            block.network
-        ):
+        if not other.network.overlaps(block.network):
             continue
         if other.excepts:
             raise UnsayableError("it leaves out a block that has excepts of its own")
-        if block.network.subnet_of(other.network):  # type: ignore[arg-type]
+        if is_inside(block.network, other.network):
             return None
         holes.append(other.network)
     return block.network, tuple(sorted(set(holes), key=str))

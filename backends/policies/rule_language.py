@@ -27,7 +27,7 @@ from policyc.backends.policies.normal_form import (
     peer_ways,
 )
 from policyc.backends.policies.rule_services import service_texts
-from policyc.ir.peers import AddressPeer, EndpointPeer, Network, Peer, Where
+from policyc.ir.peers import AddressPeer, EndpointPeer, Network, Peer, Where, is_inside
 from policyc.ir.policy import Action, Direction, Limit, Rule
 from policyc.ir.selectors import (
     ALWAYS,
@@ -228,7 +228,7 @@ def _blocks(way: PeerWay) -> list[str] | None:
     networks: list[Network] = list(_EVERYWHERE)
     if way.inside:
         nested = sorted((peer.network for peer in way.inside), key=lambda n: n.prefixlen)
-        if any(not _is_inside(nested[-1], outer) for outer in nested):
+        if any(not is_inside(nested[-1], outer) for outer in nested):
             return []
         networks = nested[-1:]
     holes = [hole for peer in way.inside for hole in peer.excepts]
@@ -236,16 +236,12 @@ def _blocks(way: PeerWay) -> list[str] | None:
     return [text for network in networks for text in _block(network, holes)]
 
 
-def _is_inside(inner: Network, outer: Network) -> bool:
-    return inner.version == outer.version and inner.subnet_of(outer)  # type: ignore[arg-type]
-
-
 def _block(network: Network, holes: list[Network]) -> Iterator[str]:
     """The block, unless nothing is left of it."""
-    if any(_is_inside(network, hole) for hole in holes):
+    if any(is_inside(network, hole) for hole in holes):
         return
-    inner = {hole for hole in holes if _is_inside(hole, network)}
-    widest = [h for h in inner if not any(h != other and _is_inside(h, other) for other in inner)]
+    inner = {hole for hole in holes if is_inside(hole, network)}
+    widest = [h for h in inner if not any(h != other and is_inside(h, other) for other in inner)]
     texts = [_cidr(h) for h in sorted(widest, key=lambda h: (int(h.network_address), h.prefixlen))]
     if not texts:
         yield _cidr(network)
