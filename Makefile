@@ -10,6 +10,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 APT_PACKAGES := python3 python3-venv clang llvm clang-format libbpf1 libbpf-dev linux-libc-dev bpftool iproute2 git default-jre-headless
 PYTEST_FLAGS ?=
+# A run that hangs all the same is interrupted, so that it still says what it did.
+TEST_SECONDS ?= 3600
 
 .PHONY: help install system demo test test-all guest lint format grammar lock golden wheel clean
 
@@ -37,7 +39,7 @@ demo: install ## compile examples/online-shop, load it in a lab, send traffic, c
 	@$(BIN)/policyc lab -f examples/online-shop/policies --cluster examples/online-shop/cluster
 
 test: install lint ## lint, then every test that is not marked slow
-	@$(BIN)/pytest -m "not slow" $(PYTEST_FLAGS)
+	@timeout --signal=INT --kill-after=60 $(TEST_SECONDS) $(BIN)/pytest -m "not slow" $(PYTEST_FLAGS)
 
 test-all: install lint ## lint, then every test
 	@$(BIN)/pytest $(PYTEST_FLAGS)

@@ -7,6 +7,7 @@ child), and hands back a result or an exception through a pipe.
 
 import contextlib
 import ctypes
+import math
 import os
 import pickle
 import select
@@ -23,6 +24,9 @@ T = TypeVar("T")
 
 _CLONE_NEWNET = 0x40000000
 _PR_SET_PDEATHSIG = 1
+_INTERRUPTS = {signal.SIGINT, signal.SIGTERM, signal.SIGALRM}
+# An interrupt that comes just before a wait is seen only after it: no wait is longer (seconds).
+_TURN = 0.5
 _LENGTH = struct.Struct("!Q")
 
 
@@ -65,12 +69,15 @@ def call(
     sys.stderr.flush()
     parent = os.getpid()
     reading, writing = os.pipe()
+    # An interrupt between the fork and the `try` would leave a child that nobody ends.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTS)
     pid = os.fork()
     if pid == 0:
         os.close(reading)
-        _be_child(parent, writing, work, namespace)
+        _be_child(parent, writing, mask, work, namespace)
     os.close(writing)
     try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         answer = _receive(reading, timeout)
     except BaseException:
         with contextlib.suppress(ProcessLookupError):
@@ -89,12 +96,17 @@ def call(
 
 
 def _be_child(
-    parent: int, writing: int, work: Callable[[], object], namespace: Path | None
+    parent: int,
+    writing: int,
+    mask: set[int | signal.Signals],
+    work: Callable[[], object],
+    namespace: Path | None,
 ) -> NoReturn:
     status = 1
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         libc().prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:  # it died before the line above took effect
             os._exit(1)
@@ -136,8 +148,10 @@ def _receive(reading: int, timeout: float | None) -> bytes | None:
 def _read_exactly(reading: int, n_bytes: int, deadline: float | None) -> bytes | None:
     data = bytearray()
     while len(data) < n_bytes:
-        left = None if deadline is None else max(0.0, deadline - time.monotonic())
-        if not select.select([reading], [], [], left)[0]:
+        left = math.inf if deadline is None else max(0.0, deadline - time.monotonic())
+        if not select.select([reading], [], [], min(left, _TURN))[0]:
+            if left > _TURN:
+                continue
             raise LabError("a child did not finish in time")
         chunk = os.read(reading, min(n_bytes - len(data), 1 << 20))
         if not chunk:

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import textwrap
+import time
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
@@ -101,8 +102,55 @@ def test_nothing_is_left_after_an_interrupt_from_the_terminal() -> None:
         assert process.stderr is not None
         left = Path(process.stdout.readline().decode().strip())
         os.killpg(process.pid, signal.SIGINT)
-        assert b"KeyboardInterrupt" in process.stderr.read()
+        assert b"KeyboardInterrupt" in process.communicate(timeout=60)[1]
     assert traces(left) == []
+
+
+def test_an_interrupt_right_after_the_fork_leaves_no_child() -> None:
+    program = textwrap.dedent("""
+        import os, signal
+        from policyc.runtime.lab.children import call
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        fork = os.fork
+        def interrupted():
+            pid = fork()
+            if pid:
+                os.kill(os.getpid(), signal.SIGINT)
+            return pid
+        os.fork = interrupted
+        try:
+            call(signal.pause)
+        except KeyboardInterrupt:
+            try:
+                os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                print("no child")
+    """)
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, timeout=30, check=False
+    )
+    assert ended.stdout == b"no child\n", ended.stderr
+
+
+def test_an_interrupt_that_comes_just_before_the_wait_is_seen() -> None:
+    """Taken by a second thread, it does not end the first one's system call: the same state."""
+    program = textwrap.dedent("""
+        import signal, subprocess, sys, threading, time
+        from policyc.runtime.lab.children import call
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        threading.Thread(target=time.sleep, args=(20,), daemon=True).start()
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        print("ready", flush=True)
+        call(signal.pause)
+    """)
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        assert b"KeyboardInterrupt" in process.communicate(timeout=15)[1]
 
 
 def test_work_runs_inside_the_node() -> None:
