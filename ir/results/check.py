@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `policyc check` answers. Data only."""
+
+from dataclasses import dataclass
+
+from policyc.ir.results.common import Evidence, Finding, Place, UniverseUsed
+
+
+@dataclass(frozen=True, slots=True)
+class Suppressed:
+    """A finding that the input asks not to be told of, with the reason given, and where (`by`)."""
+
+    finding: Finding
+    reason: str
+    by: Place
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """The answer to `policyc check`.
+
+    `removable_together` is one maximal set of rules that may all be removed at once without any
+    verdict changing, proved; each redundancy among the findings is true on its own. `undecided` are
+    the questions that a solver gave up on, in words. `n_policies` and `n_rules` are what was looked at.
+    """
+
+    findings: tuple[Finding, ...]
+    universe: UniverseUsed
+    evidence: Evidence
+    suppressed: tuple[Suppressed, ...] = ()
+    removable_together: tuple[Place, ...] = ()
+    notes: tuple[str, ...] = ()
+    undecided: tuple[str, ...] = ()
+    n_policies: int = 0
+    n_rules: int = 0

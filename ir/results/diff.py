@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `policyc diff` answers. Data only."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from policyc.ir.policy import Direction
+from policyc.ir.results.common import Evidence, Place, UniverseUsed, Witness
+
+
+class DiffOutcome(Enum):
+    """How the new policies stand to the old ones."""
+
+    EQUAL = "equal"
+    """No flow's verdict differs."""
+    WIDENED = "widened"
+    """Some flow that was denied is allowed, none the other way round."""
+    NARROWED = "narrowed"
+    """Some flow that was allowed is denied, none the other way round."""
+    BOTH = "both"
+    """Some flows were opened and others closed."""
+    CHANGED = "changed"
+    """The same flows get through, but an effect, or how a flow is refused, differs."""
+    UNDECIDED = "undecided"
+    """A solver gave up: never to be taken for equal."""
+
+
+class DifferenceKind(Enum):
+    """What became of the flows of one region."""
+
+    WIDENED = "widened"
+    """Denied before, allowed after."""
+    NARROWED = "narrowed"
+    """Allowed before, denied after."""
+    CHANGED = "changed"
+    """The same flows get through; an effect, or deny against reject, differs."""
+    LATENT = "latent"
+    """One end's verdict differs, the connection's does not: its other end denies it before and after."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A region of flows that one change opens or closes, in words, and a witness in it.
+
+    `src`, `dst` and `services` are the region in words. `direction` is the policy direction that
+    differs, None where both do. `before` and `after` are the rules or policies that decided the witness
+    on each side, empty where no policy did. `n_pairs` counts the pairs of pods where that is known.
+    """
+
+    kind: DifferenceKind
+    src: str
+    dst: str
+    services: tuple[str, ...]
+    direction: Direction | None
+    witness: Witness
+    before: tuple[Place, ...] = ()
+    after: tuple[Place, ...] = ()
+    n_pairs: int | None = None
+
+    @property
+    def key(self) -> str:
+        """The identity that survives line moves: the region, and what decided it."""
+        decided = (place.words for place in (*self.before, *self.after))
+        direction = "" if self.direction is None else self.direction.value
+        return "|".join(
+            (self.kind.value, direction, self.src, self.dst, ",".join(self.services), *decided)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DiffResult:
+    """The answer to `policyc diff`.
+
+    `differences` are the regions shown, `omitted` counts those left out by --limit. `before` and
+    `after` are how the user named the two sides. `notes` are further sentences (workloads that changed,
+    policies that select nothing). `undecided` says why, where the outcome is UNDECIDED.
+    """
+
+    outcome: DiffOutcome
+    universe: UniverseUsed
+    evidence: Evidence
+    differences: tuple[Difference, ...] = ()
+    omitted: int = 0
+    notes: tuple[str, ...] = ()
+    before: str = "OLD"
+    after: str = "NEW"
+    undecided: str = ""
