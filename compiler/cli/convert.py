@@ -1,18 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """`policyc convert`: policies rewritten in another API, and proved to mean the same."""
 
-import os
-import tempfile
 from pathlib import Path
 
 import click
 
 from policyc.compiler.cli.inputs import input_options, inputs_of, progress_on_stderr, show_read
-from policyc.compiler.driver.codes import CANNOT_WRITE
+from policyc.compiler.cli.output_file import write_whole
 from policyc.compiler.driver.convert import TARGETS, Converted, convert_inputs
 from policyc.compiler.frontend.read import ReadOptions
-from policyc.ir.errors import InputError
-from policyc.ir.spans import Span
 
 
 @click.command("convert", short_help="rewrite policies in another API, proved equal")
@@ -52,7 +48,7 @@ def convert(
     if output is None:
         click.echo(done.text, nl=False)
     else:
-        _write(output, done.text)
+        write_whole(output, done.text)
     click.echo(f"policyc: {_said(done, target)}", err=True)
     if done.kept:
         shown = ", ".join(done.kept)
@@ -66,17 +62,3 @@ def _said(done: Converted, target: str) -> str:
         f"{count} policies are {done.n_objects} objects for {target}, proved to mean the same for"
         f" every cluster that could exist ({done.queries} queries)"
     )
-
-
-def _write(output: Path, text: str) -> None:
-    """The whole file or none of it."""
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{output.name}.", dir=output.parent)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(name).chmod(0o644)
-        Path(name).replace(output)
-    except OSError as failure:
-        reason = failure.strerror or str(failure)
-        found = CANNOT_WRITE.at(Span(str(output), 0, 0), target=output, reason=reason)
-        raise InputError([found]) from failure

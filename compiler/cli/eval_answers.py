@@ -7,8 +7,13 @@ unknown parts of a flow could turn out.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import assert_never
 
+from policyc.backends.report.verdicts import (
+    decider_json,
+    decider_words,
+    effect_json,
+    effect_words,
+)
 from policyc.compiler.cli.eval_cases import (
     ADDRESS,
     NODE,
@@ -19,18 +24,8 @@ from policyc.compiler.cli.eval_cases import (
 )
 from policyc.compiler.frontend import codes
 from policyc.ir.diagnostics import Diagnostic
-from policyc.ir.policy import Direction, Policy, PolicySet
-from policyc.ir.semantics import (
-    AllowedByDefault,
-    DecidedByRule,
-    Decider,
-    DeniedByDefault,
-    DeniedByHost,
-    Effect,
-    EffectKind,
-    EndVerdict,
-    verdict,
-)
+from policyc.ir.policy import Direction, PolicySet
+from policyc.ir.semantics import Decider, Effect, EndVerdict, verdict
 from policyc.ir.spans import Span
 from policyc.ir.universe import Endpoint, Flow, Node
 
@@ -52,10 +47,10 @@ class EndAnswer:
         """As `--format json` shows it."""
         shown: dict[str, object] = {
             "verdict": self.verdict,
-            "rule": _decider_to_json(self.decider),
+            "rule": None if self.decider is None else decider_json(self.decider),
         }
         if self.effects:
-            shown["effects"] = [_effect_to_json(effect) for effect in self.effects]
+            shown["effects"] = [effect_json(effect) for effect in self.effects]
         return shown
 
 
@@ -141,90 +136,18 @@ def _end_answer(cases: list[EndVerdict]) -> EndAnswer:
     return EndAnswer(words.pop() if len(words) == 1 else UNKNOWN, first if same else None, effects)
 
 
-def _decider_to_json(decider: Decider | None) -> dict[str, object] | None:
-    match decider:
-        case None:
-            return None
-        case DecidedByRule():
-            return {"kind": "rule", **_rule_to_json(decider)}
-        case DeniedByDefault(policies=policies):
-            return {"kind": "default-deny", "policies": [_policy_to_json(p) for p in policies]}
-        case AllowedByDefault(why=why):
-            return {"kind": "default-allow", "why": why}
-        case DeniedByHost(host=host):
-            return {"kind": "host-deny", "host": host}
-        case _:
-            assert_never(decider)
-
-
-def _rule_to_json(by: DecidedByRule) -> dict[str, object]:
-    origin = by.rule.origin
-    return {"policy": by.policy.title, "path": origin.path, **_place(origin.span)}
-
-
-def _effect_to_json(effect: Effect) -> dict[str, object]:
-    shown: dict[str, object] = {"kind": effect.kind.value, **_rule_to_json(effect.by)}
-    limit = effect.by.rule.limit
-    if effect.kind is EffectKind.LIMIT and limit is not None:
-        shown |= {"per_second": limit.per_second, "burst": limit.burst}
-    return shown
-
-
-def _policy_to_json(policy: Policy) -> dict[str, object]:
-    return {"policy": policy.title, **_place(policy.origin.span)}
-
-
-def _place(span: Span) -> dict[str, object]:
-    return {"file": span.file, "line": span.line, "column": span.column}
-
-
 def to_text(shown: Answer) -> str:
     """The answer for people: the verdict, then who decided it at each end."""
     lines = [f"{shown.flow}: {shown.verdict}"]
     for name, end in (("egress", shown.egress), ("ingress", shown.ingress)):
-        lines.append(f"  {name:<7}  {end.verdict:<7}  {_decider_to_text(end.decider)}")
-        lines += [f"  {'':<7}  {_effect_to_text(effect)}" for effect in end.effects]
+        lines.append(f"  {name:<7}  {end.verdict:<7}  {_by_words(end.decider)}")
+        lines += [f"  {'':<7}  {effect_words(effect)}" for effect in end.effects]
     return "\n".join(lines)
 
 
-def _decider_to_text(decider: Decider | None) -> str:
-    match decider:
-        case None:
-            return "by different rules, depending on what is not known"
-        case DecidedByRule():
-            return _rule_to_text(decider)
-        case DeniedByDefault(policies=policies):
-            names = ", ".join(f"{p.title} ({_where(p.origin.span)})" for p in policies)
-            return f"no rule allows it; isolated by {names}"
-        case AllowedByDefault(why=why):
-            return f"by default: {why}"
-        case DeniedByHost(host=host):
-            return f"no policy selects the host interface {host}, which is closed by default"
-        case _:
-            assert_never(decider)
-
-
-def _rule_to_text(by: DecidedByRule) -> str:
-    origin = by.rule.origin
-    name = f" {by.rule.name!r}" if by.rule.name else ""
-    return f"rule {by.policy.title} {origin.path}{name} ({_where(origin.span)})"
-
-
-def _effect_to_text(effect: Effect) -> str:
-    limit = effect.by.rule.limit
-    if effect.kind is EffectKind.LIMIT and limit is not None:
-        what = f"limited to {limit.per_second} a second, {limit.burst} at once"
-    else:
-        what = _EFFECTS[effect.kind]
-    return f"{what} by {_rule_to_text(effect.by)}"
-
-
-_EFFECTS = {
-    EffectKind.LOG: "logged",
-    EffectKind.AUDIT: "counted",
-    EffectKind.LIMIT: "limited",
-}
-
-
-def _where(span: Span) -> str:
-    return str(span) if span.line else span.file
+def _by_words(decider: Decider | None) -> str:
+    return (
+        "by different rules, depending on what is not known"
+        if decider is None
+        else decider_words(decider)
+    )

@@ -15,8 +15,8 @@ from policyc.ir.semantics import (
 
 
 def place_of_rule(policy: Policy, rule: Rule) -> Place:
-    """Where a rule stands: `shop/web spec.ingress[0] "from the office"`."""
-    name = f' "{rule.name}"' if rule.name else ""
+    """Where a rule stands: `shop/web spec.ingress[0] 'from the office'`."""
+    name = f" {rule.name!r}" if rule.name else ""
     path = rule.origin.path
     return Place(rule.origin.span, path, f"{policy.title} {path}{name}")
 

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results as JSON, each with a versioned schema in docs/schemas."""
+
+import json
+
+from policyc.backends.report.flows import flow_json
+from policyc.backends.report.options import ReportOptions
+from policyc.backends.report.verdicts import span_json, verdict_json
+from policyc.ir.results.check import CheckResult
+from policyc.ir.results.common import Evidence, Finding, Place, UniverseUsed, Witness
+from policyc.ir.results.diff import Difference, DiffResult
+from policyc.ir.results.failure import Failure, FailureKind
+from policyc.ir.results.verify import IntentAnswer, VerifyResult
+
+FORMAT = "json"
+
+
+def document(schema: str, **values: object) -> str:
+    """A JSON document that names its schema, `policyc.dev/NAME/vN`."""
+    return json.dumps({"schema": f"policyc.dev/{schema}", **values}, indent=2)
+
+
+def diff_json(result: DiffResult, _options: ReportOptions) -> str:
+    """docs/schemas/diff-v1.schema.json."""
+    return document(
+        "diff/v1",
+        result=result.outcome.value,
+        **({"undecided": result.undecided} if result.undecided else {}),
+        before=result.before,
+        after=result.after,
+        universe=universe_json(result.universe),
+        evidence=evidence_json(result.evidence),
+        differences=[_difference(difference) for difference in result.differences],
+        omitted=result.omitted,
+        notes=list(result.notes),
+    )
+
+
+def _difference(difference: Difference) -> dict[str, object]:
+    direction = difference.direction
+    shown: dict[str, object] = {
+        "kind": difference.kind.value,
+        "key": difference.key,
+        "from": difference.src,
+        "to": difference.dst,
+        "services": list(difference.services),
+        "direction": None if direction is None else direction.value,
+        "witness": witness_json(difference.witness),
+        "before": [place_json(place) for place in difference.before],
+        "after": [place_json(place) for place in difference.after],
+    }
+    if difference.n_pairs is not None:
+        shown["pairs"] = difference.n_pairs
+    return shown
+
+
+def check_json(result: CheckResult, _options: ReportOptions) -> str:
+    """docs/schemas/check-v1.schema.json."""
+    return document(
+        "check/v1",
+        result="undecided" if result.undecided else "findings" if result.findings else "clean",
+        universe=universe_json(result.universe),
+        evidence=evidence_json(result.evidence),
+        policies=result.n_policies,
+        rules=result.n_rules,
+        findings=[finding_json(finding) for finding in result.findings],
+        suppressed=[
+            {
+                "finding": finding_json(quiet.finding),
+                "reason": quiet.reason,
+                "by": place_json(quiet.by),
+            }
+            for quiet in result.suppressed
+        ],
+        removable_together=[place_json(place) for place in result.removable_together],
+        undecided=list(result.undecided),
+        notes=list(result.notes),
+    )
+
+
+def finding_json(finding: Finding) -> dict[str, object]:
+    """One finding with its place, reasons and witness."""
+    return {
+        "code": finding.code,
+        "severity": finding.severity.value,
+        "key": finding.key,
+        "message": finding.message,
+        "explanation": finding.explanation,
+        "place": place_json(finding.place),
+        "notes": [{**span_json(note.span), "message": note.text} for note in finding.notes],
+        "help": finding.hint,
+        "witness": None if finding.witness is None else witness_json(finding.witness),
+    }
+
+
+def verify_json(result: VerifyResult, _options: ReportOptions) -> str:
+    """docs/schemas/verify-v1.schema.json."""
+    return document(
+        "verify/v1",
+        universe=universe_json(result.universe),
+        evidence=evidence_json(result.evidence),
+        intents=[_intent(intent) for intent in result.intents],
+        notes=list(result.notes),
+    )
+
+
+def _intent(intent: IntentAnswer) -> dict[str, object]:
+    return {
+        "status": intent.status.value,
+        "title": intent.title,
+        "key": intent.key,
+        "words": intent.words,
+        "reason": intent.reason,
+        "explanation": intent.explanation,
+        "place": place_json(intent.place),
+        "witness": None if intent.witness is None else witness_json(intent.witness),
+        "responsible": [place_json(place) for place in intent.responsible],
+    }
+
+
+def failure_json(failure: Failure, _options: ReportOptions) -> str:
+    """docs/schemas/diagnostics-v1.schema.json for wrong input, else error-v1.schema.json."""
+    if failure.kind is FailureKind.INPUT:
+        findings = [finding.to_json() for finding in failure.findings]
+        return document("diagnostics/v1", diagnostics=findings)
+    return document(
+        "error/v1",
+        kind=failure.kind.value,
+        message=failure.message,
+        help=failure.hint,
+        exit_code=failure.exit_code,
+    )
+
+
+def universe_json(universe: UniverseUsed) -> dict[str, object]:
+    """What an answer ranges over."""
+    return {"kind": universe.kind, "words": universe.words}
+
+
+def evidence_json(evidence: Evidence) -> dict[str, object]:
+    """How an answer was certified."""
+    return {
+        "method": evidence.method,
+        "solvers": [{"name": name, "version": version} for name, version in evidence.solvers],
+        "queries": evidence.queries,
+        "replayed_witnesses": evidence.replayed_witnesses,
+    }
+
+
+def place_json(place: Place) -> dict[str, object]:
+    """A rule or policy; `end_column` is exclusive, and 0 where it is not known."""
+    end = {"end_column": place.span.end_column}
+    return {"words": place.words, "path": place.path, **span_json(place.span), **end}
+
+
+def witness_json(witness: Witness) -> dict[str, object]:
+    """A flow, what is said of it under each label, and the steps to it."""
+    return {
+        "flow": flow_json(witness.flow),
+        "verdicts": [
+            {"label": label, **verdict_json(verdict)} for label, verdict in witness.verdicts
+        ],
+        "steps": [
+            {
+                "text": step.text,
+                "place": None if step.place is None else place_json(step.place),
+            }
+            for step in witness.steps
+        ],
+    }
+
+
+RENDERERS = {
+    DiffResult: diff_json,
+    CheckResult: check_json,
+    VerifyResult: verify_json,
+    Failure: failure_json,
+}

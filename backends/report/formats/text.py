@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results as text for people: the answer first, then one paragraph for each thing found."""
+
+from policyc.backends.report.flows import end_details, flow_words
+from policyc.backends.report.options import ReportOptions
+from policyc.backends.report.page import BAD, FAINT, GOOD, STRONG, WARN, Page
+from policyc.backends.report.verdicts import PAST, verdict_words, where
+from policyc.backends.report.words import (
+    DID,
+    check_headline,
+    diff_headline,
+    evidence_words,
+    region_words,
+    verify_headline,
+)
+from policyc.ir.diagnostics import Diagnostic, Severity
+from policyc.ir.diagnostics import render as render_diagnostic
+from policyc.ir.results.check import CheckResult
+from policyc.ir.results.common import Evidence, Finding, Place, UniverseUsed, Witness
+from policyc.ir.results.diff import Difference, DifferenceKind, DiffOutcome, DiffResult
+from policyc.ir.results.verify import IntentAnswer, IntentStatus, VerifyResult
+from policyc.ir.universe import end_name
+
+FORMAT = "text"
+
+_DIFF_STYLES = {
+    DifferenceKind.WIDENED: BAD,
+    DifferenceKind.NARROWED: WARN,
+    DifferenceKind.CHANGED: WARN,
+    DifferenceKind.LATENT: FAINT,
+}
+_SEVERITY_STYLES = {Severity.ERROR: BAD, Severity.WARNING: WARN, Severity.NOTE: FAINT}
+_STATUS_STYLES = {
+    IntentStatus.HOLDS: GOOD,
+    IntentStatus.BROKEN: BAD,
+    IntentStatus.VACUOUS: WARN,
+    IntentStatus.UNDECIDED: BAD,
+}
+
+
+def diff_text(result: DiffResult, options: ReportOptions) -> str:
+    """The outcome, the regions, and how it was certified."""
+    page = Page()
+    style = GOOD if result.outcome is DiffOutcome.EQUAL else BAD
+    page.add((result.outcome.value, f"{STRONG} {style}"), f": {diff_headline(result)}")
+    page.add(f"from {result.before} to {result.after}", indent=2)
+    for number, difference in enumerate(result.differences, start=1):
+        page.gap()
+        _difference(page, number, difference, result.universe)
+    page.gap()
+    if result.omitted:
+        page.add(f"{result.omitted} more not shown; --all shows them")
+    _foot(page, result.notes, result.universe, result.evidence)
+    return page.to_text(options)
+
+
+def _difference(page: Page, number: int, difference: Difference, universe: UniverseUsed) -> None:
+    did = (DID[difference.kind], f"{STRONG} {_DIFF_STYLES[difference.kind]}")
+    pairs = f" ({difference.n_pairs} pairs of pods)" if difference.n_pairs is not None else ""
+    direction = f", {difference.direction.value}" if difference.direction else ""
+    page.add(f"{number}. ", did, f"{direction}: {region_words(difference)}{pairs}", hanging=3)
+    _witness(page, difference.witness, universe, indent=3)
+
+
+def _witness(page: Page, witness: Witness, universe: UniverseUsed, indent: int) -> None:
+    """The flow, then what is said of it; what a pod that no file describes is like."""
+    page.add("for example ", flow_words(witness.flow), indent=indent)
+    if universe.kind == "symbolic":
+        for end in (witness.flow.src, witness.flow.dst):
+            for detail in end_details(end):
+                page.add((f"{end_name(end)}: {detail}", FAINT), indent=indent + 2)
+    for label, verdict in witness.verdicts:
+        action = verdict.action
+        style = BAD if action.is_deny else GOOD
+        head = f"{label}: " if label else ""
+        for at, line in enumerate(verdict_words(verdict)):
+            shown = line.removeprefix(PAST[action]) if at == 0 else line
+            did = [(PAST[action], style)] if at == 0 else []
+            page.add(head if at == 0 else " " * len(head), *did, shown, indent=indent, hanging=4)
+    if not witness.verdicts:
+        for step in witness.steps:
+            page.add(step.text, _at(step.place), indent=indent)
+
+
+def _at(place: Place | None) -> str:
+    return "" if place is None else f" ({where(place.span)})"
+
+
+def _foot(page: Page, notes: tuple[str, ...], universe: UniverseUsed, evidence: Evidence) -> None:
+    for note in notes:
+        page.add(f"note: {note}")
+    page.add((f"universe: {universe.words}", FAINT))
+    page.add((f"certified by: {evidence_words(evidence)}", FAINT))
+
+
+def check_text(result: CheckResult, options: ReportOptions) -> str:
+    """The findings with their source lines, then what may be removed together."""
+    page = Page()
+    for finding in result.findings:
+        _finding(page, finding, result.universe, options)
+        page.gap()
+    for quiet in result.suppressed:
+        page.add(
+            (f"suppressed[{quiet.finding.code}]", FAINT),
+            f": {quiet.finding.message}: {quiet.reason}{_at(quiet.by)}",
+        )
+    for question in result.undecided:
+        page.add(("not decided", BAD), f": {question}")
+    if result.removable_together:
+        page.add("These may all be removed at once, proved: no verdict changes:")
+        for place in result.removable_together:
+            page.add(place.words, _at(place), indent=2)
+    page.gap()
+    style = BAD if result.findings or result.undecided else GOOD
+    page.add((check_headline(result), f"{STRONG} {style}"))
+    _foot(page, result.notes, result.universe, result.evidence)
+    return page.to_text(options)
+
+
+def _finding(page: Page, finding: Finding, universe: UniverseUsed, options: ReportOptions) -> None:
+    span = finding.place.span
+    severity = finding.severity
+    label = (f"{severity.value}[{finding.code}]", f"{STRONG} {_SEVERITY_STYLES[severity]}")
+    page.add(f"{where(span)}: ", label, f": {finding.message}")
+    quoted = render_diagnostic(Diagnostic("", severity, "", span), options.line_of)
+    _, _, excerpt = quoted.partition("\n")
+    if excerpt:
+        page.excerpt(excerpt)
+    if finding.explanation:
+        page.add(finding.explanation, indent=2, hanging=0)
+    if finding.witness is not None:
+        _witness(page, finding.witness, universe, indent=2)
+    for note in finding.notes:
+        page.add(f"{where(note.span)}: note: {note.text}")
+    if finding.hint:
+        page.add(f"help: {finding.hint}")
+
+
+def verify_text(result: VerifyResult, options: ReportOptions) -> str:
+    """A line for each intent; why, for those that do not hold."""
+    page = Page()
+    for intent in result.intents:
+        _intent(page, intent, result.universe)
+    page.gap()
+    broken = any(each.status is not IntentStatus.HOLDS for each in result.intents)
+    page.add((verify_headline(result), f"{STRONG} {BAD if broken else GOOD}"))
+    _foot(page, result.notes, result.universe, result.evidence)
+    return page.to_text(options)
+
+
+def _intent(page: Page, intent: IntentAnswer, universe: UniverseUsed) -> None:
+    status = (intent.status.value, f"{STRONG} {_STATUS_STYLES[intent.status]}")
+    page.add(status, f": {intent.title}{_at(intent.place)}")
+    if intent.status is IntentStatus.HOLDS:
+        return
+    page.add(intent.words, indent=2)
+    for text in (intent.explanation, intent.reason and f"reason: {intent.reason}"):
+        if text:
+            page.add(text, indent=2)
+    if intent.witness is not None:
+        _witness(page, intent.witness, universe, indent=2)
+    for place in intent.responsible:
+        page.add(f"let through by {place.words}", _at(place), indent=2)
+    page.gap()
+
+
+RENDERERS = {DiffResult: diff_text, CheckResult: check_text, VerifyResult: verify_text}

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A page of text: lines with an indent and a style, folded at words and coloured where asked."""
+
+import re
+from dataclasses import dataclass, field
+from io import StringIO
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from policyc.backends.report.options import ReportOptions
+
+GOOD, BAD, WARN, FAINT, STRONG = "green", "red", "yellow", "dim", "bold"
+"""The styles of lines and parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    text: Text
+    indent: int
+    hanging: int
+    is_foldable: bool
+
+
+@dataclass
+class Page:
+    """Lines in the order they are to be read."""
+
+    lines: list[_Line] = field(default_factory=list)
+
+    def add(self, *parts: str | tuple[str, str], indent: int = 0, hanging: int = 2) -> None:
+        """One line of plain parts and (text, style) parts.
+
+        `indent` stands before the line, and `hanging` more before what is folded of it.
+        """
+        text = Text()
+        for part in parts:
+            shown, style = (part, "") if isinstance(part, str) else part
+            text.append(printable(shown), style or None)
+        self.lines.append(_Line(text, indent, hanging, True))
+
+    def excerpt(self, text: str, indent: int = 0) -> None:
+        """Lines as they are, never folded: a quotation with its carets."""
+        for line in text.split("\n"):
+            self.lines.append(_Line(Text(printable(line)), indent, 0, False))
+
+    def gap(self) -> None:
+        """An empty line, unless the page is empty or one is there."""
+        if self.lines and self.lines[-1].text.plain:
+            self.lines.append(_Line(Text(), 0, 0, False))
+
+    def to_text(self, options: ReportOptions) -> str:
+        """The whole page. Without a width a line is a line, however long it is."""
+        file = StringIO()
+        console = Console(
+            file=file,
+            width=options.width or 80,
+            force_terminal=options.colour,
+            color_system="standard" if options.colour else None,
+            legacy_windows=False,
+            markup=False,
+            emoji=False,
+            highlight=False,
+        )
+        for line in self.lines:
+            for text in _folded(line, options.width):
+                console.print(text, soft_wrap=True)
+        return "".join(f"{line.rstrip()}\n" for line in file.getvalue().rstrip("\n").split("\n"))
+
+
+def _folded(line: _Line, width: int | None) -> list[Text]:
+    """The pieces of a line. A word longer than the page (a path) stays whole, for a click or a copy."""
+    if width is None or not line.is_foldable:
+        return [Text(" " * line.indent).append_text(line.text)]
+    rooms = (width - line.indent, width - line.indent - line.hanging)
+    first, *rest = line.text.divide(_breaks(line.text.plain, *rooms))
+    hanging = " " * (line.indent + line.hanging)
+    return [Text(" " * line.indent).append_text(first)] + [
+        Text(hanging).append_text(piece) for piece in rest
+    ]
+
+
+def _breaks(text: str, first_room: int, room: int) -> list[int]:
+    """Where to break: before the words that do not fit into the columns left."""
+    breaks: list[int] = []
+    start, left = 0, first_room
+    for word in re.finditer(r"\S+", text):
+        if cell_len(text[start : word.end()]) > left and word.start() > start:
+            breaks.append(word.start())
+            start, left = word.start(), room
+    return breaks
+
+
+def printable(text: str) -> str:
+    """The text with what a terminal would act on escaped as Python does, line ends too."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode()
+        for character in text
+    )

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results into formats. A format is a module of `formats/`; nothing else has to know of it.
+
+Such a module says `FORMAT`, the format's name, and `RENDERERS`, from each type of result that it shows
+to a function. Several modules may contribute to one format.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from functools import cache
+
+from policyc.backends.report import formats
+from policyc.backends.report.options import PLAIN, ReportOptions
+from policyc.backends.report.renderer import Renderer
+from policyc.ir.errors import InternalError
+
+_FIRST = ("text", "json")
+"""The formats that lists of formats begin with."""
+
+
+def render(result: object, form: str, options: ReportOptions = PLAIN) -> str:
+    """The result as a whole document, its last line ended; KeyError where `has_format` is false."""
+    document = _renderers()[form, type(result)](result, options)
+    return document if document.endswith("\n") or not document else document + "\n"
+
+
+def has_format(result_type: type, form: str) -> bool:
+    """Whether a type of result can be shown in a format."""
+    return (form, result_type) in _renderers()
+
+
+def formats_of(result_type: type) -> list[str]:
+    """The formats in which a type of result can be shown, `text` first."""
+    names = {form for form, shown in _renderers() if shown is result_type}
+    return sorted(names, key=lambda form: (form not in _FIRST, form == "json", form))
+
+
+@cache
+def _renderers() -> Mapping[tuple[str, type], Renderer]:
+    found: dict[tuple[str, type], Renderer] = {}
+    for info in pkgutil.iter_modules(formats.__path__, f"{formats.__name__}."):
+        module = importlib.import_module(info.name)
+        for shown, renderer in module.RENDERERS.items():
+            key = (module.FORMAT, shown)
+            if key in found:
+                raise InternalError(f"{info.name} shows {shown.__name__} a second time")
+            found[key] = renderer
+    return found

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who decided a flow, in words and as JSON values: the same in every command and format."""
+
+from typing import assert_never
+
+from policyc.ir.policy import Action, Policy
+from policyc.ir.results.places import place_of_rule
+from policyc.ir.semantics import (
+    AllowedByDefault,
+    DecidedByRule,
+    Decider,
+    DeniedByDefault,
+    DeniedByHost,
+    Effect,
+    EffectKind,
+    EndVerdict,
+    Verdict,
+)
+from policyc.ir.spans import Span
+
+_EFFECTS = {
+    EffectKind.LOG: "logged",
+    EffectKind.AUDIT: "counted",
+    EffectKind.LIMIT: "limited",
+}
+
+
+def decider_words(decider: Decider) -> str:
+    """Who decided, with the place where it is written."""
+    match decider:
+        case DecidedByRule():
+            return rule_words(decider)
+        case DeniedByDefault(policies=policies):
+            names = ", ".join(f"{p.title} ({where(p.origin.span)})" for p in policies)
+            return f"no rule allows it; isolated by {names}"
+        case AllowedByDefault(why=why):
+            return f"by default: {why}"
+        case DeniedByHost(host=host):
+            return f"no policy selects the host interface {host}, which is closed by default"
+        case _:
+            assert_never(decider)
+
+
+def rule_words(by: DecidedByRule) -> str:
+    """A rule with its policy, path, name and place."""
+    place = place_of_rule(by.policy, by.rule)
+    return f"rule {place.words} ({where(place.span)})"
+
+
+def effect_words(effect: Effect) -> str:
+    """An effect and the rule that asks for it."""
+    limit = effect.by.rule.limit
+    if effect.kind is EffectKind.LIMIT and limit is not None:
+        what = f"limited to {limit.per_second} a second, {limit.burst} at once"
+    else:
+        what = _EFFECTS[effect.kind]
+    return f"{what} by {rule_words(effect.by)}"
+
+
+def where(span: Span) -> str:
+    """A span for people: the file alone where there is no line."""
+    return str(span) if span.line else span.file
+
+
+def decider_json(decider: Decider) -> dict[str, object]:
+    """Who decided, as every `--format json` shows it."""
+    match decider:
+        case DecidedByRule():
+            return {"kind": "rule", **_rule_json(decider)}
+        case DeniedByDefault(policies=policies):
+            return {"kind": "default-deny", "policies": [_policy_json(p) for p in policies]}
+        case AllowedByDefault(why=why):
+            return {"kind": "default-allow", "why": why}
+        case DeniedByHost(host=host):
+            return {"kind": "host-deny", "host": host}
+        case _:
+            assert_never(decider)
+
+
+def effect_json(effect: Effect) -> dict[str, object]:
+    """An effect and its rule, as every `--format json` shows it."""
+    shown: dict[str, object] = {"kind": effect.kind.value, **_rule_json(effect.by)}
+    limit = effect.by.rule.limit
+    if effect.kind is EffectKind.LIMIT and limit is not None:
+        shown |= {"per_second": limit.per_second, "burst": limit.burst}
+    return shown
+
+
+def end_json(end: EndVerdict) -> dict[str, object]:
+    """What one end says."""
+    return {
+        "action": end.action.value,
+        "by": decider_json(end.decider),
+        "effects": [effect_json(effect) for effect in end.effects],
+    }
+
+
+def verdict_json(verdict: Verdict) -> dict[str, object]:
+    """What both ends say, and what becomes of the connection."""
+    return {
+        "action": verdict.action.value,
+        "egress": end_json(verdict.egress),
+        "ingress": end_json(verdict.ingress),
+    }
+
+
+def span_json(span: Span) -> dict[str, object]:
+    """A place without its end, as findings have it."""
+    return {"file": span.file, "line": span.line, "column": span.column}
+
+
+def _rule_json(by: DecidedByRule) -> dict[str, object]:
+    origin = by.rule.origin
+    return {"policy": by.policy.title, "path": origin.path, **span_json(origin.span)}
+
+
+def _policy_json(policy: Policy) -> dict[str, object]:
+    return {"policy": policy.title, **span_json(policy.origin.span)}
+
+
+def verdict_words(verdict: Verdict) -> list[str]:
+    """What becomes of the connection, and why: a line for each end that has a say in it."""
+    egress, ingress = verdict.egress, verdict.ingress
+    ends = [("egress", egress), ("ingress", ingress)]
+    if verdict.action.is_deny:
+        ends = [(name, end) for name, end in ends if end.action.is_deny]
+    lines = [f"{PAST[end.action]} at {name}: {decider_words(end.decider)}" for name, end in ends]
+    lines += [effect_words(effect) for _, end in ends for effect in end.effects]
+    return lines
+
+
+PAST = {
+    Action.ALLOW: "allowed",
+    Action.DENY: "denied",
+    Action.REJECT: "rejected",
+    Action.PASS: "passed on",
+    Action.LOG: "logged",
+    Action.AUDIT: "counted",
+}
+"""What an action has done to a flow."""

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options by which a command's result is shown: --format and --output."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from policyc.backends.report.options import PLAIN, options_for
+from policyc.backends.report.render import formats_of, has_format, render
+from policyc.compiler.cli.output_file import write_whole
+from policyc.ir.errors import HostError, InputError, InternalError
+from policyc.ir.results.failure import Failure
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Reporter:
+    """Shows results in one format: on standard output, or in the file `output`."""
+
+    form: str
+    output: Path | None = None
+
+    def emit(self, result: object) -> None:
+        """Show a result; InputError where the file cannot be written."""
+        if self.output is None or str(self.output) == "-":
+            click.echo(render(result, self.form, options_for(sys.stdout)), nl=False)
+        else:
+            write_whole(self.output, render(result, self.form, PLAIN))
+
+    @contextmanager
+    def failures(self) -> Iterator[None]:
+        """What stops the command is a document too, where the format has one; it goes on as it was."""
+        try:
+            yield
+        except (InputError, HostError, InternalError) as failure:
+            if has_format(Failure, self.form):
+                self._emit_failure(Failure.of(failure))
+            raise
+
+    def _emit_failure(self, failure: Failure) -> None:
+        """Where the result would have gone; a file that cannot be written is said on standard output."""
+        try:
+            self.emit(failure)
+        except InputError:
+            Reporter(self.form).emit(failure)
+
+
+def report_options(result_type: type) -> Callable[[Command], Command]:
+    """Add --format, with the formats there are for `result_type`, and --output to a command.
+
+    The command gets a Reporter as `report`.
+    """
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def with_report(form: str, output: Path | None, **others: Any) -> Any:
+            reporter = Reporter(form, output)
+            with reporter.failures():
+                return command(report=reporter, **others)
+
+        decorated: Callable[..., Any] = with_report
+        for option in (_output_option(), _format_option(result_type)):
+            decorated = option(decorated)
+        return decorated  # type: ignore[return-value]
+
+    return decorate
+
+
+def _format_option(result_type: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return click.option(
+        "--format",
+        "form",
+        type=click.Choice(formats_of(result_type)),
+        default="text",
+        show_default=True,
+        help="How the result is shown.",
+    )
+
+
+def _output_option() -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        help="The file to write; without it, standard output.",
+    )

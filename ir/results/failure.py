@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a command answers where it could not. Data only."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from policyc.ir.diagnostics import Diagnostic
+from policyc.ir.errors import HostError, InputError, InternalError
+
+
+class FailureKind(Enum):
+    """Whose fault it is."""
+
+    INPUT = "input"
+    """The input or the usage is wrong (exit 2)."""
+    HOST = "host"
+    """A tool or a kernel feature is missing (exit 3)."""
+    INTERNAL = "internal"
+    """policyc itself is wrong (exit 3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error that stopped a command. `findings` are those of wrong input, with their places."""
+
+    kind: FailureKind
+    message: str
+    exit_code: int
+    hint: str = ""
+    findings: tuple[Diagnostic, ...] = ()
+
+    @staticmethod
+    def of(error: InputError | HostError | InternalError) -> "Failure":
+        """The failure that an exception of policyc stands for."""
+        match error:
+            case InputError():
+                return Failure(
+                    FailureKind.INPUT, str(error), error.exit_code, findings=error.findings
+                )
+            case HostError():
+                return Failure(FailureKind.HOST, str(error), error.exit_code, error.hint)
+            case InternalError():
+                return Failure(FailureKind.INTERNAL, str(error), error.exit_code)
