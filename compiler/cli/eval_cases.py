@@ -11,7 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv6Address
 
-from policyc.compiler.cli.eval_nodes import (
+from policyc.compiler.frontend.cilium_hosts import guards_nodes
+from policyc.ir.peers import AddressPeer, NodePeer, Peer, Where, leaves
+from policyc.ir.policy import NEVER, Condition, Direction, PolicySet, Rule
+from policyc.ir.semantics import as_seen, is_subject
+from policyc.ir.services import Protocol
+from policyc.ir.universe import Address, End, Endpoint, Flow, Node
+from policyc.verifier.unknown_nodes import (
     Nodes,
     Read,
     conditions_on,
@@ -21,12 +27,6 @@ from policyc.compiler.cli.eval_nodes import (
     placements,
     reads_nodes,
 )
-from policyc.compiler.frontend.cilium_hosts import guards_nodes
-from policyc.ir.peers import AddressPeer, NodePeer, Peer, Where, leaves
-from policyc.ir.policy import NEVER, Condition, Direction, PolicySet, Rule
-from policyc.ir.semantics import as_seen, is_subject
-from policyc.ir.services import Protocol
-from policyc.ir.universe import Address, End, Endpoint, Flow, Node
 
 _WITH_PORTS = frozenset(protocol.value for protocol in Protocol)
 _LAST_PORT = 65535

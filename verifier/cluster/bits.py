@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sets of small numbers as Python integers: bit n is set where n is a member."""
+
+from collections.abc import Iterable, Sequence
+
+_FEW = 6
+
+
+def bits_of(members: Sequence[int]) -> int:
+    """The set of some numbers; linear in the largest."""
+    if len(members) <= _FEW:
+        out = 0
+        for member in members:
+            out |= 1 << member
+        return out
+    buffer = bytearray(max(members) // 8 + 1)
+    for member in members:
+        buffer[member >> 3] |= 1 << (member & 7)
+    return int.from_bytes(buffer, "little")
+
+
+def members(bits: int) -> list[int]:
+    """The numbers in a set, ascending."""
+    if bits.bit_count() <= _FEW:
+        out = []
+        while bits:
+            low = bits & -bits
+            out.append(low.bit_length() - 1)
+            bits ^= low
+        return out
+    text = bin(bits)[:1:-1]
+    found, at = [], text.find("1")
+    while at >= 0:
+        found.append(at)
+        at = text.find("1", at + 1)
+    return found
+
+
+def first(bits: int) -> int:
+    """The least number in a set that is not empty."""
+    return (bits & -bits).bit_length() - 1
+
+
+def span(lo: int, hi: int) -> int:
+    """The set of lo to hi - 1."""
+    return (1 << hi) - (1 << lo) if hi > lo else 0
+
+
+def union(sets: Iterable[int]) -> int:
+    """Everything that is in any of them."""
+    out = 0
+    for one in sets:
+        out |= one
+    return out

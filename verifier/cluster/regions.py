@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Regions: cells put together until a reader has few lines, each with a flow that can really happen."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from policyc.ir.intervals import IntervalSet
+from policyc.ir.results.diff import DifferenceKind
+from policyc.ir.services import (
+    NEIGHBOUR_DISCOVERY,
+    Kind,
+    Service,
+    kind_span,
+)
+from policyc.ir.universe import End, Flow
+from policyc.verifier.cluster.bits import bits_of, first, members
+from policyc.verifier.cluster.connections import Cell
+from policyc.verifier.cluster.outcomes import Segment
+from policyc.verifier.cluster.space import LINK_NETWORKS, Space
+
+_DISCOVERY = IntervalSet.of(
+    (Kind.ICMPV6 << 16 | t << 8, Kind.ICMPV6 << 16 | t << 8 | 0xFF) for t in NEIGHBOUR_DISCOVERY
+)
+_NOT_OF = {4: kind_span(Kind.ICMPV6), 6: kind_span(Kind.ICMP)}
+_USUAL_KINDS = (Kind.TCP, Kind.UDP, Kind.SCTP, Kind.ICMP, Kind.ICMPV6)
+_USUAL_PORT = 80
+Sources = tuple[int, int] | None
+Block = tuple[int, int, IntervalSet, Sources]
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Flows from any of `src` to any of `dst` (sets of columns, families apart) for `services`.
+
+    `sources` are the source ports where rules read them.
+    """
+
+    kind: DifferenceKind
+    src: int
+    dst: int
+    services: IntervalSet
+    sources: Sources
+
+
+class Examples:
+    """Finds, in sets of columns, a flow that exists: no end talks to itself, families agree."""
+
+    def __init__(self, space: Space) -> None:
+        self.space = space
+        self._link = bits_of(
+            [at for at, c in enumerate(space.columns) if c.family == 6 and self._is_link(c.run)]
+        )
+
+    def _is_link(self, run: int) -> bool:
+        lo, hi = self.space.networks_of(run, 6)
+        return any(
+            int(n.network_address) <= lo and hi <= int(n.broadcast_address) for n in LINK_NETWORKS
+        )
+
+    def find(self, src: int, dst: int, services: IntervalSet) -> tuple[int, int, int] | None:
+        """(source column, destination column, service key), or None where no such flow exists."""
+        for family, columns in self.space.of_family.items():
+            mine, theirs = src & columns, dst & columns
+            keys = services - _NOT_OF[family]
+            if not mine or not theirs or not keys:
+                continue
+            found = self._in_family(mine, theirs, keys)
+            if found is not None:
+                return found
+        return None
+
+    def _in_family(self, src: int, dst: int, keys: IntervalSet) -> tuple[int, int, int] | None:
+        plain = keys - _DISCOVERY
+        if plain:
+            ends = self._distinct(src, dst)
+            return None if ends is None else (*ends, usual(plain))
+        ends = self._distinct(src, dst & ~self._link)
+        return None if ends is None else (*ends, usual(keys))
+
+    def _distinct(self, src: int, dst: int) -> tuple[int, int] | None:
+        """A source and a destination that are not one end; pods before addresses."""
+        if not src or not dst:
+            return None
+        outside = self.space.outside
+        one = first(src & ~outside or src)
+        others = dst & ~self._itself(one)
+        if others:
+            return one, first(others & ~outside or others)
+        rest = src & ~self._itself(one)
+        return (first(rest & ~outside or rest), first(dst)) if rest else None
+
+    def _itself(self, column: int) -> int:
+        owner = self.space.columns[column].owner
+        if owner < 0 or not self.space.classes[owner].is_single:
+            return 0
+        return bits_of(self.space.columns_of[owner])
+
+    def flows(self, example: tuple[int, int, int], sources: Sources) -> tuple[Flow, Flow]:
+        """The example as a flow of concrete ends, before and after."""
+        one, other, key = example
+        family = self.space.columns[one].family
+        service = Service.from_key(key)
+        has_port = service.kind in (Kind.TCP, Kind.UDP, Kind.SCTP) and sources is not None
+        port = None if not has_port or sources is None else max(sources[0], min(sources[1], 40000))
+        ends = [self._ends(one, False), self._ends(other, self._same_class(one, other))]
+        before, after = (
+            Flow(ends[0][side], ends[1][side], service, family, port) for side in (0, 1)
+        )
+        return before, after
+
+    def _same_class(self, one: int, other: int) -> bool:
+        owner = self.space.columns[one].owner
+        return owner >= 0 and owner == self.space.columns[other].owner
+
+    def _ends(self, column: int, second: bool) -> tuple[End, End]:
+        """An end of the column, before and after; the second of its class where asked."""
+        found = self.space.columns[column]
+        if found.owner < 0:
+            assert found.example is not None
+            return found.example, found.example
+        each = self.space.classes[found.owner]
+        if second and len(each.members) == 1:
+            twin = self.space.sites[each.members[0]].twin
+            assert twin is not None
+            return twin, twin
+        site = self.space.sites[each.members[1 if second else 0]]
+        return site.before, site.after
+
+
+def usual(keys: IntervalSet) -> int:
+    """A key that readers know: port 80 where it is among them, else the least of the usual kinds."""
+    for kind in _USUAL_KINDS:
+        among = keys & kind_span(kind)
+        if among:
+            preferred = kind << 16 | _USUAL_PORT
+            if kind in (Kind.TCP, Kind.UDP, Kind.SCTP) and preferred in among:
+                return preferred
+            lo, hi = among.spans[0]
+            return lo + 1 if lo == kind << 16 and hi > lo and kind < Kind.ICMP else lo
+    return keys.spans[0][0]
+
+
+def regions(cells: Iterable[Cell], space: Space) -> list[Region]:
+    """Cells of one kind put together; what no flow of theirs can show is left out."""
+    groups: defaultdict[tuple[object, ...], list[Cell]] = defaultdict(list)
+    examples = Examples(space)
+    for cell in cells:
+        if examples.find(cell.src, cell.dst, cell.segment.keys) is not None:
+            groups[cell.kind, cell.effects].append(cell)
+    found = [
+        region
+        for (kind, _), alike in groups.items()
+        for region in _merged(kind, alike, space)  # type: ignore[arg-type]
+    ]
+    order = list(DifferenceKind)
+    return sorted(found, key=lambda r: (order.index(r.kind), -_size(r), r.src, r.dst))
+
+
+def _size(region: Region) -> int:
+    return region.src.bit_count() * region.dst.bit_count()
+
+
+def _merged(kind: DifferenceKind, cells: list[Cell], space: Space) -> list[Region]:
+    spans: defaultdict[tuple[int, int, Sources], list[tuple[int, int]]] = defaultdict(list)
+    for cell in cells:
+        src, dst = _closed(cell.src, cell.dst, space)
+        spans[src, dst, _sources(cell.segment)].append((cell.segment.lo, cell.segment.hi))
+    blocks = [
+        (src, dst, IntervalSet.of(pairs), sources) for (src, dst, sources), pairs in spans.items()
+    ]
+    while True:
+        merged = _by_services(_by_destination(_by_source(blocks)))
+        if len(merged) == len(blocks):
+            break
+        blocks = merged
+    return [Region(kind, *block) for block in _by_family(merged, space)]
+
+
+def _by_family(blocks: list[Block], space: Space) -> list[Block]:
+    """The same ends in both families, as one: flows never cross families."""
+    found: dict[tuple[object, ...], list[Block]] = {}
+    for block in blocks:
+        key = (_ends(block[0], space), _ends(block[1], space), block[2], block[3])
+        mine = found.setdefault(key, [])
+        for at, other in enumerate(mine):
+            if not _families(other[0], space) & _families(block[0], space):
+                mine[at] = (other[0] | block[0], other[1] | block[1], block[2], block[3])
+                break
+        else:
+            mine.append(block)
+    return [block for mine in found.values() for block in mine]
+
+
+def _ends(columns: int, space: Space) -> object:
+    return frozenset(owners(space, columns)), bool(columns & space.outside)
+
+
+def _families(columns: int, space: Space) -> frozenset[int]:
+    return frozenset(f for f, mine in space.of_family.items() if columns & mine)
+
+
+def _closed(src: int, dst: int, space: Space) -> tuple[int, int]:
+    """Both ends in the families that both have."""
+    both = 0
+    for columns in space.of_family.values():
+        if src & columns and dst & columns:
+            both |= columns
+    return src & both, dst & both
+
+
+def _sources(segment: Segment) -> Sources:
+    if (segment.source_lo, segment.source_hi) == (0, 65535) or not segment.has_source:
+        return None
+    return segment.source_lo, segment.source_hi
+
+
+def _by_source(blocks: list[Block]) -> list[Block]:
+    """Blocks that differ only in where flows come from, as one."""
+    found: dict[tuple[int, IntervalSet, Sources], int] = {}
+    for src, dst, services, sources in blocks:
+        key = (dst, services, sources)
+        found[key] = found.get(key, 0) | src
+    return [(src, dst, services, sources) for (dst, services, sources), src in found.items()]
+
+
+def _by_destination(blocks: list[Block]) -> list[Block]:
+    """Blocks that differ only in where flows go to, as one."""
+    found: dict[tuple[int, IntervalSet, Sources], int] = {}
+    for src, dst, services, sources in blocks:
+        key = (src, services, sources)
+        found[key] = found.get(key, 0) | dst
+    return [(src, dst, services, sources) for (src, services, sources), dst in found.items()]
+
+
+def _by_services(blocks: list[Block]) -> list[Block]:
+    found: dict[tuple[int, int, Sources], IntervalSet] = {}
+    for src, dst, services, sources in blocks:
+        key = (src, dst, sources)
+        found[key] = found.get(key, IntervalSet()) | services
+    return [(src, dst, services, sources) for (src, dst, sources), services in found.items()]
+
+
+def owners(space: Space, columns: int) -> list[int]:
+    """The classes that some columns belong to."""
+    found = dict.fromkeys(
+        space.columns[column].owner for column in members(columns & ~space.outside)
+    )
+    return list(found)

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ends of a cluster, each made as concrete as a flow needs it: one node, one address a family.
+
+What nobody has said of a pod (a template's address and node) becomes several sites: one of each sort
+that the rules tell apart. A pod in the host's network is its node (A21).
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from ipaddress import IPv4Address, IPv6Address
+
+from policyc.ir.atoms import address_atoms
+from policyc.ir.peers import Network
+from policyc.ir.semantics import as_seen
+from policyc.ir.universe import FAMILIES, Address, Endpoint, Node, Universe
+from policyc.verifier.cluster.reads import Reads
+from policyc.verifier.unknown_nodes import Nodes, is_open, placements
+
+Named = Endpoint | Node
+_NO_POD = frozenset({0, (1 << 32) - 1})
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """An end where it can be, before and after a change; the same object where nothing changed.
+
+    It has at most one address of each family, the same before and after unless the cluster says
+    otherwise. `twin`: another end, equal in all that rules can see: a template's second replica.
+    """
+
+    before: Named
+    after: Named
+    twin: Named | None = None
+
+
+def sites_of(
+    before: Universe, after: Universe, reads: Reads, networks: tuple[Network, ...] = ()
+) -> list[Site]:
+    """The sites of the ends that are in both universes, in order of name."""
+    making = _Making(before, after, reads, networks)
+    if before is after:
+        return [Site(one, one, twin) for one, twin in making.all(before)]
+    return list(_paired(making.all(before), making.all(after)))
+
+
+def _paired(
+    before: Iterable[tuple[Named, Named | None]], after: Iterable[tuple[Named, Named | None]]
+) -> Iterator[Site]:
+    """The n-th site of an end before with its n-th after, or the last of the fewer."""
+    olds: defaultdict[object, list[tuple[Named, Named | None]]] = defaultdict(list)
+    news: defaultdict[object, list[tuple[Named, Named | None]]] = defaultdict(list)
+    for one, twin in before:
+        olds[_identity(one)].append((one, twin))
+    for one, twin in after:
+        news[_identity(one)].append((one, twin))
+    for name, mine in olds.items():
+        theirs = news.get(name, [])
+        for at in range(max(len(mine), len(theirs)) if theirs else 0):
+            (one, twin), (other, also) = (
+                mine[min(at, len(mine) - 1)],
+                theirs[min(at, len(theirs) - 1)],
+            )
+            yield Site(one, other, also if twin is not None else None)
+
+
+def _identity(end: Named) -> object:
+    """What makes an end of one cluster an end of another: its name, as pod or as node."""
+    if isinstance(end, Endpoint):
+        return "pod", end.qualified_name
+    return "node", end.name, tuple(sorted({a.version for a in end.addresses}))
+
+
+@dataclass
+class _Making:
+    before: Universe
+    after: Universe
+    reads: Reads
+    networks: tuple[Network, ...]
+
+    def __post_init__(self) -> None:
+        self._held: dict[int, set[int]] = {family: set() for family in FAMILIES}
+        self._usual: dict[int, list[tuple[Address, Address | None]]] = {}
+        for universe in (self.before, self.after):
+            ends: list[Named] = [*universe.endpoints, *universe.nodes]
+            for address in (address for end in ends for address in end.addresses):
+                self._held[address.version].add(int(address))
+
+    def all(self, universe: Universe) -> list[tuple[Named, Named | None]]:
+        """(site, twin) of every end that flows can have."""
+        found: list[tuple[Named, Named | None]] = []
+        nodes: dict[object, Node] = {}
+        for end in universe.endpoints:
+            for placed in self._on_nodes(end, universe):
+                seen = as_seen(placed)
+                if isinstance(seen, Node):
+                    nodes |= {_key(node): node for node in _by_address(seen)}
+                elif isinstance(seen, Endpoint):
+                    found += self._at_addresses(seen)
+        for node in universe.nodes:
+            nodes |= {_key(each): each for each in _by_address(node)}
+        known = ((node, None) for node in nodes.values())
+        return [*found, *known]
+
+    def _on_nodes(self, end: Endpoint, universe: Universe) -> list[Endpoint]:
+        """The end on one node of every sort that rules tell apart; itself where they do not."""
+        if not self.reads.nodes or not is_open(end):
+            return [end]
+        guarded = any(n.host is not None and n.host.is_guarded for n in universe.nodes)
+        known = Nodes(universe.nodes, guarded)
+        sorts = placements(end, tuple(self.reads.conditions), known)
+        placed = [one for one in sorts if isinstance(one, Endpoint)]
+        if self.reads.locality and not end.node:
+            have = {one.node for one in placed}
+            placed += [
+                replace(end, node=n.name, its_node=n) for n in universe.nodes if n.name not in have
+            ]
+        return placed or [end]
+
+    def _at_addresses(self, end: Endpoint) -> Iterator[tuple[Named, Named | None]]:
+        if end.addresses_known:
+            if end.addresses:
+                yield replace(end, is_template=False), None
+            return
+        known = {address.version for address in end.addresses}
+        for family in FAMILIES:
+            if family in known:
+                yield replace(end, addresses=(end.address(family),), is_template=False), None  # type: ignore[arg-type]
+                continue
+            for address, other in self._places(family):
+                site = replace(end, addresses=(address,), addresses_known=True)
+                twin = None if other is None else replace(site, addresses=(other,))
+                yield site, twin
+
+    def _places(self, family: int) -> list[tuple[Address, Address | None]]:
+        """Two addresses of every sort where pods of a family live, as rules tell them apart."""
+        if family not in self._usual:
+            self._usual[family] = list(self._find_places(family))
+        return self._usual[family]
+
+    def _find_places(self, family: int) -> Iterator[tuple[Address, Address | None]]:
+        atoms = address_atoms(tuple(self.reads.blocks), family)
+        pods = [_bounds(network) for network in self.networks if network.version == family]
+        best: dict[int, tuple[int, int]] = {}
+        for first, last, atom in atoms.runs():
+            parts = [(max(first, lo), min(last, hi)) for lo, hi in pods] or [(first, last)]
+            for lo, hi in parts:
+                if lo <= hi and (atom not in best or hi - lo > best[atom][1] - best[atom][0]):
+                    best[atom] = (lo, hi)
+        if not pods:
+            biggest = max(best, key=lambda atom: best[atom][1] - best[atom][0])
+            best = {biggest: best[biggest]}
+        for lo, hi in best.values():
+            free = unheld(lo, hi, family, self._held[family], 2)
+            if free:
+                yield free[0], free[1] if len(free) > 1 else None
+
+
+def unheld(lo: int, hi: int, family: int, held: set[int], count: int) -> list[Address]:
+    """Up to `count` addresses from lo to hi that nobody holds, fit for an end where there are any."""
+    make = IPv4Address if family == 4 else IPv6Address
+    found = []
+    for number in _from(lo, hi, family):
+        if number not in held and number not in _NO_POD:
+            found.append(make(number))
+            if len(found) == count:
+                break
+    return found
+
+
+_EXAMPLES = {
+    4: tuple(int(IPv4Address(text)) for text in ("203.0.113.10", "198.51.100.10", "10.0.0.10")),
+    6: tuple(int(IPv6Address(text)) for text in ("2001:db8::10", "fd00::10")),
+}
+"""Addresses for documentation (RFC 5737, RFC 3849) and private ones: no reader takes them for real."""
+
+
+def _from(lo: int, hi: int, family: int) -> Iterator[int]:
+    for start in _EXAMPLES[family]:
+        if lo <= start <= hi:
+            yield from range(start, min(hi, start + 8) + 1)
+    yield from range(min(lo + 1, hi), hi + 1)
+    yield lo
+
+
+def _by_address(node: Node) -> Iterator[Node]:
+    """The node under each of its addresses; what it generates itself is not told apart (A22)."""
+    for address in node.addresses:
+        yield replace(node, addresses=(address,), speaks=False)
+
+
+def _key(node: Node) -> object:
+    return node.name, node.addresses
+
+
+def _bounds(network: Network) -> tuple[int, int]:
+    return int(network.network_address), int(network.broadcast_address)
+
+
+def run_of(starts: Sequence[int], address: Address) -> int:
+    """The index of the run that an address is in."""
+    return bisect_right(starts, int(address)) - 1
