@@ -14,6 +14,7 @@ from typing import Any
 
 from policyc.backends.ebpf_c.clang import clang_version, compile_object
 from policyc.backends.ebpf_c.seeds import Seed
+from policyc.compiler.driver.bundle_policies import POLICIES_FILE
 from policyc.compiler.driver.codes import CANNOT_WRITE, NOT_A_BUNDLE
 from policyc.compiler.driver.node_tables import classifier_json, rules_json
 from policyc.compiler.driver.pipeline import Decided, Emitted
@@ -28,11 +29,15 @@ POLICY_PROGRAM = "pc_policy_run"
 
 @dataclass(frozen=True)
 class Provenance:
-    """What a bundle was made from: (path as given, sha256) per input, the options, the profile."""
+    """What a bundle was made from: (path as given, sha256) per input, the options, the profile.
+
+    `policies` is the text of policies.json, "" to write none.
+    """
 
     inputs: tuple[tuple[str, str], ...]
     options: Mapping[str, Any]
     proof: Mapping[str, Any]
+    policies: str = ""
     profile: str = "kubernetes"
 
 
@@ -97,6 +102,8 @@ def _fill(work: Path, decided: Decided, emitted: Emitted, provenance: Provenance
     _write_json(work / "plan.json", emitted.plan.to_json())
     _write_json(work / "classifier.json", classifier_json(decided.decision))
     _write_json(work / "rules.json", rules_json(decided.decision))
+    if provenance.policies:
+        (work / POLICIES_FILE).write_text(provenance.policies, encoding="utf-8")
     (work / "seeds").mkdir()
     for seed in emitted.seeds:
         if seed.data:

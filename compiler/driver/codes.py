@@ -12,3 +12,11 @@ NOT_ENFORCED_CLOSED = Code(
     "PC0904", Severity.WARNING, "{name}: the datapath does not enforce {what} yet; {outcome}"
 )
 CANNOT_WRITE = Code("PC0902", Severity.ERROR, "{target} cannot be written: {reason}")
+BUNDLE_BROKEN = Code("PC0905", Severity.ERROR, "the bundle {name} cannot be read: {problem}")
+STDIN_TWICE = Code("PC0906", Severity.ERROR, "standard input (-) can be read only once")
+CLUSTER_TWICE = Code(
+    "PC0907", Severity.ERROR, "--cluster is for both sides, and {option} was given, too"
+)
+CLUSTER_MISSING = Code(
+    "PC0908", Severity.ERROR, "there is {given}, and no {missing}: both sides need a cluster"
+)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from policyc.backends.ebpf_c.clang import find_tool
 from policyc.compiler.driver.bundle import Provenance, check_target, write_bundle
+from policyc.compiler.driver.bundle_policies import policies_json
 from policyc.compiler.driver.enforceable import enforceable
 from policyc.compiler.driver.pipeline import Decided, Emitted, decide_all, emit_all
 from policyc.compiler.frontend.calico_hosts import HostEndpoint
@@ -156,11 +157,11 @@ def compile_inputs(inputs: Inputs, out: Path | None, progress: Progress) -> Comp
     progress("emitting")
     emitted = emit_all(decided.decision)
     if out is not None:
-        write_bundle(out, decided, emitted, _provenance(inputs, read, proof))
+        write_bundle(out, decided, emitted, _provenance(inputs, read, decided, proof))
     return Compiled(read, (*read.findings, *warnings), decided, emitted, proof)
 
 
-def _provenance(inputs: Inputs, read: Read, proof: Proved) -> Provenance:
+def _provenance(inputs: Inputs, read: Read, decided: Decided, proof: Proved) -> Provenance:
     files = [*read.policies.inputs, *(read.cluster.inputs if read.cluster else ())]
     universe = "cluster" if read.cluster else "symbolic"
     return Provenance(
@@ -173,6 +174,7 @@ def _provenance(inputs: Inputs, read: Read, proof: Proved) -> Provenance:
             "unsupported": inputs.options.unsupported.value,
             "universe": universe,
         },
+        policies=policies_json(read.policies, decided.policies),
         profile=read.policies.profile.value,
         proof={
             "decision_ir_equals_policy_ir": "proved",

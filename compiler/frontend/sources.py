@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where input comes from: files, directories, standard input, and objects in memory.
 
-The one place of the front end that touches files.
+The one place of the front end that touches files; those of a commit are read by `sources_git`.
 """
 
 import hashlib
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from policyc.compiler.frontend import codes
+from policyc.compiler.frontend.sources_git import GitSource, git_files
 from policyc.ir.diagnostics import Report
 from policyc.ir.spans import Span
 
@@ -47,7 +48,8 @@ class ObjectsSource:
     objects: tuple[object, ...] = field(compare=False)
 
 
-Source = PathSource | StreamSource | ObjectsSource
+FileSource = PathSource | StreamSource | GitSource
+Source = FileSource | ObjectsSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ def printable(path: str) -> str:
 
 
 def contents(
-    sources: Iterable[PathSource | StreamSource],
+    sources: Iterable[FileSource],
     report: Report,
     suffixes: tuple[str, ...] = SUFFIXES,
 ) -> Iterator[Content]:
@@ -96,6 +98,11 @@ def contents(
         match source:
             case StreamSource(stream, name):
                 yield from _bounded(stream, name, report)
+            case GitSource():
+                for name, data in git_files(source, report, suffixes, MAX_BYTES):
+                    if name not in seen:
+                        seen.add(name)
+                        yield Content(name, data)
             case PathSource(path):
                 for file in _files(path, report, suffixes):
                     real = os.path.realpath(file)

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""OLD and NEW of a comparison on the command line, and what is said of them on standard error."""
+
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from policyc.backends.report.text import print_findings
+from policyc.compiler.driver.compile import Read
+from policyc.compiler.driver.sides import StagedChanges, both_findings, read_sides, staged_changes
+from policyc.compiler.frontend.lowered import Profile
+from policyc.compiler.frontend.read import ReadOptions
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+SIDES = (
+    "A side is a directory, a file, - for standard input, a bundle, or git:REV[:PATH]: the files of a "
+    "commit. Without PATH it is the other side's path; PATH counts from the root of the repository, "
+    "./PATH from the working directory."
+)
+
+
+def cluster_options(command: Command) -> Command:
+    """Add --cluster, --cluster-old and --cluster-new to a command that compares."""
+    for name, what in (
+        ("--cluster-new", "The cluster of the second side alone. Repeatable."),
+        ("--cluster-old", "The cluster of the first side alone. Repeatable."),
+        ("--cluster", "Namespaces, pods, workloads, services and nodes of both sides. Repeatable."),
+    ):
+        command = click.option(name, multiple=True, metavar="PATH", help=what)(command)
+    return command
+
+
+def read_given_sides(
+    old: str,
+    new: str,
+    options: ReadOptions,
+    cluster: tuple[str, ...],
+    cluster_old: tuple[str, ...],
+    cluster_new: tuple[str, ...],
+) -> tuple[Read, Read]:
+    """What the arguments and the options above name, with standard input where it is asked for."""
+    stdin = sys.stdin.buffer
+    return read_sides(old, new, options, cluster, cluster_old, cluster_new, stdin)
+
+
+def show_sides(old: Read, new: Read) -> None:
+    """Findings, profiles, staged policies, and what was not used, on standard error."""
+    print_findings(both_findings(old, new))
+    for name, side in (("old", old), ("new", new)):
+        profile = side.policies.profile
+        if profile is not Profile.KUBERNETES:
+            click.echo(f"policyc: {name}: profile: {profile.value}", err=True)
+        _show_counts(name, "passed over", side.passed_over)
+        hint = "not used: give them with --cluster" if side.cluster is None else "not used"
+        _show_counts(name, hint, side.policies.cluster_objects)
+    show_staged_changes(staged_changes(old, new))
+
+
+def show_staged_changes(changes: StagedChanges) -> None:
+    """Which staged policies changed, on standard error: they change no verdict."""
+    for what, items in (
+        ("added", changes.added),
+        ("removed", changes.removed),
+        ("changed", tuple(after for _, after in changes.changed)),
+    ):
+        if items:
+            names = ", ".join(item.policy.title for item in items)
+            click.echo(f"policyc: staged, not in force, {what}: {names}", err=True)
+
+
+def _show_counts(side: str, what: str, counts: dict[str, int]) -> None:
+    if counts:
+        shown = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
+        click.echo(f"policyc: {side}: {what}: {shown}", err=True)
