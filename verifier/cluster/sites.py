@@ -19,7 +19,6 @@ from policyc.verifier.cluster.reads import Reads
 from policyc.verifier.unknown_nodes import Nodes, is_open, placements
 
 Named = Endpoint | Node
-_NO_POD = frozenset({0, (1 << 32) - 1})
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +161,7 @@ def unheld(lo: int, hi: int, family: int, held: set[int], count: int) -> list[Ad
     make = IPv4Address if family == 4 else IPv6Address
     found = []
     for number in _from(lo, hi, family):
-        if number not in held and number not in _NO_POD:
+        if number not in held:
             found.append(make(number))
             if len(found) == count:
                 break

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The diff over a cluster agrees with the reference semantics on every flow, both ways."""
+
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policyc.ir.policy import PolicySet
+from policyc.ir.results.diff import DifferenceKind
+from policyc.ir.semantics import is_between_neighbours, is_from_its_node, verdict
+from policyc.ir.universe import End, Endpoint, Flow, Node, Universe
+from policyc.verifier.cluster.connections import Comparison, kind_of, together
+from policyc.verifier.cluster.diff import Change, diff_cluster, said
+from policyc.verifier.cluster.reads import Reads
+from policyc.verifier.cluster.regions import Region, regions
+from policyc.verifier.cluster.sites import run_of, sites_of
+from policyc.verifier.cluster.space import Space
+from tests.property.cases import Case
+from tests.property.test_symbolic_comparison import mutated, with_notes
+from tests.property.tiered_cases import tiered_case
+
+SEEDS = st.integers(min_value=0, max_value=2**32)
+
+
+def known(universe: Universe) -> Universe:
+    """The universe with a Node object for every node that a pod names."""
+    nodes = {node.name: node for node in universe.nodes}
+    endpoints = tuple(
+        replace(e, its_node=nodes.get(e.node) or Node(e.node))
+        if e.node
+        else replace(e, node="n9", its_node=Node("n9"))
+        for e in universe.endpoints
+    )
+    return Universe(endpoints, universe.nodes)
+
+
+def column_of(space: Space, end: End, family: int) -> int:
+    """Where an end stands among the columns."""
+    if isinstance(end, Endpoint | Node):
+        for at, each in enumerate(space.classes):
+            for member in each.members:
+                site = space.sites[member].before
+                if (
+                    type(site) is type(end)
+                    and site.name == end.name
+                    and (
+                        isinstance(site, Node) or site.namespace == end.namespace  # type: ignore[union-attr]
+                    )
+                ):
+                    columns = [c for c in space.columns_of[at] if space.columns[c].family == family]
+                    if columns:
+                        return columns[0]
+        raise AssertionError(f"{end} is nowhere")
+    run = run_of(space.runs[family], end)
+    return next(
+        at for at, c in enumerate(space.columns) if (c.family, c.run, c.owner) == (family, run, -1)
+    )
+
+
+def kinds_at(space: Space, found: list[Region], flow: Flow) -> set[DifferenceKind]:
+    src, dst = (column_of(space, end, flow.family) for end in (flow.src, flow.dst))
+    return {
+        region.kind
+        for region in found
+        if region.src >> src & 1
+        and region.dst >> dst & 1
+        and flow.service.key in region.services
+        and (
+            region.sources is None
+            or flow.source_port is not None
+            and region.sources[0] <= flow.source_port <= region.sources[1]
+        )
+    }
+
+
+def expected(
+    before: PolicySet, after: PolicySet, reads: Reads, flow: Flow, ignore_effects: bool
+) -> DifferenceKind | None:
+    one, other = verdict(before, flow), verdict(after, flow)
+    ends = [
+        tuple(said(end, reads, ignore_effects) for end in (v.egress, v.ingress))
+        for v in (one, other)
+    ]
+    if ends[0] == ends[1]:
+        return None
+    return kind_of(together(*ends[0]), together(*ends[1]))[0]
+
+
+def flows_of(case: Case, rng: random.Random, count: int) -> list[Flow]:
+    flows = []
+    for flow in case.flows(rng, count):
+        if (
+            flow.src == flow.dst
+            or is_between_neighbours(flow)
+            or is_from_its_node(flow.src, flow.dst)
+        ):
+            continue
+        has_port = flow.service.number in (6, 17, 132)
+        flows.append(
+            replace(flow, source_port=rng.choice((1, 53, 1023, 40000)) if has_port else None)
+        )
+    return flows
+
+
+def check(seed: int) -> None:
+    rng = random.Random(seed)
+    case = tiered_case(rng, max_tiers=3, max_policies=3)
+    case = replace(case, universe=known(case.universe))
+    before = with_notes(rng, case.policies)
+    after = before if not before.tiers else mutated(rng, before)
+    for _ in range(rng.randrange(3) if before.tiers else 0):
+        after = mutated(rng, after)
+    ignore = rng.random() < 0.3
+    reads = Reads.of((before, after))
+    space = Space(sites_of(case.universe, case.universe, reads), reads)
+    found = regions(Comparison(space, before, after, ignore).cells(), space)
+    for flow in flows_of(case, rng, 60):
+        wanted = expected(before, after, reads, flow, ignore)
+        assert kinds_at(space, found, flow) == ({wanted} if wanted else set()), f"{flow}: {wanted}"
+    change = Change(before, case.universe), Change(after, case.universe)
+    diff_cluster(*change, ignore_effects=ignore, limit=None)  # confirms every witness
+
+
+@settings(max_examples=150, deadline=None)
+@given(SEEDS)
+def test_a_flow_is_in_a_region_where_its_verdict_changed_and_nowhere_else(seed: int) -> None:
+    check(seed)
+
+
+@pytest.mark.slow
+@settings(max_examples=3000, deadline=None)
+@given(SEEDS)
+def test_a_flow_is_in_a_region_where_its_verdict_changed_at_length(seed: int) -> None:
+    check(seed)
+
+
+@settings(max_examples=60, deadline=None)
+@given(SEEDS)
+def test_a_policy_set_is_equal_to_itself_in_another_order(seed: int) -> None:
+    rng = random.Random(seed)
+    case = tiered_case(rng, max_tiers=3, max_policies=3)
+    found = diff_cluster(Change(case.policies, case.universe), Change(case.policies, case.universe))
+    assert found.differences == ()
