@@ -169,10 +169,10 @@ def _host_verdict(
         and (flow.service.number, flow.service.value) in FAILSAFE_PORTS[direction]
     ):
         return FAILSAFE
-    decided = _from_tiers(policies, direction, subject, peer, flow)
-    if decided is not None:
-        return decided
-    return EndVerdict(Action.DENY, DeniedByHost(host.name)) if host.is_guarded else NOT_ISOLATED
+    decided = _from_tiers(policies, direction, subject, peer, flow) or NOT_ISOLATED
+    if host.is_guarded and decided.decider == NOT_ISOLATED.decider:  # effects decide nothing
+        return EndVerdict(Action.DENY, DeniedByHost(host.name), decided.effects)
+    return decided
 
 
 def _from_tiers(

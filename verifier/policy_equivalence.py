@@ -9,28 +9,17 @@ mistake and no answer.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from ipaddress import IPv4Address, IPv6Address
 
 import z3
 
 from policyc.ir.errors import InternalError
-from policyc.ir.policy import NEVER, Direction, NamedPort, PolicySet
-from policyc.ir.selectors import Attribute
+from policyc.ir.policy import NEVER, Action, Direction, PolicySet
 from policyc.ir.semantics import EndVerdict, end_verdict
 from policyc.ir.services import Service
 from policyc.ir.universe import Address, ContainerPort, End, Endpoint, Flow, HostInterface, Node
-from policyc.verifier.attributes import (
-    NAMESPACE_KEY,
-    NAMESPACE_NAME_LABEL,
-    NODE_KEY,
-    Ends,
-    Key,
-    text_of,
-)
-from policyc.verifier.terms import Term
-from policyc.verifier.verdict_terms import Situation
-
-UNKNOWN_NAMESPACE, UNKNOWN_NODE, UNKNOWN_ACCOUNT = "some-namespace", "some-node", "some-account"
+from policyc.verifier.attributes import NODE_KEY, Ends
+from policyc.verifier.readings import UNKNOWN_NODE, Reading, name_of_node, node_of, pod_of
+from policyc.verifier.verdict_terms import ACTIONS, UNDECIDED, Situation, names_of_ports
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,19 +85,24 @@ def _ask(
         return None
     if result == z3.unknown:
         return GaveUp(solver.reason_unknown())
-    return _confirmed(situation, solver.model(), before, after, ignore_effects)
+    model = Reading(solver.model())
+    actions = {model.number(one[0]), model.number(other[0])}
+    is_guarded = actions == {UNDECIDED, ACTIONS.index(Action.ALLOW)}  # where an open one hides it
+    reader = _Reader(situation, model, is_guarded)
+    return _confirmed(reader, before, after, ignore_effects)
 
 
 def _confirmed(
-    situation: Situation, model: Term, before: PolicySet, after: PolicySet, ignore_effects: bool
+    reader: "_Reader", before: PolicySet, after: PolicySet, ignore_effects: bool
 ) -> Difference:
     """The model as a flow, on which both sets were asked again."""
-    flow, subject, peer = _Reader(situation, model).flow()
-    verdicts = [end_verdict(p, situation.direction, subject, peer, flow) for p in (before, after)]
+    flow, subject, peer = reader.flow()
+    direction = reader.situation.direction
+    verdicts = [end_verdict(p, direction, subject, peer, flow) for p in (before, after)]
     shown = [(v.action, () if ignore_effects else _kinds(v)) for v in verdicts]
     if shown[0] == shown[1]:
         raise InternalError(f"the solver's witness shows no difference: {flow}")
-    return Difference(flow, situation.direction, *verdicts)
+    return Difference(flow, direction, *verdicts)
 
 
 def _kinds(verdict: EndVerdict) -> tuple[object, ...]:
@@ -122,111 +116,62 @@ class _Reader:
     """Reads a flow out of a model."""
 
     situation: Situation
-    model: Term
+    read: Reading
+    is_guarded: bool
 
     def flow(self) -> tuple[Flow, End, End]:
         """The flow, its subject and the other side."""
         s = self.situation
-        family = 6 if self._holds(s.is_ipv6) else 4
-        service = Service.from_key(self._number(s.key))
-        own = self._address(s.own[family], family)
+        family = 6 if self.read.holds(s.is_ipv6) else 4
+        service = Service.from_key(self.read.number(s.key))
+        own = self.read.address(s.own[family], family)
         subject: End = self._host(own) if s.is_host else self._pod(s.subject, own, "subject")
-        peer = self._other(self._address(s.other[family], family), subject)
+        peer = self._other(self.read.address(s.other[family], family), subject)
         if isinstance(subject, Endpoint) and s.direction is Direction.INGRESS:
             subject = replace(subject, ports=self._ports(service))
         elif isinstance(peer, Endpoint) and s.direction is Direction.EGRESS:
             peer = replace(peer, ports=self._ports(service))
-        port = self._number(s.source_port) if self._holds(s.has_source_port) else None
+        port = self.read.number(s.source_port) if self.read.holds(s.has_source_port) else None
         src, dst = (peer, subject) if s.direction is Direction.INGRESS else (subject, peer)
         return Flow(src, dst, service, family, port), subject, peer
 
     def _other(self, address: Address, subject: End) -> End:
         s = self.situation
-        if self._holds(s.is_pod):
+        if self.read.holds(s.is_pod):
             return self._pod(s.pod, address, "other")
-        if not self._holds(s.is_node):
+        if not self.read.holds(s.is_node):
             return address
         node = self._node(s.node, address)
-        if self._holds(s.is_local):
+        if self.read.holds(s.is_local):
             name = subject.node if isinstance(subject, Endpoint) else _name_of(subject)
             return replace(node, name=name)
         return node
 
     def _pod(self, end: Ends, address: Address, name: str) -> Endpoint:
-        found = self._values(end)
-        namespace = found.get(NAMESPACE_KEY, f"{UNKNOWN_NAMESPACE}-{name}")
+        found = self.read.values(end)
         node = found.get(NODE_KEY, "")
-        if not node and self._holds(self.situation.is_local) and name == "subject":
+        if not node and self.read.holds(self.situation.is_local) and name == "subject":
             node = UNKNOWN_NODE
-        labels = self._labels(found, Attribute.NODE_LABEL)
-        namespaced = self._labels(found, Attribute.NAMESPACE_LABEL)
-        return Endpoint(
-            namespace,
-            name,
-            self._labels(found, Attribute.LABEL),
-            {**namespaced, NAMESPACE_NAME_LABEL: namespace},
-            addresses=(address,),
-            service_account=found.get((Attribute.SERVICE_ACCOUNT, ""), UNKNOWN_ACCOUNT),
-            service_account_labels=self._labels(found, Attribute.SERVICE_ACCOUNT_LABEL),
-            node=node,
-            its_node=Node(node, labels) if node or labels else None,
-        )
+        return pod_of(found, name, address, node)
 
     def _node(self, end: Ends, address: Address) -> Node:
-        found = self._values(end)
-        labels = self._labels(found, Attribute.LABEL)
-        host = HostInterface("host", labels) if labels else None
-        unknown = "" if NODE_KEY in end.domains else f"{UNKNOWN_NODE}-{end.name.replace(' ', '-')}"
-        name = found.get(NODE_KEY, unknown)
-        return Node(name, self._labels(found, Attribute.NODE_LABEL), (address,), host, speaks=False)
+        found = self.read.values(end)
+        return node_of(found, name_of_node(found, end), address)
 
     def _host(self, address: Address) -> Node:
         node = self._node(self.situation.subject, address)
         labels = node.host.labels if node.host else {}
-        return Node(node.name, node.labels, node.addresses, HostInterface("host", labels))
-
-    def _values(self, end: Ends) -> dict[Key, str]:
-        """The value of every key that is there; what no policy names gets a name nobody has."""
-        found = {}
-        for key in end.domains:
-            if not self._holds(end.has(key)):
-                continue
-            value = self.model.eval(end.value(key), model_completion=True)
-            if key in end.domains.texts:
-                found[key] = text_of(value)
-                continue
-            domain, number = end.domains[key], value.as_long()
-            fresh = f"{domain.fresh()}-{end.name.replace(' ', '-')}"
-            found[key] = fresh if number == domain.other else domain.values[number - 1]
-        return found
-
-    def _labels(self, found: dict[Key, str], attribute: Attribute) -> dict[str, str]:
-        return {key: value for (of, key), value in found.items() if of is attribute}
+        host = HostInterface("host", labels, is_guarded=self.is_guarded)
+        return Node(node.name, node.labels, node.addresses, host)
 
     def _ports(self, service: Service) -> tuple[ContainerPort, ...]:
         """What the destination declares: the flow's number under each name that the model says."""
-        names = set()
-        for policies in self.situation.sets:
-            for tier in policies.tiers:
-                for policy in tier.policies:
-                    for rule in policy.rules(self.situation.direction):
-                        names |= {p for p in (*rule.ports, *rule.except_ports)
-                                  if isinstance(p, NamedPort)}  # fmt: skip
+        names = names_of_ports(self.situation.sets)
         return tuple(
             ContainerPort(port.name, port.protocol.name, service.value)
-            for port in sorted(names, key=lambda p: (p.name, p.protocol.value))
-            if self._holds(self.situation.declares(port)) and service.kind is port.protocol.kind
+            for port in names
+            if self.read.holds(self.situation.declares(port)) and service.kind is port.protocol.kind
         )
-
-    def _address(self, term: Term, family: int) -> Address:
-        number = self._number(term)
-        return IPv4Address(number) if family == 4 else IPv6Address(number)
-
-    def _number(self, term: Term) -> int:
-        return int(self.model.eval(term, model_completion=True).as_long())
-
-    def _holds(self, term: Term) -> bool:
-        return bool(z3.is_true(self.model.eval(term, model_completion=True)))
 
 
 def _name_of(subject: End) -> str:

@@ -6,8 +6,8 @@ neither), the service, both addresses, the source port. Everything is free, but 
 could have.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import InitVar, dataclass, field
 from typing import assert_never
 
 import z3
@@ -46,7 +46,7 @@ _ACTION_BITS = 2
 
 def tests_of_all(sets: Iterable[PolicySet]) -> Iterator[tuple[Key, Requirement]]:
     """Everything that the policies ask of pods and nodes."""
-    for policy, _, rule in _rules_of(sets):
+    for policy, _, rule in rules_of(sets):
         yield from tests_of(policy.subject)
         yield from tests_in(policy.hosts)
         for peer in () if rule is None else (rule.own, *rule.peers):
@@ -57,7 +57,7 @@ def tests_of_all(sets: Iterable[PolicySet]) -> Iterator[tuple[Key, Requirement]]
                     yield from tests_in(leaf.condition)
 
 
-def _rules_of(sets: Iterable[PolicySet]) -> Iterator[tuple[Policy, Direction, Rule | None]]:
+def rules_of(sets: Iterable[PolicySet]) -> Iterator[tuple[Policy, Direction, Rule | None]]:
     """Every rule; a policy without any once, without a rule."""
     for policies in sets:
         for tier in policies.tiers:
@@ -68,43 +68,95 @@ def _rules_of(sets: Iterable[PolicySet]) -> Iterator[tuple[Policy, Direction, Ru
                         yield policy, direction, rule
 
 
+def names_of_ports(sets: Iterable[PolicySet]) -> tuple[NamedPort, ...]:
+    """Every port that some rule asks for by name, sorted."""
+    names = {
+        port
+        for _, _, rule in rules_of(sets)
+        if rule is not None
+        for port in (*rule.ports, *rule.except_ports)
+        if isinstance(port, NamedPort)
+    }
+    return sorted_ports(names)
+
+
+def sorted_ports(ports: Iterable[NamedPort]) -> tuple[NamedPort, ...]:
+    """Named ports by name, then protocol."""
+    return tuple(sorted(ports, key=lambda p: (p.name, p.protocol.value)))
+
+
+@dataclass(frozen=True)
+class Sides:
+    """The terms of both sides of a flow, as seen from its subject; `is_local`: the other is its node."""
+
+    subject: Ends
+    pod: Ends
+    node: Ends
+    is_pod: Term
+    is_node: Term
+    is_local: Term
+    own: Mapping[int, Term]
+    other: Mapping[int, Term]
+
+
+def free_sides(domains: Domains) -> Sides:
+    """Sides of which nothing is known."""
+    return Sides(
+        Ends("subject", domains),
+        Ends("other pod", domains),
+        Ends("other node", domains),
+        z3.Bool("other is a pod"),
+        z3.Bool("other is a node"),
+        z3.Bool("other is the own node"),
+        {4: z3.BitVec("own4", 32), 6: z3.BitVec("own6", 128)},
+        {4: z3.BitVec("other4", 32), 6: z3.BitVec("other6", 128)},
+    )
+
+
 @dataclass
 class Situation:
-    """A symbolic flow at one end. `is_host`: the subject is a host interface, else a pod."""
+    """A symbolic flow at one end. `is_host`: the subject is a host interface, else a pod.
+
+    `sides` None: free ones; given, they are parts of something larger, which says what is possible.
+    """
 
     sets: tuple[PolicySet, ...]
     direction: Direction
     is_host: bool
+    sides: InitVar[Sides | None] = None
     domains: Domains = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.domains = Domains(tests_of_all(self.sets))
-        self.subject = Ends("subject", self.domains)
-        self.pod = Ends("other pod", self.domains)
-        self.node = Ends("other node", self.domains)
-        self.is_pod, self.is_node = z3.Bool("other is a pod"), z3.Bool("other is a node")
-        self.is_local = z3.Bool("other is the own node")
+    def __post_init__(self, sides: Sides | None) -> None:
+        if sides is None:
+            sides = free_sides(Domains(tests_of_all(self.sets)))
+        self.domains = sides.subject.domains
+        self.subject, self.pod, self.node = sides.subject, sides.pod, sides.node
+        self.is_pod, self.is_node, self.is_local = sides.is_pod, sides.is_node, sides.is_local
+        self.own, self.other = sides.own, sides.other
         self.is_ipv6 = z3.Bool("IPv6")
-        self.own = {4: z3.BitVec("own4", 32), 6: z3.BitVec("own6", 128)}
-        self.other = {4: z3.BitVec("other4", 32), 6: z3.BitVec("other6", 128)}
         self.key = service_key()
         self.has_source_port = z3.Bool("source port known")
         self.source_port = z3.BitVec("source port", 16)
-        rules = [rule for _, _, rule in _rules_of(self.sets) if rule is not None]
+        rules = [rule for _, _, rule in rules_of(self.sets) if rule is not None]
         limits = dict.fromkeys(rule.limit for rule in rules if rule.limit is not None)
         self.effects: dict[Action | Limit, int] = {Action.LOG: 1, Action.AUDIT: 2}
         self.effects |= {limit: 4 << at for at, limit in enumerate(limits)}
         self.effect_bits = 2 + len(limits)
 
-    def is_possible(self) -> Term:
-        """What every flow of every cluster keeps to."""
+    def is_packet(self) -> Term:
+        """The protocol is one of the family, and a source port only where the protocol has ports."""
         kind = z3.Extract(18, 16, self.key)
-        has_ports = z3.ULE(kind, int(Kind.SCTP))
         return z3.And(
             is_service(self.key),
             z3.Implies(kind == int(Kind.ICMP), z3.Not(self.is_ipv6)),
             z3.Implies(kind == int(Kind.ICMPV6), self.is_ipv6),
-            z3.Implies(self.has_source_port, has_ports),
+            z3.Implies(self.has_source_port, z3.ULE(kind, int(Kind.SCTP))),
+        )
+
+    def is_possible(self) -> Term:
+        """What every flow of every cluster keeps to."""
+        return z3.And(
+            self.is_packet(),
             z3.Not(z3.And(self.is_pod, self.is_node)),
             z3.Implies(self.is_local, self.is_node),
             *(self.own[f] != self.other[f] for f in (4, 6)),
@@ -113,10 +165,10 @@ class Situation:
             self.node.is_legal(),
             self.pod.is_pod(),
             self.node.is_node(),
-            *self._shared(),
+            *self.shared(),
         )
 
-    def _shared(self) -> Iterator[Term]:
+    def shared(self) -> Iterator[Term]:
         """What two ends in one namespace, of one account or on one node have in common."""
         one, other = self.subject, self.pod
         known = are_known_same(one, self.node, NODE_KEY)
@@ -230,7 +282,7 @@ class Situation:
             case _:
                 assert_never(peer)
 
-    def _is_in(self, block: AddressPeer, addresses: dict[int, Term]) -> Term:
+    def _is_in(self, block: AddressPeer, addresses: Mapping[int, Term]) -> Term:
         family = block.network.version
         is_family = self.is_ipv6 if family == 6 else z3.Not(self.is_ipv6)
         return z3.And(is_family, in_block(addresses[family], block))
