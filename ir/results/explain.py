@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `policyc explain` answers: the verdict walked tier by tier, for both ends. Data only."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from policyc.ir.policy import Action, Direction
+from policyc.ir.results.common import Place, UniverseUsed
+from policyc.ir.results.reasons import Reason
+from policyc.ir.semantics import EndVerdict, Verdict
+from policyc.ir.universe import Flow
+
+
+class RulePart(Enum):
+    """The parts of a rule, all of which must match."""
+
+    OWN = "own side"
+    PEER = "peer"
+    PORTS = "ports"
+    EXCEPT_PORTS = "excepted ports"
+    SOURCE_PORTS = "source ports"
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """A part of a rule that does not match, and why.
+
+    `asked` is the part in words. Of several alternatives (peers, ports) it is the nearest, the one with
+    the fewest `reasons`; `n_alternatives` counts all of them.
+    """
+
+    part: RulePart
+    asked: str
+    reasons: tuple[Reason, ...]
+    n_alternatives: int = 1
+
+
+class RuleRole(Enum):
+    """What a rule has to do with the verdict."""
+
+    DECIDES = "decides"
+    """It is the rule that decided."""
+    NOTES = "notes"
+    """It matches, makes a note, and the next rule is asked."""
+    PASSES = "passes"
+    """It matches and sends the flow on to the next tier."""
+    AGREES = "agrees"
+    """It matches, and would decide the same if the one that decided were not there."""
+    COMES_LATER = "comes later"
+    """It matches, with another action, after what decided."""
+    NO_MATCH = "no match"
+    """It does not match."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Something that the API leaves to the implementation, and was used: the clause and what it says.
+
+    Clauses are those of docs/semantics.md.
+    """
+
+    clause: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class RuleWalk:
+    """A rule of a policy that selects the end; `mismatches` is empty exactly where it matches."""
+
+    place: Place
+    words: str
+    action: Action
+    role: RuleRole
+    mismatches: tuple[Mismatch, ...] = ()
+
+    @property
+    def distance(self) -> int:
+        """How many facts stand against it: 0 where it matches."""
+        return sum(max(1, len(mismatch.reasons)) for mismatch in self.mismatches)
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyWalk:
+    """A policy that selects the end, and its rules of the direction, as they are written."""
+
+    place: Place
+    isolates: bool
+    rules: tuple[RuleWalk, ...]
+
+    @property
+    def nearest(self) -> RuleWalk | None:
+        """The rule that came nearest to a match; None where one matches, or there are none."""
+        if not self.rules or any(not rule.mismatches for rule in self.rules):
+            return None
+        return min(self.rules, key=lambda rule: rule.distance)
+
+
+class TierOutcome(Enum):
+    """What became of the flow in a tier."""
+
+    DECIDED = "decided"
+    DEFAULT = "default"
+    """No rule decided, and a policy isolates the end: what the tier does with unmatched traffic."""
+    PASSED = "passed"
+    """A rule sent it on, or the tier passes on what it does not match."""
+    UNTOUCHED = "untouched"
+    """No policy of the tier decides it."""
+    NOT_ASKED = "not asked"
+    """A tier before it decided."""
+
+
+@dataclass(frozen=True, slots=True)
+class TierWalk:
+    """A tier, those of its policies that select the end, and what became of the flow in it."""
+
+    name: str
+    n_policies: int
+    policies: tuple[PolicyWalk, ...]
+    outcome: TierOutcome
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndWalk:
+    """The verdict of one end, and how it came about.
+
+    `assumed` says what was assumed of what is not known, empty where nothing was. `skipped` says why no
+    tier was asked, empty where they were. `changes` are what would have to change for another verdict.
+    """
+
+    direction: Direction
+    subject: str
+    verdict: EndVerdict
+    tiers: tuple[TierWalk, ...]
+    skipped: str = ""
+    choices: tuple[Choice, ...] = ()
+    changes: tuple[str, ...] = ()
+    assumed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One flow, its verdict, and the walk of both ends."""
+
+    flow: Flow
+    verdict: Verdict
+    egress: EndWalk
+    ingress: EndWalk
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainResult:
+    """The answer to `policyc explain`.
+
+    `verdict` is allow, deny, reject or unknown. `egress` and `ingress` are one walk for each way in
+    which an end's verdict can turn out: several only where it depends on what is not known, which
+    `unknown` says.
+    """
+
+    flow: Flow
+    verdict: str
+    egress: tuple[EndWalk, ...]
+    ingress: tuple[EndWalk, ...]
+    universe: UniverseUsed
+    unknown: tuple[str, ...] = ()
