@@ -7,9 +7,9 @@ only where the other end lets it; else the difference is *latent*.
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from policyc.ir.policy import Action, Direction, PolicySet
+from policyc.ir.policy import Action, Direction, Policy, PolicySet
 from policyc.ir.results.diff import DifferenceKind
 from policyc.verifier.cluster.bits import members, union
 from policyc.verifier.cluster.outcomes import (
@@ -56,14 +56,13 @@ class Comparison:
         new = old if self.space.after is self.space.before else Rules(
             self.space, self.space.after, interned
         )  # fmt: skip
+        after = shared(self.before, self.after)
         self.decider = Decider(self.space.all)
         self.pairs = {}
         self._groups: dict[Direction, dict[tuple[int, int], list[int]]] = {}
         self._pair_of: dict[tuple[int, int], Pair] = {}
         for direction in Direction:
-            rows = zip(
-                old.rows(self.before, direction), new.rows(self.after, direction), strict=True
-            )
+            rows = zip(old.rows(self.before, direction), new.rows(after, direction), strict=True)
             self.pairs[direction] = list(rows)
             groups: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
             for at, pair in enumerate(self.pairs[direction]):
@@ -189,6 +188,19 @@ class Comparison:
         src, dst = (peers, subjects) if ingress else (subjects, peers)
         kind, detail = kind_of(before, after)
         yield Cell(kind, src, dst, segment, direction, detail)
+
+
+def shared(before: PolicySet, after: PolicySet) -> PolicySet:
+    """The second set with the objects of the first where they are equal: compiled once, then."""
+    known = {policy.title: policy for tier in before.tiers for policy in tier.policies}
+
+    def the_same(policy: Policy) -> Policy:
+        other = known.get(policy.title)
+        return other if other is not None and other == policy else policy
+
+    return PolicySet(
+        tuple(replace(tier, policies=tuple(map(the_same, tier.policies))) for tier in after.tiers)
+    )
 
 
 def together(egress: Said, ingress: Said) -> Said:

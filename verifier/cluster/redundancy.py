@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules that change nothing: dead, shadowed by those before them, or redundant beside the others.
+
+A rule is *dead* where it matches no flow, *shadowed* where it never decides, and *redundant* where what
+it decides would be decided alike without it, by whatever set of other rules and defaults. Each row and
+segment is read once forwards (what still reaches a rule) and once backwards (what would become of it).
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from policyc.ir.policy import Action, Direction, Policy, PolicySet
+from policyc.verifier.cluster.bits import union
+from policyc.verifier.cluster.outcomes import (
+    Active,
+    Outcome,
+    active_in,
+    add,
+    segments_of,
+)
+from policyc.verifier.cluster.rows import Matching, Row, RowTier, RuleId, Rules
+from policyc.verifier.cluster.space import Space
+
+
+class Uselessness(Enum):
+    """Why a rule changes nothing."""
+
+    DEAD = "dead"
+    SHADOWED = "shadowed"
+    REDUNDANT = "redundant"
+
+
+@dataclass(frozen=True, slots=True)
+class Useless:
+    """A rule that may be removed, and the rules and isolating policies that decide in its stead."""
+
+    rule: RuleId
+    why: Uselessness
+    instead: tuple[RuleId, ...] = ()
+    defaults: tuple[Policy, ...] = ()
+
+
+Key = tuple[int, Direction, int]
+"""(id of the policy, direction, index) of a rule."""
+
+
+def key_of(rule: RuleId) -> Key:
+    """The identity of a rule."""
+    return id(rule.policy), rule.direction, rule.index
+
+
+@dataclass
+class Redundancy:
+    """The rules of one policy set over one space. `ignore_effects`: only actions count."""
+
+    space: Space
+    policies: PolicySet
+    ignore_effects: bool = False
+    rows: dict[Direction, list[tuple[Row, int]]] = field(init=False)
+    """Distinct rows, with the columns that flows of their classes can have on the other side."""
+
+    def __post_init__(self) -> None:
+        rules = Rules(self.space, self.space.after, {})
+        self.rows = {}
+        for direction in Direction:
+            families: dict[int, frozenset[int]] = {}
+            distinct: dict[int, Row] = {}
+            for at, row in enumerate(rules.rows(self.policies, direction)):
+                distinct[id(row)] = row
+                mine = self.space.classes[at].families
+                families[id(row)] = families.get(id(row), frozenset()) | mine
+            self.rows[direction] = [
+                (row, union(self.space.of_family[f] for f in families[key]))
+                for key, row in distinct.items()
+                if row.evaluated
+            ]
+        self._matched: set[Key] = set()
+        self._deciding: set[Key] = set()
+        self._needed: set[Key] = set()
+        self._where: dict[Key, list[tuple[Row, int]]] = {}
+
+    def useless(self) -> list[Useless]:
+        """Every rule that may be removed on its own, in canonical order."""
+        for direction in Direction:
+            for row, real in self.rows[direction]:
+                self._examine(row, real)
+        return [
+            self._explained(rule) for rule in self.all_rules() if key_of(rule) not in self._needed
+        ]
+
+    def all_rules(self) -> Iterator[RuleId]:
+        """Every rule, tier by tier."""
+        for tier, each in enumerate(self.policies.tiers):
+            for policy in each.policies:
+                for direction in Direction:
+                    for index in range(len(policy.rules(direction))):
+                        yield RuleId(tier, policy, direction, index)
+
+    def _examine(self, row: Row, real: int) -> None:
+        for tier in row.tiers:
+            for rule in tier.rules:
+                self._where.setdefault(key_of(rule), []).append((row, real))
+        done: set[object] = set()
+        for active in active_in(row, segments_of((row,))):
+            if active.tiers in done or active.is_failsafe:
+                continue
+            done.add(active.tiers)
+            self._examine_segment(row, active, real)
+
+    def _examine_segment(self, row: Row, active: Active, real: int) -> None:
+        """Mark the rules that match, decide, and are needed where these matchings are active."""
+        after = self._backwards(row, active)
+        waiting = {0: real}
+        for tier, indices, outcomes in zip(row.tiers, active.tiers, after, strict=True):
+            passed: dict[int, int] = {}
+            for place, index in enumerate(indices):
+                matching, key = tier.matchings[index], key_of(tier.rules[index])
+                if matching.columns & real:
+                    self._matched.add(key)
+                hits = [
+                    (e, c & matching.columns) for e, c in waiting.items() if c & matching.columns
+                ]
+                if hits:
+                    self._deciding.add(key)
+                if key not in self._needed and any(
+                    self._differs(outcomes[place], outcomes[place + 1], effects, columns)
+                    for effects, columns in hits
+                ):
+                    self._needed.add(key)
+                self._advance(waiting, passed, matching, hits)
+            if tier.unmatched is None:
+                for effects, columns in waiting.items():
+                    passed[effects] = passed.get(effects, 0) | columns
+            waiting = passed
+            if not waiting:
+                break
+
+    def _advance(
+        self,
+        waiting: dict[int, int],
+        passed: dict[int, int],
+        matching: Matching,
+        hits: list[tuple[int, int]],
+    ) -> None:
+        for effects, columns in hits:
+            noted = effects | self._effects(matching)
+            rest = waiting[effects] & ~columns
+            if rest:
+                waiting[effects] = rest
+            else:
+                del waiting[effects]
+            if matching.action.goes_on:
+                waiting[noted] = waiting.get(noted, 0) | columns
+            elif matching.action is Action.PASS:
+                passed[noted] = passed.get(noted, 0) | columns
+
+    def _effects(self, matching: Matching) -> int:
+        return 0 if self.ignore_effects else matching.effects
+
+    def _differs(self, one: Outcome, other: Outcome, effects: int, columns: int) -> bool:
+        """Two outcomes differ on some columns, after these effects."""
+        if one is other:
+            return False
+        mine, theirs = (_noted(outcome, effects, columns) for outcome in (one, other))
+        return mine != theirs
+
+    def _backwards(self, row: Row, active: Active) -> list[list[Outcome]]:
+        """For each tier and place among its active matchings: what becomes of what comes there."""
+        everything = self.space.all
+        following: Outcome = {(row.fallback, 0): everything}
+        found: list[list[Outcome]] = []
+        for tier, indices in zip(reversed(row.tiers), reversed(active.tiers), strict=True):
+            end = following if tier.unmatched is None else {(tier.unmatched, 0): everything}
+            outcomes = [end]
+            for index in reversed(indices):
+                matching = tier.matchings[index]
+                outcomes.append(self._before(matching, outcomes[-1], following))
+            outcomes.reverse()
+            found.append(outcomes)
+            following = outcomes[0]
+        found.reverse()
+        return found
+
+    def _before(self, matching: Matching, otherwise: Outcome, following: Outcome) -> Outcome:
+        """What becomes of what comes to a matching, where its tier goes on as `otherwise`."""
+        out: Outcome = {}
+        for key, columns in otherwise.items():
+            if rest := columns & ~matching.columns:
+                out[key] = rest
+        noted = self._effects(matching)
+        if not matching.action.goes_on and matching.action is not Action.PASS:
+            add(out, (matching.action, noted), matching.columns)
+            return out
+        then = following if matching.action is Action.PASS else otherwise
+        for (action, effects), columns in then.items():
+            if hit := columns & matching.columns:
+                add(out, (action, effects | noted), hit)
+        return out
+
+    def _explained(self, rule: RuleId) -> Useless:
+        key = key_of(rule)
+        if key not in self._matched:
+            return Useless(rule, Uselessness.DEAD)
+        why = Uselessness.REDUNDANT if key in self._deciding else Uselessness.SHADOWED
+        instead: dict[Key, RuleId] = {}
+        defaults: dict[int, Policy] = {}
+        for row, real in self._where.get(key, ()):
+            for active in active_in(row, segments_of((row,))):
+                if not active.is_failsafe:
+                    self._stand_ins(row, active, real, key, instead, defaults)
+        return Useless(rule, why, tuple(instead.values()), tuple(defaults.values()))
+
+    def _stand_ins(
+        self,
+        row: Row,
+        active: Active,
+        real: int,
+        key: Key,
+        instead: dict[Key, RuleId],
+        defaults: dict[int, Policy],
+    ) -> None:
+        """Who decides what the rule matches, where it is not there."""
+        left = real & union(m.columns for m, k in _active(row, active) if k == key)
+        for tier, indices in zip(row.tiers, active.tiers, strict=True):
+            passed = 0
+            for index in indices:
+                matching, rule = tier.matchings[index], tier.rules[index]
+                hit = left & matching.columns
+                if not hit or key_of(rule) == key or matching.action.goes_on:
+                    continue
+                instead.setdefault(key_of(rule), rule)
+                left &= ~hit
+                passed |= hit if matching.action is Action.PASS else 0
+            if left and tier.unmatched is not None:
+                defaults |= {id(policy): policy for policy in tier.isolating}
+                left = 0
+            left |= passed
+
+    def together(self, candidates: Iterable[Useless]) -> list[RuleId]:
+        """A maximal set of rules that may all be removed at once: the narrowest go first."""
+        waiting = sorted((u.rule for u in candidates), key=lambda rule: self._reach(rule))
+        removed: set[Key] = set()
+        out: list[RuleId] = []
+        while True:
+            kept = []
+            for rule in waiting:
+                if self._may_go(rule, removed):
+                    removed.add(key_of(rule))
+                    out.append(rule)
+                else:
+                    kept.append(rule)
+            if len(kept) == len(waiting):
+                return out
+            waiting = kept
+
+    def _reach(self, rule: RuleId) -> tuple[int, int]:
+        """How much a rule matches: columns, then services."""
+        found = [
+            (m.columns.bit_count(), m.services.size)
+            for row, _ in self._where.get(key_of(rule), ())[:1]
+            for tier in row.tiers
+            for m, other in zip(tier.matchings, tier.rules, strict=True)
+            if key_of(other) == key_of(rule)
+        ]
+        return max(found, default=(0, 0))
+
+    def _may_go(self, rule: RuleId, removed: set[Key]) -> bool:
+        gone = {*removed, key_of(rule)}
+        return all(
+            self._is_same_without(row, real, gone)
+            for row, real in self._where.get(key_of(rule), ())
+        )
+
+    def _is_same_without(self, row: Row, real: int, gone: set[Key]) -> bool:
+        done: set[object] = set()
+        for active in active_in(row, segments_of((row,))):
+            if active.is_failsafe or active.tiers in done:
+                continue
+            done.add(active.tiers)
+            whole = self._backwards(row, active)
+            less = self._backwards(row, _without(row, active, gone))
+            if whole and _noted(whole[0][0], 0, real) != _noted(less[0][0], 0, real):
+                return False
+        return True
+
+    def without(self, gone: Iterable[RuleId]) -> PolicySet:
+        """The policies without some rules; isolation stays as it is."""
+        keys = {key_of(rule) for rule in gone}
+        return PolicySet(
+            tuple(
+                replace(tier, policies=tuple(_trimmed(p, keys) for p in tier.policies))
+                for tier in self.policies.tiers
+            )
+        )
+
+
+def _noted(outcome: Outcome, effects: int, columns: int) -> Outcome:
+    """An outcome after some effects, on some columns."""
+    out: Outcome = {}
+    for (action, more), mine in outcome.items():
+        if hit := mine & columns:
+            add(out, (action, more | effects), hit)
+    return out
+
+
+def _active(row: Row, active: Active) -> Iterator[tuple[Matching, Key]]:
+    for tier, indices in zip(row.tiers, active.tiers, strict=True):
+        for index in indices:
+            yield tier.matchings[index], key_of(tier.rules[index])
+
+
+def _without(row: Row, active: Active, gone: set[Key]) -> Active:
+    def kept(tier: RowTier, indices: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(i for i in indices if key_of(tier.rules[i]) not in gone)
+
+    tiers = tuple(kept(t, i) for t, i in zip(row.tiers, active.tiers, strict=True))
+    return Active(active.segment, tiers, active.is_failsafe)
+
+
+def _trimmed(policy: Policy, gone: set[Key]) -> Policy:
+    ingress, egress = (
+        tuple(r for i, r in enumerate(policy.rules(d)) if (id(policy), d, i) not in gone)
+        for d in (Direction.INGRESS, Direction.EGRESS)
+    )
+    return replace(policy, ingress=ingress, egress=egress)
