@@ -59,7 +59,7 @@ def _of_default(walk: EndWalk) -> tuple[str, ...]:
     """A rule that allows it is missing; the nearest one there is, and who isolates."""
     tier = _deciding(walk.tiers)
     isolating = [policy for policy in tier.policies if policy.isolates]
-    names = _listed(policy.place for policy in isolating)
+    names = _joined([policy.place.words for policy in isolating])
     sentences = [
         f"a policy of tier {tier.name} that selects {walk.subject} would have to allow it in"
         f" {walk.direction.value}, or {names} would have to stop selecting it"
@@ -89,5 +89,9 @@ def _deciding(tiers: Iterable[TierWalk]) -> TierWalk:
 
 def _listed(places: Iterable[Place]) -> str:
     """`a`, `a and b`, `a, b and c`, each with where it stands."""
-    *first, last = [f"{place.words} ({place.span})" for place in places]
+    return _joined([f"{place.words} ({place.span})" for place in places])
+
+
+def _joined(parts: list[str]) -> str:
+    *first, last = parts
     return f"{', '.join(first)} and {last}" if first else last

@@ -91,11 +91,19 @@ def mismatches(
 
 
 def _nearest(part: RulePart, alternatives: Sequence[tuple[str, Reasons]]) -> Mismatch | None:
-    """The alternative with the fewest reasons against it; None where one has none."""
+    """The alternative with the least against it; None where one has nothing."""
     if not alternatives:
         return Mismatch(part, "nothing", (Nobody(part.value),), 0)
-    asked, reasons = min(alternatives, key=lambda alternative: len(alternative[1]))
+    asked, reasons = min(alternatives, key=lambda alternative: _weight(alternative[1]))
     return Mismatch(part, asked, reasons, len(alternatives)) if reasons else None
+
+
+def _weight(reasons: Reasons) -> int:
+    """How much stands against an alternative: what is of another sort altogether counts double."""
+    return sum(2 if isinstance(reason, _OTHER_SORT) else 1 for reason in reasons)
+
+
+_OTHER_SORT = (NotANode, NotAPod, Nobody, OtherProtocol)
 
 
 def peer_reasons(peer: Peer, other: End, family: int, subject: Subject) -> Reasons:
@@ -128,7 +136,7 @@ def _flat(parts: Iterable[Reasons]) -> Reasons:
 
 
 def _fewest(parts: Iterable[Reasons]) -> Reasons:
-    return min(parts, key=len, default=(Nobody(RulePart.PEER.value),))
+    return min(parts, key=_weight, default=(Nobody(RulePart.PEER.value),))
 
 
 def _block_reasons(block: AddressPeer, other: End, family: int) -> Reasons:

@@ -17,13 +17,15 @@ TERMINAL_COLUMNS = 80
 class ReportOptions:
     """`width` None: lines are not folded, as a pipe wants them. `line_of` gives a span's source line.
 
-    `root` is the directory that URIs are relative to, None the current one.
+    `root` is the directory that URIs are relative to, None the current one. `is_full`: also what is
+    usually only counted.
     """
 
     colour: bool = False
     width: int | None = None
     line_of: Callable[[Span], str | None] = source_line
     root: Path | None = None
+    is_full: bool = False
 
 
 PLAIN = ReportOptions()

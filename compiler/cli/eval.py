@@ -86,7 +86,7 @@ def eval_(
     if [*files, *clusters, flows].count("-") > 1:
         raise click.UsageError("standard input (-) can be read only once")
     with findings_as_json(form == "json"):
-        policies, universe = _read(files, clusters, options)
+        policies, universe = read_all(files, clusters, options)
         asked = _Asked(flow, source_port, flows)
         return _run_flows(policies, universe, asked, form)
 
@@ -100,7 +100,7 @@ class _Asked:
     file: str | None
 
 
-def _read(
+def read_all(
     files: tuple[str, ...], clusters: tuple[str, ...], options: ReadOptions
 ) -> tuple[PolicySet, Universe]:
     """Policies and universe; what was passed over is said on standard error."""

@@ -99,7 +99,7 @@ def answer(policies: PolicySet, flow: Flow, nodes: Sequence[Node] = ()) -> Answe
 
     `nodes` are those of the cluster that pods of templates may run on.
     """
-    flow = _between_replicas(flow)
+    flow = between_replicas(flow)
     out_cases, out_unknown = cases_of(policies, flow, Direction.EGRESS, nodes)
     in_cases, in_unknown = cases_of(policies, flow, Direction.INGRESS, nodes)
     egress = [verdict(policies, case).egress for case in out_cases]
@@ -115,7 +115,7 @@ def answer(policies: PolicySet, flow: Flow, nodes: Sequence[Node] = ()) -> Answe
     return Answer(flow, out, into, UNKNOWN, tuple(dict.fromkeys(reasons)))
 
 
-def _between_replicas(flow: Flow) -> Flow:
+def between_replicas(flow: Flow) -> Flow:
     """From a template to itself runs from one replica to another: the same pod would be trivial."""
     if isinstance(flow.dst, Endpoint) and flow.dst.is_template and flow.src == flow.dst:
         return replace(flow, dst=replace(flow.dst, name=f"{flow.dst.name} (another replica)"))

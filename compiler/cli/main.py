@@ -20,6 +20,11 @@ COMMANDS = {
         "rewrite policies in another API, proved equal",
     ),
     "eval": ("policyc.compiler.cli.eval", "eval_", "evaluate flows by the reference semantics"),
+    "explain": (
+        "policyc.compiler.cli.explain",
+        "explain",
+        "say why a flow is allowed or denied, rule by rule",
+    ),
     "fmt": ("policyc.compiler.cli.fmt", "fmt", "lay out rule blocks, expressions and intents"),
     "lab": ("policyc.compiler.cli.lab", "lab", "try policies on real traffic in a namespace lab"),
     "node": ("policyc.compiler.cli.node", "node", "load, unload and watch a bundle on this node"),

@@ -4,7 +4,7 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,12 +27,15 @@ class Reporter:
     form: str
     output: Path | None = None
 
-    def emit(self, result: object) -> None:
-        """Show a result; InputError where the file cannot be written."""
-        if self.output is None or str(self.output) == "-":
-            click.echo(render(result, self.form, options_for(sys.stdout)), nl=False)
+    def emit(self, result: object, is_full: bool = False) -> None:
+        """Show a result, in full also what is usually counted; InputError for a file's failure."""
+        to_file = self.output is not None and str(self.output) != "-"
+        options = replace(PLAIN if to_file else options_for(sys.stdout), is_full=is_full)
+        document = render(result, self.form, options)
+        if self.output is not None and to_file:
+            write_whole(self.output, document)
         else:
-            write_whole(self.output, render(result, self.form, PLAIN))
+            click.echo(document, nl=False)
 
     @contextmanager
     def failures(self) -> Iterator[None]:

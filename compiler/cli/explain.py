@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`policyc explain`: why a flow is allowed or denied. Glue only."""
+
+import click
+
+from policyc.backends.report.words import counted
+from policyc.compiler.cli.eval import read_all
+from policyc.compiler.cli.explained import explained
+from policyc.compiler.cli.inputs import input_options
+from policyc.compiler.cli.reporting import Reporter, report_options
+from policyc.compiler.frontend import ReadOptions
+from policyc.compiler.frontend.flow_files import flow_from_arguments
+from policyc.compiler.frontend.flows import UniverseIndex
+from policyc.ir.diagnostics import Report
+from policyc.ir.errors import InputError
+from policyc.ir.results.common import UniverseUsed
+from policyc.ir.results.explain import ExplainResult
+from policyc.ir.universe import Flow, Universe
+
+
+@click.command("explain", short_help="say why a flow is allowed or denied, rule by rule")
+@input_options
+@click.option("--source-port", type=int, metavar="PORT", help="Where the connection comes from.")
+@click.option("--all", "is_full", is_flag=True, help="Show every rule, not only the nearest.")
+@report_options(ExplainResult)
+@click.argument("src")
+@click.argument("dst")
+@click.argument("service", metavar="PROTOCOL[/PORT]")
+def explain(
+    files: tuple[str, ...],
+    cluster: tuple[str, ...],
+    options: ReadOptions,
+    source_port: int | None,
+    is_full: bool,
+    report: Reporter,
+    src: str,
+    dst: str,
+    service: str,
+) -> int:
+    """Walk the verdict on a flow tier by tier, for both ends.
+
+    SRC and DST are namespace/pod, node/NAME or an address; PROTOCOL[/PORT] is tcp/443, icmp/8/0, 47.
+    Each policy that selects an end is shown with the rule that matched, or the nearest that did not and
+    why. The exit code is 0, whatever the verdict is.
+    """
+    if (*files, *cluster).count("-") > 1:
+        raise click.UsageError("standard input (-) can be read only once")
+    policies, universe = read_all(files, cluster, options)
+    index = UniverseIndex(universe)
+    flow = _flow(index, src, dst, service, source_port)
+    result = explained(policies, flow, index.nodes, _universe(universe, bool(cluster)))
+    report.emit(result, is_full)
+    return 0
+
+
+def _flow(index: UniverseIndex, src: str, dst: str, service: str, source_port: int | None) -> Flow:
+    """The flow that the arguments mean; InputError where they mean none."""
+    report = Report()
+    request = flow_from_arguments(src, dst, service, report, source_port)
+    flow = None if request is None else index.flow(request, report)
+    if flow is None:
+        raise InputError(report.sorted())
+    return flow
+
+
+def _universe(universe: Universe, is_given: bool) -> UniverseUsed:
+    """The endpoints given; without any, the flow is between addresses, and nothing else is known."""
+    if not is_given:
+        return UniverseUsed("cluster", "no cluster: two addresses")
+    pods = counted(len(universe.endpoints), "pod or workload", "pods and workloads")
+    nodes = counted(len(universe.nodes), "node")
+    return UniverseUsed("cluster", f"the cluster given: {pods}, {nodes}")

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The walk of a flow whose ends may not be fully known: one for each way that it can turn out."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from policyc.compiler.cli.eval_answers import between_replicas
+from policyc.compiler.cli.eval_cases import (
+    ADDRESS,
+    NODE,
+    SOURCE_PORT,
+    Unknown,
+    cases_of,
+)
+from policyc.ir.policy import Action, Direction, PolicySet
+from policyc.ir.results.common import UniverseUsed
+from policyc.ir.results.explain import Choice, EndWalk, ExplainResult
+from policyc.ir.universe import Endpoint, Flow, Node, end_name
+from policyc.verifier.explanation import explain
+
+_UNKNOWN = Choice(
+    "A25",
+    "what nobody has said of a pod (its address, its node, where a connection comes from) can be"
+    " anything",
+)
+
+
+def explained(
+    policies: PolicySet, flow: Flow, nodes: Sequence[Node], universe: UniverseUsed
+) -> ExplainResult:
+    """Both ends walked; several times where the verdict depends on what is not known (A25)."""
+    flow = between_replicas(flow)
+    egress, out_unknown = _walks(policies, flow, Direction.EGRESS, nodes)
+    ingress, in_unknown = _walks(policies, flow, Direction.INGRESS, nodes)
+    outcomes = {
+        e.verdict.action if e.verdict.action.is_deny else i.verdict.action
+        for e in egress
+        for i in ingress
+    }
+    unknown = tuple(dict.fromkeys((*out_unknown, *in_unknown)))
+    return ExplainResult(flow, _word(outcomes), egress, ingress, universe, unknown)
+
+
+def _word(outcomes: set[Action]) -> str:
+    """One word where the outcome is the same; a deny that is sometimes a reject is a deny."""
+    if len(outcomes) == 1:
+        return next(iter(outcomes)).value
+    return Action.DENY.value if all(each.is_deny for each in outcomes) else "unknown"
+
+
+def _walks(
+    policies: PolicySet, flow: Flow, direction: Direction, nodes: Sequence[Node]
+) -> tuple[tuple[EndWalk, ...], list[str]]:
+    """A walk for each decider that there can be, and what that depends on."""
+    cases, unknown = cases_of(policies, flow, direction, nodes)
+    found: dict[object, EndWalk] = {}
+    for case in cases:
+        made = explain(policies, case)
+        walk = made.egress if direction is Direction.EGRESS else made.ingress
+        key = (walk.verdict.action, walk.verdict.decider)
+        found.setdefault(key, _noted(walk, case, flow, unknown))
+    depends = [_what(each) for each in unknown] if len(found) > 1 else []
+    return tuple(found.values()), depends
+
+
+def _noted(walk: EndWalk, case: Flow, flow: Flow, unknown: Sequence[Unknown]) -> EndWalk:
+    """The walk with what it assumed of the unknown parts."""
+    if not unknown or case == flow:
+        return walk
+    assumed = ", ".join(f"{_what(each)} is {_value(each, case, flow)}" for each in unknown)
+    return replace(walk, assumed=assumed, choices=(*walk.choices, _UNKNOWN))
+
+
+def _what(unknown: Unknown) -> str:
+    return unknown.what if unknown.end is None else f"{unknown.what} of {end_name(unknown.end)}"
+
+
+def _value(unknown: Unknown, case: Flow, flow: Flow) -> str:
+    """What the unknown part is in this case."""
+    if unknown.what == SOURCE_PORT:
+        return str(case.source_port)
+    end = case.src if unknown.end == flow.src else case.dst
+    if not isinstance(end, Endpoint):
+        return end_name(end)
+    if unknown.what == ADDRESS:
+        return str(end.address(case.family))
+    if unknown.what == NODE:
+        return end.node or "none of those given"
+    labels = end.its_node.labels if end.its_node is not None else {}
+    return " ".join(f"{key}={value}" for key, value in sorted(labels.items())) or "none"
