@@ -3,6 +3,7 @@
 
 from dataclasses import dataclass
 
+from policyc.ir.diagnostics import Severity
 from policyc.ir.results.common import Evidence, Finding, Place, UniverseUsed
 
 
@@ -16,12 +17,23 @@ class Suppressed:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckRule:
+    """A kind of finding: its code, a title of a few words, and help that says what to do about it."""
+
+    code: str
+    title: str
+    help: str
+    severity: Severity = Severity.WARNING
+
+
+@dataclass(frozen=True, slots=True)
 class CheckResult:
     """The answer to `policyc check`.
 
     `removable_together` is one maximal set of rules that may all be removed at once without any
     verdict changing, proved; each redundancy among the findings is true on its own. `undecided` are
-    the questions that a solver gave up on, in words. `n_policies` and `n_rules` are what was looked at.
+    the questions that a solver gave up on, in words. `n_policies` and `n_rules` are what was looked at,
+    `rules` the kinds of findings that were looked for.
     """
 
     findings: tuple[Finding, ...]
@@ -33,3 +45,4 @@ class CheckResult:
     undecided: tuple[str, ...] = ()
     n_policies: int = 0
     n_rules: int = 0
+    rules: tuple[CheckRule, ...] = ()

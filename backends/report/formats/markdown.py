@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results as Markdown, for a comment on a pull request: the summary first, the details folded.
+
+Never longer than a comment may be: what does not fit is counted.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from policyc.backends.report.markdown_text import code, escaped
+from policyc.backends.report.options import ReportOptions
+from policyc.backends.report.steps import steps_of
+from policyc.backends.report.verdicts import where
+from policyc.backends.report.words import (
+    DID,
+    check_headline,
+    counted,
+    diff_headline,
+    evidence_words,
+    verify_headline,
+)
+from policyc.ir.diagnostics import Severity
+from policyc.ir.results.check import CheckResult, Suppressed
+from policyc.ir.results.common import Evidence, Finding, Place, UniverseUsed, Witness
+from policyc.ir.results.diff import Difference, DiffOutcome, DiffResult
+from policyc.ir.results.failure import Failure
+from policyc.ir.results.verify import IntentAnswer, IntentStatus, VerifyResult
+
+FORMAT = "markdown"
+
+MAX_BYTES = 64_900
+"""Under the 65,000 characters of a comment, counted in bytes of UTF-8, which are never fewer."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """Something found: a row of the summary's table, and its details."""
+
+    row: str
+    title: str
+    details: str
+
+
+def _comment(
+    title: str, head: Sequence[str], columns: str, items: Sequence[_Item], foot: Sequence[str]
+) -> str:
+    """The comment, with as many rows, then as many details, as there is room for."""
+    start = "\n\n".join([f"## {title}", *head]) + "\n\n"
+    end = "\n".join(f"<sub>{line}</sub>  " for line in foot) + "\n"
+    rows = [item.row for item in items]
+    table_head = f"{columns}\n{'|---' * columns.count(' | ')}|---|\n" if items else ""
+    room = MAX_BYTES - _size(start) - _size(end) - _size(table_head) - 2 * _NOTE_ROOM
+    kept, room = _fitting([f"{row}\n" for row in rows], room)
+    table = table_head + "".join(kept) + _left_out(len(rows) - len(kept), "row") + "\n"
+    details, _ = _fitting([_folded(item) for item in items], room)
+    body = "".join(details) + _left_out(len(items) - len(details), "detail")
+    return start + (table if items else "") + body + end
+
+
+_NOTE_ROOM = 200
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))
+
+
+def _fitting(parts: Sequence[str], room: int) -> tuple[list[str], int]:
+    """The first parts that fit, and the room that is left."""
+    kept: list[str] = []
+    for part in parts:
+        if _size(part) > room:
+            break
+        kept.append(part)
+        room -= _size(part)
+    return kept, room
+
+
+def _left_out(number: int, what: str) -> str:
+    if not number:
+        return ""
+    return f"\n**{counted(number, what)} left out, for want of room.**\n\n"
+
+
+def _folded(item: _Item) -> str:
+    return f"<details><summary>{item.title}</summary>\n\n{item.details}\n</details>\n\n"
+
+
+def diff_markdown(result: DiffResult, _options: ReportOptions) -> str:
+    """The outcome, a row for each region, and its witness folded."""
+    head = [
+        f"{escaped(diff_headline(result))}: {code(result.before)} → {code(result.after)}",
+        *_notes(result.notes),
+    ]
+    items = [_difference(at, each) for at, each in enumerate(result.differences, start=1)]
+    sign = "✅" if result.outcome is DiffOutcome.EQUAL else "⚠️"
+    title = f"{sign} policyc diff: {result.outcome.value}"
+    foot = _foot(result.universe, result.evidence)
+    return _comment(title, head, "| # | what | from | to | services |", items, foot)
+
+
+def _difference(number: int, difference: Difference) -> _Item:
+    did = DID[difference.kind]
+    src, dst = code(difference.src), code(difference.dst)
+    services = code(", ".join(difference.services))
+    lines = _witness(difference.witness)
+    for label, places in (("before", difference.before), ("after", difference.after)):
+        lines += [f"- decided {label} by {_place(place)}" for place in places]
+    return _Item(
+        f"| {number} | **{did}** | {src} | {dst} | {services} |",
+        f"{number}. {did}: {src} → {dst}, {services}",
+        "\n".join(lines) + "\n",
+    )
+
+
+def check_markdown(result: CheckResult, _options: ReportOptions) -> str:
+    """The number of findings, a row for each, and why, folded."""
+    head = [escaped(check_headline(result)), *_notes(result.notes)]
+    head += [f"**Not decided:** {code(question)}" for question in result.undecided]
+    items = [_finding(at, finding) for at, finding in enumerate(result.findings, start=1)]
+    if result.removable_together:
+        items.append(_together(result.removable_together))
+    items += [_suppressed(quiet) for quiet in result.suppressed]
+    sign = "⚠️" if result.findings or result.undecided else "✅"
+    foot = _foot(result.universe, result.evidence)
+    return _comment(f"{sign} policyc check", head, "| # | finding | what | where |", items, foot)
+
+
+_SIGNS = {Severity.ERROR: "🛑", Severity.WARNING: "⚠️", Severity.NOTE: "📝"}
+
+
+def _finding(number: int, finding: Finding) -> _Item:
+    message, at = code(finding.message), code(where(finding.place.span))
+    lines = [f"- {code(part)}" for part in (finding.explanation,) if part]
+    lines += [f"- at {_place(finding.place)}"]
+    lines += [f"- {code(note.text)} ({code(where(note.span))})" for note in finding.notes]
+    if finding.witness is not None:
+        lines += _witness(finding.witness)
+    if finding.hint:
+        lines.append(f"- **fix:** {code(finding.hint)}")
+    return _Item(
+        f"| {number} | {_SIGNS[finding.severity]} {escaped(finding.code)} | {message} | {at} |",
+        f"{number}. {escaped(finding.code)}: {message}",
+        "\n".join(lines) + "\n",
+    )
+
+
+def _together(places: Sequence[Place]) -> _Item:
+    title = f"{counted(len(places), 'rule')} may be removed together"
+    lines = [f"- {_place(place)}" for place in places[:_MANY]]
+    lines += [f"- and {len(places) - _MANY} more"] if len(places) > _MANY else []
+    return _Item(f"| | proved | {title} | |", title, "\n".join(lines) + "\n")
+
+
+_MANY = 100
+
+
+def _suppressed(quiet: Suppressed) -> _Item:
+    finding = quiet.finding
+    message, at = code(finding.message), code(where(quiet.by.span))
+    return _Item(
+        f"| | suppressed {escaped(finding.code)} | {message} | {at} |",
+        f"suppressed {escaped(finding.code)}: {message}",
+        f"- reason: {code(quiet.reason)}\n- by {_place(quiet.by)}\n",
+    )
+
+
+def verify_markdown(result: VerifyResult, _options: ReportOptions) -> str:
+    """How many intents hold, and a row for each, the broken ones with their witness folded."""
+    head = [escaped(verify_headline(result)), *_notes(result.notes)]
+    order = sorted(result.intents, key=lambda intent: intent.status is IntentStatus.HOLDS)
+    items = [_intent(at, intent) for at, intent in enumerate(order, start=1)]
+    broken = any(each.status is not IntentStatus.HOLDS for each in result.intents)
+    title = f"{'⚠️' if broken else '✅'} policyc verify"
+    foot = _foot(result.universe, result.evidence)
+    return _comment(title, head, "| # | status | intent | where |", items, foot)
+
+
+def _intent(number: int, intent: IntentAnswer) -> _Item:
+    title, at = code(intent.title), code(where(intent.place.span))
+    lines = [
+        f"- {code(part)}" for part in (intent.words, intent.reason, intent.explanation) if part
+    ]
+    if intent.witness is not None:
+        lines += _witness(intent.witness)
+    lines += [f"- let through by {_place(place)}" for place in intent.responsible]
+    return _Item(
+        f"| {number} | **{intent.status.value}** | {title} | {at} |",
+        f"{number}. {intent.status.value}: {title}",
+        "\n".join(lines) + "\n",
+    )
+
+
+def failure_markdown(failure: Failure, _options: ReportOptions) -> str:
+    """What stopped the run."""
+    lines = [f"- {code(where(f.span))}: {code(f.message)}" for f in failure.findings[:_MANY]]
+    shown = lines or [f"- {code(failure.message)}"]
+    return "\n".join([f"## 🛑 policyc failed (exit code {failure.exit_code})", "", *shown, ""])
+
+
+def _witness(witness: Witness) -> list[str]:
+    lines = [f"- for example {code(str(witness.flow))}"]
+    for step in steps_of(witness):
+        at = "" if step.place is None else f" ({code(where(step.place.span))})"
+        lines.append(f"  - {code(step.text)}{at}")
+    return lines
+
+
+def _place(place: Place) -> str:
+    return f"{code(place.words)} ({code(where(place.span))})"
+
+
+def _notes(notes: Sequence[str]) -> list[str]:
+    """The notes as one list; of very many, the first."""
+    shown = [f"- {code(note)}" for note in notes[:_MANY]]
+    shown += [f"- and {len(notes) - _MANY} more"] if len(notes) > _MANY else []
+    return ["\n".join(shown)] if shown else []
+
+
+def _foot(universe: UniverseUsed, evidence: Evidence) -> list[str]:
+    return [f"universe: {escaped(universe.words[:_LONG])}",
+            f"certified by: {escaped(evidence_words(evidence)[:_LONG])}"]  # fmt: skip
+
+
+_LONG = 1000
+
+RENDERERS = {
+    DiffResult: diff_markdown,
+    CheckResult: check_markdown,
+    VerifyResult: verify_markdown,
+    Failure: failure_markdown,
+}

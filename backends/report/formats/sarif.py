@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results as SARIF 2.1.0, for code scanning: a result for each difference, finding or intent."""
+
+from policyc.backends.report.flows import flow_json
+from policyc.backends.report.options import ReportOptions
+from policyc.backends.report.sarif_parts import (
+    LEVELS,
+    Json,
+    SarifResult,
+    SarifRule,
+    invocation,
+    log,
+    physical_location,
+    result,
+    run_properties,
+)
+from policyc.backends.report.words import DID, region_words
+from policyc.ir.diagnostics import Note
+from policyc.ir.results.check import CheckResult
+from policyc.ir.results.common import Finding
+from policyc.ir.results.diff import Difference, DifferenceKind, DiffOutcome, DiffResult
+from policyc.ir.results.failure import Failure
+from policyc.ir.results.verify import IntentAnswer, IntentStatus, VerifyResult
+
+FORMAT = "sarif"
+
+_DIFF_RULES = {
+    DifferenceKind.WIDENED: SarifRule(
+        "traffic-opened",
+        "A change lets traffic through that was denied",
+        "The region of flows is denied by the old policies and allowed by the new ones. Look at the"
+        " rule that allows it now, and narrow it where that is not meant.",
+        "warning",
+    ),
+    DifferenceKind.NARROWED: SarifRule(
+        "traffic-closed",
+        "A change denies traffic that was let through",
+        "The region of flows is allowed by the old policies and denied by the new ones. Connections"
+        " that need it will fail. Look at what denies it now, or bring the rule back that allowed it.",
+        "warning",
+    ),
+    DifferenceKind.CHANGED: SarifRule(
+        "effects-changed",
+        "A change has other effects on the same traffic",
+        "The same flows get through, but what is logged, counted or limited differs, or whether a"
+        " denied flow is answered.",
+        "note",
+    ),
+    DifferenceKind.LATENT: SarifRule(
+        "latent-difference",
+        "A change at one end that the other end hides",
+        "One end's policies say something else about the region, and the other end denies it before"
+        " and after. It shows as soon as the other end allows it.",
+        "note",
+    ),
+}
+_INTENT_RULES = {
+    IntentStatus.BROKEN: SarifRule(
+        "intent-broken",
+        "An intent does not hold",
+        "A flow breaks the intent. Look at the rules that let it happen, or correct the intent.",
+        "error",
+    ),
+    IntentStatus.VACUOUS: SarifRule(
+        "intent-vacuous",
+        "An intent says nothing",
+        "No flow could ever break the intent, or none could satisfy it. Most often a selector is"
+        " misspelt.",
+        "warning",
+    ),
+    IntentStatus.UNDECIDED: SarifRule(
+        "intent-undecided",
+        "An intent was not decided",
+        "The solver gave up. This is no proof: give it more time.",
+        "error",
+    ),
+}
+
+
+def diff_sarif(diff: DiffResult, options: ReportOptions) -> str:
+    """A result for each region, where the new policies decide it, else where the old ones did."""
+    rules = list(_DIFF_RULES.values())
+    made = [result(_difference(each), rules, options) for each in diff.differences]
+    undecided = [diff.undecided] if diff.outcome is DiffOutcome.UNDECIDED else []
+    omitted = [f"{diff.omitted} more regions are not in this log"] if diff.omitted else []
+    properties = run_properties(
+        diff.universe,
+        diff.evidence,
+        result=diff.outcome.value,
+        before=diff.before,
+        after=diff.after,
+        omitted=diff.omitted,
+    )
+    invocations = invocation(undecided, (*diff.notes, *omitted))
+    return log("diff", rules, made, invocations=invocations, properties=properties)
+
+
+def _difference(difference: Difference) -> SarifResult:
+    rule = _DIFF_RULES[difference.kind]
+    places = (*difference.after, *difference.before)
+    related = [Note(place.span, f"after: {place.words}") for place in difference.after]
+    related += [Note(place.span, f"before: {place.words}") for place in difference.before]
+    return SarifResult(
+        rule.id,
+        rule.level,
+        f"{DID[difference.kind]}: {region_words(difference)}",
+        places[0] if places else None,
+        difference.key,
+        difference.witness,
+        tuple(related),
+        properties={"flow": flow_json(difference.witness.flow)},
+    )
+
+
+def check_sarif(check: CheckResult, options: ReportOptions) -> str:
+    """A result for each finding; those that the input suppresses are marked so."""
+    quiet = [each.finding for each in check.suppressed]
+    rules = _rules_of(check, [*check.findings, *quiet])
+    made = [result(_finding(finding), rules, options) for finding in check.findings]
+    made += [
+        result(_finding(each.finding, each.reason), rules, options) for each in check.suppressed
+    ]
+    together = [place.words for place in check.removable_together]
+    properties = run_properties(check.universe, check.evidence, removableTogether=together)
+    invocations = invocation(check.undecided, check.notes)
+    return log("check", rules, made, invocations=invocations, properties=properties)
+
+
+def _rules_of(check: CheckResult, findings: list[Finding]) -> list[SarifRule]:
+    """What was looked for, and what else was found, in the order of codes."""
+    rules = {
+        rule.code: SarifRule(rule.code, rule.title, rule.help, LEVELS[rule.severity])
+        for rule in check.rules
+    }
+    for finding in findings:
+        help_ = " ".join(filter(None, (finding.explanation, finding.hint)))
+        rules.setdefault(
+            finding.code,
+            SarifRule(finding.code, finding.message, help_, LEVELS[finding.severity]),
+        )
+    return [rules[code] for code in sorted(rules)]
+
+
+def _finding(finding: Finding, suppressed: str = "") -> SarifResult:
+    parts = [finding.message, finding.explanation, finding.hint and f"Fix: {finding.hint}"]
+    return SarifResult(
+        finding.code,
+        LEVELS[finding.severity],
+        "\n".join(part for part in parts if part),
+        finding.place,
+        f"{finding.code}|{finding.key}",
+        finding.witness,
+        finding.notes,
+        suppressed,
+    )
+
+
+def verify_sarif(verify: VerifyResult, options: ReportOptions) -> str:
+    """A result for each intent that does not hold."""
+    rules = list(_INTENT_RULES.values())
+    made = [
+        result(_intent(intent), rules, options)
+        for intent in verify.intents
+        if intent.status is not IntentStatus.HOLDS
+    ]
+    undecided = [
+        f"{intent.title}: {intent.explanation}"
+        for intent in verify.intents
+        if intent.status is IntentStatus.UNDECIDED
+    ]
+    properties = run_properties(verify.universe, verify.evidence)
+    invocations = invocation(undecided, verify.notes)
+    return log("verify", rules, made, invocations=invocations, properties=properties)
+
+
+def _intent(intent: IntentAnswer) -> SarifResult:
+    rule = _INTENT_RULES[intent.status]
+    parts = [f"{intent.title}: {intent.words}", intent.explanation, intent.reason]
+    related = (Note(place.span, f"let through by {place.words}") for place in intent.responsible)
+    return SarifResult(
+        rule.id,
+        rule.level,
+        "\n".join(part for part in parts if part),
+        intent.place,
+        f"{rule.id}|{intent.key}",
+        intent.witness,
+        tuple(related),
+    )
+
+
+def failure_sarif(failure: Failure, options: ReportOptions) -> str:
+    """A run that did not succeed: its findings, or its message, as notifications."""
+    said: list[Json] = []
+    for finding in failure.findings:
+        where = physical_location(finding.span, options)
+        notification: Json = {
+            "level": LEVELS[finding.severity],
+            "descriptor": {"id": finding.code},
+            "message": {"text": f"{finding.message}\n{finding.hint}".strip()},
+        }
+        if where is not None:
+            notification["locations"] = [{"physicalLocation": where}]
+        said.append(notification)
+    if not said:
+        text = f"{failure.message}\n{failure.hint}".strip()
+        said = [{"level": "error", "message": {"text": text}}]
+    run: Json = {
+        "executionSuccessful": False,
+        "exitCode": failure.exit_code,
+        "toolExecutionNotifications": said,
+    }
+    return log("failure", [], [], invocations=[run])
+
+
+RENDERERS = {
+    DiffResult: diff_sarif,
+    CheckResult: check_sarif,
+    VerifyResult: verify_sarif,
+    Failure: failure_sarif,
+}

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Text that others wrote, inside Markdown: shown as it is, and acted on by nothing.
+
+It goes into `<code>`, where GitHub makes no links of mentions, issues and commits, with everything that
+Markdown or HTML would read written as a character reference.
+"""
+
+import re
+
+from policyc.backends.report.page import printable
+
+MAX_TEXT = 300
+_SPECIAL = re.compile(r"""[&<>"'`*_{}\[\]()#+!|~\\@$^]|://|www\.""")
+
+
+def code(text: str) -> str:
+    """User text as inline code, on one line and at most `MAX_TEXT` characters of it."""
+    clipped = text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"
+    return f"<code>{escaped(clipped)}</code>"
+
+
+def escaped(text: str) -> str:
+    """User text with nothing in it that means something, in table cells too."""
+    one_line = " ".join(text.split())
+    return _SPECIAL.sub(lambda found: _references(found.group()), printable(one_line))
+
+
+def _references(text: str) -> str:
+    """Its first character as a reference: enough to break what it begins."""
+    return f"&#{ord(text[0])};{text[1:]}"

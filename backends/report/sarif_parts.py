@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of a SARIF 2.1.0 log: locations, code flows, fingerprints, the run around them."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from policyc.backends.report.options import ReportOptions
+from policyc.backends.report.steps import steps_of
+from policyc.ir.diagnostics import Note, Severity
+from policyc.ir.results.common import Evidence, Place, UniverseUsed, Witness
+from policyc.ir.spans import Span
+
+SCHEMA = (
+    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+)
+ROOT = "%SRCROOT%"
+LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SarifRule:
+    """A kind of result: its id, a sentence, help, and the level that it has by itself."""
+
+    id: str
+    title: str
+    help: str
+    level: str
+
+
+@dataclass(frozen=True, slots=True)
+class SarifResult:
+    """One result: its rule, what it says, where (None: nowhere in a file), and what surrounds it."""
+
+    rule: str
+    level: str
+    message: str
+    place: Place | None
+    key: str
+    witness: Witness | None = None
+    related: tuple[Note, ...] = ()
+    suppressed: str = ""
+    properties: Json = field(default_factory=dict)
+
+
+def log(command: str, rules: Sequence[SarifRule], results: Sequence[Json], **run: Any) -> str:
+    """A whole log with one run; `run` are further properties of it."""
+    driver: Json = {"name": "policyc", "rules": [_rule(rule) for rule in rules]}
+    try:
+        driver["semanticVersion"] = version("policyc")
+    except PackageNotFoundError:
+        driver["properties"] = {"version": "not installed"}
+    whole = {
+        "tool": {"driver": driver},
+        "automationDetails": {"id": f"policyc/{command}/"},
+        "columnKind": "unicodeCodePoints",
+        "originalUriBaseIds": {
+            ROOT: {"description": {"text": "The directory that policyc was run in."}}
+        },
+        "results": list(results),
+        **run,
+    }
+    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [whole]}, indent=2)
+
+
+def _rule(rule: SarifRule) -> Json:
+    return {
+        "id": rule.id,
+        "shortDescription": {"text": rule.title},
+        "fullDescription": {"text": rule.title},
+        "help": {"text": rule.help or rule.title},
+        "defaultConfiguration": {"level": rule.level},
+    }
+
+
+def result(made: SarifResult, rules: Sequence[SarifRule], options: ReportOptions) -> Json:
+    """A result of a run with these rules."""
+    index = next(at for at, rule in enumerate(rules) if rule.id == made.rule)
+    print_ = fingerprint(made.key)
+    shown: Json = {
+        "ruleId": made.rule,
+        "ruleIndex": index,
+        "level": made.level,
+        "message": {"text": made.message},
+        "locations": [] if made.place is None else [location(made.place, options)],
+        "partialFingerprints": {"policyc/v1": print_, "primaryLocationLineHash": f"{print_}:1"},
+    }
+    if made.witness is not None:
+        shown["codeFlows"] = [code_flow(made.witness, options)]
+    if made.related:
+        shown["relatedLocations"] = [
+            {"id": at, **note_location(note, options)} for at, note in enumerate(made.related)
+        ]
+    if made.suppressed:
+        shown["suppressions"] = [{"kind": "inSource", "justification": made.suppressed}]
+    if made.properties:
+        shown["properties"] = made.properties
+    return shown
+
+
+def fingerprint(key: str) -> str:
+    """The same for the same finding, wherever it moves to."""
+    return sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def location(place: Place, options: ReportOptions) -> Json:
+    """A rule or policy: its region, and its name."""
+    shown: Json = {"logicalLocations": [{"fullyQualifiedName": place.words}]}
+    physical = physical_location(place.span, options)
+    return shown if physical is None else {"physicalLocation": physical, **shown}
+
+
+def note_location(note: Note, options: ReportOptions) -> Json:
+    """A second place and what it has to do with the result."""
+    shown: Json = {"message": {"text": note.text}}
+    physical = physical_location(note.span, options)
+    return shown if physical is None else {"physicalLocation": physical, **shown}
+
+
+def physical_location(span: Span, options: ReportOptions) -> Json | None:
+    """File and region; None for what is no file (standard input, the command line).
+
+    Of `git:REV:PATH` only the file: the lines are those of another revision.
+    """
+    if span.file.startswith("<"):
+        return None
+    if span.file.startswith("git:"):
+        _, _, path = span.file.removeprefix("git:").partition(":")
+        return {"artifactLocation": artifact(path or ".", options)}
+    where: Json = {"artifactLocation": artifact(span.file, options)}
+    if span.line > 0:
+        region: Json = {"startLine": span.line, "startColumn": max(1, span.column)}
+        if span.end_column > span.column:
+            region["endColumn"] = span.end_column
+        where["region"] = region
+    return where
+
+
+def artifact(file: str, options: ReportOptions) -> Json:
+    """A file as a URI relative to the directory of the run; one outside of it as a whole URI."""
+    root = (options.root or Path.cwd()).resolve()
+    path = Path(file)
+    absolute = path if path.is_absolute() else root / path
+    if ".." in absolute.parts:
+        absolute = absolute.resolve()
+    if absolute.is_relative_to(root):
+        return {"uri": _quoted(absolute.relative_to(root).as_posix()), "uriBaseId": ROOT}
+    return {"uri": f"file://{_quoted(absolute.as_posix())}"}
+
+
+def _quoted(path: str) -> str:
+    return quote(path.encode("utf-8", "surrogateescape"), safe="/")
+
+
+def code_flow(witness: Witness, options: ReportOptions) -> Json:
+    """The witness, step by step."""
+    locations = []
+    for step in steps_of(witness):
+        where: Json = {"message": {"text": step.text}}
+        if step.place is not None:
+            where |= location(step.place, options)
+        locations.append({"location": where})
+    return {
+        "message": {"text": str(witness.flow)},
+        "threadFlows": [{"locations": locations}],
+    }
+
+
+def run_properties(universe: UniverseUsed, evidence: Evidence, **more: Any) -> Json:
+    """What an answer ranges over and how it was certified, as the run's properties."""
+    solvers = [f"{name} {number}" for name, number in evidence.solvers]
+    return {
+        "universe": {"kind": universe.kind, "words": universe.words},
+        "evidence": {
+            "method": evidence.method,
+            "solvers": solvers,
+            "queries": evidence.queries,
+            "replayedWitnesses": evidence.replayed_witnesses,
+        },
+        **more,
+    }
+
+
+def invocation(undecided: Iterable[str], notes: Iterable[str] = ()) -> list[Json]:
+    """The run itself: what it could not decide is an error of the run, never a finding's absence."""
+    errors = [{"level": "error", "message": {"text": f"not decided: {text}"}} for text in undecided]
+    said = [{"level": "note", "message": {"text": text}} for text in notes]
+    run: Json = {"executionSuccessful": not errors}
+    if errors or said:
+        run["toolExecutionNotifications"] = [*errors, *said]
+    return [run]
