@@ -87,6 +87,9 @@ class ConnectionTerms:
         """Which bit of an effects mask stands for what."""
         return self._any.effects
 
+    may_be_empty = False
+    """Whether the universe may have no connection at all, as a cluster without pods and nodes."""
+
     # The four situations: each end may be decided as a pod or as a host interface.
 
     @cached_property
@@ -170,12 +173,16 @@ class ConnectionTerms:
         yield z3.Implies(self.is_on_src_node, z3.And(src.is_pod, dst.is_node))
         yield z3.Implies(self.is_on_dst_node, z3.And(src.is_node, dst.is_pod))
         yield z3.Implies(self.is_same_node, z3.And(src.is_node, dst.is_node))
-        one = z3.If(
-            self.is_ipv6,
-            src.addresses[6] == dst.addresses[6],
-            src.addresses[4] == dst.addresses[4],
-        )
-        yield self.is_same_pod == one  # a node's traffic to its own address never leaves it
+        yield from self._apart()
+
+    def _apart(self) -> Iterator[Term]:
+        """Two ends have two addresses; a node's traffic to its own address never leaves it."""
+        yield self.is_same_pod == self.is_one_address()
+
+    def is_one_address(self) -> Term:
+        """Both ends have the same address in the flow's family."""
+        src, dst = self.src.addresses, self.dst.addresses
+        return z3.If(self.is_ipv6, src[6] == dst[6], src[4] == dst[4])
 
     def _universe(self) -> Iterator[Term]:
         """What the universe asks of the ends, and of what they share."""

@@ -20,7 +20,7 @@ from policyc.verifier.attributes import (
 )
 from policyc.verifier.terms import Term
 
-UNKNOWN_NAMESPACE, UNKNOWN_NODE, UNKNOWN_ACCOUNT = "some-namespace", "some-node", "some-account"
+UNKNOWN_NAMESPACE, UNKNOWN_NODE, UNKNOWN_ACCOUNT = "some-namespace", "some-node", "default"
 
 
 @dataclass(frozen=True, slots=True)

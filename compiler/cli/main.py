@@ -29,6 +29,7 @@ COMMANDS = {
     "lab": ("policyc.compiler.cli.lab", "lab", "try policies on real traffic in a namespace lab"),
     "node": ("policyc.compiler.cli.node", "node", "load, unload and watch a bundle on this node"),
     "schema": ("policyc.compiler.cli.schema", "schema", "print a JSON schema"),
+    "verify": ("policyc.compiler.cli.verify", "verify_", "prove that intents hold, or break them"),
 }
 """Command -> (module, attribute, one line of help)."""
 

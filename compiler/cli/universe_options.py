@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of commands that prove: which universe, where pods live, how long solvers may take."""
+
+import click
+
+from policyc.compiler.frontend.addresses import parse_cidr
+from policyc.ir.peers import Network
+from policyc.verifier.solvers import Choice
+
+
+def _networks(
+    _ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
+) -> tuple[Network, ...]:
+    """CIDRs such as 10.244.0.0/16, without host bits; a usage error says what is wrong."""
+    return tuple(map(_network, values))
+
+
+def _network(value: str) -> Network:
+    found = parse_cidr(value)
+    if found is None:
+        raise click.BadParameter(f"{value!r} is no CIDR such as 10.244.0.0/16 or fd00::/16")
+    if found.has_host_bits:
+        raise click.BadParameter(f"{value!r} has bits beyond its prefix: write {found.network}")
+    return found.network
+
+
+universe_option = click.option(
+    "--universe",
+    type=click.Choice(["symbolic", "cluster"]),
+    help="Every cluster that could exist, or the one given. [default: cluster where one is given]",
+)
+pod_cidr_option = click.option(
+    "--pod-cidr",
+    "pod_networks",
+    callback=_networks,
+    multiple=True,
+    metavar="CIDR",
+    help="Pods have addresses in here, and nobody outside has. Repeatable.",
+)
+timeout_option = click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="How long a solver may take for one query; beyond it is undecided. [default: no limit]",
+)
+solver_option = click.option(
+    "--solver",
+    type=click.Choice([choice.value for choice in Choice]),
+    default=Choice.Z3.value,
+    show_default=True,
+    help="Who decides; of `both`, each must agree.",
+)
+
+
+def is_symbolic(universe: str | None, cluster: tuple[str, ...]) -> bool:
+    """Which universe is meant; a usage error where there is no cluster to range over."""
+    if universe == "cluster" and not cluster:
+        raise click.UsageError("--universe cluster needs --cluster")
+    return universe == "symbolic" or (universe is None and not cluster)
+
+
+def limit_of(timeout: float | None) -> int | None:
+    """The limit of one query in milliseconds."""
+    return None if timeout is None else max(1, round(timeout * 1000))

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`policyc verify`: are the intents kept? Glue only."""
+
+import sys
+
+import click
+
+from policyc.compiler.cli.inputs import input_options, inputs_of, progress_on_stderr, show_read
+from policyc.compiler.cli.reporting import Reporter, report_options
+from policyc.compiler.cli.universe_options import (
+    is_symbolic,
+    limit_of,
+    pod_cidr_option,
+    solver_option,
+    timeout_option,
+    universe_option,
+)
+from policyc.compiler.driver.verify import VerifyOptions, exit_code_of, read_to_verify, verify
+from policyc.compiler.frontend.read import ReadOptions
+from policyc.compiler.frontend.sources import sources_of
+from policyc.ir.peers import Network
+from policyc.ir.results.verify import VerifyResult
+from policyc.verifier.intents import Asking
+from policyc.verifier.solvers import Choice
+
+
+@click.command("verify", short_help="prove that intents hold, or show a flow that breaks them")
+@input_options
+@click.option(
+    "--intents",
+    multiple=True,
+    required=True,
+    metavar="PATH",
+    help="Intents: .intent files, YAML, or directories of both. Repeatable.",
+)
+@universe_option
+@pod_cidr_option
+@timeout_option
+@solver_option
+@report_options(VerifyResult)
+def verify_(
+    files: tuple[str, ...],
+    cluster: tuple[str, ...],
+    options: ReadOptions,
+    intents: tuple[str, ...],
+    universe: str | None,
+    pod_networks: tuple[Network, ...],
+    timeout: float | None,
+    solver: str,
+    report: Reporter,
+) -> int:
+    """Decide each intent: it holds, a connection breaks it, or it says nothing.
+
+    A proof ranges over every cluster that could exist or, with --cluster, over the pods, nodes and
+    addresses of the one given. Exit code 0: all hold; 1: one is broken or vacuous; 3: a solver gave up.
+    """
+    if (*files, *cluster, *intents).count("-") > 1:
+        raise click.UsageError("standard input (-) can be read only once")
+    asking = Asking(Choice(solver), limit_of(timeout))
+    how = VerifyOptions(is_symbolic(universe, cluster), pod_networks, asking)
+    progress = progress_on_stderr()
+    given = read_to_verify(
+        inputs_of(files, cluster, options), sources_of(intents, sys.stdin.buffer)
+    )
+    result = verify(given, how, progress)
+    show_read(given.read, (*given.read.findings, *given.intents.findings))
+    report.emit(result)
+    return exit_code_of(result)

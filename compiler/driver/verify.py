@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Verify: read policies, cluster and intents, and decide each intent in a universe."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from policyc.compiler.driver.compile import Inputs, Progress, Read, read_inputs
+from policyc.compiler.frontend.intent_kind import IntentText
+from policyc.compiler.frontend.read_intents import IntentInput, read_intents
+from policyc.compiler.frontend.sources import PathSource, Source, printable
+from policyc.ir.diagnostics import Diagnostic
+from policyc.ir.errors import InputError
+from policyc.ir.peers import Network
+from policyc.ir.policy import PolicySet
+from policyc.ir.results.common import Evidence, UniverseUsed
+from policyc.ir.results.verify import IntentStatus, VerifyResult
+from policyc.ir.universe import Universe
+from policyc.verifier.cluster_connection import ClusterConnection
+from policyc.verifier.connection import Connection
+from policyc.verifier.connection_terms import ConnectionTerms
+from policyc.verifier.intents import DEFAULT_ASKING, Asking, verify_intents
+
+METHOD = "queries over both ends of a connection, every witness replayed"
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyOptions:
+    """How intents are decided. `is_symbolic`: for every cluster, whatever cluster is given."""
+
+    is_symbolic: bool
+    pod_networks: tuple[Network, ...] = ()
+    asking: Asking = DEFAULT_ASKING
+
+
+@dataclass(frozen=True, slots=True)
+class ToVerify:
+    """What was read: policies, perhaps a cluster, and the intents."""
+
+    read: Read
+    intents: IntentInput
+
+
+def read_to_verify(inputs: Inputs, sources: Sequence[Source]) -> ToVerify:
+    """Everything, or InputError with the findings of all that was read.
+
+    Intents that stand beside the policies are decided as well; a file that is named twice is read once.
+    """
+    findings: list[Diagnostic] = []
+    read: Read | None = None
+    try:
+        read = read_inputs(inputs)
+    except InputError as failure:
+        findings += failure.findings
+    services = read.cluster.services if read is not None and read.cluster is not None else ()
+    provided = read.policies.provided if read is not None else ()
+    intents: IntentInput | None = None
+    try:
+        given = _beside(provided, sources)
+        intents = read_intents(sources, inputs.options, services, given)
+    except InputError as failure:
+        known = set(findings)
+        findings += [finding for finding in failure.findings if finding not in known]
+    if findings or read is None or intents is None:
+        raise InputError(findings)
+    return ToVerify(read, intents)
+
+
+def _beside(provided: Sequence[object], sources: Sequence[Source]) -> list[IntentText]:
+    """The intents among policies, but for those in files that are read for their intents."""
+    texts = [item for item in provided if isinstance(item, IntentText)]
+    named = [printable(source.path) for source in sources if isinstance(source, PathSource)]
+    return [text for text in texts if not _is_in(text.passage.text.span(0, 1).file, named)]
+
+
+def _is_in(file: str, named: Sequence[str]) -> bool:
+    """Whether a file is one of those named, or in a directory that is."""
+    return any(file == name or file.startswith(f"{name.rstrip('/')}/") for name in named)
+
+
+def verify(given: ToVerify, options: VerifyOptions, progress: Progress) -> VerifyResult:
+    """The answer for each intent."""
+    policies = given.read.policies.policies
+    connection = _connection(given, policies, options)
+    intents = given.intents.intents
+    answers, evidence = verify_intents(connection, policies, intents, options.asking, progress)
+    return VerifyResult(
+        answers,
+        _universe_used(given.read, options),
+        Evidence(METHOD, tuple(evidence.solvers), evidence.queries, evidence.replayed),
+        _notes(policies),
+    )
+
+
+def _connection(given: ToVerify, policies: PolicySet, options: VerifyOptions) -> ConnectionTerms:
+    intents, networks = given.intents.intents, options.pod_networks
+    if options.is_symbolic:
+        return Connection((policies,), intents, networks)
+    return ClusterConnection(
+        (policies,), _universe(given.read), intents, pod_networks(given.read, options)
+    )
+
+
+def _universe(read: Read) -> Universe:
+    return read.cluster.universe if read.cluster is not None else Universe()
+
+
+def pod_networks(read: Read, options: VerifyOptions) -> tuple[Network, ...]:
+    """Where pods have their addresses: as given, and as the cluster's nodes say."""
+    nodes = read.cluster.nodes if read.cluster is not None else ()
+    said = [network for node in nodes for network in node.pod_cidrs]
+    return tuple(dict.fromkeys([*options.pod_networks, *said]))
+
+
+def _universe_used(read: Read, options: VerifyOptions) -> UniverseUsed:
+    if options.is_symbolic:
+        among = ", ".join(map(str, options.pod_networks))
+        where = f", with pod addresses in {among}" if among else ""
+        return UniverseUsed("symbolic", f"every pod, node and address that could exist{where}")
+    universe = _universe(read)
+    pods, nodes = len(universe.endpoints), len(universe.nodes)
+    words = f"the cluster given: {pods} pods and workloads, {nodes} nodes, every address outside"
+    return UniverseUsed("cluster", words)
+
+
+def _notes(policies: PolicySet) -> tuple[str, ...]:
+    if any(tier.policies for tier in policies.tiers):
+        return ()
+    return ("there is no policy: every connection is allowed",)
+
+
+def exit_code_of(result: VerifyResult) -> int:
+    """1 where an intent is broken or vacuous, else 3 where one is undecided, else 0."""
+    found = {answer.status for answer in result.intents}
+    if found & {IntentStatus.BROKEN, IntentStatus.VACUOUS}:
+        return 1
+    return 3 if IntentStatus.UNDECIDED in found else 0
