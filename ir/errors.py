@@ -15,6 +15,10 @@ class InputError(Exception):
         self.findings = tuple(findings)
         super().__init__("; ".join(f"{f.span}: {f.message}" for f in self.findings if f.is_error))
 
+    def __reduce__(self) -> tuple[type["InputError"], tuple[tuple[Diagnostic, ...]]]:
+        """Pickled by its findings, to come back from another process."""
+        return InputError, (self.findings,)
+
 
 class HostError(Exception):
     """A tool or a kernel feature is missing (exit 3). `hint` says what to do."""
@@ -24,6 +28,10 @@ class HostError(Exception):
     def __init__(self, message: str, hint: str = "") -> None:
         self.hint = hint
         super().__init__(message)
+
+    def __reduce__(self) -> tuple[type["HostError"], tuple[str, str]]:
+        """Pickled with its hint, to come back from another process."""
+        return HostError, (str(self), self.hint)
 
 
 class InternalError(Exception):

@@ -20,3 +20,4 @@ CLUSTER_TWICE = Code(
 CLUSTER_MISSING = Code(
     "PC0908", Severity.ERROR, "there is {given}, and no {missing}: both sides need a cluster"
 )
+BAD_EXECUTOR = Code("PC0909", Severity.ERROR, "{text}: expected dask://HOST:PORT")

@@ -219,7 +219,7 @@ def shown(found: dict[str, Any]) -> tuple[str, ...]:
         found["outcome"],
         str(found["differences"]),
         f"{peer['cpu_s']:.2f} ({peer['status']})" if peer else "",
-        f"{found['peer_ratio']:.0f}x" if peer else "",
+        f"{found['peer_ratio']:.1f}x" if peer else "",
     )
 
 
