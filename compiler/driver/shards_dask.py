@@ -43,14 +43,9 @@ def map_on_dask(
         for future in futures:
             yield future.result()
             future.release()
-    except KilledWorker as killed:
-        hint = "its log says why; where it ran out of memory, give it more"
-        raise HostError("a worker of the Dask cluster ended before its work was done", hint) from (
-            killed
-        )
-    except (CancelledError, OSError) as lost:
-        hint = "see the scheduler's log, and run policyc again"
-        raise HostError(f"the connection to the Dask cluster was lost: {lost}", hint) from lost
+    except (KilledWorker, CancelledError, OSError) as lost:
+        hint = "a worker may have run out of memory: the logs of scheduler and workers say why"
+        raise HostError(f"the Dask cluster lost the work: {lost}", hint) from lost
     finally:
         client.close()  # what is still queued is nobody's any more, and forgotten there
 

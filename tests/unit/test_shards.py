@@ -176,6 +176,15 @@ def test_a_cluster_without_workers_is_said() -> None:
             list(map_shards(scaled, 1, range(3), executor=executor))
 
 
+def test_a_worker_of_the_cluster_that_is_killed_is_said() -> None:
+    with LocalCluster(
+        n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=60
+    ) as small:
+        executor = small.scheduler_address.replace("tcp://", "dask://")
+        with pytest.raises(HostError, match="the Dask cluster lost the work"):
+            list(map_shards(fails, "exit", range(5), executor=executor))
+
+
 def test_workers_of_another_release_are_not_used(
     cluster: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
