@@ -7,6 +7,7 @@ Never longer than a comment may be: what does not fit is counted.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from policyc.backends.report.flows import flow_words
 from policyc.backends.report.markdown_text import code, escaped
 from policyc.backends.report.options import ReportOptions
 from policyc.backends.report.steps import steps_of
@@ -42,16 +43,22 @@ class _Item:
 
 
 def _comment(
-    title: str, head: Sequence[str], columns: str, items: Sequence[_Item], foot: Sequence[str]
+    title: str,
+    headline: str,
+    notes: Sequence[str],
+    columns: str,
+    items: Sequence[_Item],
+    foot: Sequence[str],
 ) -> str:
     """The comment, with as many rows, then as many details, as there is room for."""
-    start = "\n\n".join([f"## {title}", *head]) + "\n\n"
+    said, _ = _fitting([f"- {note}\n" for note in notes], MAX_BYTES // 8)
+    start = f"## {title}\n\n{headline}\n\n{''.join(said)}"
+    start += _left_out(len(notes) - len(said), "note") + ("\n" if said else "")
     end = "\n".join(f"<sub>{line}</sub>  " for line in foot) + "\n"
-    rows = [item.row for item in items]
     table_head = f"{columns}\n{'|---' * columns.count(' | ')}|---|\n" if items else ""
     room = MAX_BYTES - _size(start) - _size(end) - _size(table_head) - 2 * _NOTE_ROOM
-    kept, room = _fitting([f"{row}\n" for row in rows], room)
-    table = table_head + "".join(kept) + _left_out(len(rows) - len(kept), "row") + "\n"
+    kept, room = _fitting([f"{item.row}\n" for item in items], room)
+    table = table_head + "".join(kept) + _left_out(len(items) - len(kept), "row") + "\n"
     details, _ = _fitting([_folded(item) for item in items], room)
     body = "".join(details) + _left_out(len(items) - len(details), "detail")
     return start + (table if items else "") + body + end
@@ -87,15 +94,14 @@ def _folded(item: _Item) -> str:
 
 def diff_markdown(result: DiffResult, _options: ReportOptions) -> str:
     """The outcome, a row for each region, and its witness folded."""
-    head = [
-        f"{escaped(diff_headline(result))}: {code(result.before)} → {code(result.after)}",
-        *_notes(result.notes),
-    ]
+    sides = f"{code(result.before)} → {code(result.after)}"
+    headline = f"{_clipped(diff_headline(result))}: {sides}"
     items = [_difference(at, each) for at, each in enumerate(result.differences, start=1)]
     sign = "✅" if result.outcome is DiffOutcome.EQUAL else "⚠️"
     title = f"{sign} policyc diff: {result.outcome.value}"
     foot = _foot(result.universe, result.evidence)
-    return _comment(title, head, "| # | what | from | to | services |", items, foot)
+    columns = "| # | what | from | to | services |"
+    return _comment(title, headline, _notes(result.notes), columns, items, foot)
 
 
 def _difference(number: int, difference: Difference) -> _Item:
@@ -114,15 +120,16 @@ def _difference(number: int, difference: Difference) -> _Item:
 
 def check_markdown(result: CheckResult, _options: ReportOptions) -> str:
     """The number of findings, a row for each, and why, folded."""
-    head = [escaped(check_headline(result)), *_notes(result.notes)]
-    head += [f"**Not decided:** {code(question)}" for question in result.undecided]
+    notes = [f"**not decided:** {code(question)}" for question in result.undecided]
+    notes += _notes(result.notes)
     items = [_finding(at, finding) for at, finding in enumerate(result.findings, start=1)]
     if result.removable_together:
         items.append(_together(result.removable_together))
     items += [_suppressed(quiet) for quiet in result.suppressed]
     sign = "⚠️" if result.findings or result.undecided else "✅"
     foot = _foot(result.universe, result.evidence)
-    return _comment(f"{sign} policyc check", head, "| # | finding | what | where |", items, foot)
+    title, columns = f"{sign} policyc check", "| # | finding | what | where |"
+    return _comment(title, _clipped(check_headline(result)), notes, columns, items, foot)
 
 
 _SIGNS = {Severity.ERROR: "🛑", Severity.WARNING: "⚠️", Severity.NOTE: "📝"}
@@ -166,13 +173,13 @@ def _suppressed(quiet: Suppressed) -> _Item:
 
 def verify_markdown(result: VerifyResult, _options: ReportOptions) -> str:
     """How many intents hold, and a row for each, the broken ones with their witness folded."""
-    head = [escaped(verify_headline(result)), *_notes(result.notes)]
     order = sorted(result.intents, key=lambda intent: intent.status is IntentStatus.HOLDS)
     items = [_intent(at, intent) for at, intent in enumerate(order, start=1)]
     broken = any(each.status is not IntentStatus.HOLDS for each in result.intents)
     title = f"{'⚠️' if broken else '✅'} policyc verify"
     foot = _foot(result.universe, result.evidence)
-    return _comment(title, head, "| # | status | intent | where |", items, foot)
+    headline, columns = _clipped(verify_headline(result)), "| # | status | intent | where |"
+    return _comment(title, headline, _notes(result.notes), columns, items, foot)
 
 
 def _intent(number: int, intent: IntentAnswer) -> _Item:
@@ -182,7 +189,7 @@ def _intent(number: int, intent: IntentAnswer) -> _Item:
     ]
     if intent.witness is not None:
         lines += _witness(intent.witness)
-    lines += [f"- let through by {_place(place)}" for place in intent.responsible]
+    lines += [f"- decided by {_place(place)}" for place in intent.responsible]
     return _Item(
         f"| {number} | **{intent.status.value}** | {title} | {at} |",
         f"{number}. {intent.status.value}: {title}",
@@ -192,16 +199,19 @@ def _intent(number: int, intent: IntentAnswer) -> _Item:
 
 def failure_markdown(failure: Failure, _options: ReportOptions) -> str:
     """What stopped the run."""
-    lines = [f"- {code(where(f.span))}: {code(f.message)}" for f in failure.findings[:_MANY]]
-    shown = lines or [f"- {code(failure.message)}"]
-    return "\n".join([f"## 🛑 policyc failed (exit code {failure.exit_code})", "", *shown, ""])
+    lines = [f"- {code(where(f.span))}: {code(f.message)}\n" for f in failure.findings]
+    shown, _ = _fitting(lines or [f"- {code(failure.message)}\n"], MAX_BYTES - 2 * _NOTE_ROOM)
+    head = f"## 🛑 policyc failed (exit code {failure.exit_code})\n\n"
+    return head + "".join(shown) + _left_out(len(lines) - len(shown), "finding")
 
 
 def _witness(witness: Witness) -> list[str]:
-    lines = [f"- for example {code(str(witness.flow))}"]
+    flow = flow_words(witness.flow)
+    lines = [f"- for example {code(flow)}"]
     for step in steps_of(witness):
         at = "" if step.place is None else f" ({code(where(step.place.span))})"
-        lines.append(f"  - {code(step.text)}{at}")
+        if step.text != flow:
+            lines.append(f"  - {code(step.text)}{at}")
     return lines
 
 
@@ -210,15 +220,16 @@ def _place(place: Place) -> str:
 
 
 def _notes(notes: Sequence[str]) -> list[str]:
-    """The notes as one list; of very many, the first."""
-    shown = [f"- {code(note)}" for note in notes[:_MANY]]
-    shown += [f"- and {len(notes) - _MANY} more"] if len(notes) > _MANY else []
-    return ["\n".join(shown)] if shown else []
+    return [code(note) for note in notes]
 
 
 def _foot(universe: UniverseUsed, evidence: Evidence) -> list[str]:
-    return [f"universe: {escaped(universe.words[:_LONG])}",
-            f"certified by: {escaped(evidence_words(evidence)[:_LONG])}"]  # fmt: skip
+    certified = _clipped(evidence_words(evidence))
+    return [f"universe: {_clipped(universe.words)}", f"certified by: {certified}"]
+
+
+def _clipped(text: str) -> str:
+    return escaped(text[:_LONG])
 
 
 _LONG = 1000

@@ -160,7 +160,7 @@ def _intent(page: Page, intent: IntentAnswer, universe: UniverseUsed) -> None:
     if intent.witness is not None:
         _witness(page, intent.witness, universe, indent=2)
     for place in intent.responsible:
-        page.add(f"let through by {place.words}", _at(place), indent=2)
+        page.add(f"decided by {place.words}", _at(place), indent=2)
     page.gap()
 
 
