@@ -10,7 +10,7 @@ import re
 from policyc.backends.report.page import printable
 
 MAX_TEXT = 300
-_SPECIAL = re.compile(r"""[&<>"'`*_{}\[\]()#+!|~\\@$^]|://|www\.""")
+_SPECIAL = re.compile(r"[&<>`*_{}\[\]#+!|~\\@$^]|://|www\.")
 
 
 def code(text: str) -> str:
