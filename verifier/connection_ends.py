@@ -85,7 +85,7 @@ class HostRules:
     @staticmethod
     def of(sets: Iterable[PolicySet]) -> "HostRules":
         """What the policies that select host interfaces say."""
-        guarding = [p for p in _policies(sets) if p.hosts != NEVER]
+        guarding = [p for p in policies_of(sets) if p.hosts != NEVER]
         opens = [p for p in guarding if p.kind.endswith(_GROUP_OF_OPEN_HOSTS)]
         return HostRules(len(opens) < len(guarding), bool(opens))
 
@@ -99,7 +99,8 @@ class HostRules:
             yield z3.Not(z3.Or(end.is_guarded, end.has_failsafes))
 
 
-def _policies(sets: Iterable[PolicySet]) -> Iterator[Policy]:
+def policies_of(sets: Iterable[PolicySet]) -> Iterator[Policy]:
+    """Every policy, tier by tier."""
     for policies in sets:
         for tier in policies.tiers:
             yield from tier.policies

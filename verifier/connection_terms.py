@@ -22,13 +22,13 @@ from policyc.ir.peers import (
     Where,
     leaves,
 )
-from policyc.ir.policy import Action, Direction, Limit, NamedPort, PolicySet, Ports
+from policyc.ir.policy import NEVER, Action, Direction, Limit, NamedPort, PolicySet, Ports
 from policyc.ir.selectors import AllOf, Not, OneOf, Requirement
 from policyc.ir.semantics import FAILSAFE_PORTS, LINK_MULTICAST
 from policyc.ir.services import NEIGHBOUR_DISCOVERY, Kind, Service
 from policyc.ir.universe import End, Flow
 from policyc.verifier.attributes import Key, tests_in, tests_of
-from policyc.verifier.connection_ends import ConnectionEnd
+from policyc.verifier.connection_ends import ConnectionEnd, policies_of
 from policyc.verifier.readings import Reading
 from policyc.verifier.terms import Term, asks_for, in_block, in_network, in_range
 from policyc.verifier.verdict_terms import (
@@ -70,6 +70,7 @@ class ConnectionTerms:
         self.tests = (*tests_of_all(self.sets), *tests_of_peers(self.peers))
         asked = {port for port in ports if isinstance(port, NamedPort)}
         self.named_ports = sorted_ports({*names_of_ports(self.sets), *asked})
+        self._guards_hosts = any(policy.hosts != NEVER for policy in policies_of(self.sets))
         self.src, self.dst = self._end("source"), self._end("destination")
         self.is_same_pod = z3.Bool("one pod is both ends")
         self.is_on_src_node = z3.Bool("the destination is the source pod's node")
@@ -226,9 +227,13 @@ class ConnectionTerms:
         return z3.Or(self.is_same_pod, self.is_from_own_node(), self.is_between_neighbours())
 
     def is_decided(self, direction: Direction) -> Term:
-        """Policies are asked about this end: a pod, or a host interface beside its failsafe ports."""
+        """Policies are asked about this end: a pod, or a host interface beside its failsafe ports.
+
+        A host interface that no policy is about is asked about only where it is guarded.
+        """
         end = self._subject(direction)
-        host = z3.And(end.is_host, z3.Not(self._is_failsafe(direction)))
+        asked = z3.Or(self._guards_hosts, end.is_guarded)
+        host = z3.And(end.is_host, asked, z3.Not(self._is_failsafe(direction)))
         return z3.And(z3.Not(self._is_settled(direction)), z3.Or(end.is_pod, host))
 
     def _is_settled(self, direction: Direction) -> Term:
