@@ -19,6 +19,8 @@ from policyc.ir.policy import (
     AddressPeer,
     AllOf,
     AnyService,
+    Attribute,
+    AttributeTest,
     Condition,
     Direction,
     EndpointPeer,
@@ -155,7 +157,14 @@ DB = closed(app("db"), rule(pods("web"), ports=SQL))
 NO_SQL_OUT = closed(app("web"), rule(Not(pods("db")), ports=(AnyService(),)), isolates=EGRESS)
 NOTHING = PolicySet(())
 SHUT = closed(EVERY_ENDPOINT)
-GUARDED = closed(EVERY_ENDPOINT, hosts=ALWAYS, kind="GlobalNetworkPolicy.projectcalico.org")
+CALICO = "GlobalNetworkPolicy.projectcalico.org"
+GUARDED = closed(EVERY_ENDPOINT, hosts=ALWAYS, kind=CALICO)
+SOME_GUARDED = closed(
+    EVERY_ENDPOINT, hosts=AttributeTest(Attribute.LABEL, label("role", "x")), kind=CALICO
+)
+HOSTS_OUT = closed(EVERY_ENDPOINT, isolates=EGRESS, hosts=ALWAYS, kind=CALICO)
+OTHER_HOSTS = NodePeer(AttributeTest(Attribute.LABEL, label("role", "y")))
+WEB_PORT: tuple[Ports, ...] = (PortRange(Protocol.TCP, 80, 80),)
 TO_OWN = intent("never", OWN_NODE, pods("db"), scope=Scope.INGRESS)
 SOLICIT: tuple[Ports, ...] = (IcmpType(Kind.ICMPV6, 135),)
 
@@ -267,6 +276,8 @@ SYMBOLIC = [
         "no policy is asked",
     ),
     Question("a guarded node", GUARDED, intent("always", WORLD, NODES), BROKEN),
+    Question("a guarded node without policies", SOME_GUARDED,
+             intent("always", WORLD, OTHER_HOSTS), BROKEN),
     Question("an unguarded node", SHUT, intent("always", WORLD, NODES), VACUOUS, "no policy"),
     Question(
         "pods have their networks",
@@ -303,6 +314,7 @@ CLUSTER = Universe(
         pod("api", 2, is_template=True, addresses=(), addresses_known=False),
         pod("db", 3, node="n1", its_node=N1),
         pod("proxy", 1, host_network=True, node="n1", its_node=N1, addresses=N1.addresses),
+        pod("on-n2", 5, node="n2", its_node=SAFE),
         pod("web", 4, ports=(ContainerPort("http", "TCP", 8080),)),
     ),
     (N1, SAFE),
@@ -337,8 +349,10 @@ GIVEN = [
     here("a node that is on nobody's way", NOTHING,
          intent("never", NodePeer(where=Where.REMOTE), pods("db")), BROKEN),
     here("a failsafe port", GUARDED, intent("never", WORLD, NODES, SSH), BROKEN),
+    here("a host's own egress is decided", HOSTS_OUT,
+         intent("never", OWN_NODE, pods("on-n2"), WEB_PORT, builtin=True), HELD),
     here("a guarded host", GUARDED,
-         intent("always", WORLD, block("192.0.2.2/32"), (PortRange(Protocol.TCP, 80, 80),)), BROKEN),
+         intent("always", WORLD, block("192.0.2.2/32"), WEB_PORT), BROKEN),
     here("pods in the host's network are no pods", SHUT,
          intent("never", pods("proxy"), pods("db")), VACUOUS, "`from`"),
     Question("an empty cluster", SHUT, intent("never"), VACUOUS, "no connections", Universe()),
