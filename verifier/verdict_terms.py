@@ -240,9 +240,9 @@ class Situation:
 
     def _matches(self, rule: Rule) -> Term:
         terms = [
-            self._peer(rule.own, True),
-            z3.Or(*(self._peer(peer, False) for peer in rule.peers)),
-            asked_by(self.key, rule, self._declared),
+            self.peer_term(rule.own, True),
+            z3.Or(*(self.peer_term(peer, False) for peer in rule.peers)),
+            asked_by(self.key, rule, self.declared),
         ]
         if rule.source_ports is not None:
             port = self.source_port
@@ -250,7 +250,7 @@ class Situation:
             terms.append(z3.And(self.has_source_port, among))
         return z3.And(*terms)
 
-    def _declared(self, port: NamedPort) -> Term:
+    def declared(self, port: NamedPort) -> Term:
         """The destination declares the flow's port number under this name; only pods do (A19)."""
         declared = self.declares(port)
         if self.direction is Direction.EGRESS:
@@ -261,7 +261,8 @@ class Situation:
         """The destination, if it is a pod, declares the flow's number under a name and protocol."""
         return z3.Bool(f"declares {port.protocol.name} {port.name}")
 
-    def _peer(self, peer: Peer, is_own: bool) -> Term:
+    def peer_term(self, peer: Peer, is_own: bool) -> Term:
+        """The subject, or else the other side, is such a peer."""
         match peer:
             case AnyPeer():
                 return z3.BoolVal(True)
@@ -274,11 +275,11 @@ class Situation:
             case NodePeer():
                 return self._is_node_of(peer, is_own)
             case AllOf(parts):
-                return z3.And(*(self._peer(part, is_own) for part in parts))
+                return z3.And(*(self.peer_term(part, is_own) for part in parts))
             case OneOf(parts):
-                return z3.Or(*(self._peer(part, is_own) for part in parts))
+                return z3.Or(*(self.peer_term(part, is_own) for part in parts))
             case Not(part):
-                return z3.Not(self._peer(part, is_own))
+                return z3.Not(self.peer_term(part, is_own))
             case _:
                 assert_never(peer)
 

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policyc.ir.policy import PolicySet
 from policyc.ir.results.diff import DifferenceKind
 from policyc.ir.semantics import is_between_neighbours, is_from_its_node, verdict
 from policyc.ir.universe import End, Endpoint, Flow, Node, Universe
-from policyc.verifier.cluster.connections import Comparison, kind_of, together
-from policyc.verifier.cluster.diff import Change, diff_cluster, said
+from policyc.verifier.cluster.connections import Comparison
+from policyc.verifier.cluster.diff import Change, diff_cluster
 from policyc.verifier.cluster.reads import Reads
 from policyc.verifier.cluster.regions import Region, regions
 from policyc.verifier.cluster.sites import run_of, sites_of
 from policyc.verifier.cluster.space import Space
+from policyc.verifier.differences import kind_between
 from tests.property.cases import Case
 from tests.property.test_symbolic_comparison import mutated, with_notes
 from tests.property.tiered_cases import tiered_case
@@ -70,23 +70,12 @@ def kinds_at(space: Space, found: list[Region], flow: Flow) -> set[DifferenceKin
         and flow.service.key in region.services
         and (
             region.sources is None
-            or flow.source_port is not None
-            and region.sources[0] <= flow.source_port <= region.sources[1]
+            or (
+                flow.source_port is not None
+                and region.sources[0] <= flow.source_port <= region.sources[1]
+            )
         )
     }
-
-
-def expected(
-    before: PolicySet, after: PolicySet, reads: Reads, flow: Flow, ignore_effects: bool
-) -> DifferenceKind | None:
-    one, other = verdict(before, flow), verdict(after, flow)
-    ends = [
-        tuple(said(end, reads, ignore_effects) for end in (v.egress, v.ingress))
-        for v in (one, other)
-    ]
-    if ends[0] == ends[1]:
-        return None
-    return kind_of(together(*ends[0]), together(*ends[1]))[0]
 
 
 def flows_of(case: Case, rng: random.Random, count: int) -> list[Flow]:
@@ -118,7 +107,7 @@ def check(seed: int) -> None:
     space = Space(sites_of(case.universe, case.universe, reads), reads)
     found = regions(Comparison(space, before, after, ignore).cells(), space)
     for flow in flows_of(case, rng, 60):
-        wanted = expected(before, after, reads, flow, ignore)
+        wanted = kind_between(verdict(before, flow), verdict(after, flow), ignore)
         assert kinds_at(space, found, flow) == ({wanted} if wanted else set()), f"{flow}: {wanted}"
     change = Change(before, case.universe), Change(after, case.universe)
     diff_cluster(*change, ignore_effects=ignore, limit=None)  # confirms every witness

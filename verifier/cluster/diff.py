@@ -6,23 +6,27 @@ from dataclasses import dataclass
 
 from policyc.ir.errors import InternalError
 from policyc.ir.peers import EndpointPeer, Network, leaves
-from policyc.ir.policy import Action, Direction, PolicySet
-from policyc.ir.results.common import Place, Step, Witness
-from policyc.ir.results.diff import Difference, DifferenceKind, DiffOutcome
-from policyc.ir.results.places import places_of
+from policyc.ir.policy import Direction, PolicySet
+from policyc.ir.results.common import Witness
+from policyc.ir.results.diff import Difference, DiffOutcome
 from policyc.ir.selectors import EndpointSelector
-from policyc.ir.semantics import EffectKind, EndVerdict, Verdict, verdict
+from policyc.ir.semantics import verdict
 from policyc.ir.services import describe_services
 from policyc.ir.universe import Universe
-from policyc.ir.words import describe_verdict
 from policyc.verifier.cluster.bits import members
-from policyc.verifier.cluster.connections import Comparison, kind_of, together
+from policyc.verifier.cluster.connections import Comparison
 from policyc.verifier.cluster.reads import Reads, policies_of
 from policyc.verifier.cluster.regions import Examples, Region, regions
-from policyc.verifier.cluster.rows import AUDIT, LOG, limit_bit
 from policyc.verifier.cluster.sites import sites_of
 from policyc.verifier.cluster.space import Space
 from policyc.verifier.cluster.words import Words
+from policyc.verifier.differences import (
+    deciders,
+    ends_that_differ,
+    kind_between,
+    outcome_of,
+    steps,
+)
 
 DEFAULT_LIMIT = 20
 
@@ -69,7 +73,7 @@ def diff_cluster(
     comparison = Comparison(space, before.policies, after.policies, ignore_effects)
     found = regions(comparison.cells(), space)
     shown = found if limit is None else found[:limit]
-    describing = _Describing(space, before.policies, after.policies, reads, ignore_effects)
+    describing = _Describing(space, before.policies, after.policies, ignore_effects)
     differences = tuple(describing.difference(region) for region in shown)
     return ClusterDiff(
         outcome_of({region.kind for region in found}),
@@ -79,33 +83,6 @@ def diff_cluster(
         comparison.compared,
         len(shown),
     )
-
-
-def outcome_of(kinds: set[DifferenceKind]) -> DiffOutcome:
-    """The outcome where regions of these kinds were found; what is latent changes no flow."""
-    if {DifferenceKind.WIDENED, DifferenceKind.NARROWED} <= kinds:
-        return DiffOutcome.BOTH
-    if DifferenceKind.WIDENED in kinds:
-        return DiffOutcome.WIDENED
-    if DifferenceKind.NARROWED in kinds:
-        return DiffOutcome.NARROWED
-    return DiffOutcome.CHANGED if DifferenceKind.CHANGED in kinds else DiffOutcome.EQUAL
-
-
-def said(end: EndVerdict, reads: Reads, ignore_effects: bool) -> tuple[Action, int]:
-    """An end's verdict as the engine says it: action, and effects as a mask."""
-    effects = 0
-    for effect in () if ignore_effects else end.effects:
-        match effect.kind:
-            case EffectKind.LOG:
-                effects |= LOG
-            case EffectKind.AUDIT:
-                effects |= AUDIT
-            case EffectKind.LIMIT:
-                limit = effect.by.rule.limit
-                assert limit is not None
-                effects |= limit_bit(reads, limit)
-    return end.action, effects
 
 
 def selectors_of(sets: Iterable[PolicySet]) -> Iterator[EndpointSelector]:
@@ -124,7 +101,6 @@ class _Describing:
     space: Space
     before: PolicySet
     after: PolicySet
-    reads: Reads
     ignore_effects: bool
 
     def __post_init__(self) -> None:
@@ -145,41 +121,24 @@ class _Describing:
             raise InternalError("a region of differences without a flow")
         was, now = self.examples.flows(example, region.sources)
         one, other = verdict(self.before, was), verdict(self.after, now)
-        if self._kind(one, other) is not region.kind:
+        if kind_between(one, other, self.ignore_effects) is not region.kind:
             raise InternalError(f"the reference semantics do not confirm the witness {now}")
-        ends = [d for d in Direction if _end(one, d).action != _end(other, d).action]
+        ends = ends_that_differ(one, other, self.ignore_effects)
         services = describe_services(region.services)
         if region.sources is not None:
             services += f" from source ports {region.sources[0]}-{region.sources[1]}"
+        labelled = (("before", one), ("after", other))
         return Difference(
             region.kind,
             self.words.side(region.src),
             self.words.side(region.dst),
             (services,),
             ends[0] if len(ends) == 1 else None,
-            Witness(
-                now,
-                (("before", one), ("after", other)),
-                (*_steps("before", one), *_steps("after", other)),
-            ),
+            Witness(now, labelled, tuple(s for name, v in labelled for s in steps(name, v))),
             deciders(one, ends),
             deciders(other, ends),
             self._pairs(region),
         )
-
-    def _kind(self, one: Verdict, other: Verdict) -> DifferenceKind | None:
-        spoken = [
-            together(*(said(end, self.reads, self.ignore_effects) for end in (v.egress, v.ingress)))
-            for v in (one, other)
-        ]
-        kind, _ = kind_of(spoken[0], spoken[1])
-        if kind is DifferenceKind.LATENT and all(
-            said(_end(one, d), self.reads, self.ignore_effects)
-            == said(_end(other, d), self.reads, self.ignore_effects)
-            for d in Direction
-        ):
-            return None
-        return kind
 
     def _pairs(self, region: Region) -> int:
         """How many pairs of ends, or ranges of addresses, the region has in its larger family."""
@@ -189,24 +148,3 @@ class _Describing:
     def _count(self, columns: int) -> int:
         owners = (self.space.columns[column].owner for column in members(columns))
         return sum(1 if o < 0 else len(self.space.classes[o].members) for o in owners)
-
-
-def _end(verdict: Verdict, direction: Direction) -> EndVerdict:
-    return verdict.ingress if direction is Direction.INGRESS else verdict.egress
-
-
-def deciders(verdict: Verdict, ends: list[Direction]) -> tuple[Place, ...]:
-    """What decided a flow: at the ends that differ, or at the end that refused it."""
-    found: dict[Place, None] = {}
-    for direction in ends or list(Direction):
-        found |= dict.fromkeys(places_of(_end(verdict, direction).decider))
-    return tuple(found)
-
-
-def _steps(label: str, verdict: Verdict) -> Iterator[Step]:
-    """The verdict of both ends, source first, as steps of a witness."""
-    for direction in (Direction.EGRESS, Direction.INGRESS):
-        end = _end(verdict, direction)
-        places = places_of(end.decider)
-        text = f"{label}: {direction.value} {describe_verdict(end)}"
-        yield Step(places[0] if places else None, text)

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What two policy sets have in common, taken away: only who a changed policy selects can differ.
+
+A syntactic lemma. Where an end is selected by none of the policies that only one side has, both sides
+ask the same rules of it, in the same order, under the same defaults: every verdict is the same.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+
+from policyc.ir.policy import NEVER, Action, Policy, PolicySet, Tier, TierMode
+from policyc.ir.selectors import EndpointSelector, LabelSelector, Operator, Requirement
+
+_MOST_ALIGNED = 2000
+"""Longer stretches of ordered policies are not aligned: all of them count as changed."""
+
+
+def changed_policies(before: PolicySet, after: PolicySet) -> tuple[Policy, ...]:
+    """The policies that only one side has, or has at another place where order counts."""
+    olds = [tier for tier in before.tiers if tier.policies]
+    news = [tier for tier in after.tiers if tier.policies]
+    found: list[Policy] = []
+    pairs = _aligned([_skeleton(t) for t in olds], [_skeleton(t) for t in news])
+    matched_old, matched_new = {i for i, _ in pairs}, {j for _, j in pairs}
+    found += (p for i, t in enumerate(olds) if i not in matched_old for p in t.policies)
+    found += (p for j, t in enumerate(news) if j not in matched_new for p in t.policies)
+    for i, j in pairs:
+        found += _changed_in_tier(olds[i], news[j])
+    return tuple(found)
+
+
+def _skeleton(tier: Tier) -> Hashable:
+    return tier.name, tier.mode, tier.unmatched
+
+
+def _changed_in_tier(old: Tier, new: Tier) -> Iterator[Policy]:
+    ours, theirs = ([_content(p) for p in tier.policies] for tier in (old, new))
+    if ours == theirs:
+        return
+    if _is_unordered(old) and _is_unordered(new):
+        both = Counter(ours) & Counter(theirs)
+        for contents, tier in ((ours, old), (theirs, new)):
+            left = Counter(both)
+            for content, policy in zip(contents, tier.policies, strict=True):
+                if left[content] > 0:
+                    left[content] -= 1
+                else:
+                    yield policy
+        return
+    pairs = _aligned(ours, theirs)
+    matched_old, matched_new = {i for i, _ in pairs}, {j for _, j in pairs}
+    yield from (p for i, p in enumerate(old.policies) if i not in matched_old)
+    yield from (p for j, p in enumerate(new.policies) if j not in matched_new)
+
+
+def _content(policy: Policy) -> Hashable:
+    """All that counts for verdicts; names do not."""
+    return policy.subject, policy.hosts, policy.isolates, policy.ingress, policy.egress
+
+
+def _is_unordered(tier: Tier) -> bool:
+    """Order is nothing where denies win, all denials are of one sort, and no rule has an effect."""
+    if tier.mode is not TierMode.DENY_WINS:
+        return False
+    rules = [r for policy in tier.policies for r in (*policy.ingress, *policy.egress)]
+    actions = {rule.action for rule in rules} - {Action.ALLOW}
+    return actions in (set(), {Action.DENY}, {Action.REJECT}) and not any(
+        rule.log or rule.limit is not None for rule in rules
+    )
+
+
+def _aligned(one: Sequence[Hashable], other: Sequence[Hashable]) -> list[tuple[int, int]]:
+    """Index pairs of equal members, ascending on both sides: a common subsequence."""
+    start = 0
+    while start < min(len(one), len(other)) and one[start] == other[start]:
+        start += 1
+    end = 0
+    while end < min(len(one), len(other)) - start and one[-1 - end] == other[-1 - end]:
+        end += 1
+    pairs = [(at, at) for at in range(start)]
+    middle, theirs = one[start : len(one) - end], other[start : len(other) - end]
+    if middle and theirs and max(len(middle), len(theirs)) <= _MOST_ALIGNED:
+        for i, j, size in SequenceMatcher(
+            None, middle, theirs, autojunk=False
+        ).get_matching_blocks():
+            pairs += [(start + i + at, start + j + at) for at in range(size)]
+    pairs += [(len(one) - at, len(other) - at) for at in range(end, 0, -1)]
+    return pairs
+
+
+def restricted(policies: PolicySet, keeps: Callable[[Policy], bool]) -> PolicySet:
+    """The policies that pass a test, tiers as they are."""
+    return PolicySet(
+        tuple(replace(t, policies=tuple(filter(keeps, t.policies))) for t in policies.tiers)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Subjects:
+    """Who some policies select, as far as it can be told without a solver."""
+
+    selectors: tuple[EndpointSelector, ...]
+    has_hosts: bool
+
+    @staticmethod
+    def of(policies: Sequence[Policy]) -> "Subjects":
+        """The subjects of some policies."""
+        selectors = tuple(dict.fromkeys(p.subject for p in policies))
+        return Subjects(selectors, any(p.hosts != NEVER for p in policies))
+
+    def may_share(self, policy: Policy) -> bool:
+        """False: no end is both selected by the policy and one of these subjects."""
+        if self.has_hosts and policy.hosts != NEVER:
+            return True
+        return any(may_overlap(policy.subject, mine) for mine in self.selectors)
+
+
+def may_overlap(one: EndpointSelector, other: EndpointSelector) -> bool:
+    """False: no endpoint is selected by both; true where it is not plain to see."""
+    if None not in (one.namespace, other.namespace) and one.namespace != other.namespace:
+        return False
+    return _compatible(one.labels, other.labels) and _compatible(
+        one.namespace_labels, other.namespace_labels
+    )
+
+
+def _compatible(one: LabelSelector, other: LabelSelector) -> bool:
+    theirs: dict[str, list[Requirement]] = {}
+    for requirement in other.requirements:
+        theirs.setdefault(requirement.key, []).append(requirement)
+    return not any(
+        _contradict(mine, each) or _contradict(each, mine)
+        for mine in one.requirements
+        for each in theirs.get(mine.key, ())
+    )
+
+
+def _contradict(one: Requirement, other: Requirement) -> bool:
+    """No value, nor its absence, meets both; asked in both orders."""
+    match one.operator, other.operator:
+        case Operator.IN, Operator.IN:
+            return not set(one.values) & set(other.values)
+        case Operator.IN, Operator.NOT_IN:
+            return set(one.values) <= set(other.values)
+        case ((Operator.IN | Operator.EXISTS), Operator.DOES_NOT_EXIST):
+            return True
+        case _:
+            return False

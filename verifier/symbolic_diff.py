@@ -1,0 +1,367 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a change of policies does to every connection that could exist: regions, each with a witness.
+
+First what both sides have in common is cancelled (`cancel`), then each end is compared alone
+(`end_changes`), in groups of policies that can meet; last, each region is asked as a connection, since
+what opens at one end shows only where the other end lets it.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+
+import z3
+
+from policyc.ir.errors import InternalError
+from policyc.ir.peers import EndpointPeer, Network, NodePeer, Peer, leaves
+from policyc.ir.policy import NEVER, Direction, Policy, PolicySet
+from policyc.ir.results.common import Witness
+from policyc.ir.results.diff import Difference, DifferenceKind, DiffOutcome
+from policyc.ir.selectors import (
+    Attribute,
+    AttributeTest,
+    EndpointSelector,
+    Operator,
+    Requirement,
+)
+from policyc.ir.semantics import verdict
+from policyc.ir.universe import Flow
+from policyc.verifier.cancel import Subjects, changed_policies, restricted
+from policyc.verifier.connection import Connection
+from policyc.verifier.differences import deciders, kind_between, outcome_of, steps
+from policyc.verifier.end_changes import EndChange, EndQuery, EndRegion, GaveUpError
+from policyc.verifier.literals import (
+    Other,
+    Own,
+    describe_service_part,
+    describe_side,
+    term_of,
+)
+from policyc.verifier.solvers import Answer, Choice, decide
+from policyc.verifier.terms import Term
+from policyc.verifier.verdict_terms import ACTIONS
+from policyc.verifier.viewpoints import ConnectionView
+
+_FEW_POLICIES = 250
+"""So many policies are asked about at once; more are taken namespace by namespace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Who changed policies select, and all the policies that can select them, too.
+
+    `base` says which of the subjects the group is about; other groups are about the others.
+    """
+
+    before: PolicySet
+    after: PolicySet
+    subjects: tuple[Peer, ...]
+    focus: frozenset[Peer]
+    label: str
+    base: tuple[Own, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolicDiff:
+    """What was found. `is_cut`: there are more differences than `differences` shows."""
+
+    outcome: DiffOutcome
+    differences: tuple[Difference, ...] = ()
+    is_cut: bool = False
+    queries: int = 0
+    replayed: int = 0
+    cancelled: int = 0
+    undecided: str = ""
+
+
+def groups_of(before: PolicySet, after: PolicySet) -> Iterator[Group]:
+    """The comparisons that together cover every end at which the two can differ."""
+    changed = changed_policies(before, after)
+    if not changed:
+        return
+    focus = frozenset(_peers_of(changed))
+    subjects = Subjects.of(changed)
+    old, new = (restricted(p, subjects.may_share) for p in (before, after))
+    if _size(old) + _size(new) <= _FEW_POLICIES or any(p.hosts != NEVER for p in changed):
+        yield Group(old, new, tuple(_subject_peers(changed)), focus, "all")
+        return
+    names = sorted(_namespaces(old, new))
+    for name in names:
+        mine = [p for p in changed if p.subject.namespace in (name, None)]
+        if mine:
+            parts = [restricted(each, _selects_in({name})) for each in (old, new)]
+            base = Own(EndpointPeer(EndpointSelector(name)), True)
+            peers = tuple(_subject_peers(mine))
+            yield Group(parts[0], parts[1], peers, focus, f"namespace {name}", (base,))
+    anywhere = [p for p in changed if p.subject.namespace is None]
+    if anywhere:
+        parts = [restricted(each, _selects_in(())) for each in (old, new)]
+        elsewhere = Requirement("", Operator.NOT_IN, tuple(names))
+        condition = AttributeTest(Attribute.NAMESPACE, elsewhere)
+        base = Own(EndpointPeer(EndpointSelector(condition=condition)), True)
+        peers = tuple(_subject_peers(anywhere))
+        yield Group(parts[0], parts[1], peers, focus, "other namespaces", (base,))
+
+
+def _selects_in(namespaces: Collection[str]) -> Callable[[Policy], bool]:
+    """Policies that can select pods of some namespaces, or of those that no policy names."""
+
+    def selects(policy: Policy) -> bool:
+        return policy.subject.namespace is None or policy.subject.namespace in namespaces
+
+    return selects
+
+
+def _size(policies: PolicySet) -> int:
+    return sum(len(tier.policies) for tier in policies.tiers)
+
+
+def _subject_peers(policies: Iterable[Policy]) -> Iterator[Peer]:
+    found: dict[Peer, None] = {}
+    for policy in policies:
+        found[EndpointPeer(policy.subject)] = None
+        if policy.hosts != NEVER:
+            found[NodePeer(policy.hosts)] = None
+    return iter(found)
+
+
+def _peers_of(policies: Iterable[Policy]) -> Iterator[Peer]:
+    """Everything that changed policies speak of."""
+    for policy in policies:
+        yield from _subject_peers([policy])
+        for direction in Direction:
+            for rule in policy.rules(direction):
+                for peer in (rule.own, *rule.peers):
+                    yield from leaves(peer)
+
+
+def end_queries(
+    before: PolicySet, after: PolicySet, ignore_effects: bool, networks: tuple[Network, ...]
+) -> Iterator[tuple[Group, EndQuery]]:
+    """The queries whose unsatisfiability means that two policy sets are equal."""
+    for group in groups_of(before, after):
+        for direction in (Direction.INGRESS, Direction.EGRESS):
+            for is_host in (False, True):
+                if is_host and not _has_hosts(group):
+                    continue
+                yield group, EndQuery(
+                    group.before, group.after, direction, is_host, group.subjects, group.focus,
+                    networks, ignore_effects, base=group.base)  # fmt: skip
+
+
+def _has_hosts(group: Group) -> bool:
+    sets = (group.before, group.after)
+    return any(p.hosts != NEVER for s in sets for t in s.tiers for p in t.policies)
+
+
+def diff_symbolic(
+    before: PolicySet,
+    after: PolicySet,
+    *,
+    ignore_effects: bool = False,
+    limit: int | None = 20,
+    networks: tuple[Network, ...] = (),
+    timeout_ms: int | None = None,
+    choice: Choice = Choice.Z3,
+) -> SymbolicDiff:
+    """Compare two policy sets on every connection of every cluster that could exist."""
+    run = _Run(before, after, ignore_effects, limit, networks, timeout_ms, choice)
+    try:
+        return run.run()
+    except GaveUpError as failure:
+        return SymbolicDiff(DiffOutcome.UNDECIDED, queries=run.queries, undecided=str(failure))
+
+
+@dataclass
+class _Run:
+    before: PolicySet
+    after: PolicySet
+    ignore_effects: bool
+    limit: int | None
+    networks: tuple[Network, ...]
+    timeout_ms: int | None
+    choice: Choice
+    queries: int = 0
+    found: list[Difference] = field(default_factory=list)
+    kinds: set[DifferenceKind] = field(default_factory=set)
+    is_cut: bool = False
+
+    def run(self) -> SymbolicDiff:
+        """All groups, both directions."""
+        for group, query in end_queries(
+            self.before, self.after, self.ignore_effects, self.networks
+        ):
+            query.timeout_ms = self.timeout_ms
+            self.queries += 1
+            decision = decide(query.assertions(), self.choice, self.timeout_ms)
+            if decision.answer is Answer.UNKNOWN:
+                raise GaveUpError(f"{group.label}, {query.direction.value}: {decision.reason}")
+            if decision.answer is Answer.SAT:
+                self._explore(group, query)
+        order = list(DifferenceKind)
+        shown = sorted(self.found, key=lambda d: order.index(d.kind))
+        return SymbolicDiff(
+            outcome_of(self.kinds), tuple(shown), self.is_cut, self.queries, len(shown)
+        )
+
+    def _explore(self, group: Group, query: EndQuery) -> None:
+        """The regions of one end, as connections; after the limit only what decides the outcome."""
+        connections = _Connections(self, group)
+        for change in EndChange:
+            for region in query.regions(change):
+                if self.limit is not None and len(self.found) >= self.limit:
+                    self.is_cut = True
+                    self._only_kinds(connections, query, change)
+                    break
+                found = connections.difference(region)
+                if found is not None:
+                    self.found.append(found)
+                    self.kinds.add(found.kind)
+        self.queries += query.queries
+
+    def _only_kinds(self, connections: "_Connections", query: EndQuery, change: EndChange) -> None:
+        region = EndRegion(change, query.direction, query.is_host, ())
+        for kind in connections.possible_kinds(change):
+            if kind not in self.kinds and connections.example(region, kind) is not None:
+                self.kinds.add(kind)
+
+
+@dataclass
+class _Connections:
+    """Asks regions of one group as connections, with as few policies as can matter."""
+
+    run: _Run
+    group: Group
+    _made: dict[str | None, Connection] = field(default_factory=dict)
+
+    def possible_kinds(self, change: EndChange) -> tuple[DifferenceKind, ...]:
+        """What a change at one end can be for a connection, the most telling first."""
+        widened, narrowed = DifferenceKind.WIDENED, DifferenceKind.NARROWED
+        first = {EndChange.OPENS: (widened, narrowed), EndChange.CLOSES: (narrowed, widened)}
+        return (*first.get(change, ()), DifferenceKind.CHANGED)
+
+    def difference(self, region: EndRegion) -> Difference | None:
+        """The region with a confirmed witness; None where no connection is of it."""
+        for kind in (*self.possible_kinds(region.change), DifferenceKind.LATENT):
+            flow = self.example(region, kind)
+            if flow is not None:
+                return self._described(region, kind, flow)
+        return None
+
+    def example(self, region: EndRegion, kind: DifferenceKind) -> Flow | None:
+        """A flow of the region whose connection changes in this way."""
+        for namespace in self._namespaces(region):
+            connection = self._connection(namespace)
+            view = ConnectionView(connection, region.direction, region.is_host)
+            terms = [term_of(each, view) for each in region.literals]
+            goal = [connection.is_possible(), view.is_subject(), *self._where(view, namespace),
+                    *terms, self._is_kind(connection, kind, region.direction)]  # fmt: skip
+            self.run.queries += 1
+            decision = decide(goal, Choice.Z3, self.run.timeout_ms)
+            if decision.answer is Answer.UNKNOWN:
+                raise GaveUpError(decision.reason)
+            if decision.answer is Answer.SAT:
+                return connection.read(decision.model)
+        return None
+
+    def _is_kind(self, c: Connection, kind: DifferenceKind, direction: Direction) -> Term:
+        before, after = c.sets
+        was, now = c.allowed(before), c.allowed(after)
+        match kind:
+            case DifferenceKind.WIDENED:
+                return z3.And(z3.Not(was), now)
+            case DifferenceKind.NARROWED:
+                return z3.And(was, z3.Not(now))
+            case DifferenceKind.CHANGED:
+                return z3.And(was == now, z3.Not(self._is_same(c)))
+            case DifferenceKind.LATENT:
+                return z3.And(self._is_same(c), self._differs_at(c, direction))
+
+    def _is_same(self, c: Connection) -> Term:
+        """The connection meets the same action and effects before and after."""
+        (one, noted), (other, noted_too) = (self._together(c, p) for p in c.sets)
+        return one == other if self.run.ignore_effects else z3.And(one == other, noted == noted_too)
+
+    def _together(self, c: Connection, policies: PolicySet) -> tuple[Term, Term]:
+        action, effects = c.end(policies, Direction.EGRESS)
+        at_dst, more = c.end(policies, Direction.INGRESS)
+        passes = action == ACTIONS.index(ACTIONS[0])
+        return z3.If(passes, at_dst, action), z3.If(passes, effects | more, effects)
+
+    def _differs_at(self, c: Connection, direction: Direction) -> Term:
+        (one, noted), (other, noted_too) = (c.end(p, direction) for p in c.sets)
+        return one != other if self.run.ignore_effects else z3.Or(one != other, noted != noted_too)
+
+    def _described(self, region: EndRegion, kind: DifferenceKind, flow: Flow) -> Difference:
+        one, other = verdict(self.run.before, flow), verdict(self.run.after, flow)
+        if kind_between(one, other, self.run.ignore_effects) is not kind:
+            raise InternalError(f"the reference semantics do not confirm the witness {flow}")
+        own = describe_side(_side(Own, region), "hosts" if region.is_host else "any pod")
+        peers = describe_side(_side(Other, region), "anyone")
+        ingress = region.direction is Direction.INGRESS
+        services = describe_service_part(region.literals)
+        labelled = (("before", one), ("after", other))
+        return Difference(
+            kind,
+            peers if ingress else own,
+            own if ingress else peers,
+            (services,),
+            region.direction,
+            Witness(flow, labelled, tuple(s for name, v in labelled for s in steps(name, v))),
+            deciders(one, [region.direction]),
+            deciders(other, [region.direction]),
+        )
+
+    # Which policies can matter at the other end.
+
+    def _namespaces(self, region: EndRegion) -> list[str | None]:
+        """Where the other end may be: in no namespace of other policies first, then in each."""
+        names = _namespaces(self.run.before, self.run.after)
+        named = [
+            each.peer.selector.namespace
+            for each in region.literals
+            if isinstance(each, Other) and each.holds and isinstance(each.peer, EndpointPeer)
+        ]
+        only = [name for name in named if name is not None]
+        if only:
+            return [only[0]]
+        return [None, *sorted(names)]
+
+    def _connection(self, namespace: str | None) -> Connection:
+        """The connection whose other end is in one namespace, or in none that policies select in."""
+        if namespace not in self._made:
+            self._made[namespace] = self._make(namespace)
+        return self._made[namespace]
+
+    def _where(self, view: ConnectionView, namespace: str | None) -> Iterator[Term]:
+        """The subject is the group's; the other end is where no policy is left out."""
+        yield z3.Or(*(view.own(peer) for peer in self.group.subjects))
+        yield from (term_of(each, view) for each in self.group.base)
+        if namespace is None:
+            yield z3.Not(view.other_in(_namespaces(self.run.before, self.run.after)))
+        else:
+            yield z3.Or(z3.Not(view.other_is_pod()), view.other_in({namespace}))
+
+    def _make(self, namespace: str | None) -> Connection:
+        sets = (self.group.before, self.group.after)
+        kept = {id(p) for s in sets for t in s.tiers for p in t.policies}
+
+        def matters(policy: Policy) -> bool:
+            return id(policy) in kept or policy.subject.namespace in (None, namespace)
+
+        both = tuple(restricted(p, matters) for p in (self.run.before, self.run.after))
+        base = (each.peer for each in self.group.base)
+        peers = (*self.group.focus, *self.group.subjects, *base)
+        return Connection(both, pod_networks=self.run.networks, peers=peers)
+
+
+def _side(kind: type[Own] | type[Other], region: EndRegion) -> list[Own | Other]:
+    found: list[Own | Other] = []
+    for each in region.literals:
+        if isinstance(each, Own | Other) and isinstance(each, kind):
+            found.append(each)
+    return found
+
+
+def _namespaces(*sets: PolicySet) -> set[str]:
+    found = {p.subject.namespace for s in sets for tier in s.tiers for p in tier.policies}
+    return {name for name in found if name is not None}
