@@ -85,7 +85,7 @@ def _unasked(direction: Direction, flow: Flow, own: End) -> EndWalk | None:
     if isinstance(src, Endpoint) and isinstance(dst, Endpoint) and src == dst:
         return decided(TO_ITSELF, "a pod's traffic to itself always passes (A23)")
     if direction is Direction.INGRESS and is_from_its_node(flow.src, flow.dst):
-        why = f"what a node generates for a pod of its own always passes (A22), so {end_name(flow.src)}"
+        why = f"what a node generates for a pod of its own always passes (A22), here {end_name(flow.src)}"
         return decided(FROM_ITS_NODE, why)
     if isinstance(subject, Endpoint):
         return None

@@ -85,6 +85,6 @@ def _value(unknown: Unknown, case: Flow, flow: Flow) -> str:
     if unknown.what == ADDRESS:
         return str(end.address(case.family))
     if unknown.what == NODE:
-        return end.node or "none of those given"
+        return end.node if end.node and not end.node.startswith("<") else "none of those given"
     labels = end.its_node.labels if end.its_node is not None else {}
     return " ".join(f"{key}={value}" for key, value in sorted(labels.items())) or "none"

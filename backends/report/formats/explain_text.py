@@ -56,10 +56,10 @@ def _end(page: Page, walk: EndWalk, is_one_of_several: bool, options: ReportOpti
     page.add(
         f"{walk.direction.value} of {walk.subject}: ",
         (PAST[action], f"{STRONG} {_style(action.value)}"),
-        f", if {walk.assumed}" if walk.assumed and is_one_of_several else "",
+        f", for example if {walk.assumed}" if walk.assumed and is_one_of_several else "",
     )
     if walk.assumed and not is_one_of_several:
-        page.add(f"not known, and the verdict is the same for any: here {walk.assumed}", indent=2)
+        page.add(f"the verdict is the same whatever is not known: here {walk.assumed}", indent=2)
     if walk.skipped:
         page.add(walk.skipped, indent=2)
     _tiers(page, walk.tiers, options)
@@ -101,7 +101,7 @@ def _tiers(page: Page, tiers: Sequence[TierWalk], options: ReportOptions) -> Non
 
 
 def _policy(page: Page, policy: PolicyWalk, options: ReportOptions) -> None:
-    isolates = "isolates it" if policy.isolates else "does not isolate it"
+    isolates = "isolates it" if policy.isolates else "selects it"
     page.add(f"{policy.place.words} {isolates} ({where(policy.place.span)})", indent=4)
     shown = [rule for rule in policy.rules if options.is_full or not rule.mismatches]
     nearest = policy.nearest
