@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads one NetworkPolicy: decoded, validated as the API server does, warned about, and lowered."""
 
-from collections.abc import Iterable
-
 from policyc.compiler.frontend.decode import Decoder
 from policyc.compiler.frontend.lowered import (
     Lowered,
@@ -10,7 +8,7 @@ from policyc.compiler.frontend.lowered import (
     Pending,
     Reading,
 )
-from policyc.compiler.frontend.network_policy import NetworkPolicy, decode_network_policy
+from policyc.compiler.frontend.network_policy import decode_network_policy
 from policyc.compiler.frontend.network_policy_lowering import lower_network_policy
 from policyc.compiler.frontend.network_policy_validation import validate_network_policy
 from policyc.compiler.frontend.network_policy_warnings import warn_network_policy
@@ -30,10 +28,9 @@ def read_network_policy(raw: RawObject, reading: Reading) -> Pending | None:
     if policy is None:
         return None
     validate_network_policy(policy, reading.is_strict, report)
-    if not any(finding.is_error for finding in report.findings[before:]):
-        warn_network_policy(policy, report)
-    return Pending(policy.metadata, lambda _: _lowered(policy))
-
-
-def _lowered(policy: NetworkPolicy) -> Iterable[Lowered]:
-    yield Lowered(lower_network_policy(policy), NetworkPolicySlot())
+    if any(finding.is_error for finding in report.findings[before:]):
+        return Pending(policy.metadata)
+    warn_network_policy(policy, report)
+    # It looks nothing up, so it is lowered here, and its tree is not held until all is read.
+    lowered = (Lowered(lower_network_policy(policy), NetworkPolicySlot()),)
+    return Pending(policy.metadata, lambda _: lowered)

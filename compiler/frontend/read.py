@@ -198,8 +198,9 @@ class ClusterReading:
 
         `provided` is what the readers of those policies found: host endpoints are of the cluster.
         """
-        self._reading.lower_known(given, provided)
-        return self._reading.cluster(given)
+        with collector_paused():
+            self._reading.lower_known(given, provided)
+            return self._reading.cluster(given)
 
 
 def read_cluster(

@@ -148,6 +148,7 @@ def test_an_interrupt_ends_the_children(tmp_path: Path) -> None:
         end = time.monotonic() + 30
         while len(list(pids.iterdir())) < 2 and time.monotonic() < end:
             time.sleep(0.02)
+        assert len(list(pids.iterdir())) == 2
         os.killpg(parent.pid, signal.SIGINT)  # as Ctrl-C on a terminal
         _, errors = parent.communicate(timeout=30)
     assert parent.returncode not in (0, None)
