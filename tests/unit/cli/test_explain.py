@@ -114,3 +114,14 @@ def test_a_failure_goes_where_the_result_would(
     assert run([*asked, "-o", str(output)]) == 2
     schema_of("diagnostics").validate(json.loads(output.read_text()))
     assert capfd.readouterr().out == ""
+
+
+def test_the_page_shows_what_is_said(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    page = (ROOT / "docs" / "explain.md").read_text()
+    (command,) = [line.split()[1:] for line in page.splitlines() if line.startswith("    policyc")]
+    _, example, _ = page.split("```\n")
+    assert run(command) == 0
+    assert example.strip() in capfd.readouterr().out
