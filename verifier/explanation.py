@@ -52,15 +52,15 @@ Subject = Endpoint | Node
 def explain(policies: PolicySet, flow: Flow) -> Explanation:
     """Both ends of a flow, walked; InternalError where the walk and the semantics differ."""
     decided = verdict(policies, flow)
-    egress = _end(policies, Direction.EGRESS, flow)
-    ingress = _end(policies, Direction.INGRESS, flow)
+    egress = explain_end(policies, Direction.EGRESS, flow)
+    ingress = explain_end(policies, Direction.INGRESS, flow)
     if (egress.verdict, ingress.verdict) != (decided.egress, decided.ingress):
         raise InternalError(f"the explanation of {flow} is not its verdict")
     return Explanation(flow, decided, egress, ingress)
 
 
-def _end(policies: PolicySet, direction: Direction, flow: Flow) -> EndWalk:
-    """One end: why no policy was asked, or the walk of its tiers."""
+def explain_end(policies: PolicySet, direction: Direction, flow: Flow) -> EndWalk:
+    """One end: why no policy was asked, or the walk of its tiers; InternalError as `explain`."""
     own, other = (flow.src, flow.dst) if direction is Direction.EGRESS else (flow.dst, flow.src)
     subject, peer = as_seen(own), as_seen(other)
     walk = _unasked(direction, flow, own)
@@ -85,7 +85,7 @@ def _unasked(direction: Direction, flow: Flow, own: End) -> EndWalk | None:
     if isinstance(src, Endpoint) and isinstance(dst, Endpoint) and src == dst:
         return decided(TO_ITSELF, "a pod's traffic to itself always passes (A23)")
     if direction is Direction.INGRESS and is_from_its_node(flow.src, flow.dst):
-        why = f"what a node generates for a pod of its own always passes (A22), here {end_name(flow.src)}"
+        why = "what a node generates for a pod of its own always passes (A22)"
         return decided(FROM_ITS_NODE, why)
     if isinstance(subject, Endpoint):
         return None

@@ -15,8 +15,9 @@ from policyc.compiler.cli.eval_cases import (
 from policyc.ir.policy import Action, Direction, PolicySet
 from policyc.ir.results.common import UniverseUsed
 from policyc.ir.results.explain import Choice, EndWalk, ExplainResult
+from policyc.ir.semantics import verdict
 from policyc.ir.universe import Endpoint, Flow, Node, end_name
-from policyc.verifier.explanation import explain
+from policyc.verifier.explanation import explain_end
 
 _UNKNOWN = Choice(
     "A25",
@@ -55,10 +56,12 @@ def _walks(
     cases, unknown = cases_of(policies, flow, direction, nodes)
     found: dict[object, EndWalk] = {}
     for case in cases:
-        made = explain(policies, case)
-        walk = made.egress if direction is Direction.EGRESS else made.ingress
-        key = (walk.verdict.action, walk.verdict.decider)
-        found.setdefault(key, _noted(walk, case, flow, unknown))
+        both = verdict(policies, case)
+        end = both.egress if direction is Direction.EGRESS else both.ingress
+        key = (end.action, end.decider)
+        if key not in found:
+            walk = explain_end(policies, direction, case)
+            found[key] = _noted(walk, case, flow, unknown)
     depends = [_what(each) for each in unknown] if len(found) > 1 else []
     return tuple(found.values()), depends
 

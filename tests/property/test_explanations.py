@@ -13,12 +13,15 @@ from hypothesis import strategies as st
 from policyc.ir.matching import peer_matches, selects, service_matches
 from policyc.ir.peers import AddressPeer, AnyPeer, EndpointPeer, NodePeer
 from policyc.ir.policy import (
+    ALWAYS,
+    NEVER,
     AnyService,
     Direction,
     EveryPort,
     IcmpType,
     NamedPort,
     Policy,
+    PolicySet,
     PortRange,
     Ports,
     ProtocolNumber,
@@ -40,7 +43,7 @@ from policyc.ir.results.reasons import (
 from policyc.ir.selectors import Attribute, EndpointSelector, Operator, Requirement
 from policyc.ir.semantics import DecidedByRule, as_seen, rule_matches, verdict
 from policyc.ir.services import Kind, Service
-from policyc.ir.universe import ContainerPort, Endpoint, Flow, Node
+from policyc.ir.universe import ContainerPort, Endpoint, Flow, HostInterface, Node
 from policyc.verifier.explanation import explain
 from policyc.verifier.mismatches import peer_reasons, selector_reasons, service_reasons
 from tests.property.cases import Case, random_case
@@ -51,9 +54,41 @@ SEEDS = st.integers(min_value=0, max_value=2**32)
 
 def random_flows(seed: int) -> Iterator[tuple[Case, Flow]]:
     rng = random.Random(seed)
-    case = tiered_case(rng) if rng.random() < 0.6 else random_case(rng)
+    case = _with_hosts(tiered_case(rng) if rng.random() < 0.6 else random_case(rng), rng)
     for flow in case.flows(rng, 12):
-        yield case, rng.choice((flow, _on_the_host(flow)))
+        yield case, rng.choice((flow, _on_the_host(flow), _with_a_node(flow, rng)))
+
+
+def _with_hosts(case: Case, rng: random.Random) -> Case:
+    """Some of the policies guard hosts, too."""
+    return replace(
+        case,
+        policies=PolicySet(
+            tuple(
+                replace(
+                    tier,
+                    policies=tuple(
+                        replace(policy, hosts=rng.choice((NEVER, NEVER, ALWAYS)))
+                        for policy in tier.policies
+                    ),
+                )
+                for tier in case.policies.tiers
+            )
+        ),
+    )
+
+
+def _with_a_node(flow: Flow, rng: random.Random) -> Flow:
+    """The same with a node at one end, with a host interface or without."""
+    guarded, failsafe = rng.random() < 0.5, rng.random() < 0.5
+    host = rng.choice((None, HostInterface("eth0", {"app": "x"}, guarded, failsafe)))
+    held = ip_address("10.9.0.1" if flow.family == 4 else "fd00:9::1")
+    node = Node(rng.choice(("n", "m")), {}, (held,), host, rng.random() < 0.8)
+    service = rng.choice((flow.service, Service(6, 22), Service(17, 53), Service(58, 135 << 8)))
+    flow = replace(
+        flow, service=service if service.number != 58 or flow.family == 6 else flow.service
+    )
+    return replace(flow, src=node) if rng.random() < 0.5 else replace(flow, dst=node)
 
 
 def _on_the_host(flow: Flow) -> Flow:
@@ -117,8 +152,14 @@ def test_an_explanation_ends_in_the_verdict(seed: int) -> None:
         check_walk(case, flow, made.ingress)
 
 
-def all_rules(walk: EndWalk) -> list[RuleWalk]:
-    return [rule for tier in walk.tiers for policy in tier.policies for rule in policy.rules]
+def rules_of_the_deciding_tier(walk: EndWalk) -> list[RuleWalk]:
+    return [
+        rule
+        for tier in walk.tiers
+        for policy in tier.policies
+        for rule in policy.rules
+        if tier.outcome is TierOutcome.DECIDED
+    ]
 
 
 @settings(max_examples=150)
@@ -129,7 +170,8 @@ def test_without_what_is_said_to_decide_the_verdict_has_another_decider(seed: in
         made = explain(case.policies, flow)
         for walk in (made.egress, made.ingress):
             roles = (RuleRole.DECIDES, RuleRole.AGREES)
-            gone = {id(rule.place.span) for rule in all_rules(walk) if rule.role in roles}
+            rules = rules_of_the_deciding_tier(walk)
+            gone = {id(rule.place.span) for rule in rules if rule.role in roles}
             if not gone:
                 continue
             rest = without(case, gone)
