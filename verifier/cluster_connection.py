@@ -78,6 +78,15 @@ class ClusterConnection(ConnectionTerms):
         pod = KnownEnds(f"{name} pod", domains, sorts=self._sorts)
         return new_end(name, pod, KnownEnds(f"{name} node", domains, sorts=self._sorts))
 
+    def wishes(self) -> Iterator[Term]:
+        """The first replica of a template, where it may be any."""
+        twins = [end for end in self._ends_given if _is_another(end)]
+        for end in (self.src, self.dst):
+            for family in FAMILIES:
+                address, is_family = end.address(self.is_ipv6, family)
+                among = is_among(address, _held(twins, family))
+                yield z3.Not(z3.And(is_family, end.is_pod, among))
+
     def _group(self) -> None:
         self._sorts = sorts_of(self.tests, self._ends_given)
         names = self.named_ports
@@ -185,6 +194,10 @@ def _with_twin(site: Site) -> Iterator[Named]:
         yield replace(site.twin, name=f"{site.twin.name} {ANOTHER_REPLICA}")
     elif site.twin is not None:
         yield site.twin
+
+
+def _is_another(end: Named) -> bool:
+    return isinstance(end, Endpoint) and end.name.endswith(ANOTHER_REPLICA)
 
 
 def _identity(end: Named) -> object:

@@ -91,6 +91,10 @@ class ConnectionTerms:
     may_be_empty = False
     """Whether the universe may have no connection at all, as a cluster without pods and nodes."""
 
+    def wishes(self) -> Iterator[Term]:
+        """What makes a witness of this universe pleasant to read, beside what any does."""
+        return iter(())
+
     # The four situations: each end may be decided as a pod or as a host interface.
 
     @cached_property

@@ -27,6 +27,7 @@ _OUTSIDE = ip_network("203.0.113.0/24")
 _PODS_6, _NODES_6 = ip_network("fd00::/16"), ip_network("fd01::/16")
 _OUTSIDE_6 = ip_network("2001:db8::/32")
 _FIRST_EPHEMERAL = 49152
+_PORTS = (80, 443, 8080)
 
 
 def pleasant_model(connection: ConnectionTerms, terms: Sequence[Term], model: Term) -> Term:
@@ -57,26 +58,35 @@ def wishes(connection: ConnectionTerms) -> Iterator[Term]:
     yield from (c.src.is_pod, c.dst.is_pod, z3.Not(c.is_ipv6))
     yield z3.Extract(18, 16, c.key) == int(Kind.TCP)
     kind, port = z3.Extract(18, 16, c.key), port_of(c.key)
-    yield z3.Implies(z3.ULE(kind, int(Kind.SCTP)), z3.And(z3.UGE(port, 1), z3.ULE(port, 9999)))
+    has_ports = z3.ULE(kind, int(Kind.SCTP))
+    yield z3.Implies(has_ports, z3.And(z3.UGE(port, 1), z3.ULE(port, 9999)))
     is_icmp = z3.Or(kind == int(Kind.ICMP), kind == int(Kind.ICMPV6))
     yield z3.Implies(is_icmp, z3.Extract(7, 0, c.key) == 0)  # most types have no other code
+    yield from (z3.Implies(has_ports, port == usual) for usual in _PORTS)
+    yield c.source_port == _FIRST_EPHEMERAL
     yield z3.UGE(c.source_port, _FIRST_EPHEMERAL)
-    for end in (c.src, c.dst):
-        yield from _usual_addresses(end)
+    yield from c.wishes()
+    yield from _usual_addresses(c.src, 1)
+    yield from _usual_addresses(c.dst, 2)
     for end in (c.src, c.dst):
         yield z3.Not(end.has_host)
         yield from _few_labels(end)
     yield from (z3.Not(c.declares(port)) for port in c.named_ports)
 
 
-def _usual_addresses(end: ConnectionEnd) -> Iterator[Term]:
-    four, six = end.addresses[4], end.addresses[6]
-    for is_kind, usual, usual_6 in (
+def _usual_addresses(end: ConnectionEnd, number: int) -> Iterator[Term]:
+    """The usual network's address of this number; else any of that network."""
+    kinds = (
         (end.is_pod, _PODS, _PODS_6),
         (end.is_node, _NODES, _NODES_6),
         (end.is_outside, _OUTSIDE, _OUTSIDE_6),
-    ):
-        yield z3.Implies(is_kind, z3.And(in_network(four, usual), in_network(six, usual_6)))
+    )
+    for is_kind, *networks in kinds:
+        for network in networks:
+            address = end.addresses[network.version]
+            first = int(network.network_address)
+            yield z3.Implies(is_kind, address == first + number)
+            yield z3.Implies(is_kind, in_network(address, network))
 
 
 def _few_labels(end: ConnectionEnd) -> Iterator[Term]:
