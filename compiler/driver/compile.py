@@ -13,6 +13,7 @@ from policyc.compiler.driver.enforceable import enforceable
 from policyc.compiler.driver.pipeline import Decided, Emitted, decide_all, emit_all
 from policyc.compiler.frontend.calico_hosts import HostEndpoint
 from policyc.compiler.frontend.cluster import Cluster
+from policyc.compiler.frontend.collector import collector_paused
 from policyc.compiler.frontend.read import (
     ClusterReading,
     Known,
@@ -61,6 +62,7 @@ class Read:
         )
 
 
+@collector_paused()
 def read_inputs(inputs: Inputs) -> Read:
     """Read everything; InputError carries the findings of policies and cluster together."""
     findings: list[Diagnostic] = []

@@ -10,6 +10,7 @@ from policyc.compiler.driver.bundle_policies import is_bundle, read_bundled
 from policyc.compiler.driver.codes import CLUSTER_MISSING, CLUSTER_TWICE, STDIN_TWICE
 from policyc.compiler.driver.compile import Read
 from policyc.compiler.frontend.cluster import Cluster
+from policyc.compiler.frontend.collector import collector_paused
 from policyc.compiler.frontend.lowered import Lowered
 from policyc.compiler.frontend.read import (
     ClusterReading,
@@ -28,6 +29,7 @@ from policyc.ir.spans import Span
 STDIN = "-"
 
 
+@collector_paused()
 def read_sides(
     old: str,
     new: str,
