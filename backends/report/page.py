@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from policyc.backends.report.options import ReportOptions
+from policyc.backends.report.options import TERMINAL_COLUMNS, ReportOptions
 
 GOOD, BAD, WARN, FAINT, STRONG = "green", "red", "yellow", "dim", "bold"
 """The styles of lines and parts."""
@@ -52,21 +52,29 @@ class Page:
 
     def to_text(self, options: ReportOptions) -> str:
         """The whole page. Without a width a line is a line, however long it is."""
-        file = StringIO()
-        console = Console(
-            file=file,
-            width=options.width or 80,
-            force_terminal=options.colour,
-            color_system="standard" if options.colour else None,
-            legacy_windows=False,
-            markup=False,
-            emoji=False,
-            highlight=False,
-        )
-        for line in self.lines:
-            for text in _folded(line, options.width):
-                console.print(text, soft_wrap=True)
-        return "".join(f"{line.rstrip()}\n" for line in file.getvalue().rstrip("\n").split("\n"))
+        pieces = [piece for line in self.lines for piece in _folded(line, options.width)]
+        written = _coloured(pieces) if options.colour else [piece.plain for piece in pieces]
+        while written and not written[-1].strip():
+            written.pop()
+        return "".join(f"{line.rstrip()}\n" for line in written)
+
+
+def _coloured(pieces: list[Text]) -> list[str]:
+    """The lines with the escape sequences of a terminal of sixteen colours."""
+    console = Console(
+        file=StringIO(),
+        width=TERMINAL_COLUMNS,
+        force_terminal=True,
+        no_color=False,
+        color_system="standard",
+        legacy_windows=False,
+    )
+    lines = []
+    for piece in pieces:
+        with console.capture() as captured:
+            console.print(piece, soft_wrap=True, end="")
+        lines.append(captured.get())
+    return lines
 
 
 def _folded(line: _Line, width: int | None) -> list[Text]:

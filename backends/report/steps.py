@@ -2,7 +2,7 @@
 """A witness as the steps that lead to its verdict, each with the place that says so."""
 
 from policyc.backends.report.flows import flow_words
-from policyc.backends.report.verdicts import PAST, decider_words
+from policyc.backends.report.verdicts import PAST, decider_words, deciding_ends
 from policyc.ir.results.common import Step, Witness
 from policyc.ir.results.places import places_of
 from policyc.ir.semantics import EndVerdict
@@ -15,9 +15,8 @@ def steps_of(witness: Witness) -> tuple[Step, ...]:
     steps = [Step(None, flow_words(witness.flow))]
     for label, verdict in witness.verdicts:
         head = f"{label}: " if label else ""
-        steps += _end_steps(f"{head}egress", verdict.egress)
-        if not verdict.egress.action.is_deny:
-            steps += _end_steps(f"{head}ingress", verdict.ingress)
+        for name, end in deciding_ends(verdict):
+            steps += _end_steps(f"{head}{name}", end)
         steps.append(Step(None, f"{head}the connection is {PAST[verdict.action]}"))
     return tuple(steps)
 

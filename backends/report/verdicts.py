@@ -6,6 +6,7 @@ from typing import assert_never
 from policyc.ir.policy import Action, Policy
 from policyc.ir.results.places import place_of_rule
 from policyc.ir.semantics import (
+    OUTSIDE,
     AllowedByDefault,
     DecidedByRule,
     Decider,
@@ -120,13 +121,18 @@ def _policy_json(policy: Policy) -> dict[str, object]:
 
 def verdict_words(verdict: Verdict) -> list[str]:
     """What becomes of the connection, and why: a line for each end that has a say in it."""
-    egress, ingress = verdict.egress, verdict.ingress
-    ends = [("egress", egress), ("ingress", ingress)]
-    if verdict.action.is_deny:
-        ends = [(name, end) for name, end in ends if end.action.is_deny]
+    ends = deciding_ends(verdict)
     lines = [f"{PAST[end.action]} at {name}: {decider_words(end.decider)}" for name, end in ends]
     lines += [effect_words(effect) for _, end in ends for effect in end.effects]
     return lines
+
+
+def deciding_ends(verdict: Verdict) -> list[tuple[str, EndVerdict]]:
+    """The ends that have a say: those that deny; else those that are endpoints, or both if none is."""
+    ends = [("egress", verdict.egress), ("ingress", verdict.ingress)]
+    if verdict.action.is_deny:
+        return [(name, end) for name, end in ends if end.action.is_deny]
+    return [(name, end) for name, end in ends if end != OUTSIDE] or ends
 
 
 PAST = {
