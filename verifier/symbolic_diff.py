@@ -29,6 +29,7 @@ from policyc.verifier.cancel import Subjects, changed_policies, restricted
 from policyc.verifier.connection import Connection
 from policyc.verifier.differences import deciders, kind_between, outcome_of, steps
 from policyc.verifier.end_changes import EndChange, EndQuery, EndRegion, GaveUpError
+from policyc.verifier.kinds import is_kind
 from policyc.verifier.literals import (
     Other,
     Own,
@@ -38,7 +39,6 @@ from policyc.verifier.literals import (
 )
 from policyc.verifier.solvers import Answer, Choice, decide
 from policyc.verifier.terms import Term
-from policyc.verifier.verdict_terms import ACTIONS
 from policyc.verifier.viewpoints import ConnectionView
 
 _FEW_POLICIES = 250
@@ -253,8 +253,9 @@ class _Connections:
             connection = self._connection(namespace)
             view = ConnectionView(connection, region.direction, region.is_host)
             terms = [term_of(each, view) for each in region.literals]
+            changes = is_kind(connection, kind, self.run.ignore_effects, (region.direction,))
             goal = [connection.is_possible(), view.is_subject(), *self._where(view, namespace),
-                    *terms, self._is_kind(connection, kind, region.direction)]  # fmt: skip
+                    *terms, changes]  # fmt: skip
             self.run.queries += 1
             decision = decide(goal, Choice.Z3, self.run.timeout_ms)
             if decision.answer is Answer.UNKNOWN:
@@ -262,34 +263,6 @@ class _Connections:
             if decision.answer is Answer.SAT:
                 return connection.read(decision.model)
         return None
-
-    def _is_kind(self, c: Connection, kind: DifferenceKind, direction: Direction) -> Term:
-        before, after = c.sets
-        was, now = c.allowed(before), c.allowed(after)
-        match kind:
-            case DifferenceKind.WIDENED:
-                return z3.And(z3.Not(was), now)
-            case DifferenceKind.NARROWED:
-                return z3.And(was, z3.Not(now))
-            case DifferenceKind.CHANGED:
-                return z3.And(was == now, z3.Not(self._is_same(c)))
-            case DifferenceKind.LATENT:
-                return z3.And(self._is_same(c), self._differs_at(c, direction))
-
-    def _is_same(self, c: Connection) -> Term:
-        """The connection meets the same action and effects before and after."""
-        (one, noted), (other, noted_too) = (self._together(c, p) for p in c.sets)
-        return one == other if self.run.ignore_effects else z3.And(one == other, noted == noted_too)
-
-    def _together(self, c: Connection, policies: PolicySet) -> tuple[Term, Term]:
-        action, effects = c.end(policies, Direction.EGRESS)
-        at_dst, more = c.end(policies, Direction.INGRESS)
-        passes = action == ACTIONS.index(ACTIONS[0])
-        return z3.If(passes, at_dst, action), z3.If(passes, effects | more, effects)
-
-    def _differs_at(self, c: Connection, direction: Direction) -> Term:
-        (one, noted), (other, noted_too) = (c.end(p, direction) for p in c.sets)
-        return one != other if self.run.ignore_effects else z3.Or(one != other, noted != noted_too)
 
     def _described(self, region: EndRegion, kind: DifferenceKind, flow: Flow) -> Difference:
         one, other = verdict(self.run.before, flow), verdict(self.run.after, flow)

@@ -50,6 +50,10 @@ class Index:
             self._selected[selector] = found
         return found
 
+    def answers(self) -> list[tuple[EndpointSelector, int]]:
+        """Every selector that was asked, and what it selects."""
+        return list(self._selected.items())
+
     def _select(self, selector: EndpointSelector) -> int:
         found = self.all
         if selector.namespace is not None:

@@ -307,11 +307,12 @@ def _node_of(end: object) -> str:
 
 def services_of(rule: Rule, numbers: Numbers) -> IntervalSet:
     """The service keys of a rule; `numbers(named port)` are those that the destination declares."""
-    among = _union_of(rule.ports, numbers)
-    return among - _union_of(rule.except_ports, numbers) if rule.except_ports else among
+    among = services_of_ports(rule.ports, numbers)
+    return among - services_of_ports(rule.except_ports, numbers) if rule.except_ports else among
 
 
-def _union_of(ports: Iterable[Ports], numbers: Numbers) -> IntervalSet:
+def services_of_ports(ports: Iterable[Ports], numbers: Numbers) -> IntervalSet:
+    """The service keys of some port entries together."""
     found: list[tuple[int, int]] = []
     for entry in ports:
         found += _spans_of(entry, numbers)
