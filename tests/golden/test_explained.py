@@ -11,6 +11,10 @@ import jsonschema
 import pytest
 
 from policyc.compiler.cli.main import run
+from policyc.ir.results.explain import RuleRole
+from policyc.ir.semantics import DecidedByRule
+from policyc.verifier.explanation import explain
+from tests.golden.verdict_cases import VerdictCase, load_cases
 
 HERE = Path(__file__).parent / "explain"
 SCHEMA = Path(__file__).parents[2] / "docs" / "schemas" / "explain-v1.schema.json"
@@ -84,3 +88,21 @@ def test_every_rule_is_shown_on_request(
     usual, full = shown(flow, capfd=capfd), shown(flow, "--all", capfd=capfd)
     assert "spec.egress[1] does not match" not in usual and "1 other rule does not match" in usual
     assert "spec.egress[1] does not match" in full and "other rule" not in full
+
+
+@pytest.mark.parametrize("case", load_cases(), ids=lambda case: case.slug)
+def test_every_written_verdict_is_explained_by_what_decides_it(case: VerdictCase) -> None:
+    for expected in case.flows:
+        made = explain(case.policies, expected.flow)
+        assert made.verdict.action.is_deny == (expected.verdict == "deny"), case.title
+        for walk in (made.egress, made.ingress):
+            decides = [
+                (rule.place.span, rule.place.path)
+                for tier in walk.tiers
+                for policy in tier.policies
+                for rule in policy.rules
+                if rule.role is RuleRole.DECIDES
+            ]
+            by = walk.verdict.decider
+            origin = by.rule.origin if isinstance(by, DecidedByRule) else None
+            assert decides == ([] if origin is None else [(origin.span, origin.path)])
