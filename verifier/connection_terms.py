@@ -13,6 +13,7 @@ from typing import assert_never
 
 import z3
 
+from policyc.ir.errors import InternalError
 from policyc.ir.peers import (
     AddressPeer,
     AnyPeer,
@@ -263,7 +264,10 @@ class ConnectionTerms:
 
     def _index_of(self, policies: PolicySet) -> int:
         """Which of the sets it is; not any other, whose tests would have no domain."""
-        return next(i for i, given in enumerate(self.sets) if given is policies)
+        for index, given in enumerate(self.sets):
+            if given is policies:
+                return index
+        raise InternalError("a connection was asked about policies that it was not made for")
 
     def _end_of(self, policies: PolicySet, direction: Direction) -> tuple[Term, Term]:
         end = self._subject(direction)

@@ -202,3 +202,12 @@ def test_same(before: PolicySet, after: PolicySet) -> None:
 def test_effects_may_be_ignored() -> None:
     before, after = DIFFERENT["a log is an effect"]
     assert isinstance(compare(before, after, ignore_effects=True), Same)
+
+
+def test_a_host_that_nothing_decides_is_told_from_one_that_is_let_through() -> None:
+    allowed = ingress(rule(ANY_PEER), subject=NO_ENDPOINT, hosts=ALWAYS)
+    nothing = PolicySet(())
+    for one, other in ((allowed, nothing), (nothing, allowed)):
+        found = compare(one, other)
+        assert isinstance(found, Difference)
+        assert {found.before.action, found.after.action} == {Action.ALLOW, Action.DENY}
