@@ -137,6 +137,16 @@ def solve_bitwuzla(assertions: Sequence[Term], limit_ms: int | None) -> SolverAn
 SOLVERS: Mapping[Choice, Solve] = {Choice.Z3: solve_z3, Choice.BITWUZLA: solve_bitwuzla}
 
 
+def versions_of(choice: Choice) -> tuple[tuple[str, str], ...]:
+    """(name, version) of the solvers that a choice asks."""
+    asked = (Choice.Z3, Choice.BITWUZLA) if choice is Choice.BOTH else (choice,)
+    known = {
+        Choice.Z3: lambda: str(z3.get_version_string()),
+        Choice.BITWUZLA: lambda: metadata.version("bitwuzla"),
+    }
+    return tuple((each.value, known[each]()) for each in asked)
+
+
 def decide(
     assertions: Sequence[Term],
     choice: Choice = Choice.Z3,

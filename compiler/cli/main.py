@@ -19,6 +19,7 @@ COMMANDS = {
         "convert",
         "rewrite policies in another API, proved equal",
     ),
+    "diff": ("policyc.compiler.cli.diff", "diff", "what a change of policies opens and closes"),
     "eval": ("policyc.compiler.cli.eval", "eval_", "evaluate flows by the reference semantics"),
     "explain": (
         "policyc.compiler.cli.explain",

@@ -8,7 +8,7 @@ from policyc.ir.errors import InternalError
 from policyc.ir.peers import EndpointPeer, Network, leaves
 from policyc.ir.policy import Direction, PolicySet
 from policyc.ir.results.common import Witness
-from policyc.ir.results.diff import Difference, DiffOutcome
+from policyc.ir.results.diff import Difference, DifferenceKind, DiffOutcome
 from policyc.ir.selectors import EndpointSelector
 from policyc.ir.semantics import verdict
 from policyc.ir.services import describe_services
@@ -48,6 +48,7 @@ class ClusterDiff:
     """
 
     outcome: DiffOutcome
+    kinds: frozenset[DifferenceKind]
     differences: tuple[Difference, ...]
     omitted: int
     space: Space
@@ -75,8 +76,10 @@ def diff_cluster(
     shown = found if limit is None else found[:limit]
     describing = _Describing(space, before.policies, after.policies, ignore_effects)
     differences = tuple(describing.difference(region) for region in shown)
+    kinds = {region.kind for region in found}
     return ClusterDiff(
-        outcome_of({region.kind for region in found}),
+        outcome_of(kinds),
+        frozenset(kinds),
         differences,
         len(found) - len(shown),
         space,

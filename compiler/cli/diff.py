@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`policyc diff`: what a change of policies opens and closes."""
+
+import click
+
+from policyc.compiler.cli.inputs import progress_on_stderr, read_options
+from policyc.compiler.cli.reporting import Reporter, report_options
+from policyc.compiler.cli.sides import SIDES, cluster_options, read_given_sides, show_sides
+from policyc.compiler.cli.universe_options import (
+    is_symbolic,
+    limit_of,
+    pod_cidr_option,
+    solver_option,
+    timeout_option,
+    universe_option,
+)
+from policyc.compiler.driver.diff import FAIL_ON, DiffOptions, diff_sides, exit_code_of
+from policyc.compiler.frontend.read import ReadOptions
+from policyc.ir.peers import Network
+from policyc.ir.results.diff import DiffResult
+from policyc.verifier.solvers import Choice
+
+
+@click.command("diff", short_help="what a change of policies opens and closes", epilog=SIDES)
+@click.argument("old")
+@click.argument("new")
+@cluster_options
+@read_options
+@universe_option
+@pod_cidr_option
+@click.option(
+    "--fail-on",
+    type=click.Choice(FAIL_ON),
+    default="any",
+    show_default=True,
+    help="Which outcome is exit code 1.",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="How many regions are shown.",
+)
+@click.option("--all", "show_all", is_flag=True, help="Show every region.")
+@click.option(
+    "--ignore-effects", is_flag=True, help="Compare actions only, not logs, audits and limits."
+)
+@click.option("--audit", is_flag=True, help="Ask Z3 about the whole formula, whatever its size.")
+@solver_option
+@timeout_option
+@report_options(DiffResult)
+def diff(
+    old: str,
+    new: str,
+    cluster: tuple[str, ...],
+    cluster_old: tuple[str, ...],
+    cluster_new: tuple[str, ...],
+    options: ReadOptions,
+    universe: str | None,
+    pod_networks: tuple[Network, ...],
+    fail_on: str,
+    limit: int,
+    show_all: bool,
+    ignore_effects: bool,
+    audit: bool,
+    solver: str,
+    timeout: float | None,
+    report: Reporter,
+) -> int:
+    """Say what traffic a change from OLD to NEW opens and closes, with a flow to show it.
+
+    Without a cluster the answer is for every pod, label and address that could exist; with one, for its
+    workloads. Exit code 0: no flow changes; 1: some do; 3: a solver gave up, which is never "equal".
+    """
+    given = (*cluster, *cluster_old, *cluster_new)
+    chosen = DiffOptions(
+        is_symbolic(universe, given),
+        ignore_effects,
+        None if show_all else limit,
+        pod_networks,
+        limit_of(timeout),
+        Choice(solver),
+        audit,
+    )
+    before, after = read_given_sides(old, new, options, cluster, cluster_old, cluster_new)
+    show_sides(before, after)
+    result = diff_sides(before, after, chosen, progress_on_stderr(), (old, new))
+    report.emit(result, is_full=show_all)
+    return exit_code_of(result, fail_on)

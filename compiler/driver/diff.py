@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Diff: two sides compared, in the symbolic universe or over a cluster, and the answer certified."""
+
+from dataclasses import dataclass, replace
+
+import z3
+
+from policyc.compiler.driver.compile import Progress, Read
+from policyc.compiler.driver.sides import staged_changes
+from policyc.ir.errors import InternalError
+from policyc.ir.peers import Network
+from policyc.ir.results.common import Evidence, UniverseUsed
+from policyc.ir.results.diff import DifferenceKind, DiffOutcome, DiffResult
+from policyc.ir.universe import Universe
+from policyc.verifier.cluster.diff import Change, ClusterDiff, diff_cluster
+from policyc.verifier.cluster.partition import prove_partition
+from policyc.verifier.cluster_connection import ClusterConnection
+from policyc.verifier.kinds import is_kind
+from policyc.verifier.solvers import Answer, Choice, decide, versions_of
+from policyc.verifier.symbolic_diff import SymbolicDiff, diff_symbolic
+
+_FEW_ENDS, _FEW_POLICIES = 60, 120
+"""Up to here Z3 is asked about the whole formula of a cluster; --audit asks at any size."""
+WHOLE = "one Z3 query over the whole formula"
+GROUPED = "a Z3 query for each end that the change can touch, what is common cancelled"
+FAIL_ON = ("any", "widened", "narrowed", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class DiffOptions:
+    """How two sides are compared. `audit`: Z3 is asked about the whole formula at any size."""
+
+    is_symbolic: bool
+    ignore_effects: bool = False
+    limit: int | None = 20
+    pod_networks: tuple[Network, ...] = ()
+    timeout_ms: int | None = None
+    solver: Choice = Choice.Z3
+    audit: bool = False
+
+
+def diff_sides(
+    old: Read,
+    new: Read,
+    options: DiffOptions,
+    progress: Progress,
+    names: tuple[str, str] = ("OLD", "NEW"),
+) -> DiffResult:
+    """What the change does. The result says which universe and which evidence."""
+    progress("comparing")
+    found = (
+        _symbolic(old, new, options)
+        if options.is_symbolic
+        else _over_cluster(old, new, options, progress)
+    )
+    return replace(
+        found, before=names[0], after=names[1], notes=(*found.notes, *_notes(old, new, options))
+    )
+
+
+def _symbolic(old: Read, new: Read, options: DiffOptions) -> DiffResult:
+    found = diff_symbolic(
+        old.policies.policies,
+        new.policies.policies,
+        ignore_effects=options.ignore_effects,
+        limit=options.limit,
+        networks=options.pod_networks,
+        timeout_ms=options.timeout_ms,
+        choice=options.solver,
+    )
+    among = ", ".join(map(str, options.pod_networks))
+    where = f", with pod addresses in {among}" if among else ""
+    words = f"every pod, node and address that could exist{where}"
+    notes = ("there are more differences than are shown: see --all",) if found.is_cut else ()
+    return DiffResult(
+        found.outcome,
+        UniverseUsed("symbolic", words),
+        _evidence(GROUPED, found, options),
+        found.differences,
+        notes=notes,
+        undecided=found.undecided,
+    )
+
+
+def _evidence(method: str, found: SymbolicDiff, options: DiffOptions) -> Evidence:
+    return Evidence(method, versions_of(options.solver), found.queries, found.replayed)
+
+
+def _over_cluster(old: Read, new: Read, options: DiffOptions, progress: Progress) -> DiffResult:
+    before, after = (_change(read, options) for read in (old, new))
+    found = diff_cluster(before, after, ignore_effects=options.ignore_effects, limit=options.limit)
+    progress("certifying")
+    evidence, undecided = _certified(before, after, found, options)
+    result = DiffResult(
+        found.outcome,
+        _universe_of(before.universe, after.universe),
+        evidence,
+        found.differences,
+        found.omitted,
+        undecided=undecided,
+    )
+    return replace(result, outcome=DiffOutcome.UNDECIDED) if undecided else result
+
+
+def _change(read: Read, options: DiffOptions) -> Change:
+    cluster = read.cluster
+    universe = cluster.universe if cluster is not None else Universe()
+    nodes = cluster.nodes if cluster is not None else ()
+    said = [network for node in nodes for network in node.pod_cidrs]
+    networks = tuple(dict.fromkeys([*options.pod_networks, *said]))
+    return Change(read.policies.policies, universe, networks)
+
+
+def _certified(
+    before: Change, after: Change, found: ClusterDiff, options: DiffOptions
+) -> tuple[Evidence, str]:
+    """How the answer is known, and why it is not, where a solver gave up."""
+    solvers = versions_of(options.solver)
+    n_policies = sum(len(t.policies) for c in (before, after) for t in c.policies.tiers)
+    is_small = len(found.space.sites) <= _FEW_ENDS and n_policies <= _FEW_POLICIES
+    if before.universe is after.universe and (is_small or options.audit):
+        goal = _what_was_not_found(before, after, found, options)
+        decision = decide(goal, options.solver, options.timeout_ms)
+        if decision.answer is Answer.SAT:
+            raise InternalError("Z3 finds a difference that the comparison of atoms did not")
+        evidence = Evidence(WHOLE, solvers, 1, found.replayed)
+        return evidence, decision.reason if decision.answer is Answer.UNKNOWN else ""
+    sets = (before.policies, after.policies)
+    proof = prove_partition(found.space, sets, options.solver, options.timeout_ms)
+    whole = "every" if proof.pairs == proof.all_pairs else f"{proof.pairs} of {proof.all_pairs}"
+    method = (
+        "partition checked by Z3, exhaustive comparison of atoms"
+        f" ({whole} membership checked by the reference semantics)"
+    )
+    return Evidence(method, solvers, proof.queries, found.replayed), proof.undecided
+
+
+def _what_was_not_found(
+    before: Change, after: Change, found: ClusterDiff, options: DiffOptions
+) -> list[object]:
+    """A connection changes in a way that no region says: what Z3 should find impossible."""
+    sets = (before.policies, after.policies)
+    connection = ClusterConnection(sets, before.universe, (), before.networks)
+    others = [kind for kind in DifferenceKind if kind not in found.kinds]
+    changes = [is_kind(connection, kind, options.ignore_effects) for kind in others]
+    return [connection.is_possible(), z3.Or(*changes)]
+
+
+def _universe_of(before: Universe, after: Universe) -> UniverseUsed:
+    pods, nodes = len(after.endpoints), len(after.nodes)
+    words = f"the cluster given: {pods} pods and workloads, {nodes} nodes, every address outside"
+    if before is not after:
+        words = (
+            f"what is in both clusters, of {len(before.endpoints)} and {pods} pods and workloads"
+        )
+    return UniverseUsed("cluster", words)
+
+
+def _notes(old: Read, new: Read, options: DiffOptions) -> list[str]:
+    """What else a reader should know of the two sides."""
+    notes = []
+    if not options.is_symbolic and old.cluster is not new.cluster:
+        notes += _workloads(old, new)
+    staged = staged_changes(old, new)
+    if staged:
+        count = len(staged.added) + len(staged.removed) + len(staged.changed)
+        notes.append(
+            f"{count} staged policies differ: nothing enforces them, they are not compared"
+        )
+    return notes
+
+
+def _workloads(old: Read, new: Read) -> list[str]:
+    before, after = (
+        {e.qualified_name for e in read.cluster.universe.endpoints} if read.cluster else set()
+        for read in (old, new)
+    )
+    notes = []
+    for what, names in (("only in OLD", before - after), ("only in NEW", after - before)):
+        if names:
+            shown = ", ".join(sorted(names)[:5])
+            more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+            notes.append(f"{what}, and so not compared: {shown}{more}")
+    return notes
+
+
+def exit_code_of(result: DiffResult, fail_on: str = "any") -> int:
+    """3 where undecided; 1 where what `fail_on` names was found; else 0."""
+    if result.outcome is DiffOutcome.UNDECIDED:
+        return 3
+    failing = {
+        "any": {DiffOutcome.WIDENED, DiffOutcome.NARROWED, DiffOutcome.BOTH, DiffOutcome.CHANGED},
+        "widened": {DiffOutcome.WIDENED, DiffOutcome.BOTH},
+        "narrowed": {DiffOutcome.NARROWED, DiffOutcome.BOTH},
+        "none": set[DiffOutcome](),
+    }
+    return int(result.outcome in failing[fail_on])
