@@ -87,6 +87,19 @@ def test_a_pull_request_against_main(pull_request: Path) -> None:
     assert web not in policies_of(new.policies.policies)
 
 
+def test_the_diff_of_a_pull_request(pull_request: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["diff", "git:main", "git:main:"]) == 0
+    assert run(["diff", "git:main", "."]) == 1
+    shown = capsys.readouterr()
+    assert "git:main:policies/web.yaml:3" in shown.out
+    assert "policyc: old: not used: give them with --cluster: 1 Pod" in shown.err
+    assert run(["diff", "git:main", ".", "--cluster", "pods.yaml"]) == 1
+    assert "shop/web-0" in capsys.readouterr().out
+    assert run(["diff", "git:gone", "."]) == 2
+    assert "error[PC0123]: there is no commit gone" in capsys.readouterr().err
+    assert run(["diff", "git:main", ".", "--cluster-old", "pods.yaml"]) == 2
+
+
 def test_commits_against_each_other_and_the_work_tree(
     pull_request: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
