@@ -132,6 +132,7 @@ class Ends:
     name: str
     domains: Domains
     _terms: dict[Key, Term] = field(default_factory=dict)
+    _selected: dict[EndpointSelector, Term] = field(default_factory=dict)
 
     def value(self, key: Key) -> Term:
         """The value of a key: a number of its domain, or a string for keys tested by text."""
@@ -229,7 +230,12 @@ class Ends:
         )
 
     def selected(self, selector: EndpointSelector) -> Term:
-        """A selector selects this end, which is a pod."""
+        """A selector selects this end, which is a pod; one term for all who ask."""
+        if selector not in self._selected:
+            self._selected[selector] = self._selected_by(selector)
+        return self._selected[selector]
+
+    def _selected_by(self, selector: EndpointSelector) -> Term:
         terms = [
             self.labels(Attribute.NAMESPACE_LABEL, selector.namespace_labels),
             self.labels(Attribute.LABEL, selector.labels),

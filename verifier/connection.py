@@ -49,6 +49,7 @@ class Connection(ConnectionTerms):
         of_intents = [peer for intent in intents for peer in (*intent.src, *intent.dst)]
         asked = [entry for intent in intents for entry in intent.services]
         super().__init__(sets, (*of_intents, *peers), (*asked, *ports))
+        self.has_strings = bool(self.src.pod.domains.texts)
 
     def _end(self, name: str) -> ConnectionEnd:
         return free_end(name, Domains(self.tests))

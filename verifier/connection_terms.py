@@ -92,6 +92,9 @@ class ConnectionTerms:
     may_be_empty = False
     """Whether the universe may have no connection at all, as a cluster without pods and nodes."""
 
+    has_strings = False
+    """Whether its terms read strings, which not every solver knows."""
+
     def wishes(self) -> Iterator[Term]:
         """What makes a witness of this universe pleasant to read, beside what any does."""
         return iter(())

@@ -50,12 +50,17 @@ class EndChange(Enum):
 
 @dataclass(frozen=True, slots=True)
 class EndRegion:
-    """Flows that change alike at one end: all literals are true of them, and of no others' need."""
+    """Flows of which all literals are true. `is_exact`: all of them change in this way.
+
+    Else other rules, which did not change, decide some of them alike before and after; every flow that
+    changes in this way is in some region of the change.
+    """
 
     change: EndChange
     direction: Direction
     is_host: bool
     literals: tuple[Literal, ...]
+    is_exact: bool = True
 
 
 class GaveUpError(Exception):
@@ -146,9 +151,12 @@ class EndQuery:
         weakening = _Weakening(self, checker)
         while self._is_sat(finder):
             model = finder.model()
-            literals = weakening.weakest(self._true_in(model))
+            exact = weakening.weakest(self._true_in(model))
+            literals, is_exact = weakening.spoken(exact)
             whole = (*literals, *(each for each in self.base if not self.is_host))
-            yield EndRegion(change, self.direction, self.is_host, tuple(dict.fromkeys(whole)))
+            yield EndRegion(
+                change, self.direction, self.is_host, tuple(dict.fromkeys(whole)), is_exact
+            )
             finder.add(z3.Not(z3.And(*(term_of(each, self.view) for each in literals))))
 
     def _solver(self) -> Term:
@@ -259,6 +267,25 @@ class _Weakening:
             if self._implied(rest):
                 kept = rest
         return tuple(self._widened(kept))
+
+    def spoken(self, literals: tuple[Literal, ...]) -> tuple[tuple[Literal, ...], bool]:
+        """What the change itself speaks of, and whether that alone implies the target.
+
+        What other rules carve out of it is left to them: a reader asks what a change is about.
+        """
+        kept = tuple(each for each in literals if self._is_spoken(each))
+        if not any(isinstance(each, Own) for each in kept):
+            kept = literals
+        return kept, len(kept) == len(literals) or self._implied(kept)
+
+    def _is_spoken(self, literal: Literal) -> bool:
+        match literal:
+            case Own(peer, holds) | Other(peer, holds):
+                return holds and peer in self.query.focus
+            case Declares(_, holds):
+                return holds
+            case _:
+                return True
 
     def _core(self, literals: list[Literal]) -> list[Literal]:
         terms = [term_of(each, self.query.view) for each in literals]

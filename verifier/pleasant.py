@@ -11,6 +11,7 @@ from time import monotonic
 
 import z3
 
+from policyc.ir.peers import Network
 from policyc.ir.selectors import Attribute
 from policyc.ir.services import Kind
 from policyc.verifier.attributes import NAMESPACE_KEY
@@ -21,7 +22,7 @@ from policyc.verifier.terms import Term, in_network, port_of
 
 BUDGET_SECONDS = 2.0
 """How long wishes may take for one witness."""
-_WISH_MS = 300
+_WISH_MS = 1500
 _PODS, _NODES = ip_network("10.0.0.0/8"), ip_network("192.168.0.0/16")
 _OUTSIDE = ip_network("203.0.113.0/24")
 _PODS_6, _NODES_6 = ip_network("fd00::/16"), ip_network("fd01::/16")
@@ -32,7 +33,7 @@ _PORTS = (80, 443, 8080)
 
 def pleasant_model(connection: ConnectionTerms, terms: Sequence[Term], model: Term) -> Term:
     """A model of the terms that meets more wishes than the given one, or that one."""
-    solver = z3.Solver()
+    solver = z3.Solver() if connection.has_strings else z3.SolverFor("QF_BV")
     solver.set("timeout", _WISH_MS)
     solver.add(*terms)
     until = monotonic() + BUDGET_SECONDS
@@ -66,27 +67,30 @@ def wishes(connection: ConnectionTerms) -> Iterator[Term]:
     yield c.source_port == _FIRST_EPHEMERAL
     yield z3.UGE(c.source_port, _FIRST_EPHEMERAL)
     yield from c.wishes()
-    yield from _usual_addresses(c.src, 1)
-    yield from _usual_addresses(c.dst, 2)
+    yield from _usual_addresses(c, c.src, 1)
+    yield from _usual_addresses(c, c.dst, 2)
     for end in (c.src, c.dst):
         yield z3.Not(end.has_host)
         yield from _few_labels(end)
     yield from (z3.Not(c.declares(port)) for port in c.named_ports)
 
 
-def _usual_addresses(end: ConnectionEnd, number: int) -> Iterator[Term]:
+def _usual_addresses(c: ConnectionTerms, end: ConnectionEnd, number: int) -> Iterator[Term]:
     """The usual network's address of this number; else any of that network."""
-    kinds = (
+    four, six = end.addresses[4], end.addresses[6]
+    for is_kind, usual, usual_6 in (
         (end.is_pod, _PODS, _PODS_6),
         (end.is_node, _NODES, _NODES_6),
         (end.is_outside, _OUTSIDE, _OUTSIDE_6),
-    )
-    for is_kind, *networks in kinds:
-        for network in networks:
-            address = end.addresses[network.version]
-            first = int(network.network_address)
-            yield z3.Implies(is_kind, address == first + number)
-            yield z3.Implies(is_kind, in_network(address, network))
+    ):
+        at = z3.If(c.is_ipv6, six == _first(usual_6) + number, four == _first(usual) + number)
+        yield z3.Implies(is_kind, at)
+        near = z3.If(c.is_ipv6, in_network(six, usual_6), in_network(four, usual))
+        yield z3.Implies(is_kind, near)
+
+
+def _first(network: Network) -> int:
+    return int(network.network_address)
 
 
 def _few_labels(end: ConnectionEnd) -> Iterator[Term]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import z3
 
 from policyc.ir.errors import InternalError
+from policyc.ir.intervals import IntervalSet
 from policyc.ir.peers import EndpointPeer, Network, NodePeer, Peer, leaves
 from policyc.ir.policy import NEVER, Direction, Policy, PolicySet
 from policyc.ir.results.common import Witness
@@ -24,6 +25,7 @@ from policyc.ir.selectors import (
     Requirement,
 )
 from policyc.ir.semantics import verdict
+from policyc.ir.services import ALL_SERVICES
 from policyc.ir.universe import Flow
 from policyc.verifier.cancel import Subjects, changed_policies, restricted
 from policyc.verifier.connection import Connection
@@ -31,12 +33,15 @@ from policyc.verifier.differences import deciders, kind_between, outcome_of, ste
 from policyc.verifier.end_changes import EndChange, EndQuery, EndRegion, GaveUpError
 from policyc.verifier.kinds import is_kind
 from policyc.verifier.literals import (
+    Literal,
     Other,
     Own,
+    Services,
     describe_service_part,
     describe_side,
     term_of,
 )
+from policyc.verifier.pleasant import pleasant_model
 from policyc.verifier.solvers import Answer, Choice, decide
 from policyc.verifier.terms import Term
 from policyc.verifier.viewpoints import ConnectionView
@@ -172,6 +177,31 @@ def diff_symbolic(
 
 
 @dataclass
+class Found:
+    """Regions that differ in nothing but services and the like, and a flow of the first."""
+
+    kind: DifferenceKind
+    regions: list[EndRegion]
+    flow: Flow
+
+    def is_like(self, other: "Found") -> bool:
+        """Both are about the same ends, changed alike."""
+        mine, theirs = self.regions[0], other.regions[0]
+        return (self.kind, mine.change, mine.direction, mine.is_host, _ends(mine)) == (
+            other.kind, theirs.change, theirs.direction, theirs.is_host, _ends(theirs))  # fmt: skip
+
+    def services(self) -> list[tuple[Literal, ...]]:
+        """What the regions say beside who: services of alike ones together."""
+        by_rest: dict[tuple[Literal, ...], IntervalSet] = {}
+        for region in self.regions:
+            others = [each for each in region.literals if not isinstance(each, Own | Other)]
+            keys = next((each.keys for each in others if isinstance(each, Services)), ALL_SERVICES)
+            rest = tuple(each for each in others if not isinstance(each, Services))
+            by_rest[rest] = by_rest.get(rest, IntervalSet()) | keys
+        return [(Services(keys), *rest) for rest, keys in by_rest.items()]
+
+
+@dataclass
 class _Run:
     before: PolicySet
     after: PolicySet
@@ -181,7 +211,7 @@ class _Run:
     timeout_ms: int | None
     choice: Choice
     queries: int = 0
-    found: list[Difference] = field(default_factory=list)
+    found: list[Found] = field(default_factory=list)
     kinds: set[DifferenceKind] = field(default_factory=set)
     is_cut: bool = False
 
@@ -198,9 +228,32 @@ class _Run:
             if decision.answer is Answer.SAT:
                 self._explore(group, query)
         order = list(DifferenceKind)
-        shown = sorted(self.found, key=lambda d: order.index(d.kind))
-        return SymbolicDiff(
-            outcome_of(self.kinds), tuple(shown), self.is_cut, self.queries, len(shown)
+        differences = [self._described(found) for found in self.found]
+        shown = tuple(sorted(differences, key=lambda d: order.index(d.kind)))
+        return SymbolicDiff(outcome_of(self.kinds), shown, self.is_cut, self.queries, len(shown))
+
+    def _described(self, found: "Found") -> Difference:
+        """A region in words, with its witness, which the reference semantics confirm."""
+        region = found.regions[0]
+        one, other = verdict(self.before, found.flow), verdict(self.after, found.flow)
+        if kind_between(one, other, self.ignore_effects) is not found.kind:
+            raise InternalError(f"the reference semantics do not confirm the witness {found.flow}")
+        own = describe_side(_side(Own, region), "hosts" if region.is_host else "any pod")
+        peers = describe_side(_side(Other, region), "anyone")
+        ingress = region.direction is Direction.INGRESS
+        services = [describe_service_part(each) for each in found.services()]
+        if not all(each.is_exact for each in found.regions):
+            services[-1] += ", where no other rule decides the same"
+        labelled = (("before", one), ("after", other))
+        return Difference(
+            found.kind,
+            peers if ingress else own,
+            own if ingress else peers,
+            tuple(services),
+            region.direction,
+            Witness(found.flow, labelled, tuple(s for name, v in labelled for s in steps(name, v))),
+            deciders(one, [region.direction]),
+            deciders(other, [region.direction]),
         )
 
     def _explore(self, group: Group, query: EndQuery) -> None:
@@ -212,10 +265,15 @@ class _Run:
                     self.is_cut = True
                     self._only_kinds(connections, query, change)
                     break
-                found = connections.difference(region)
-                if found is not None:
+                found = connections.found(region)
+                if found is None:
+                    continue
+                self.kinds.add(found.kind)
+                merged = next((each for each in self.found if each.is_like(found)), None)
+                if merged is None:
                     self.found.append(found)
-                    self.kinds.add(found.kind)
+                else:
+                    merged.regions += found.regions
         self.queries += query.queries
 
     def _only_kinds(self, connections: "_Connections", query: EndQuery, change: EndChange) -> None:
@@ -239,12 +297,12 @@ class _Connections:
         first = {EndChange.OPENS: (widened, narrowed), EndChange.CLOSES: (narrowed, widened)}
         return (*first.get(change, ()), DifferenceKind.CHANGED)
 
-    def difference(self, region: EndRegion) -> Difference | None:
-        """The region with a confirmed witness; None where no connection is of it."""
+    def found(self, region: EndRegion) -> Found | None:
+        """How the connections of a region change, and one of them; None where there is none."""
         for kind in (*self.possible_kinds(region.change), DifferenceKind.LATENT):
             flow = self.example(region, kind)
             if flow is not None:
-                return self._described(region, kind, flow)
+                return Found(kind, [region], flow)
         return None
 
     def example(self, region: EndRegion, kind: DifferenceKind) -> Flow | None:
@@ -255,34 +313,25 @@ class _Connections:
             terms = [term_of(each, view) for each in region.literals]
             changes = is_kind(connection, kind, self.run.ignore_effects, (region.direction,))
             goal = [connection.is_possible(), view.is_subject(), *self._where(view, namespace),
-                    *terms, changes]  # fmt: skip
+                    *terms, changes, self._changes_so(connection, region)]  # fmt: skip
             self.run.queries += 1
             decision = decide(goal, Choice.Z3, self.run.timeout_ms)
             if decision.answer is Answer.UNKNOWN:
                 raise GaveUpError(decision.reason)
             if decision.answer is Answer.SAT:
-                return connection.read(decision.model)
+                return connection.read(pleasant_model(connection, goal, decision.model))
         return None
 
-    def _described(self, region: EndRegion, kind: DifferenceKind, flow: Flow) -> Difference:
-        one, other = verdict(self.run.before, flow), verdict(self.run.after, flow)
-        if kind_between(one, other, self.run.ignore_effects) is not kind:
-            raise InternalError(f"the reference semantics do not confirm the witness {flow}")
-        own = describe_side(_side(Own, region), "hosts" if region.is_host else "any pod")
-        peers = describe_side(_side(Other, region), "anyone")
-        ingress = region.direction is Direction.INGRESS
-        services = describe_service_part(region.literals)
-        labelled = (("before", one), ("after", other))
-        return Difference(
-            kind,
-            peers if ingress else own,
-            own if ingress else peers,
-            (services,),
-            region.direction,
-            Witness(flow, labelled, tuple(s for name, v in labelled for s in steps(name, v))),
-            deciders(one, [region.direction]),
-            deciders(other, [region.direction]),
-        )
+    def _changes_so(self, c: Connection, region: EndRegion) -> Term:
+        """The end changes as the region says: of a region that is not exact, not all flows do."""
+        if not region.literals or not region.is_exact:
+            was, now = (c.end_allows(policies, region.direction) for policies in c.sets)
+            match region.change:
+                case EndChange.OPENS:
+                    return z3.And(z3.Not(was), now)
+                case EndChange.CLOSES:
+                    return z3.And(was, z3.Not(now))
+        return z3.BoolVal(True)
 
     # Which policies can matter at the other end.
 
@@ -325,6 +374,10 @@ class _Connections:
         base = (each.peer for each in self.group.base)
         peers = (*self.group.focus, *self.group.subjects, *base)
         return Connection(both, pod_networks=self.run.networks, peers=peers)
+
+
+def _ends(region: EndRegion) -> frozenset[Literal]:
+    return frozenset(each for each in region.literals if isinstance(each, Own | Other))
 
 
 def _side(kind: type[Own] | type[Other], region: EndRegion) -> list[Own | Other]:

@@ -13,7 +13,18 @@ from typing import assert_never
 import z3
 
 from policyc.ir.peers import AddressPeer, AnyPeer, EndpointPeer, NodePeer, Peer, Where, leaves
-from policyc.ir.policy import Action, Direction, Limit, NamedPort, Policy, PolicySet, Rule, TierMode
+from policyc.ir.policy import (
+    NEVER,
+    Action,
+    Direction,
+    Limit,
+    NamedPort,
+    Policy,
+    PolicySet,
+    Rule,
+    Tier,
+    TierMode,
+)
 from policyc.ir.selectors import AllOf, Attribute, Not, OneOf, Requirement
 from policyc.ir.services import Kind
 from policyc.verifier.attributes import (
@@ -142,6 +153,7 @@ class Situation:
         self.effects: dict[Action | Limit, int] = {Action.LOG: 1, Action.AUDIT: 2}
         self.effects |= {limit: 4 << at for at, limit in enumerate(limits)}
         self.effect_bits = 2 + len(limits)
+        self._terms: dict[object, Term] = {}
 
     def is_packet(self) -> Term:
         """The protocol is one of the family, and a source port only where the protocol has ports."""
@@ -192,18 +204,19 @@ class Situation:
             are_known_same(one, other, NODE_KEY), agree(one, other, Attribute.NODE_LABEL)
         )
 
-    def verdict(self, policies: PolicySet) -> tuple[Term, Term]:
+    def verdict(self, asked: PolicySet) -> tuple[Term, Term]:
         """(action, effects): an index of ACTIONS or UNDECIDED, and a mask."""
         action = self._action(UNDECIDED) if self.is_host else self._action(0)
         effects = z3.BitVecVal(0, self.effect_bits)
-        for tier in reversed(policies.tiers):
+        for tier in reversed(asked.tiers):
             after = action, effects
-            isolating = [self._is_subject(p) for p in tier.policies if self.direction in p.isolates]
+            policies = self._that_may_select(tier)
+            isolating = [self._is_subject(p) for p in policies if self.direction in p.isolates]
             if tier.unmatched is not Action.PASS:
                 unmatched = self._action(ACTIONS.index(tier.unmatched))
                 action = z3.If(z3.Or(*isolating), unmatched, action)
                 effects = z3.If(z3.Or(*isolating), z3.BitVecVal(0, self.effect_bits), effects)
-            for policy, rule in reversed(_in_order(tier.mode, tier.policies, self.direction)):
+            for policy, rule in reversed(_in_order(tier.mode, policies, self.direction)):
                 action, effects = self._ruled(policy, rule, (action, effects), after)
         return action, effects
 
@@ -233,6 +246,10 @@ class Situation:
     def _action(self, index: int) -> Term:
         return z3.BitVecVal(index, _ACTION_BITS)
 
+    def _that_may_select(self, tier: Tier) -> tuple[Policy, ...]:
+        """The tier's policies, without those that are about no host where the subject is one."""
+        return tuple(p for p in tier.policies if not self.is_host or p.hosts != NEVER)
+
     def _is_subject(self, policy: Policy) -> Term:
         if self.is_host:
             return self.subject.condition(policy.hosts)
@@ -242,13 +259,20 @@ class Situation:
         terms = [
             self.peer_term(rule.own, True),
             z3.Or(*(self.peer_term(peer, False) for peer in rule.peers)),
-            asked_by(self.key, rule, self.declared),
+            self._asked_by(rule),
         ]
         if rule.source_ports is not None:
             port = self.source_port
             among = z3.Or(*(in_range(port, lo, hi) for lo, hi in rule.source_ports))
             terms.append(z3.And(self.has_source_port, among))
         return z3.And(*terms)
+
+    def _asked_by(self, rule: Rule) -> Term:
+        """The service is among the rule's; one term for all rules that ask for the same."""
+        asked = (rule.ports, rule.except_ports)
+        if asked not in self._terms:
+            self._terms[asked] = asked_by(self.key, rule, self.declared)
+        return self._terms[asked]
 
     def declared(self, port: NamedPort) -> Term:
         """The destination declares the flow's port number under this name; only pods do (A19)."""

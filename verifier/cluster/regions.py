@@ -13,7 +13,7 @@ from policyc.ir.services import (
     Service,
     kind_span,
 )
-from policyc.ir.universe import End, Flow
+from policyc.ir.universe import End, Flow, end_name
 from policyc.verifier.cluster.bits import bits_of, first, members
 from policyc.verifier.cluster.connections import Cell
 from policyc.verifier.cluster.outcomes import Segment
@@ -103,15 +103,23 @@ class Examples:
         service = Service.from_key(key)
         has_port = service.kind in (Kind.TCP, Kind.UDP, Kind.SCTP) and sources is not None
         port = None if not has_port or sources is None else max(sources[0], min(sources[1], 40000))
-        ends = [self._ends(one, False), self._ends(other, self._same_class(one, other))]
+        ends = [self._ends(one, False), self._ends(other, self._is_second(one, other))]
         before, after = (
             Flow(ends[0][side], ends[1][side], service, family, port) for side in (0, 1)
         )
         return before, after
 
-    def _same_class(self, one: int, other: int) -> bool:
-        owner = self.space.columns[one].owner
-        return owner >= 0 and owner == self.space.columns[other].owner
+    def _is_second(self, one: int, other: int) -> bool:
+        """The two are of one class, or replicas that were given the same address as an example."""
+        mine, theirs = self.space.columns[one].owner, self.space.columns[other].owner
+        if mine < 0 or theirs < 0:
+            return False
+        if mine == theirs:
+            return True
+        family = self.space.columns[one].family
+        site = self.space.sites[self.space.classes[theirs].members[0]]
+        same = self.space.classes[mine].after.address(family) == site.after.address(family)
+        return same and site.twin is not None
 
     def _ends(self, column: int, second: bool) -> tuple[End, End]:
         """An end of the column, before and after; the second of its class where asked."""
@@ -120,11 +128,10 @@ class Examples:
             assert found.example is not None
             return found.example, found.example
         each = self.space.classes[found.owner]
-        if second and len(each.members) == 1:
-            twin = self.space.sites[each.members[0]].twin
-            assert twin is not None
+        twin = self.space.sites[each.members[0]].twin
+        if second and twin is not None:
             return twin, twin
-        site = self.space.sites[each.members[1 if second else 0]]
+        site = self.space.sites[each.members[1 if second and len(each.members) > 1 else 0]]
         return site.before, site.after
 
 
@@ -193,7 +200,13 @@ def _by_family(blocks: list[Block], space: Space) -> list[Block]:
 
 
 def _ends(columns: int, space: Space) -> object:
-    return frozenset(owners(space, columns)), bool(columns & space.outside)
+    """Who some columns are, whatever their addresses."""
+    names = frozenset(
+        end_name(space.sites[member].after)
+        for owner in owners(space, columns)
+        for member in space.classes[owner].members
+    )
+    return names, bool(columns & space.outside)
 
 
 def _families(columns: int, space: Space) -> frozenset[int]:

@@ -126,11 +126,10 @@ def _by_namespace(names: list[str], everything: Counter[str]) -> str:
     counts = Counter(name.partition("/")[0] for name in names)
     parts = []
     for namespace, count in sorted(counts.items()):
-        mine = [name for name in names if name.startswith(f"{namespace}/")]
         if count == everything[namespace]:
             parts.append(f"all pods of {namespace}")
         else:
-            parts.append(_listed(mine, f"pods of {namespace}"))
+            parts.append(f"{count} of {everything[namespace]} pods of {namespace}")
     return _listed(parts, "namespaces")
 
 
