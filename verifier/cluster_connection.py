@@ -8,6 +8,7 @@ second replica beside the first.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from ipaddress import ip_network
 
 import z3
 
@@ -46,6 +47,7 @@ from policyc.verifier.readings import Reading
 from policyc.verifier.terms import Term, in_network, port_of
 
 ANOTHER_REPLICA = "(another replica)"
+_ANYWHERE: tuple[Network, ...] = (ip_network("0.0.0.0/0"), ip_network("::/0"))
 
 
 class ClusterConnection(ConnectionTerms):
@@ -66,7 +68,8 @@ class ClusterConnection(ConnectionTerms):
         peers = [peer for intent in intents for peer in (*intent.src, *intent.dst)]
         ports = [entry for intent in intents for entry in intent.services]
         self._ends_given = _ends(sets, universe, intents, self.pod_networks)
-        self._held = {f: _held(self._ends_given, f) for f in FAMILIES}
+        known: list[Named] = [*universe.endpoints, *universe.nodes]
+        self._held = {family: _held(known, family) for family in FAMILIES}
         super().__init__(sets, peers, ports)
 
     may_be_empty = True
@@ -179,10 +182,13 @@ def _ends(
     intents: Sequence[Intent],
     networks: Sequence[Network],
 ) -> list[Named]:
-    """The cluster's ends, each as concrete as a flow needs it."""
+    """The cluster's ends, each as concrete as a flow needs it.
+
+    Where nobody says where pods live, a pod of unknown address may be anywhere.
+    """
     reads = Reads.of((*sets, _as_policies(intents)))
     found: dict[object, Named] = {}
-    for site in sites_of(universe, universe, reads, tuple(networks)):
+    for site in sites_of(universe, universe, reads, tuple(networks) or _ANYWHERE):
         for end in _with_twin(site):
             found.setdefault(_identity(end), end)
     return list(found.values())

@@ -87,7 +87,7 @@ def verify(given: ToVerify, options: VerifyOptions, progress: Progress) -> Verif
         answers,
         _universe_used(given.read, options),
         Evidence(METHOD, tuple(evidence.solvers), evidence.queries, evidence.replayed),
-        _notes(policies),
+        _notes(given.read, options),
     )
 
 
@@ -122,10 +122,15 @@ def _universe_used(read: Read, options: VerifyOptions) -> UniverseUsed:
     return UniverseUsed("cluster", words)
 
 
-def _notes(policies: PolicySet) -> tuple[str, ...]:
-    if any(tier.policies for tier in policies.tiers):
-        return ()
-    return ("there is no policy: every connection is allowed",)
+def _notes(read: Read, options: VerifyOptions) -> tuple[str, ...]:
+    """What a reader should know of the answers as a whole."""
+    notes = []
+    if not any(tier.policies for tier in read.policies.policies.tiers):
+        notes.append("there is no policy: every connection is allowed")
+    unknown = any(not pod.addresses_known for pod in _universe(read).endpoints)
+    if not options.is_symbolic and unknown and not pod_networks(read, options):
+        notes.append("workloads may have any address: --pod-cidr says where pods have theirs")
+    return tuple(notes)
 
 
 def exit_code_of(result: VerifyResult) -> int:

@@ -18,7 +18,7 @@ from policyc.ir.policy import PolicySet
 from policyc.ir.results.verify import IntentAnswer, IntentStatus
 from policyc.ir.semantics import AllowedByDefault, verdict
 from policyc.ir.universe import Endpoint, Flow, Node, Universe
-from policyc.verifier.cluster_connection import ClusterConnection
+from policyc.verifier.cluster_connection import ANOTHER_REPLICA, ClusterConnection
 from policyc.verifier.connection import Connection
 from policyc.verifier.connection_terms import ConnectionTerms
 from policyc.verifier.intent_oracle import breaks, is_asked
@@ -69,18 +69,30 @@ def check(seed: int, *, in_cluster: bool) -> None:
     intents = [random_intent(rng, number) for number in range(3)]
     connection: ConnectionTerms = Connection((case.policies,), intents)
     if in_cluster:
-        connection = ClusterConnection((case.policies,), universe, intents)
+        known = with_templates(rng, universe)
+        connection = ClusterConnection((case.policies,), known, intents)
     answers, _ = verify_intents(connection, case.policies, intents, ASKING)
     flows = flows_of(universe, rng, 40)
     for answer, intent in zip(answers, intents, strict=True):
         check_answer(answer, intent, case.policies, flows)
         if in_cluster and answer.witness is not None:
-            check_ends(answer.witness.flow, universe)
+            check_ends(answer.witness.flow, known)
 
 
 def placed(universe: Universe) -> Universe:
     """Every pod on a node that somebody named: what nobody said has sorts, not one value."""
     pods = tuple(replace(pod, node=pod.node or "elsewhere") for pod in universe.endpoints)
+    return Universe(pods, universe.nodes)
+
+
+def with_templates(rng: random.Random, universe: Universe) -> Universe:
+    """The addresses of some pods are not known: whatever they are, what holds must hold."""
+    pods = tuple(
+        replace(pod, addresses=(), addresses_known=False, is_template=True)
+        if rng.random() < 0.2
+        else pod
+        for pod in universe.endpoints
+    )
     return Universe(pods, universe.nodes)
 
 
@@ -90,7 +102,7 @@ def check_ends(flow: Flow, universe: Universe) -> None:
     held = {a for end in (*universe.endpoints, *universe.nodes) for a in end.addresses}
     for end in (flow.src, flow.dst):
         if isinstance(end, Endpoint):
-            assert end.qualified_name in pods
+            assert end.qualified_name.removesuffix(f" {ANOTHER_REPLICA}") in pods
         elif isinstance(end, Node):
             assert end.name in {node.name for node in universe.nodes}
         else:

@@ -319,6 +319,7 @@ CLUSTER = Universe(
     ),
     (N1, SAFE),
 )
+OFFICE = closed(app("db"), rule(block("198.51.100.7/32")))
 HTTP_IN = closed(app("web"), rule(ALL, ports=(PortRange(Protocol.TCP, 8080, 8080),)))
 
 
@@ -355,6 +356,11 @@ GIVEN = [
          intent("always", WORLD, block("192.0.2.2/32"), WEB_PORT), BROKEN),
     here("pods in the host's network are no pods", SHUT,
          intent("never", pods("proxy"), pods("db")), VACUOUS, "`from`"),
+    here("a replica may be anywhere", OFFICE, intent("only", pods("web"), pods("db")), BROKEN),
+    Question("a replica is where pods live", OFFICE, intent("never", pods("api"), pods("db")), HELD,
+             "", CLUSTER, (ip_network("10.0.0.0/8"),)),
+    here("an outsider may have what a replica could", OFFICE,
+         intent("never", AllOf((block("198.51.100.7/32"), WORLD)), pods("db")), BROKEN),
     Question("an empty cluster", SHUT, intent("never"), VACUOUS, "no connections", Universe()),
 ]  # fmt: skip
 QUESTIONS = [*SYMBOLIC, *GIVEN]
