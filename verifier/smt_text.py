@@ -6,7 +6,8 @@ they become `x` and `true`, and likewise for `or`.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
 
 import z3
 
@@ -23,6 +24,35 @@ def smt_text(assertions: Sequence[Term]) -> str:
     solver = z3.Solver()
     solver.add(*assertions)
     return without_single_parts(str(solver.to_smt2()).replace("(check-sat)", ""))
+
+
+def digest_of(assertions: Sequence[Term]) -> str:
+    """The SHA-256 of the terms by their structure: the same in every run, whatever names Z3 gives."""
+    digests: dict[int, bytes] = {}
+    for assertion in assertions:
+        for term in _children_first(assertion, digests):
+            declared = term.decl()
+            head = (declared.name(), str(term.sort()), *map(str, declared.params()))
+            if z3.is_bv_value(term) or z3.is_string_value(term):
+                head = (*head, str(term))
+            parts = [digests[child.get_id()] for child in term.children()]
+            digests[term.get_id()] = sha256("\x1f".join(head).encode() + b"".join(parts)).digest()
+    whole = sha256(b"".join(digests[assertion.get_id()] for assertion in assertions))
+    return whole.hexdigest()
+
+
+def _children_first(root: Term, known: Mapping[int, bytes]) -> Iterator[Term]:
+    """Every part of a term that is not known yet, each after its own parts."""
+    waiting = [(root, False)]
+    while waiting:
+        term, is_ready = waiting.pop()
+        if term.get_id() in known:
+            continue
+        if is_ready:
+            yield term
+            continue
+        waiting.append((term, True))
+        waiting += [(child, False) for child in term.children()]
 
 
 def without_single_parts(text: str) -> str:

@@ -20,6 +20,11 @@ COMMANDS = {
         "rewrite policies in another API, proved equal",
     ),
     "diff": ("policyc.compiler.cli.diff", "diff", "what a change of policies opens and closes"),
+    "equiv": (
+        "policyc.compiler.cli.equiv",
+        "equiv",
+        "prove two policy sets equal, with a certificate",
+    ),
     "eval": ("policyc.compiler.cli.eval", "eval_", "evaluate flows by the reference semantics"),
     "explain": (
         "policyc.compiler.cli.explain",

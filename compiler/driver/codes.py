@@ -21,3 +21,4 @@ CLUSTER_MISSING = Code(
     "PC0908", Severity.ERROR, "there is {given}, and no {missing}: both sides need a cluster"
 )
 BAD_EXECUTOR = Code("PC0909", Severity.ERROR, "{text}: expected dask://HOST:PORT")
+BAD_CERTIFICATE = Code("PC0910", Severity.ERROR, "this is no certificate: {reason}")

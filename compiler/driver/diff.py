@@ -7,6 +7,7 @@ import z3
 
 from policyc.compiler.driver.compile import Progress, Read
 from policyc.compiler.driver.sides import staged_changes
+from policyc.compiler.frontend.collector import collector_relaxed
 from policyc.ir.errors import InternalError
 from policyc.ir.peers import Network
 from policyc.ir.results.common import Evidence, UniverseUsed
@@ -19,7 +20,7 @@ from policyc.verifier.kinds import is_kind
 from policyc.verifier.solvers import Answer, Choice, decide, versions_of
 from policyc.verifier.symbolic_diff import SymbolicDiff, diff_symbolic
 
-_FEW_ENDS, _FEW_POLICIES = 60, 120
+FEW_ENDS, FEW_POLICIES = 60, 120
 """Up to here Z3 is asked about the whole formula of a cluster; --audit asks at any size."""
 WHOLE = "one Z3 query over the whole formula"
 GROUPED = "a Z3 query for each end that the change can touch, what is common cancelled"
@@ -39,6 +40,7 @@ class DiffOptions:
     audit: bool = False
 
 
+@collector_relaxed()
 def diff_sides(
     old: Read,
     new: Read,
@@ -87,13 +89,13 @@ def _evidence(method: str, found: SymbolicDiff, options: DiffOptions) -> Evidenc
 
 
 def _over_cluster(old: Read, new: Read, options: DiffOptions, progress: Progress) -> DiffResult:
-    before, after = (_change(read, options) for read in (old, new))
+    before, after = (change_of(read, options) for read in (old, new))
     found = diff_cluster(before, after, ignore_effects=options.ignore_effects, limit=options.limit)
     progress("certifying")
     evidence, undecided = _certified(before, after, found, options)
     result = DiffResult(
         found.outcome,
-        _universe_of(before.universe, after.universe),
+        universe_of(before.universe, after.universe),
         evidence,
         found.differences,
         found.omitted,
@@ -102,7 +104,8 @@ def _over_cluster(old: Read, new: Read, options: DiffOptions, progress: Progress
     return replace(result, outcome=DiffOutcome.UNDECIDED) if undecided else result
 
 
-def _change(read: Read, options: DiffOptions) -> Change:
+def change_of(read: Read, options: DiffOptions) -> Change:
+    """One side with its cluster, and where its pods live."""
     cluster = read.cluster
     universe = cluster.universe if cluster is not None else Universe()
     nodes = cluster.nodes if cluster is not None else ()
@@ -117,7 +120,7 @@ def _certified(
     """How the answer is known, and why it is not, where a solver gave up."""
     solvers = versions_of(options.solver)
     n_policies = sum(len(t.policies) for c in (before, after) for t in c.policies.tiers)
-    is_small = len(found.space.sites) <= _FEW_ENDS and n_policies <= _FEW_POLICIES
+    is_small = len(found.space.sites) <= FEW_ENDS and n_policies <= FEW_POLICIES
     if before.universe is after.universe and (is_small or options.audit):
         goal = _what_was_not_found(before, after, found, options)
         decision = decide(goal, options.solver, options.timeout_ms)
@@ -146,7 +149,8 @@ def _what_was_not_found(
     return [connection.is_possible(), z3.Or(*changes)]
 
 
-def _universe_of(before: Universe, after: Universe) -> UniverseUsed:
+def universe_of(before: Universe, after: Universe) -> UniverseUsed:
+    """The universe of a comparison over clusters, in words."""
     pods, nodes = len(after.endpoints), len(after.nodes)
     words = f"the cluster given: {pods} pods and workloads, {nodes} nodes, every address outside"
     if before is not after:

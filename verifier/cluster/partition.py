@@ -47,7 +47,7 @@ def prove_partition(
 ) -> PartitionProof:
     """Check runs, service sets and memberships; a fault is an InternalError, ours and no answer."""
     queries = 0
-    for what, goal in (*_run_goals(space), *_service_goals(sets)):
+    for what, goal in partition_goals(space, sets):
         decision = decide(goal, choice, timeout_ms)
         queries += 1
         if decision.answer is Answer.UNKNOWN:
@@ -60,6 +60,12 @@ def prove_partition(
         mine, every = _check_memberships(view)
         asked, total = asked + mine, total + every
     return PartitionProof(queries, asked, total)
+
+
+def partition_goals(space: Space, sets: Sequence[PolicySet]) -> Iterator[tuple[str, list[Term]]]:
+    """(what, assertions) of every goal that must be unsatisfiable."""
+    yield from _run_goals(space)
+    yield from _service_goals(sets)
 
 
 def _run_goals(space: Space) -> Iterator[tuple[str, list[Term]]]:
@@ -102,16 +108,17 @@ def _borders(family: int, length: int) -> list[Term]:
 
 def _service_goals(sets: Sequence[PolicySet]) -> Iterator[tuple[str, list[Term]]]:
     """No key is among a port entry's interval and not asked for, or the other way round."""
-    entries = {
+    entries = dict.fromkeys(
         entry
         for policy in policies_of(sets)
         for direction in Direction
         for rule in policy.rules(direction)
         for entry in (*rule.ports, *rule.except_ports)
         if not isinstance(entry, NamedPort)
-    }
+    )
     key = service_key()
-    for protocol in {entry.protocol for entry in entries if isinstance(entry, PortRange)}:
+    protocols = {entry.protocol for entry in entries if isinstance(entry, PortRange)}
+    for protocol in sorted(protocols, key=lambda p: p.value):
         yield f"{protocol.name} port ranges", _range_goal(key, protocol)
     differs = []
     for entry in entries:

@@ -30,13 +30,14 @@ def diff_json(result: DiffResult, _options: ReportOptions) -> str:
         after=result.after,
         universe=universe_json(result.universe),
         evidence=evidence_json(result.evidence),
-        differences=[_difference(difference) for difference in result.differences],
+        differences=[difference_json(difference) for difference in result.differences],
         omitted=result.omitted,
         notes=list(result.notes),
     )
 
 
-def _difference(difference: Difference) -> dict[str, object]:
+def difference_json(difference: Difference) -> dict[str, object]:
+    """One region, with its witness."""
     direction = difference.direction
     shown: dict[str, object] = {
         "kind": difference.kind.value,

@@ -46,7 +46,7 @@ def diff_text(result: DiffResult, options: ReportOptions) -> str:
     page.add(f"from {result.before} to {result.after}", indent=2)
     for number, difference in enumerate(result.differences, start=1):
         page.gap()
-        _difference(page, number, difference, result.universe)
+        show_difference(page, number, difference, result.universe)
     page.gap()
     if result.omitted:
         page.add(f"{result.omitted} more not shown; --all shows them")
@@ -54,7 +54,10 @@ def diff_text(result: DiffResult, options: ReportOptions) -> str:
     return page.to_text(options)
 
 
-def _difference(page: Page, number: int, difference: Difference, universe: UniverseUsed) -> None:
+def show_difference(
+    page: Page, number: int, difference: Difference, universe: UniverseUsed
+) -> None:
+    """A region with its witness, as a numbered paragraph."""
     did = (DID[difference.kind], f"{STRONG} {_DIFF_STYLES[difference.kind]}")
     pairs = f" ({difference.n_pairs} pairs of pods)" if difference.n_pairs is not None else ""
     direction = f", {difference.direction.value}" if difference.direction else ""

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A certificate as text: the statement, what it rests on, and what was found wrong with it."""
+
+from policyc.backends.report.formats.text import show_difference
+from policyc.backends.report.options import ReportOptions
+from policyc.backends.report.page import BAD, FAINT, GOOD, STRONG, Page
+from policyc.ir.results.certificate import Certificate, Equivalence
+
+FORMAT = "text"
+_SAYS = {
+    Equivalence.EQUAL: "both ends of every flow say the same on both sides",
+    Equivalence.DIFFERENT: "some end of some flow says something else",
+    Equivalence.UNDECIDED: "a solver gave up, so nothing is proved",
+}
+
+
+def certificate_text(result: Certificate, options: ReportOptions) -> str:
+    """The answer first, then everything that a reader needs to have it checked."""
+    page = Page()
+    style = GOOD if result.result is Equivalence.EQUAL else BAD
+    page.add((result.result.value, f"{STRONG} {style}"), f": {_SAYS[result.result]}")
+    page.add(f"A: {result.before}", indent=2)
+    page.add(f"B: {result.after}", indent=2)
+    if result.undecided:
+        page.add(f"undecided: {result.undecided}", indent=2)
+    for number, difference in enumerate(result.differences, start=1):
+        page.gap()
+        show_difference(page, number, difference, result.universe)
+    page.gap()
+    page.add(f"universe: {result.universe.words}")
+    solvers = ", ".join(f"{name} {version}" for name, version in result.solvers)
+    page.add(f"method: {result.method}; {solvers}")
+    for each in result.obligations:
+        answers = ", ".join(f"{solver}: {answer}" for solver, _, answer in each.answers)
+        page.add(f"goal {each.digest[:16]} {each.what}: {answers}", indent=2)
+    for given in result.inputs:
+        page.add((f"input {given.side} sha256:{given.sha256[:16]} {given.path}", FAINT), indent=2)
+    if result.checked is not None:
+        page.add(f"checked: {result.checked}")
+    for fault in result.faults:
+        page.add(("not as the certificate says", f"{STRONG} {BAD}"), f": {fault}")
+    return page.to_text(options)
+
+
+RENDERERS = {Certificate: certificate_text}

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`policyc equiv`: prove that two policy sets are equal, with a certificate that others can check."""
+
+import click
+
+from policyc.compiler.cli.inputs import read_options
+from policyc.compiler.cli.reporting import Reporter, report_options
+from policyc.compiler.cli.sides import SIDES, cluster_options, read_given_sides, show_sides
+from policyc.compiler.cli.universe_options import (
+    is_symbolic,
+    limit_of,
+    pod_cidr_option,
+    timeout_option,
+    universe_option,
+)
+from policyc.compiler.driver.diff import DiffOptions
+from policyc.compiler.driver.equiv import (
+    checked,
+    equiv_sides,
+    exit_code_of,
+    options_of,
+    read_statement,
+)
+from policyc.compiler.frontend.read import ReadOptions
+from policyc.ir.peers import Network
+from policyc.ir.results.certificate import Certificate
+from policyc.verifier.solvers import Choice
+
+
+@click.command("equiv", short_help="prove two policy sets equal, with a certificate", epilog=SIDES)
+@click.argument("a")
+@click.argument("b")
+@cluster_options
+@read_options
+@universe_option
+@pod_cidr_option
+@click.option("--ignore-effects", is_flag=True, help="Compare actions only.")
+@click.option("--audit", is_flag=True, help="Ask about the whole formula, whatever its size.")
+@click.option(
+    "--solver",
+    type=click.Choice([choice.value for choice in Choice]),
+    help="Who decides. [default: z3; with --check the solver that the certificate does not name]",
+)
+@timeout_option
+@click.option(
+    "--check",
+    "certificate",
+    metavar="CERT",
+    help="Derive the goals of a certificate again and solve them with another solver.",
+)
+@report_options(Certificate)
+def equiv(
+    a: str,
+    b: str,
+    cluster: tuple[str, ...],
+    cluster_old: tuple[str, ...],
+    cluster_new: tuple[str, ...],
+    options: ReadOptions,
+    universe: str | None,
+    pod_networks: tuple[Network, ...],
+    ignore_effects: bool,
+    audit: bool,
+    solver: str | None,
+    timeout: float | None,
+    certificate: str | None,
+    report: Reporter,
+) -> int:
+    """Prove that policy sets A and B say the same at both ends of every flow.
+
+    What is printed is a certificate: what was proved, over which universe, by which solver, of which
+    inputs (by digest). Exit code 0: equal; 1: different, or not what the certificate says; 3: undecided.
+    """
+    chosen = DiffOptions(
+        is_symbolic(universe, (*cluster, *cluster_old, *cluster_new)),
+        ignore_effects,
+        20,
+        pod_networks,
+        limit_of(timeout),
+        Choice(solver) if solver else Choice.Z3,
+        audit,
+    )
+    statement = read_statement(certificate) if certificate is not None else None
+    if statement is not None:
+        chosen = options_of(statement, chosen, Choice(solver) if solver else None)
+    before, after = read_given_sides(a, b, options, cluster, cluster_old, cluster_new)
+    show_sides(before, after)
+    found = equiv_sides(before, after, chosen, (a, b))
+    if statement is not None:
+        found = checked(found, statement)
+    report.emit(found)
+    return exit_code_of(found)
