@@ -176,10 +176,7 @@ def verify_sarif(verify: VerifyResult, options: ReportOptions) -> str:
 def _intent(intent: IntentAnswer) -> SarifResult:
     rule = _INTENT_RULES[intent.status]
     parts = [f"{intent.title}: {intent.words}", intent.explanation, intent.reason]
-    related = (
-        Note(place.span, f"decided by {place.words}")
-        for place in intent.responsible
-    )
+    related = (Note(place.span, f"decided by {place.words}") for place in intent.responsible)
     return SarifResult(
         rule.id,
         rule.level,
