@@ -27,7 +27,7 @@ from policyc.ir.spans import Span
 _LIST_FIELDS = frozenset({"apiVersion", "kind", "metadata", "items"})
 _INTENTS = (
     "a .intent file has intents, no policies; "
-    "to have them read with policies, write them in `spec.intents` of an Intent object"
+    "`policyc verify --intents FILE` decides them; beside policies they stand in an Intent object"
 )
 _KINDS = {kind for _, kind in ROLES}
 

@@ -125,6 +125,17 @@ def test_hypothetical_pods_and_real_ones(
     assert again["witness"] == hypothetical["witness"]
 
 
+def test_where_pods_live_is_asked_for_where_nobody_says(
+    given: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "web.yaml").write_text(TEMPLATE % {"name": "web"})
+    asked = [*given, *intents(tmp_path, BROKEN), "--cluster", str(tmp_path / "web.yaml")]
+    run(["verify", *asked])
+    assert "--pod-cidr" in capfd.readouterr().out
+    run(["verify", *asked, "--pod-cidr", "10.0.0.0/8"])
+    assert "--pod-cidr" not in capfd.readouterr().out
+
+
 def test_what_the_cluster_has_not_is_vacuous_there(
     given: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
