@@ -26,8 +26,8 @@ from policyc.ir.spans import Span
 
 _LIST_FIELDS = frozenset({"apiVersion", "kind", "metadata", "items"})
 _INTENTS = (
-    "a .intent file has intents, no policies; "
-    "`policyc verify --intents FILE` decides them; beside policies they stand in an Intent object"
+    "a .intent file has intents, no policies: `policyc verify --intents FILE` decides them; "
+    "beside policies they stand in `spec.intents` of an Intent object"
 )
 _KINDS = {kind for _, kind in ROLES}
 
