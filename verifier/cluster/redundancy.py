@@ -11,10 +11,12 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from policyc.ir.policy import Action, Direction, Policy, PolicySet
+from policyc.ir.services import Kind
 from policyc.verifier.cluster.bits import union
 from policyc.verifier.cluster.outcomes import (
     Active,
     Outcome,
+    Segment,
     active_in,
     add,
     segments_of,
@@ -57,21 +59,26 @@ class Redundancy:
     space: Space
     policies: PolicySet
     ignore_effects: bool = False
+    impossible: int = 0
+    """Columns that no flow can have."""
     rows: dict[Direction, list[tuple[Row, int]]] = field(init=False)
     """Distinct rows, with the columns that flows of their classes can have on the other side."""
+    classes_of: dict[int, list[int]] = field(init=False)
+    """The classes of each row, by its id."""
 
     def __post_init__(self) -> None:
         rules = Rules(self.space, self.space.after, {})
-        self.rows = {}
+        self.rows, self.classes_of = {}, {}
         for direction in Direction:
             families: dict[int, frozenset[int]] = {}
             distinct: dict[int, Row] = {}
             for at, row in enumerate(rules.rows(self.policies, direction)):
                 distinct[id(row)] = row
+                self.classes_of.setdefault(id(row), []).append(at)
                 mine = self.space.classes[at].families
                 families[id(row)] = families.get(id(row), frozenset()) | mine
             self.rows[direction] = [
-                (row, union(self.space.of_family[f] for f in families[key]))
+                (row, union(self.space.of_family[f] for f in families[key]) & ~self.impossible)
                 for key, row in distinct.items()
                 if row.evaluated
             ]
@@ -79,6 +86,8 @@ class Redundancy:
         self._deciding: set[Key] = set()
         self._needed: set[Key] = set()
         self._where: dict[Key, list[tuple[Row, int]]] = {}
+        self._known: dict[int, list[tuple[Active, int]]] = {}
+        self._becomes: dict[object, Outcome] = {}
 
     def useless(self) -> list[Useless]:
         """Every rule that may be removed on its own, in canonical order."""
@@ -101,12 +110,36 @@ class Redundancy:
         for tier in row.tiers:
             for rule in tier.rules:
                 self._where.setdefault(key_of(rule), []).append((row, real))
-        done: set[object] = set()
-        for active in active_in(row, segments_of((row,))):
-            if active.tiers in done or active.is_failsafe:
-                continue
-            done.add(active.tiers)
-            self._examine_segment(row, active, real)
+        for active, mine in self._situations(row, real):
+            self._examine_segment(row, active, mine)
+
+    def _situations(self, row: Row, real: int) -> list[tuple[Active, int]]:
+        """What is active in each segment that differs, with the columns its flows can have."""
+        if id(row) not in self._known:
+            distinct: dict[object, tuple[Active, int]] = {}
+            for active in active_in(row, segments_of((row,))):
+                mine = real & self._of_segment(active.segment)
+                if not active.is_failsafe:
+                    distinct.setdefault((active.tiers, mine), (active, mine))
+            self._known[id(row)] = list(distinct.values())
+        return self._known[id(row)]
+
+    def _situations_with(self, row: Row, real: int, key: Key) -> Iterator[tuple[Active, int]]:
+        """Those in which a rule is active: in others it makes no difference."""
+        places = [
+            {index for index, rule in enumerate(tier.rules) if key_of(rule) == key}
+            for tier in row.tiers
+        ]
+        for active, mine in self._situations(row, real):
+            if any(not p.isdisjoint(i) for p, i in zip(places, active.tiers, strict=True)):
+                yield active, mine
+
+    def _of_segment(self, segment: Segment) -> int:
+        """ICMP is of IPv4 and ICMPv6 of IPv6; all else is of both."""
+        for kind, family in ((Kind.ICMP, 4), (Kind.ICMPV6, 6)):
+            if segment.lo >> 16 == kind == segment.hi >> 16:
+                return self.space.of_family[family]
+        return self.space.all
 
     def _examine_segment(self, row: Row, active: Active, real: int) -> None:
         """Mark the rules that match, decide, and are needed where these matchings are active."""
@@ -206,9 +239,8 @@ class Redundancy:
         instead: dict[Key, RuleId] = {}
         defaults: dict[int, Policy] = {}
         for row, real in self._where.get(key, ()):
-            for active in active_in(row, segments_of((row,))):
-                if not active.is_failsafe:
-                    self._stand_ins(row, active, real, key, instead, defaults)
+            for active, mine in self._situations_with(row, real, key):
+                self._stand_ins(row, active, mine, key, instead, defaults)
         return Useless(rule, why, tuple(instead.values()), tuple(defaults.values()))
 
     def _stand_ins(
@@ -266,23 +298,20 @@ class Redundancy:
         return max(found, default=(0, 0))
 
     def _may_go(self, rule: RuleId, removed: set[Key]) -> bool:
-        gone = {*removed, key_of(rule)}
+        key = key_of(rule)
+        gone = {*removed, key}
         return all(
-            self._is_same_without(row, real, gone)
-            for row, real in self._where.get(key_of(rule), ())
+            self._is_same_without(row, active, mine, gone)
+            for row, real in self._where.get(key, ())
+            for active, mine in self._situations_with(row, real, key)
         )
 
-    def _is_same_without(self, row: Row, real: int, gone: set[Key]) -> bool:
-        done: set[object] = set()
-        for active in active_in(row, segments_of((row,))):
-            if active.is_failsafe or active.tiers in done:
-                continue
-            done.add(active.tiers)
-            whole = self._backwards(row, active)
-            less = self._backwards(row, _without(row, active, gone))
-            if whole and _noted(whole[0][0], 0, real) != _noted(less[0][0], 0, real):
-                return False
-        return True
+    def _is_same_without(self, row: Row, active: Active, real: int, gone: set[Key]) -> bool:
+        place = (id(row), active.tiers, real)
+        if place not in self._becomes:
+            self._becomes[place] = _noted(self._backwards(row, active)[0][0], 0, real)
+        less = self._backwards(row, _without(row, active, gone))
+        return _noted(less[0][0], 0, real) == self._becomes[place]
 
     def without(self, gone: Iterable[RuleId]) -> PolicySet:
         """The policies without some rules; isolation stays as it is."""
