@@ -43,13 +43,13 @@ class Useless:
     defaults: tuple[Policy, ...] = ()
 
 
-Key = tuple[int, Direction, int]
-"""(id of the policy, direction, index) of a rule."""
+Key = tuple[int, bool, int]
+"""(id of the policy, whether it is for ingress, index) of a rule."""
 
 
 def key_of(rule: RuleId) -> Key:
     """The identity of a rule."""
-    return id(rule.policy), rule.direction, rule.index
+    return id(rule.policy), rule.direction is Direction.INGRESS, rule.index
 
 
 @dataclass
@@ -88,6 +88,7 @@ class Redundancy:
         self._where: dict[Key, list[tuple[Row, int]]] = {}
         self._known: dict[int, list[tuple[Active, int]]] = {}
         self._becomes: dict[object, Outcome] = {}
+        self._places: dict[int, dict[Key, list[tuple[int, int]]]] = {}
 
     def useless(self) -> list[Useless]:
         """Every rule that may be removed on its own, in canonical order."""
@@ -126,13 +127,20 @@ class Redundancy:
 
     def _situations_with(self, row: Row, real: int, key: Key) -> Iterator[tuple[Active, int]]:
         """Those in which a rule is active: in others it makes no difference."""
-        places = [
-            {index for index, rule in enumerate(tier.rules) if key_of(rule) == key}
-            for tier in row.tiers
-        ]
+        places = self._places_in(row)[key]
         for active, mine in self._situations(row, real):
-            if any(not p.isdisjoint(i) for p, i in zip(places, active.tiers, strict=True)):
+            if any(index in active.tiers[tier] for tier, index in places):
                 yield active, mine
+
+    def _places_in(self, row: Row) -> dict[Key, list[tuple[int, int]]]:
+        """(tier, index) of each rule among the matchings of a row."""
+        if id(row) not in self._places:
+            places: dict[Key, list[tuple[int, int]]] = {}
+            for at, tier in enumerate(row.tiers):
+                for index, rule in enumerate(tier.rules):
+                    places.setdefault(key_of(rule), []).append((at, index))
+            self._places[id(row)] = places
+        return self._places[id(row)]
 
     def _of_segment(self, segment: Segment) -> int:
         """ICMP is of IPv4 and ICMPv6 of IPv6; all else is of both."""
@@ -253,7 +261,9 @@ class Redundancy:
         defaults: dict[int, Policy],
     ) -> None:
         """Who decides what the rule matches, where it is not there."""
-        left = real & union(m.columns for m, k in _active(row, active) if k == key)
+        mine = self._places_in(row)[key]
+        active_ones = (row.tiers[t].matchings[i] for t, i in mine if i in active.tiers[t])
+        left = real & union(matching.columns for matching in active_ones)
         for tier, indices in zip(row.tiers, active.tiers, strict=True):
             passed = 0
             for index in indices:
@@ -333,12 +343,6 @@ def _noted(outcome: Outcome, effects: int, columns: int) -> Outcome:
     return out
 
 
-def _active(row: Row, active: Active) -> Iterator[tuple[Matching, Key]]:
-    for tier, indices in zip(row.tiers, active.tiers, strict=True):
-        for index in indices:
-            yield tier.matchings[index], key_of(tier.rules[index])
-
-
 def _without(row: Row, active: Active, gone: set[Key]) -> Active:
     def kept(tier: RowTier, indices: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(i for i in indices if key_of(tier.rules[i]) not in gone)
@@ -349,7 +353,11 @@ def _without(row: Row, active: Active, gone: set[Key]) -> Active:
 
 def _trimmed(policy: Policy, gone: set[Key]) -> Policy:
     ingress, egress = (
-        tuple(r for i, r in enumerate(policy.rules(d)) if (id(policy), d, i) not in gone)
+        tuple(
+            r
+            for i, r in enumerate(policy.rules(d))
+            if (id(policy), d is Direction.INGRESS, i) not in gone
+        )
         for d in (Direction.INGRESS, Direction.EGRESS)
     )
     return replace(policy, ingress=ingress, egress=egress)
