@@ -89,6 +89,8 @@ __all__ = [  # what a policy is made of, in one place
 class Direction(Enum):
     """The direction of traffic as the subject sees it."""
 
+    __hash__ = object.__hash__  # members are single objects; Enum would hash their names
+
     INGRESS = "ingress"
     EGRESS = "egress"
 
@@ -98,6 +100,8 @@ class Action(Enum):
 
     PASS sends them on to the next tier. LOG and AUDIT only make a note, and the next rule is asked.
     """
+
+    __hash__ = object.__hash__  # members are single objects; Enum would hash their names
 
     ALLOW = "allow"
     DENY = "deny"

@@ -39,6 +39,8 @@ class Operator(Enum):
     NOT_IN and DOES_NOT_EXIST hold where the key is absent, the others do not (A13, D43).
     """
 
+    __hash__ = object.__hash__  # members are single objects; Enum would hash their names
+
     IN = "In"
     NOT_IN = "NotIn"
     EXISTS = "Exists"
@@ -76,6 +78,8 @@ class Attribute(Enum):
     LABEL are the endpoint's own labels: a pod's, or those of a host interface. A name that is not
     known, or does not exist, is an absent key.
     """
+
+    __hash__ = object.__hash__  # members are single objects; Enum would hash their names
 
     LABEL = "label"
     NAMESPACE_LABEL = "namespace label"
