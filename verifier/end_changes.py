@@ -274,14 +274,14 @@ class _Weakening:
         What other rules carve out of it is left to them: a reader asks what a change is about.
         """
         kept = tuple(each for each in literals if self._is_spoken(each))
-        if not any(isinstance(each, Own) for each in kept):
+        if not any(isinstance(each, Own) and each.holds for each in kept):
             kept = literals
         return kept, len(kept) == len(literals) or self._implied(kept)
 
     def _is_spoken(self, literal: Literal) -> bool:
         match literal:
-            case Own(peer, holds) | Other(peer, holds):
-                return holds and peer in self.query.focus
+            case Own(peer) | Other(peer):
+                return peer in self.query.focus
             case Declares(_, holds):
                 return holds
             case _:

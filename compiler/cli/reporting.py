@@ -14,8 +14,11 @@ import click
 from policyc.backends.report.options import PLAIN, options_for
 from policyc.backends.report.render import formats_of, has_format, render
 from policyc.compiler.cli.output_file import write_whole
+from policyc.compiler.driver.codes import UNKNOWN_PLACES
 from policyc.ir.errors import HostError, InputError, InternalError
 from policyc.ir.results.failure import Failure
+from policyc.ir.spans import Span
+from policyc.verifier.cluster.sites import UnknownAddressesError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -41,7 +44,8 @@ class Reporter:
     def failures(self) -> Iterator[None]:
         """What stops the command is a document too, where the format has one; it goes on as it was."""
         try:
-            yield
+            with places_needed():
+                yield
         except (InputError, HostError, InternalError) as failure:
             if has_format(Failure, self.form):
                 self._emit_failure(Failure.of(failure))
@@ -53,6 +57,17 @@ class Reporter:
             self.emit(failure)
         except InputError:
             Reporter(self.form).emit(failure)
+
+
+@contextmanager
+def places_needed() -> Iterator[None]:
+    """What only the user can say, where pods live, is asked of the user."""
+    try:
+        yield
+    except UnknownAddressesError as unknown:
+        found = UNKNOWN_PLACES.at(Span("--cluster", 0, 0), why=str(unknown))
+        hint = "say where pods live: --pod-cidr CIDR, or Node objects with podCIDRs"
+        raise InputError([found.help(hint)]) from unknown
 
 
 def report_options(result_type: type) -> Callable[[Command], Command]:

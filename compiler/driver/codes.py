@@ -22,3 +22,4 @@ CLUSTER_MISSING = Code(
 )
 BAD_EXECUTOR = Code("PC0909", Severity.ERROR, "{text}: expected dask://HOST:PORT")
 BAD_CERTIFICATE = Code("PC0910", Severity.ERROR, "this is no certificate: {reason}")
+UNKNOWN_PLACES = Code("PC0911", Severity.ERROR, "{why}")

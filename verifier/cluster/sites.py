@@ -21,6 +21,20 @@ from policyc.verifier.unknown_nodes import Nodes, is_open, placements
 Named = Endpoint | Node
 
 
+MOST_SITES = 400_000
+"""Pods of unknown address times the sorts of addresses that rules tell apart."""
+
+
+class UnknownAddressesError(Exception):
+    """Too many pods could be in too many places; `--pod-cidr` or Node objects would say where."""
+
+    def __init__(self, pods: int, places: int) -> None:
+        super().__init__(
+            f"the addresses of {pods} pods are not known, and policies tell {places} sorts of"
+            " addresses apart"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
     """An end where it can be, before and after a change; the same object where nothing changed.
@@ -133,9 +147,12 @@ class _Making:
                 yield site, twin
 
     def _places(self, family: int) -> list[tuple[Address, Address | None]]:
-        """Two addresses of every sort where pods of a family live, as rules tell them apart."""
+        """Two addresses of every sort where pods of a family may be, as rules tell them apart."""
         if family not in self._usual:
             self._usual[family] = list(self._find_places(family))
+            count = sum(not e.addresses_known for e in self.before.endpoints + self.after.endpoints)
+            if count * len(self._usual[family]) > MOST_SITES:
+                raise UnknownAddressesError(count, len(self._usual[family]))
         return self._usual[family]
 
     def _find_places(self, family: int) -> Iterator[tuple[Address, Address | None]]:
@@ -147,9 +164,6 @@ class _Making:
             for lo, hi in parts:
                 if lo <= hi and (atom not in best or hi - lo > best[atom][1] - best[atom][0]):
                     best[atom] = (lo, hi)
-        if not pods:
-            biggest = max(best, key=lambda atom: best[atom][1] - best[atom][0])
-            best = {biggest: best[biggest]}
         for lo, hi in best.values():
             free = unheld(lo, hi, family, self._held[family], 2)
             if free:
