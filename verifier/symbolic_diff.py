@@ -143,14 +143,54 @@ def end_queries(
     before: PolicySet, after: PolicySet, ignore_effects: bool, networks: tuple[Network, ...]
 ) -> Iterator[tuple[Group, EndQuery]]:
     """The queries whose unsatisfiability means that two policy sets are equal."""
+    for _, group, query in numbered_queries(before, after, ignore_effects, networks):
+        yield group, query
+
+
+def numbered_queries(
+    before: PolicySet,
+    after: PolicySet,
+    ignore_effects: bool,
+    networks: tuple[Network, ...],
+    wanted: Callable[[int], bool] = lambda _: True,
+) -> Iterator[tuple[int, Group, EndQuery]]:
+    """Those queries of `end_queries` whose number is wanted; the others are not even made."""
+    number = 0
     for group in groups_of(before, after):
         for direction in (Direction.INGRESS, Direction.EGRESS):
             for is_host in (False, True):
                 if is_host and not _has_hosts(group):
                     continue
-                yield group, EndQuery(
-                    group.before, group.after, direction, is_host, group.subjects, group.focus,
-                    networks, ignore_effects, base=group.base)  # fmt: skip
+                if wanted(number):
+                    yield number, group, EndQuery(
+                        group.before, group.after, direction, is_host, group.subjects,
+                        group.focus, networks, ignore_effects, base=group.base)  # fmt: skip
+                number += 1
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What workers need to answer the queries of a comparison."""
+
+    before: PolicySet
+    after: PolicySet
+    ignore_effects: bool
+    networks: tuple[Network, ...]
+    choice: Choice
+    timeout_ms: int | None
+
+
+def equal_queries(task: Task, share: tuple[int, int]) -> list[int]:
+    """The numbers of the queries of one share, (k, of n), that are unsatisfiable."""
+    found = []
+    numbered = numbered_queries(
+        task.before, task.after, task.ignore_effects, task.networks,
+        lambda number: number % share[1] == share[0])  # fmt: skip
+    for number, _, query in numbered:
+        decision = decide(query.assertions(), task.choice, task.timeout_ms)
+        if decision.answer is Answer.UNSAT:
+            found.append(number)
+    return found
 
 
 def _has_hosts(group: Group) -> bool:
@@ -167,9 +207,13 @@ def diff_symbolic(
     networks: tuple[Network, ...] = (),
     timeout_ms: int | None = None,
     choice: Choice = Choice.Z3,
+    equal: frozenset[int] = frozenset(),
 ) -> SymbolicDiff:
-    """Compare two policy sets on every connection of every cluster that could exist."""
-    run = _Run(before, after, ignore_effects, limit, networks, timeout_ms, choice)
+    """Compare two policy sets on every connection of every cluster that could exist.
+
+    `equal` are the queries that `equal_queries` has answered already, elsewhere.
+    """
+    run = _Run(before, after, ignore_effects, limit, networks, timeout_ms, choice, equal)
     try:
         return run.run()
     except GaveUpError as failure:
@@ -210,6 +254,7 @@ class _Run:
     networks: tuple[Network, ...]
     timeout_ms: int | None
     choice: Choice
+    equal: frozenset[int]
     queries: int = 0
     found: list[Found] = field(default_factory=list)
     kinds: set[DifferenceKind] = field(default_factory=set)
@@ -217,9 +262,11 @@ class _Run:
 
     def run(self) -> SymbolicDiff:
         """All groups, both directions."""
-        for group, query in end_queries(
-            self.before, self.after, self.ignore_effects, self.networks
-        ):
+        self.queries = len(self.equal)
+        for _, group, query in numbered_queries(
+            self.before, self.after, self.ignore_effects, self.networks,
+            lambda number: number not in self.equal,
+        ):  # fmt: skip
             query.timeout_ms = self.timeout_ms
             self.queries += 1
             decision = decide(query.assertions(), self.choice, self.timeout_ms)

@@ -5,6 +5,7 @@ import click
 
 from policyc.compiler.cli.inputs import progress_on_stderr, read_options
 from policyc.compiler.cli.reporting import Reporter, report_options
+from policyc.compiler.cli.shards import shard_options
 from policyc.compiler.cli.sides import SIDES, cluster_options, read_given_sides, show_sides
 from policyc.compiler.cli.universe_options import (
     is_symbolic,
@@ -47,6 +48,7 @@ from policyc.verifier.solvers import Choice
     "--ignore-effects", is_flag=True, help="Compare actions only, not logs, audits and limits."
 )
 @click.option("--audit", is_flag=True, help="Ask Z3 about the whole formula, whatever its size.")
+@shard_options
 @solver_option
 @timeout_option
 @report_options(DiffResult)
@@ -64,6 +66,8 @@ def diff(
     show_all: bool,
     ignore_effects: bool,
     audit: bool,
+    jobs: int,
+    executor: str,
     solver: str,
     timeout: float | None,
     report: Reporter,
@@ -82,6 +86,8 @@ def diff(
         limit_of(timeout),
         Choice(solver),
         audit,
+        jobs,
+        executor,
     )
     before, after = read_given_sides(old, new, options, cluster, cluster_old, cluster_new)
     show_sides(before, after)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import z3
 
 from policyc.compiler.driver.compile import Progress, Read
+from policyc.compiler.driver.shards import map_shards
 from policyc.compiler.driver.sides import staged_changes
 from policyc.compiler.frontend.collector import collector_relaxed
 from policyc.ir.errors import InternalError
@@ -18,7 +19,7 @@ from policyc.verifier.cluster.partition import prove_partition
 from policyc.verifier.cluster_connection import ClusterConnection
 from policyc.verifier.kinds import is_kind
 from policyc.verifier.solvers import Answer, Choice, decide, versions_of
-from policyc.verifier.symbolic_diff import SymbolicDiff, diff_symbolic
+from policyc.verifier.symbolic_diff import SymbolicDiff, Task, diff_symbolic, equal_queries
 
 FEW_ENDS, FEW_POLICIES = 60, 120
 """Up to here Z3 is asked about the whole formula of a cluster; --audit asks at any size."""
@@ -38,6 +39,16 @@ class DiffOptions:
     timeout_ms: int | None = None
     solver: Choice = Choice.Z3
     audit: bool = False
+    jobs: int = 1
+    executor: str = ""
+
+    @property
+    def shares(self) -> list[tuple[int, int]]:
+        """How the work is cut: several shares a worker, none where this process does it all."""
+        if self.jobs == 1 and not self.executor:
+            return []
+        n = self.jobs * 4 if not self.executor else 16
+        return [(k, n) for k in range(n)]
 
 
 @collector_relaxed()
@@ -61,6 +72,11 @@ def diff_sides(
 
 
 def _symbolic(old: Read, new: Read, options: DiffOptions) -> DiffResult:
+    sets = (old.policies.policies, new.policies.policies)
+    task = Task(
+        *sets, options.ignore_effects, options.pod_networks, options.solver, options.timeout_ms
+    )
+    shares = map_shards(equal_queries, task, options.shares, options.jobs, options.executor)
     found = diff_symbolic(
         old.policies.policies,
         new.policies.policies,
@@ -69,6 +85,7 @@ def _symbolic(old: Read, new: Read, options: DiffOptions) -> DiffResult:
         networks=options.pod_networks,
         timeout_ms=options.timeout_ms,
         choice=options.solver,
+        equal=frozenset(number for share in shares for number in share),
     )
     among = ", ".join(map(str, options.pod_networks))
     where = f", with pod addresses in {among}" if among else ""

@@ -73,16 +73,23 @@ class Comparison:
         self.compared = 0
         self._known: dict[tuple[int, int], tuple[list[Segment], list[Outcome], list[Outcome]]] = {}
 
-    def cells(self) -> Iterator[Cell]:
-        """Every difference; cells of one end may overlap in flows, kinds never contradict."""
-        ends = {direction: list(self._differing(direction)) for direction in Direction}
+    def cells(self, share: tuple[int, int] = (0, 1)) -> Iterator[Cell]:
+        """Every difference; cells of one end may overlap in flows, kinds never contradict.
+
+        `share` (k, of n): those of every n-th pair of rows, from the k-th on.
+        """
+        ends = {direction: list(self._differing(direction, share)) for direction in Direction}
         for direction in (Direction.INGRESS, Direction.EGRESS):
             for pair, classes in ends[direction]:
                 yield from self._of_rows(direction, pair, classes)
 
-    def _differing(self, direction: Direction) -> Iterator[tuple[Pair, list[int]]]:
+    def _differing(
+        self, direction: Direction, share: tuple[int, int]
+    ) -> Iterator[tuple[Pair, list[int]]]:
         same: dict[tuple[object, object], bool] = {}
-        for key, classes in self._groups[direction].items():
+        for number, (key, classes) in enumerate(self._groups[direction].items()):
+            if number % share[1] != share[0]:
+                continue
             one, other = self._pair_of[key]
             contents = (one.content, other.content)
             if contents[0] == contents[1]:

@@ -14,7 +14,7 @@ from policyc.ir.semantics import verdict
 from policyc.ir.services import describe_services
 from policyc.ir.universe import Universe
 from policyc.verifier.cluster.bits import members
-from policyc.verifier.cluster.connections import Comparison
+from policyc.verifier.cluster.connections import Cell, Comparison
 from policyc.verifier.cluster.reads import Reads, policies_of
 from policyc.verifier.cluster.regions import Examples, Region, regions
 from policyc.verifier.cluster.sites import sites_of
@@ -62,17 +62,21 @@ def diff_cluster(
     *,
     ignore_effects: bool = False,
     limit: int | None = DEFAULT_LIMIT,
+    cells: Iterable[Cell] | None = None,
 ) -> ClusterDiff:
     """Compare two policy sets on every flow between ends that are on both sides.
 
     Exact: every class of ends, every address run and every service segment is compared. Each region
-    that is shown has a witness that the reference semantics confirmed on both sides.
+    that is shown has a witness that the reference semantics confirmed on both sides. `cells` are those
+    that `cells_of` has found already, elsewhere.
     """
-    reads = Reads.of((before.policies, after.policies))
-    networks = (*before.networks, *(n for n in after.networks if n not in before.networks))
-    space = Space(sites_of(before.universe, after.universe, reads, networks), reads)
-    comparison = Comparison(space, before.policies, after.policies, ignore_effects)
-    found = regions(comparison.cells(), space)
+    reads, space = _space_of(before, after)
+    compared = 0
+    if cells is None:
+        comparison = Comparison(space, before.policies, after.policies, ignore_effects)
+        cells = list(comparison.cells())
+        compared = comparison.compared
+    found = regions(cells, space)
     shown = found if limit is None else found[:limit]
     describing = _Describing(space, before.policies, after.policies, ignore_effects)
     differences = tuple(describing.difference(region) for region in shown)
@@ -83,9 +87,25 @@ def diff_cluster(
         differences,
         len(found) - len(shown),
         space,
-        comparison.compared,
+        compared,
         len(shown),
     )
+
+
+def _space_of(before: Change, after: Change) -> tuple[Reads, Space]:
+    reads = Reads.of((before.policies, after.policies))
+    networks = (*before.networks, *(n for n in after.networks if n not in before.networks))
+    return reads, Space(sites_of(before.universe, after.universe, reads, networks), reads)
+
+
+def cells_of(task: tuple[Change, Change, bool], share: tuple[int, int]) -> list[Cell]:
+    """The cells of one share, (k, of n): the same whoever finds them. The task ends with
+    `ignore_effects`.
+    """
+    before, after, ignore_effects = task
+    _, space = _space_of(before, after)
+    comparison = Comparison(space, before.policies, after.policies, ignore_effects)
+    return list(comparison.cells(share))
 
 
 def selectors_of(sets: Iterable[PolicySet]) -> Iterator[EndpointSelector]:
