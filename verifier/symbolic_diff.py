@@ -29,6 +29,7 @@ from policyc.ir.services import ALL_SERVICES
 from policyc.ir.universe import Flow
 from policyc.verifier.cancel import Subjects, changed_policies, restricted
 from policyc.verifier.connection import Connection
+from policyc.verifier.contexts import forget_terms
 from policyc.verifier.differences import deciders, kind_between, outcome_of, steps
 from policyc.verifier.end_changes import EndChange, EndQuery, EndRegion, GaveUpError
 from policyc.verifier.kinds import is_kind
@@ -154,7 +155,10 @@ def numbered_queries(
     networks: tuple[Network, ...],
     wanted: Callable[[int], bool] = lambda _: True,
 ) -> Iterator[tuple[int, Group, EndQuery]]:
-    """Those queries of `end_queries` whose number is wanted; the others are not even made."""
+    """Those queries of `end_queries` whose number is wanted; the others are not even made.
+
+    Each is made in a context of its own: what is found does not depend on the queries before.
+    """
     number = 0
     for group in groups_of(before, after):
         for direction in (Direction.INGRESS, Direction.EGRESS):
@@ -162,6 +166,7 @@ def numbered_queries(
                 if is_host and not _has_hosts(group):
                     continue
                 if wanted(number):
+                    forget_terms()
                     yield number, group, EndQuery(
                         group.before, group.after, direction, is_host, group.subjects,
                         group.focus, networks, ignore_effects, base=group.base)  # fmt: skip

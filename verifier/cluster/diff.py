@@ -70,7 +70,7 @@ def diff_cluster(
     that is shown has a witness that the reference semantics confirmed on both sides. `cells` are those
     that `cells_of` has found already, elsewhere.
     """
-    reads, space = _space_of(before, after)
+    _, space = _space_of(before, after)
     compared = 0
     if cells is None:
         comparison = Comparison(space, before.policies, after.policies, ignore_effects)

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`policyc diff` gives the same answer wherever its work is done: here, in processes, on Dask."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from distributed import LocalCluster
+
+from policyc.compiler.cli.main import run
+
+SHOP = Path(__file__).parents[2] / "examples" / "online-shop"
+
+
+@pytest.fixture(scope="module")
+def dask() -> Iterator[str]:
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as local:
+        yield local.scheduler_address.replace("tcp://", "dask://")
+
+
+@pytest.fixture(scope="module")
+def changed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The shop's policies with another port, and a namespace less."""
+    folder = tmp_path_factory.mktemp("changed")
+    for file in (SHOP / "policies").glob("*.yaml"):
+        text = file.read_text().replace("port: 5432", "port: 5433")
+        if file.stem != "monitoring":
+            (folder / file.name).write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize("universe", ["symbolic", "cluster"])
+@pytest.mark.parametrize("where", ["processes", "dask"])
+def test_the_answer_is_the_same(
+    universe: str, where: str, changed: Path, dask: str, tmp_path: Path
+) -> None:
+    command = ["diff", str(SHOP / "policies"), str(changed), "--format", "json"]
+    command += ["--cluster", str(SHOP / "cluster"), "--universe", universe]
+    elsewhere = ["--jobs", "2"] if where == "processes" else ["--executor", dask]
+    answers = []
+    for number, options in enumerate(([], elsewhere)):
+        file = tmp_path / f"{number}.json"
+        assert run([*command, *options, "-o", str(file)]) == 1
+        answers.append(json.loads(file.read_text()))
+    assert answers[0] == answers[1]
+    assert answers[0]["result"] == "both"
+    assert len(answers[0]["differences"]) > 3

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Z3 as if nothing had been asked before, so that an answer does not depend on earlier questions.
+
+A model depends on the numbers that Z3 has given to terms, and so on every term that was made before it.
+Work that is shared out between processes would find other witnesses than work that is not.
+"""
+
+import z3
+
+
+def forget_terms() -> None:
+    """Start a new context: terms made before must not meet terms made after.
+
+    Z3 has no call for it; where its module is no longer built like this, models are merely not the same.
+    """
+    if hasattr(z3.z3, "_main_ctx"):
+        z3.z3._main_ctx = None
