@@ -25,7 +25,7 @@ from policyc.ir.peers import (
 )
 from policyc.ir.policy import NamedPort
 from policyc.ir.selectors import AllOf, Not, OneOf
-from policyc.ir.universe import FAMILIES, Address, Endpoint, HostInterface, Node
+from policyc.ir.universe import FAMILIES, Address, Endpoint, HostInterface, Node, end_name
 from policyc.verifier.cluster.bits import bits_of, span, union
 from policyc.verifier.cluster.index import Index
 from policyc.verifier.cluster.reads import Reads
@@ -60,10 +60,14 @@ class Column:
 
 @dataclass
 class Space:
-    """Classes and columns of a cluster, for everything that some policy sets read."""
+    """Classes and columns of a cluster, for everything that some policy sets read.
+
+    Sites whose `end_name` is among `apart` are in no class with others.
+    """
 
     sites: list[Site]
     reads: Reads
+    apart: frozenset[str] = frozenset()
     runs: dict[int, tuple[int, ...]] = field(init=False)
     classes: list[EndClass] = field(init=False)
     columns: list[Column] = field(init=False)
@@ -99,6 +103,8 @@ class Space:
                     (a.version, run_of(self.runs[a.version], a)) for a in site.after.addresses
                 )
                 key = (*key, records.key(site.after), moved)
+            if self.apart:
+                key = (*key, end_name(site.before) in self.apart)
             groups.setdefault(key, []).append(at)
         return [self._class(tuple(members)) for members in groups.values()]
 

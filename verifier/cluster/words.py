@@ -3,6 +3,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import cached_property
 from ipaddress import IPv4Address, IPv6Address, summarize_address_range
 
 from policyc.ir.peers import Network
@@ -25,6 +26,7 @@ class Words:
         for at, column in enumerate(space.columns):
             if column.owner >= 0 and isinstance(space.classes[column.owner].after, Endpoint):
                 self._pods |= 1 << at
+        self._all_pods = frozenset(owners(space, self._pods))
         self._by_selector: dict[frozenset[int], EndpointSelector] = {}
         view = space.after
         for selector in sorted(dict.fromkeys(selectors), key=_plainness):
@@ -43,7 +45,7 @@ class Words:
         if pods:
             parts.append(self._pods_in(pods))
         if nodes:
-            parts.append(_listed(sorted(self._names(nodes)), "nodes"))
+            parts.append(listed(sorted(self._names(nodes)), "nodes"))
         if columns & space.outside:
             parts.append(self._addresses(columns & space.outside))
         shown = ", ".join(parts)
@@ -53,7 +55,7 @@ class Words:
 
     def _pods_in(self, columns: int) -> str:
         found = frozenset(owners(self.space, columns))
-        if found == frozenset(owners(self.space, self._pods)):
+        if found == self._all_pods:
             return "all pods"
         selector = self._by_selector.get(found)
         if selector is not None:
@@ -61,8 +63,9 @@ class Words:
         names = sorted(self._names(columns))
         if len(names) <= _FEW:
             return ", ".join(names)
-        return _by_namespace(names, self._all_names())
+        return _by_namespace(names, self._all_names)
 
+    @cached_property
     def _all_names(self) -> Counter[str]:
         ends = (site.after for site in self.space.sites)
         names = {e.qualified_name for e in ends if isinstance(e, Endpoint)}
@@ -93,8 +96,8 @@ class Words:
         inside = networks(self.space, columns, family)
         without = networks(self.space, every & ~columns, family)
         if len(without) < len(inside) and len(inside) > 2:
-            return f"any IPv{family} address outside but {_listed(without, 'networks')}"
-        return _listed(inside, "networks")
+            return f"any IPv{family} address outside but {listed(without, 'networks')}"
+        return listed(inside, "networks")
 
 
 def networks(space: Space, columns: int, family: int) -> list[str]:
@@ -115,7 +118,8 @@ def networks(space: Space, columns: int, family: int) -> list[str]:
     return [str(n.network_address) if n.prefixlen == n.max_prefixlen else str(n) for n in found]
 
 
-def _listed(names: list[str], what: str) -> str:
+def listed(names: list[str], what: str) -> str:
+    """Some names, the last of them only counted where they are many."""
     if len(names) <= _FEW:
         return ", ".join(names)
     return f"{', '.join(names[: _FEW - 1])} and {len(names) - _FEW + 1} more {what}"
@@ -130,7 +134,7 @@ def _by_namespace(names: list[str], everything: Counter[str]) -> str:
             parts.append(f"all pods of {namespace}")
         else:
             parts.append(f"{count} of {everything[namespace]} pods of {namespace}")
-    return _listed(parts, "namespaces")
+    return listed(parts, "namespaces")
 
 
 def _name(end: Endpoint | Node) -> str:
