@@ -37,6 +37,7 @@ from policyc.verifier.cancel import may_overlap
 from policyc.verifier.cluster.reads import Reads, policies_of
 from policyc.verifier.cluster.sites import Site
 from policyc.verifier.cluster.space import Space
+from policyc.verifier.dns import LABEL, NAMESPACE, VALUE
 from policyc.verifier.readings import Reading, node_of, pod_of
 
 _MOST_PAIRED = 40
@@ -88,6 +89,7 @@ class _Making:
             if selector.namespace is not None:
                 self._keep(_pod(selector.namespace, {}, self._labels_of(selector.namespace)))
         self._keep(self._outside((), {}))
+        self._keep(_pod(NAMESPACE, {LABEL: VALUE}, self._labels_of(NAMESPACE)))
         solved = 0
         for selector in selectors:
             solved += _needs_solver(selector)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Useless rules in the symbolic universe: candidates from representatives, each proved by Z3."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from policyc.compiler.driver.check_answers import Answers, CheckOptions
 from policyc.compiler.driver.compile import Progress
@@ -31,6 +32,8 @@ METHOD = (
     "what is needed has a flow among representative pods, or one that Z3 found; "
     "what is not is proved by Z3, rule by rule and all together"
 )
+Shard = TypeVar("Shard")
+Answered = TypeVar("Answered")
 _SHARD = 25
 """Rules, or groups of policies, that a worker gets at once."""
 
@@ -58,9 +61,7 @@ class _Search:
 
     def __post_init__(self) -> None:
         options = self.options
-        self.asked = Asked(
-            self.policies, options.pod_networks, options.solver, options.timeout_ms
-        )
+        self.asked = Asked(self.policies, options.pod_networks, options.solver, options.timeout_ms)
         self.places = places_of_rules(self.policies)
 
     def answers(self) -> Answers:
@@ -81,7 +82,7 @@ class _Search:
     def _proofs(self, by_place: dict[RulePlace, Useless]) -> Iterator[Proved]:
         candidates = [Candidate(place, each.why) for place, each in by_place.items()]
         self.progress(f"proving {len(candidates)} of {len(self.places)} rules useless")
-        for proofs in self._map(prove_candidates, self.asked, _in_shards(candidates)):
+        for proofs in self._map(prove_candidates, candidates):
             for proof in proofs:
                 self.queries += proof.queries
                 if proof.undecided:
@@ -90,8 +91,11 @@ class _Search:
                     self.undecided.append(f"is {title} needed? {proof.undecided}")
                 yield proof
 
-    def _map(self, function, shared, shards):  # type: ignore[no-untyped-def]
-        return map_shards(function, shared, shards, self.options.jobs, self.options.executor)
+    def _map(
+        self, function: Callable[[Asked, Sequence[Shard]], Answered], items: Sequence[Shard]
+    ) -> Iterator[Answered]:
+        shards = (items[start : start + _SHARD] for start in range(0, len(items), _SHARD))
+        return map_shards(function, self.asked, shards, self.options.jobs, self.options.executor)
 
     def _together(self, found: list[Useless]) -> list[RuleId]:
         """A maximal set: tried on the representatives, then proved; else built rule by rule."""
@@ -107,7 +111,7 @@ class _Search:
     def _are_removable(self, chosen: Sequence[RuleId]) -> Answer:
         less = without(self.policies, map(self._place, chosen))
         groups: list[Group] = list(groups_of(self.policies, less))
-        for queries, answer, reason in self._map(prove_groups, self.asked, _in_shards(groups)):
+        for queries, answer, reason in self._map(prove_groups, groups):
             self.queries += queries
             if answer is Answer.UNKNOWN:
                 self.undecided.append(f"may {len(chosen)} rules go together? {reason}")
@@ -137,8 +141,3 @@ class _Search:
         self.queries += prover.queries
         kept = list(gone.values())
         return kept if self._are_removable(kept) is Answer.UNSAT else []
-
-
-def _in_shards(items: Sequence[object]) -> Iterator[Sequence[object]]:
-    for start in range(0, len(items), _SHARD):
-        yield items[start : start + _SHARD]

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`policyc check`: rules and policies that do nothing, or not what they look like. Glue only."""
+
+import sys
+
+import click
+
+from policyc.compiler.cli.inputs import input_options, progress_on_stderr, show_read
+from policyc.compiler.cli.reporting import Reporter, report_options
+from policyc.compiler.cli.shards import shard_options
+from policyc.compiler.cli.universe_options import (
+    is_symbolic,
+    limit_of,
+    pod_cidr_option,
+    solver_option,
+    timeout_option,
+    universe_option,
+)
+from policyc.compiler.driver.check import FAIL_ON, check, exit_code_of
+from policyc.compiler.driver.check_answers import CheckOptions
+from policyc.compiler.driver.check_config import CONFIG_FILE, read_config
+from policyc.compiler.driver.check_input import read_to_check
+from policyc.compiler.driver.shards import address_of
+from policyc.compiler.frontend.read import ReadOptions
+from policyc.ir.peers import Network
+from policyc.ir.results.check import CheckResult
+from policyc.verifier.solvers import Choice
+
+
+@click.command("check", short_help="find rules that do nothing, or not what they look like")
+@input_options
+@universe_option
+@pod_cidr_option
+@click.option(
+    "--fail-on",
+    type=click.Choice(FAIL_ON),
+    default="warning",
+    show_default=True,
+    help="From which severity on findings are exit code 1.",
+)
+@click.option(
+    "--config",
+    metavar="FILE",
+    help=f"Severities of findings. [default: {CONFIG_FILE} of the working directory, if there]",
+)
+@timeout_option
+@solver_option
+@shard_options
+@report_options(CheckResult)
+def check_(
+    files: tuple[str, ...],
+    cluster: tuple[str, ...],
+    options: ReadOptions,
+    universe: str | None,
+    pod_networks: tuple[Network, ...],
+    fail_on: str,
+    config: str | None,
+    timeout: float | None,
+    solver: str,
+    jobs: int,
+    executor: str,
+    report: Reporter,
+) -> int:
+    """Find rules that match nothing, never decide or change nothing, and what is probably not meant.
+
+    Without a cluster each answer is for every pod that could exist; with one, for its workloads. Exit
+    code 0: no finding as severe as --fail-on; 1: some are; 3: a solver gave up on a question.
+    """
+    if executor:
+        address_of(executor)
+    chosen = CheckOptions(
+        is_symbolic(universe, cluster),
+        pod_networks,
+        limit_of(timeout),
+        Choice(solver),
+        jobs,
+        executor,
+    )
+    severities = read_config(config)
+    given = read_to_check(files, cluster, options, sys.stdin.buffer)
+    found = check(given, chosen, progress_on_stderr(), severities)
+    show_read(given.read, found.others)
+    report.emit(found.result)
+    return exit_code_of(found.result, fail_on)
