@@ -31,6 +31,7 @@ from policyc.verifier.literals import (
     SourcePorts,
     term_of,
 )
+from policyc.verifier.spoken import spoken
 from policyc.verifier.terms import Term, in_network
 from policyc.verifier.verdict_terms import ACTIONS, Situation, free_sides, rules_of, tests_of_all
 from policyc.verifier.viewpoints import EndView
@@ -78,6 +79,7 @@ class EndQuery:
     among: Sequence[Peer] = ()
     """The subject is one of these; everyone where there are none."""
     focus: frozenset[Peer] = frozenset()
+    focus_ports: frozenset[NamedPort] = field(default=frozenset(), kw_only=True)
     pod_networks: tuple[Network, ...] = ()
     ignore_effects: bool = False
     timeout_ms: int | None = None
@@ -151,13 +153,34 @@ class EndQuery:
         weakening = _Weakening(self, checker)
         while self._is_sat(finder):
             model = finder.model()
-            exact = weakening.weakest(self._true_in(model))
-            literals, is_exact = weakening.spoken(exact)
-            whole = (*literals, *(each for each in self.base if not self.is_host))
+            true = self._true_in(model)
+            said: Sequence[Literal] = weakening.weakest(true)
+            about, is_exact = said, weakening.is_spoken(said)
+            if not is_exact:
+                said, about = self._spoken(said, true, finder)
+                is_exact = weakening.implied(said)
+            whole = (*said, *(each for each in self.base if not self.is_host))
             yield EndRegion(
                 change, self.direction, self.is_host, tuple(dict.fromkeys(whole)), is_exact
             )
-            finder.add(z3.Not(z3.And(*(term_of(each, self.view) for each in literals))))
+            finder.add(z3.Not(z3.And(*(term_of(each, self.view) for each in about))))
+
+    def _spoken(
+        self, literals: Sequence[Literal], true: Sequence[Literal], finder: Term
+    ) -> tuple[list[Literal], list[Literal]]:
+        """The region in the words of the change, and what is said of with it."""
+
+        def exists(asked: Sequence[Literal]) -> bool:
+            return self._is_sat(finder, *(term_of(each, self.view) for each in asked))
+
+        subjects = [
+            each
+            for each in true
+            if isinstance(each, Own) and each.holds and each.peer in self.among
+        ]
+        return spoken(
+            literals, subjects, self.focus, self.focus_ports, self.service_parts(), exists
+        )
 
     def _solver(self) -> Term:
         texts = self.situation.domains.texts
@@ -264,26 +287,20 @@ class _Weakening:
         kept = self._core(literals)
         for literal in sorted(kept, key=self._reluctance):
             rest = [each for each in kept if each is not literal]
-            if self._implied(rest):
+            if self.implied(rest):
                 kept = rest
         return tuple(self._widened(kept))
 
-    def spoken(self, literals: tuple[Literal, ...]) -> tuple[tuple[Literal, ...], bool]:
-        """What the change itself speaks of, and whether that alone implies the target.
-
-        What other rules carve out of it is left to them: a reader asks what a change is about.
-        """
-        kept = tuple(each for each in literals if self._is_spoken(each))
-        if not any(isinstance(each, Own) and each.holds for each in kept):
-            kept = literals
-        return kept, len(kept) == len(literals) or self._implied(kept)
+    def is_spoken(self, literals: Sequence[Literal]) -> bool:
+        """All of it is what the change itself speaks of."""
+        return all(self._is_spoken(each) for each in literals)
 
     def _is_spoken(self, literal: Literal) -> bool:
         match literal:
             case Own(peer) | Other(peer):
                 return peer in self.query.focus
-            case Declares(_, holds):
-                return holds
+            case Declares(port):
+                return port in self.query.focus_ports
             case _:
                 return True
 
@@ -299,7 +316,8 @@ class _Weakening:
             raise InternalError("the literals of a flow do not decide its verdicts")
         return [each for n, each in zip(names, literals, strict=True) if str(n) in core]
 
-    def _implied(self, literals: Sequence[Literal]) -> bool:
+    def implied(self, literals: Sequence[Literal]) -> bool:
+        """Every flow of which these are true changes in this way."""
         self.checker.push()
         self.checker.add(*(term_of(each, self.query.view) for each in literals))
         refuted = self.query.is_refuted(self.checker, ())
@@ -324,8 +342,6 @@ class _Weakening:
             rest = [*literals[:at], *literals[at + 1 :]]
             if isinstance(literal, Services):
                 parts = self.query.service_parts()
-                wide = [
-                    p for p in parts if p == literal.keys or self._implied([*rest, Services(p)])
-                ]
+                wide = [p for p in parts if p == literal.keys or self.implied([*rest, Services(p)])]
                 literals[at] = Services(IntervalSet.of(s for p in wide for s in p))
         yield from literals

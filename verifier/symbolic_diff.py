@@ -14,7 +14,7 @@ import z3
 from policyc.ir.errors import InternalError
 from policyc.ir.intervals import IntervalSet
 from policyc.ir.peers import EndpointPeer, Network, NodePeer, Peer, leaves
-from policyc.ir.policy import NEVER, Direction, Policy, PolicySet
+from policyc.ir.policy import NEVER, Direction, NamedPort, Policy, PolicySet
 from policyc.ir.results.common import Witness
 from policyc.ir.results.diff import Difference, DifferenceKind, DiffOutcome
 from policyc.ir.selectors import (
@@ -64,6 +64,7 @@ class Group:
     focus: frozenset[Peer]
     label: str
     base: tuple[Own, ...] = ()
+    ports: frozenset[NamedPort] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +86,11 @@ def groups_of(before: PolicySet, after: PolicySet) -> Iterator[Group]:
     if not changed:
         return
     focus = frozenset(_peers_of(changed))
+    ports = frozenset(_named_in(changed))
     subjects = Subjects.of(changed)
     old, new = (restricted(p, subjects.may_share) for p in (before, after))
     if _size(old) + _size(new) <= _FEW_POLICIES or any(p.hosts != NEVER for p in changed):
-        yield Group(old, new, tuple(_subject_peers(changed)), focus, "all")
+        yield Group(old, new, tuple(_subject_peers(changed)), focus, "all", (), ports)
         return
     names = sorted(_namespaces(old, new))
     for name in names:
@@ -97,7 +99,7 @@ def groups_of(before: PolicySet, after: PolicySet) -> Iterator[Group]:
             parts = [restricted(each, _selects_in({name})) for each in (old, new)]
             base = Own(EndpointPeer(EndpointSelector(name)), True)
             peers = tuple(_subject_peers(mine))
-            yield Group(parts[0], parts[1], peers, focus, f"namespace {name}", (base,))
+            yield Group(parts[0], parts[1], peers, focus, f"namespace {name}", (base,), ports)
     anywhere = [p for p in changed if p.subject.namespace is None]
     if anywhere:
         parts = [restricted(each, _selects_in(())) for each in (old, new)]
@@ -105,7 +107,7 @@ def groups_of(before: PolicySet, after: PolicySet) -> Iterator[Group]:
         condition = AttributeTest(Attribute.NAMESPACE, elsewhere)
         base = Own(EndpointPeer(EndpointSelector(condition=condition)), True)
         peers = tuple(_subject_peers(anywhere))
-        yield Group(parts[0], parts[1], peers, focus, "other namespaces", (base,))
+        yield Group(parts[0], parts[1], peers, focus, "other namespaces", (base,), ports)
 
 
 def _selects_in(namespaces: Collection[str]) -> Callable[[Policy], bool]:
@@ -140,6 +142,15 @@ def _peers_of(policies: Iterable[Policy]) -> Iterator[Peer]:
                     yield from leaves(peer)
 
 
+def _named_in(policies: Iterable[Policy]) -> Iterator[NamedPort]:
+    """The named ports that changed rules ask for."""
+    for policy in policies:
+        for rule in (rule for direction in Direction for rule in policy.rules(direction)):
+            for port in (*rule.ports, *rule.except_ports):
+                if isinstance(port, NamedPort):
+                    yield port
+
+
 def end_queries(
     before: PolicySet, after: PolicySet, ignore_effects: bool, networks: tuple[Network, ...]
 ) -> Iterator[tuple[Group, EndQuery]]:
@@ -169,7 +180,8 @@ def numbered_queries(
                     forget_terms()
                     yield number, group, EndQuery(
                         group.before, group.after, direction, is_host, group.subjects,
-                        group.focus, networks, ignore_effects, base=group.base)  # fmt: skip
+                        group.focus, networks, ignore_effects, base=group.base,
+                        focus_ports=group.ports)  # fmt: skip
                 number += 1
 
 
