@@ -9,7 +9,7 @@ some of it alike before and after is said once.
 from collections.abc import Callable, Iterable, Sequence
 
 from policyc.ir.intervals import IntervalSet
-from policyc.ir.peers import Peer
+from policyc.ir.peers import AddressPeer, Peer
 from policyc.ir.policy import NamedPort
 from policyc.ir.services import ALL_SERVICES, Kind, kind_span
 from policyc.verifier.literals import Declares, Family, Literal, Other, Own, Services
@@ -39,7 +39,7 @@ def spoken(
     if keys != ALL_SERVICES:
         said.append(Services(keys))
     families = [is_ipv6 for is_ipv6 in (False, True) if exists([*about, Family(is_ipv6)])]
-    if len(families) == 1 and not _is_one_family(keys):
+    if len(families) == 1 and not (_is_one_family(keys) or any(map(_is_block, about))):
         said.append(Family(families[0]))
     return said, about
 
@@ -52,6 +52,11 @@ def _is_of(literal: Literal, peers: frozenset[Peer], ports: frozenset[NamedPort]
             return holds and port in ports
         case _:
             return False
+
+
+def _is_block(literal: Literal) -> bool:
+    """A block says its family itself."""
+    return isinstance(literal, Other) and literal.holds and isinstance(literal.peer, AddressPeer)
 
 
 def _is_one_family(keys: IntervalSet) -> bool:
