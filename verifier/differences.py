@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the verdicts of two policy sets on one connection stand to each other, and who decided them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
+from policyc.ir.intervals import IntervalSet
 from policyc.ir.policy import Action, Direction, Limit
 from policyc.ir.results.common import Place, Step
 from policyc.ir.results.diff import DifferenceKind, DiffOutcome
 from policyc.ir.results.places import places_of
 from policyc.ir.semantics import EffectKind, EndVerdict, Verdict
+from policyc.ir.services import ALL_SERVICES, Kind, kind_span
 from policyc.ir.words import describe_verdict
 
+_NOT_OF = {4: kind_span(Kind.ICMPV6), 6: kind_span(Kind.ICMP)}
 Said = tuple[Action, frozenset[tuple[EffectKind, Limit | None]]]
 """What an end, or a connection, meets: the action, and the effects without who asks for them."""
 
@@ -43,6 +46,17 @@ def kind_between(one: Verdict, other: Verdict, ignore_effects: bool) -> Differen
         for d in Direction
     )
     return DifferenceKind.LATENT if differs else None
+
+
+def plain_services(keys: IntervalSet, families: Collection[int]) -> IntervalSet:
+    """Service keys as people say them of flows of some families: the other family's ICMP is none.
+
+    Everything that a family has is everything.
+    """
+    absent = [_NOT_OF[family] for family in _NOT_OF if set(families) == {family}]
+    for other in absent:
+        return ALL_SERVICES if keys | other == ALL_SERVICES else keys - other
+    return keys
 
 
 def outcome_of(kinds: set[DifferenceKind]) -> DiffOutcome:

@@ -19,7 +19,7 @@ from policyc.ir.policy import NEVER, Action, Direction, NamedPort, PolicySet, Ru
 from policyc.ir.selectors import EVERY_ENDPOINT
 from policyc.ir.services import ALL_SERVICES, Kind, kind_span
 from policyc.verifier.attributes import Domains
-from policyc.verifier.cluster.rows import services_of
+from policyc.verifier.cluster.rows import services_of_ports
 from policyc.verifier.connection_terms import tests_of_peers
 from policyc.verifier.literals import (
     Declares,
@@ -256,7 +256,8 @@ class EndQuery:
         for rule in self._rules():
             if rule.source_ports is not None:
                 cuts.add(_WITHOUT_PORTS)
-            spans = [*services_of(rule, lambda _: ())]
+            asked = (services_of_ports(p, lambda _: ()) for p in (rule.ports, rule.except_ports))
+            spans = [span for services in asked for span in services]
             for name in (p for p in (*rule.ports, *rule.except_ports) if isinstance(p, NamedPort)):
                 spans += kind_span(name.protocol.kind)
             cuts |= {cut for lo, hi in spans for cut in (lo, hi + 1)}

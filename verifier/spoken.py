@@ -12,6 +12,7 @@ from policyc.ir.intervals import IntervalSet
 from policyc.ir.peers import AddressPeer, Peer
 from policyc.ir.policy import NamedPort
 from policyc.ir.services import ALL_SERVICES, Kind, kind_span
+from policyc.verifier.differences import plain_services
 from policyc.verifier.literals import Declares, Family, Literal, Other, Own, Services
 
 Exists = Callable[[Sequence[Literal]], bool]
@@ -36,9 +37,10 @@ def spoken(
         about = [*list(subjects)[:1], *about]
     keys = IntervalSet.of(span for p in parts if exists([*about, Services(p)]) for span in p)
     said = list(about)
+    families = [is_ipv6 for is_ipv6 in (False, True) if exists([*about, Family(is_ipv6)])]
+    keys = plain_services(keys, [6 if is_ipv6 else 4 for is_ipv6 in families])
     if keys != ALL_SERVICES:
         said.append(Services(keys))
-    families = [is_ipv6 for is_ipv6 in (False, True) if exists([*about, Family(is_ipv6)])]
     if len(families) == 1 and not (_is_one_family(keys) or any(map(_is_block, about))):
         said.append(Family(families[0]))
     return said, about

@@ -25,6 +25,7 @@ from policyc.verifier.differences import (
     ends_that_differ,
     kind_between,
     outcome_of,
+    plain_services,
     steps,
 )
 
@@ -147,7 +148,8 @@ class _Describing:
         if kind_between(one, other, self.ignore_effects) is not region.kind:
             raise InternalError(f"the reference semantics do not confirm the witness {now}")
         ends = ends_that_differ(one, other, self.ignore_effects)
-        services = describe_services(region.services)
+        families = [f for f, mine in self.space.of_family.items() if region.src & mine]
+        services = describe_services(plain_services(region.services, families))
         if region.sources is not None:
             services += f" from source ports {region.sources[0]}-{region.sources[1]}"
         labelled = (("before", one), ("after", other))
