@@ -6,6 +6,7 @@ Exact: an end is one of those given. What nobody has said of one (a template's a
 second replica beside the first.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from ipaddress import ip_network
@@ -70,6 +71,7 @@ class ClusterConnection(ConnectionTerms):
         self._ends_given = _ends(sets, universe, intents, self.pod_networks)
         known: list[Named] = [*universe.endpoints, *universe.nodes]
         self._held = {family: _held(known, family) for family in FAMILIES}
+        self._indices: dict[object, tuple[bool, int]] = {}
         super().__init__(sets, peers, ports)
 
     may_be_empty = True
@@ -89,6 +91,28 @@ class ClusterConnection(ConnectionTerms):
                 address, is_family = end.address(self.is_ipv6, family)
                 among = is_among(address, _held(twins, family))
                 yield z3.Not(z3.And(is_family, end.is_pod, among))
+
+    def is_at(self, end: ConnectionEnd, sites: Iterable[Site]) -> Term:
+        """The end is one of these sites, or the twin of one, of those that this connection has."""
+        if not self._indices:
+            for is_pod, groups in self._groups.items():
+                for number, group in enumerate(groups):
+                    self._indices |= {_identity(m): (is_pod, number) for m in group.members}
+        members: defaultdict[tuple[bool, int], list[Named]] = defaultdict(list)
+        for site in sites:
+            for member in _with_twin(site):
+                members[self._indices[_identity(member)]].append(member)
+        return z3.Or(*(self._is_member(end, *key, mine) for key, mine in members.items()))
+
+    def _is_member(
+        self, end: ConnectionEnd, is_pod: bool, number: int, mine: list[Named]
+    ) -> Term:
+        is_kind = end.is_pod if is_pod else end.is_node
+        among = []
+        for family in FAMILIES:
+            address, is_family = end.address(self.is_ipv6, family)
+            among.append(z3.And(is_family, is_among(address, _held(mine, family))))
+        return z3.And(is_kind, self._index(end, is_pod) == number, z3.Or(*among))
 
     def _group(self) -> None:
         self._sorts = sorts_of(self.tests, self._ends_given)

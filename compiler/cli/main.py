@@ -34,6 +34,7 @@ COMMANDS = {
     ),
     "fmt": ("policyc.compiler.cli.fmt", "fmt", "lay out rule blocks, expressions and intents"),
     "lab": ("policyc.compiler.cli.lab", "lab", "try policies on real traffic in a namespace lab"),
+    "list": ("policyc.compiler.cli.listing", "list_", "who may talk to whom in a cluster"),
     "node": ("policyc.compiler.cli.node", "node", "load, unload and watch a bundle on this node"),
     "schema": ("policyc.compiler.cli.schema", "schema", "print a JSON schema"),
     "verify": ("policyc.compiler.cli.verify", "verify_", "prove that intents hold, or break them"),

@@ -100,9 +100,10 @@ class Exposure:
 class ListResult:
     """The answer to `policyc list`.
 
-    `groups` are those that `connections` name. `n_groups`, `n_connected` and `n_silent` count all groups,
-    and the ordered pairs of them that may talk, and may not. `lines` and `connections` are cut by
-    --limit: the others are counted. `focus` is what the user asked for, empty for everything.
+    `groups` are those that `connections` and `exposures` name. `n_groups` counts all there are,
+    `n_connected` and `n_silent` the ordered pairs of them that may talk, and may not. `lines` and
+    `connections` are cut by --limit: the others are counted. `focus` is what the user asked for, empty
+    for everything.
     """
 
     universe: UniverseUsed

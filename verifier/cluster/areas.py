@@ -7,6 +7,7 @@ keys joined, so that equal areas are equal values. Whatever has no source port i
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from policyc.ir.intervals import IntervalSet
 from policyc.verifier.cluster.outcomes import Segment
@@ -54,7 +55,7 @@ def _canonical(parts: Iterable[tuple[int, int, Iterable[tuple[int, int]]]]) -> A
     given = [(lo, hi, list(spans)) for lo, hi, spans in parts]
     cuts = sorted({c for lo, hi, spans in given if spans for c in (lo, hi + 1)})
     found: list[tuple[int, int, IntervalSet]] = []
-    for lo, after in zip(cuts, cuts[1:], strict=False):
+    for lo, after in pairwise(cuts):
         keys = IntervalSet.of(
             span for low, high, spans in given if low <= lo <= high for span in spans
         )

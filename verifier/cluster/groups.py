@@ -72,6 +72,10 @@ class Groups:
             family: bits_of([at for at, g in enumerate(self.all) if g.families == (family,)])
             for family in FAMILIES
         }
+        self._parts: defaultdict[str, int] = defaultdict(int)
+        for at, group in enumerate(self.all):
+            for name in group.names:
+                self._parts[name] |= 1 << at
         self._firsts = bits_of(self.behaviour.first)
         self._sets: dict[int, int] = {}
 
@@ -80,8 +84,8 @@ class Groups:
         labels: defaultdict[tuple[str, str], dict[int, set[int]]] = defaultdict(dict)
         for column, found in enumerate(self.space.columns):
             if found.owner >= 0:
-                for name in self._names(found.owner):
-                    mine = labels[name].setdefault(found.family, set())
+                for end in self._names(found.owner):
+                    mine = labels[end].setdefault(found.family, set())
                     mine.add(self.behaviour.labels[column])
         units: defaultdict[tuple[str, tuple[tuple[int, int], ...]], list[str]] = defaultdict(list)
         for (kind, name), by_family in labels.items():
@@ -181,7 +185,7 @@ class Groups:
                 for other in members(self._group_set(columns)):
                     if other != at or not group.is_alone:
                         found[other][family] = area
-        return {other: self._merged(areas) for other, areas in sorted(found.items())}
+        return {other: self.merged(areas) for other, areas in sorted(found.items())}
 
     def reached(self, at: int) -> int:
         """The groups that the one at `at` may talk to at all, as a set."""
@@ -219,6 +223,10 @@ class Groups:
             rest &= ~groups
         return {**sets, 0: rest}
 
+    def is_partial(self, at: int, groups: int) -> bool:
+        """Some end of the group at `at` is in others, too, that are not all among `groups`."""
+        return any(self._parts[name] & ~groups for name in self.all[at].names)
+
     def _add(self, found: dict[Talk, int], areas: dict[int, int], groups: int) -> None:
         """Groups of one family have but one to say; of both, what is said in one may be said in both."""
         both = groups
@@ -228,7 +236,7 @@ class Groups:
             if area and single:
                 self._add_wherever(found, family, area, single)
         if both:
-            for talk in self._merged({f: a for f, a in areas.items() if a}):
+            for talk in self.merged({f: a for f, a in areas.items() if a}):
                 found[talk] = found.get(talk, 0) | both
 
     def _add_wherever(self, found: dict[Talk, int], family: int, area: int, groups: int) -> None:
@@ -253,7 +261,7 @@ class Groups:
             self._sets[key] = bits_of(ats)
         return self._sets[key]
 
-    def _merged(self, areas: dict[int, int]) -> list[Talk]:
+    def merged(self, areas: dict[int, int]) -> list[Talk]:
         """Both families as one where they are equal but for what a family cannot have."""
         numbers = self.behaviour.areas
         if len(areas) == len(FAMILIES):

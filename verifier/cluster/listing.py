@@ -192,21 +192,35 @@ class Listing:
         return tuple(sorted(mine & theirs))
 
     def _side(self, groups: int, scope: int) -> str:
-        found = [self.groups.all[at] for at in members(groups)]
-        if all(group.is_whole for group in found):
-            return self.words.side(union(group.columns for group in found) & scope)
-        names = sorted({name for group in found for name in group.names})
-        outside = union(group.columns for group in found if group.kind == OUTSIDE) & scope
-        shown = [listed(names, "pods and nodes")]
-        return ", ".join([*shown, self.words.side(outside)] if outside else shown)
+        """Groups in words. A pod that may be anywhere is said to be where it is in these groups."""
+        every = members(groups)
+        partial = [at for at in every if self.groups.is_partial(at, groups)]
+        whole = [self.groups.all[at] for at in every if at not in partial]
+        parts = [self._part(at) for at in partial]
+        if all(group.is_whole for group in whole):
+            columns = union(group.columns for group in whole) & scope
+            return ", ".join([self.words.side(columns), *parts] if columns else parts)
+        names = sorted({name for group in whole for name in group.names})
+        outside = union(group.columns for group in whole if group.kind == OUTSIDE) & scope
+        parts.insert(0, listed(names, "pods and nodes"))
+        return ", ".join([*parts, self.words.side(outside)] if outside else parts)
+
+    def _part(self, at: int) -> str:
+        """The ends of a group by name, with the addresses that make them behave so."""
+        group = self.groups.all[at]
+        where = list(self._networks(group.columns))
+        return f"{listed(list(group.names), 'pods')} at {listed(where, 'networks')}"
+
+    def name(self, at: int) -> str:
+        """A group in words."""
+        return self._side(1 << at, -1)
 
     def group(self, at: int) -> EndGroup:
         """A group for readers: its name and its members."""
         group = self.groups.all[at]
         names = group.names if group.kind != OUTSIDE else tuple(self._networks(group.columns))
         is_focus = bool(self.focus) and bool(self.wanted >> at & 1)
-        name = self._side(1 << at, -1)
-        return EndGroup(at, group.kind, name, names, group.families, is_focus)
+        return EndGroup(at, group.kind, self.name(at), names, group.families, is_focus)
 
     def _networks(self, columns: int) -> Iterator[str]:
         for family in FAMILIES:

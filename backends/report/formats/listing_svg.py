@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The listing as a picture, drawn by graphviz' `dot`."""
+
+import shutil
+import subprocess
+
+from policyc.backends.report.dot_text import dot_of
+from policyc.backends.report.options import ReportOptions
+from policyc.ir.errors import HostError
+from policyc.ir.results.listing import ListResult
+
+FORMAT = "svg"
+HINT = "apt install graphviz, or take --format dot"
+MOST_SECONDS = 120
+"""Layout is worse than linear in the edges: a picture that takes longer is none that anybody reads."""
+
+
+def listing_svg(result: ListResult, _options: ReportOptions) -> str:
+    """The whole SVG document, or HostError (exit 3): there is no half of it."""
+    tool = shutil.which("dot")
+    if tool is None:
+        raise HostError("--format svg needs graphviz, and there is no dot on the PATH", HINT)
+    try:
+        done = subprocess.run(
+            [tool, "-Tsvg"],
+            input=dot_of(result).encode(),
+            capture_output=True,
+            timeout=MOST_SECONDS,
+            check=False,
+        )
+    except OSError as failure:
+        raise HostError(f"{tool} cannot be run: {failure.strerror}", HINT) from failure
+    except subprocess.TimeoutExpired as failure:
+        hint = "draw less: --focus, --limit, or take --format dot"
+        raise HostError(f"{tool} took more than {MOST_SECONDS} s", hint) from failure
+    document = done.stdout.decode("utf-8", "replace")
+    if done.returncode or "</svg>" not in document:
+        said = done.stderr.decode("utf-8", "replace").strip() or f"exit {done.returncode}"
+        raise HostError(f"{tool} did not draw the graph: {said}", HINT)
+    return document
+
+
+RENDERERS = {ListResult: listing_svg}

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`policyc list`: who may talk to whom in a cluster. Glue only."""
+
+import click
+
+from policyc.compiler.cli.inputs import (
+    input_options,
+    inputs_of,
+    progress_on_stderr,
+    show_read,
+)
+from policyc.compiler.cli.reporting import Reporter, report_options
+from policyc.compiler.cli.universe_options import (
+    limit_of,
+    pod_cidr_option,
+    solver_option,
+    timeout_option,
+)
+from policyc.compiler.driver.compile import read_inputs
+from policyc.compiler.driver.listing import (
+    CONNECTIONS,
+    LINES,
+    ListOptions,
+    exit_code_of,
+    list_cluster,
+)
+from policyc.compiler.frontend.read import ReadOptions
+from policyc.ir.peers import Network
+from policyc.ir.results.listing import ListResult
+from policyc.verifier.solvers import Choice
+
+READ_BY_LINE = ("text", "markdown")
+"""The formats that show merged lines; the others show pairs of groups."""
+
+
+@click.command("list", short_help="who may talk to whom in a cluster")
+@input_options
+@pod_cidr_option
+@click.option(
+    "--focus",
+    multiple=True,
+    metavar="WHO",
+    help="Only what WHO can reach, and who can reach it: namespace/name, namespace/*, node/NAME, "
+    "an address or a CIDR. Repeatable.",
+)
+@click.option("--exposure", is_flag=True, help="Also what each group's own rules are open to.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    help=f"How many connections are shown. [default: {LINES} lines, {CONNECTIONS} pairs of groups]",
+)
+@click.option("--all", "show_all", is_flag=True, help="Show every connection, and every member.")
+@click.option("--audit", is_flag=True, help="Ask Z3 about the whole formula, whatever its size.")
+@solver_option
+@timeout_option
+@report_options(ListResult)
+def list_(
+    files: tuple[str, ...],
+    cluster: tuple[str, ...],
+    options: ReadOptions,
+    pod_networks: tuple[Network, ...],
+    focus: tuple[str, ...],
+    exposure: bool,
+    limit: int | None,
+    show_all: bool,
+    audit: bool,
+    solver: str,
+    timeout: float | None,
+    report: Reporter,
+) -> int:
+    """List what the pods of a cluster may ask of each other, of nodes and of addresses outside.
+
+    A connection is listed where egress at its source and ingress at its destination allow it. Ends that
+    behave equally are one group. Exit code 0, whatever is allowed; 3: a solver gave up.
+    """
+    if not cluster:
+        raise click.UsageError(
+            "list needs --cluster: without pods there are no connections to list "
+            "(policyc check, diff and verify also answer for every cluster that could exist)"
+        )
+    chosen = ListOptions(
+        focus,
+        exposure,
+        _limit(limit, show_all, LINES),
+        _limit(limit, show_all, CONNECTIONS),
+        pod_networks,
+        limit_of(timeout),
+        Choice(solver),
+        audit,
+    )
+    read = read_inputs(inputs_of(files, cluster, options))
+    show_read(read, read.findings)
+    result = list_cluster(read, chosen, progress_on_stderr())
+    report.emit(result, is_full=show_all)
+    if result.omitted_connections and report.form not in READ_BY_LINE:
+        click.echo(
+            f"policyc: {result.omitted_connections} more pairs of groups not shown; --all shows them",
+            err=True,
+        )
+    return exit_code_of(result)
+
+
+def _limit(limit: int | None, show_all: bool, usual: int) -> int | None:
+    return None if show_all else limit or usual
