@@ -8,7 +8,7 @@ export LC_ALL := C.UTF-8
 PYTHON ?= /usr/bin/python3
 VENV := .venv
 BIN := $(VENV)/bin
-APT_PACKAGES := python3 python3-venv clang llvm clang-format libbpf1 libbpf-dev linux-libc-dev bpftool iproute2 git default-jre-headless
+APT_PACKAGES := python3 python3-venv clang llvm clang-format libbpf1 libbpf-dev linux-libc-dev bpftool iproute2 git graphviz default-jre-headless
 PYTEST_FLAGS ?=
 # A run that hangs all the same is interrupted, so that it still says what it did.
 TEST_SECONDS ?= 3600
