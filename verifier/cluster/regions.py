@@ -2,9 +2,10 @@
 """Regions: cells put together until a reader has few lines, each with a flow that can really happen."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from policyc.ir.errors import InternalError
 from policyc.ir.intervals import IntervalSet
 from policyc.ir.results.diff import DifferenceKind
 from policyc.ir.services import (
@@ -13,7 +14,7 @@ from policyc.ir.services import (
     Service,
     kind_span,
 )
-from policyc.ir.universe import End, Flow, end_name
+from policyc.ir.universe import End, Endpoint, Flow, Node, end_address, end_name
 from policyc.verifier.cluster.bits import bits_of, first, members
 from policyc.verifier.cluster.connections import Cell
 from policyc.verifier.cluster.outcomes import Segment
@@ -26,6 +27,9 @@ _NOT_OF = {4: kind_span(Kind.ICMPV6), 6: kind_span(Kind.ICMP)}
 _USUAL_KINDS = (Kind.TCP, Kind.UDP, Kind.SCTP, Kind.ICMP, Kind.ICMPV6)
 _USUAL_PORT = 80
 Sources = tuple[int, int] | None
+Sides = tuple[End, End]
+"""An end before a change, and after it."""
+_FEW = 3
 Block = tuple[int, int, IntervalSet, Sources]
 
 
@@ -80,21 +84,17 @@ class Examples:
 
     def _distinct(self, src: int, dst: int) -> tuple[int, int] | None:
         """A source and a destination that are not one end; pods before addresses."""
-        if not src or not dst:
-            return None
-        outside = self.space.outside
-        one = first(src & ~outside or src)
-        others = dst & ~self._itself(one)
-        if others:
-            return one, first(others & ~outside or others)
-        rest = src & ~self._itself(one)
-        return (first(rest & ~outside or rest), first(dst)) if rest else None
+        for one in self._pods_first(src):
+            for other in self._pods_first(dst):
+                if self._apart(one, other) is not None:
+                    return one, other
+        return None
 
-    def _itself(self, column: int) -> int:
-        owner = self.space.columns[column].owner
-        if owner < 0 or not self.space.classes[owner].is_single:
-            return 0
-        return bits_of(self.space.columns_of[owner])
+    def _pods_first(self, columns: int) -> Iterator[int]:
+        for rest in (columns & ~self.space.outside, columns & self.space.outside):
+            while rest:
+                yield first(rest)
+                rest &= rest - 1
 
     def flows(self, example: tuple[int, int, int], sources: Sources) -> tuple[Flow, Flow]:
         """The example as a flow of concrete ends, before and after."""
@@ -103,36 +103,49 @@ class Examples:
         service = Service.from_key(key)
         has_port = service.kind in (Kind.TCP, Kind.UDP, Kind.SCTP) and sources is not None
         port = None if not has_port or sources is None else max(sources[0], min(sources[1], 40000))
-        ends = [self._ends(one, False), self._ends(other, self._is_second(one, other))]
+        ends = self._apart(one, other)
+        if ends is None:
+            raise InternalError("an example whose ends are one")
         before, after = (
             Flow(ends[0][side], ends[1][side], service, family, port) for side in (0, 1)
         )
         return before, after
 
-    def _is_second(self, one: int, other: int) -> bool:
-        """The two are of one class, or replicas that were given the same address as an example."""
-        mine, theirs = self.space.columns[one].owner, self.space.columns[other].owner
-        if mine < 0 or theirs < 0:
-            return False
-        if mine == theirs:
-            return True
+    def _apart(self, one: int, other: int) -> tuple[Sides, Sides] | None:
+        """An end of each column, before and after, that can be there together."""
         family = self.space.columns[one].family
-        site = self.space.sites[self.space.classes[theirs].members[0]]
-        same = self.space.classes[mine].after.address(family) == site.after.address(family)
-        return same and site.twin is not None
+        for mine in self._some(one):
+            for theirs in self._some(other):
+                if not any(_are_one(a, b, family) for a, b in zip(mine, theirs, strict=True)):
+                    return mine, theirs
+        return None
 
-    def _ends(self, column: int, second: bool) -> tuple[End, End]:
-        """An end of the column, before and after; the second of its class where asked."""
+    def _some(self, column: int) -> Iterator[Sides]:
+        """A few ends of a column: of a workload two replicas, where there is room for two."""
         found = self.space.columns[column]
         if found.owner < 0:
             assert found.example is not None
-            return found.example, found.example
-        each = self.space.classes[found.owner]
-        twin = self.space.sites[each.members[0]].twin
-        if second and twin is not None:
-            return twin, twin
-        site = self.space.sites[each.members[1 if second and len(each.members) > 1 else 0]]
-        return site.before, site.after
+            yield found.example, found.example
+            return
+        for member in self.space.classes[found.owner].members[:_FEW]:
+            site = self.space.sites[member]
+            yield site.before, site.after
+            if site.twin is not None and site.twin_after is not None:
+                yield site.twin, site.twin_after
+
+
+def _are_one(one: End, other: End, family: int) -> bool:
+    """The same pod or node, wherever it is; or two that would need the same address."""
+    if end_address(one, family) == end_address(other, family):
+        return True
+    match one, other:
+        case Endpoint(), Endpoint():
+            is_known = not (one.is_template or other.is_template)
+            return is_known and one.qualified_name == other.qualified_name
+        case Node(), Node():
+            return one.name == other.name
+        case _:
+            return False
 
 
 def usual(keys: IntervalSet) -> int:

@@ -40,12 +40,14 @@ class Site:
     """An end where it can be, before and after a change; the same object where nothing changed.
 
     It has at most one address of each family, the same before and after unless the cluster says
-    otherwise. `twin`: another end, equal in all that rules can see: a template's second replica.
+    otherwise. `twin`: another end, equal in all that rules can see: a template's second replica,
+    before the change; `twin_after`: the same replica after it.
     """
 
     before: Named
     after: Named
     twin: Named | None = None
+    twin_after: Named | None = None
 
 
 def sites_of(
@@ -54,28 +56,43 @@ def sites_of(
     """The sites of the ends that are in both universes, in order of name."""
     making = _Making(before, after, reads, networks)
     if before is after:
-        return [Site(one, one, twin) for one, twin in making.all(before)]
+        return [Site(one, one, twin, twin) for one, twin in making.all(before)]
     return list(_paired(making.all(before), making.all(after)))
 
 
-def _paired(
-    before: Iterable[tuple[Named, Named | None]], after: Iterable[tuple[Named, Named | None]]
-) -> Iterator[Site]:
-    """The n-th site of an end before with its n-th after, or the last of the fewer."""
-    olds: defaultdict[object, list[tuple[Named, Named | None]]] = defaultdict(list)
-    news: defaultdict[object, list[tuple[Named, Named | None]]] = defaultdict(list)
-    for one, twin in before:
-        olds[_identity(one)].append((one, twin))
-    for one, twin in after:
-        news[_identity(one)].append((one, twin))
+Placed = tuple[Named, Named | None]
+"""An end where it can be, and its twin."""
+
+
+def _paired(before: Iterable[Placed], after: Iterable[Placed]) -> Iterator[Site]:
+    """Each end before with itself after: on the same node and address where it can be there."""
+    olds, news = defaultdict[object, list[Placed]](list), defaultdict[object, list[Placed]](list)
+    for found, ends in ((olds, before), (news, after)):
+        for one, twin in ends:
+            found[_identity(one)].append((one, twin))
     for name, mine in olds.items():
-        theirs = news.get(name, [])
-        for at in range(max(len(mine), len(theirs)) if theirs else 0):
-            (one, twin), (other, also) = (
-                mine[min(at, len(mine) - 1)],
-                theirs[min(at, len(theirs) - 1)],
-            )
-            yield Site(one, other, also if twin is not None else None)
+        if name in news:
+            for (one, twin), (other, also) in _matched(mine, news[name]):
+                both = twin is not None and also is not None
+                yield Site(one, other, *((twin, also) if both else ()))
+
+
+def _matched(mine: list[Placed], theirs: list[Placed]) -> Iterator[tuple[Placed, Placed]]:
+    """Equal places together; what is left with what is left, the n-th with the n-th."""
+    there = {_place(one): (one, twin) for one, twin in theirs}
+    here = {_place(one) for one, _ in mine}
+    left = [each for each in mine if _place(each[0]) not in there]
+    others = [each for each in theirs if _place(each[0]) not in here]
+    yield from ((each, there[_place(each[0])]) for each in mine if _place(each[0]) in there)
+    for at in range(max(len(left), len(others))):
+        yield (
+            left[at] if at < len(left) else mine[min(at, len(mine) - 1)],
+            others[at] if at < len(others) else theirs[min(at, len(theirs) - 1)],
+        )
+
+
+def _place(end: Named) -> object:
+    return end.node if isinstance(end, Endpoint) else "", end.addresses
 
 
 def _identity(end: Named) -> object:
@@ -173,13 +190,13 @@ class _Making:
 def unheld(lo: int, hi: int, family: int, held: set[int], count: int) -> list[Address]:
     """Up to `count` addresses from lo to hi that nobody holds, fit for an end where there are any."""
     make = IPv4Address if family == 4 else IPv6Address
-    found = []
+    found: dict[Address, None] = {}
     for number in _from(lo, hi, family):
         if number not in held:
-            found.append(make(number))
+            found[make(number)] = None
             if len(found) == count:
                 break
-    return found
+    return list(found)
 
 
 _EXAMPLES = {
