@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import cached_property
 from ipaddress import IPv4Address, IPv6Address, summarize_address_range
 
-from policyc.ir.peers import Network
+from policyc.ir.peers import Network, is_inside
 from policyc.ir.selectors import EndpointSelector
 from policyc.ir.universe import Endpoint, Node, end_name
 from policyc.ir.words import describe_selector
@@ -15,6 +15,9 @@ from policyc.verifier.cluster.regions import owners
 from policyc.verifier.cluster.space import Space
 
 _FEW = 4
+_MOST_SELECTORS = 2000
+"""Of more, none are put together to describe a set of pods: each set would be compared to all."""
+_ALL_OF = "all pods of"
 
 
 class Words:
@@ -63,7 +66,26 @@ class Words:
         names = sorted(self._names(columns))
         if len(names) <= _FEW:
             return ", ".join(names)
-        return _by_namespace(names, self._all_names)
+        parts = _by_namespace(names, self._all_names)
+        if all(part.startswith(_ALL_OF) for part in parts):
+            return listed(parts, "namespaces")
+        chosen = self._by_selectors(found)
+        return f"pods {', '.join(chosen)}" if chosen else listed(parts, "namespaces")
+
+    def _by_selectors(self, found: frozenset[int]) -> list[str]:
+        """A few selectors that together select just these classes; none where there are no such."""
+        rest = set(found)
+        chosen: list[str] = []
+        if len(self._by_selector) > _MOST_SELECTORS:
+            return []
+        inside = [selected for selected in self._by_selector if selected <= found]
+        while rest and len(chosen) < _FEW - 1:
+            best = max(inside, key=lambda selected: len(selected & rest), default=frozenset[int]())
+            if not best & rest:
+                return []
+            rest -= best
+            chosen.append(f"[{describe_selector(self._by_selector[best])}]")
+        return [] if rest else sorted(chosen)
 
     @cached_property
     def _all_names(self) -> Counter[str]:
@@ -92,16 +114,67 @@ class Words:
         return ", ".join(parts)
 
     def _shorter(self, columns: int, every: int, family: int) -> str:
-        """As CIDRs, or as everything but some CIDRs, whichever is fewer."""
-        inside = networks(self.space, columns, family)
-        without = networks(self.space, every & ~columns, family)
-        if len(without) < len(inside) and len(inside) > 2:
-            return f"any IPv{family} address outside but {listed(without, 'networks')}"
-        return listed(inside, "networks")
+        """As CIDRs, with what is excepted of one where that is shorter."""
+        inside = _networks(self.space, columns, family)
+        without = _networks(self.space, every & ~columns, family)
+        parts = _blocks(inside, without)
+        if len(parts) == 1 and parts[0][0].prefixlen == 0:
+            excepted = listed(list(map(_cidr, parts[0][1])), "networks")
+            return f"any IPv{family} address outside (but {excepted})"
+        return listed([_block(*part) for part in parts], "networks")
+
+
+Excepted = tuple[Network, list[Network]]
+"""A network, and the parts of it that are not meant."""
+
+
+def _blocks(inside: list[Network], without: list[Network]) -> list[Excepted]:
+    """The fewest networks to name for `inside` and not `without`."""
+    if not inside:
+        return []
+    tight = _common(inside)
+    without = [network for network in without if is_inside(network, tight)]
+    if len(inside) == 1 or not without:
+        return [(tight, [])]
+    halves: list[Network] = list(tight.subnets())
+    split = [
+        part
+        for half in halves
+        for part in _blocks(
+            [network for network in inside if is_inside(network, half)],
+            [network for network in without if is_inside(network, half)],
+        )
+    ]
+    cost = sum(1 + len(excepted) for _, excepted in split)
+    return [(tight, without)] if 1 + len(without) < cost else split
+
+
+def _common(given: list[Network]) -> Network:
+    """The smallest network that has all of some in it."""
+    found = given[0]
+    while not all(is_inside(network, found) for network in given):
+        found = found.supernet()
+    return found
+
+
+def _block(network: Network, excepted: list[Network]) -> str:
+    if not excepted:
+        return _cidr(network)
+    return f"{_cidr(network)} (but {listed(list(map(_cidr, excepted)), 'networks')})"
+
+
+def _cidr(network: Network) -> str:
+    """A CIDR; the address alone where it is all of it."""
+    is_one = network.prefixlen == network.max_prefixlen
+    return str(network.network_address) if is_one else str(network)
 
 
 def networks(space: Space, columns: int, family: int) -> list[str]:
-    """Outside addresses as the fewest CIDRs; runs that pods fill up do not interrupt them."""
+    """Addresses as the fewest CIDRs; runs that pods fill up do not interrupt them."""
+    return list(map(_cidr, _networks(space, columns, family)))
+
+
+def _networks(space: Space, columns: int, family: int) -> list[Network]:
     make = IPv4Address if family == 4 else IPv6Address
     runs = [space.columns[column].run for column in members(columns)]
     there = {c.run for c in space.columns if c.owner < 0 and c.family == family}
@@ -115,7 +188,7 @@ def networks(space: Space, columns: int, family: int) -> list[str]:
     for lo, hi in joined:
         first, last = space.networks_of(lo, family)[0], space.networks_of(hi, family)[1]
         found += summarize_address_range(make(first), make(last))
-    return [str(n.network_address) if n.prefixlen == n.max_prefixlen else str(n) for n in found]
+    return found
 
 
 def listed(names: list[str], what: str) -> str:
@@ -125,16 +198,16 @@ def listed(names: list[str], what: str) -> str:
     return f"{', '.join(names[: _FEW - 1])} and {len(names) - _FEW + 1} more {what}"
 
 
-def _by_namespace(names: list[str], everything: Counter[str]) -> str:
+def _by_namespace(names: list[str], everything: Counter[str]) -> list[str]:
     """Names by namespace: all of one, or so many of it."""
     counts = Counter(name.partition("/")[0] for name in names)
     parts = []
     for namespace, count in sorted(counts.items()):
         if count == everything[namespace]:
-            parts.append(f"all pods of {namespace}")
+            parts.append(f"{_ALL_OF} {namespace}")
         else:
             parts.append(f"{count} of {everything[namespace]} pods of {namespace}")
-    return listed(parts, "namespaces")
+    return parts
 
 
 def _name(end: Endpoint | Node) -> str:
