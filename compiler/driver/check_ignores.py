@@ -76,7 +76,7 @@ def _in_file(name: str, lines: list[str], wrong: list[Diagnostic]) -> Iterator[I
 def _asked(rest: str, span: Span, wrong: list[Diagnostic]) -> Iterator[tuple[str, str]]:
     """The codes of a comment, with the reason."""
     words = rest.strip()
-    listed, _, reason = words.removeprefix("=").strip().partition(" ")
+    listed, _, reason = words.removeprefix("=").partition(" ")
     names = [name for name in listed.split(",") if name]
     if not rest.startswith("=") or not names:
         wrong.append(IGNORE_WITHOUT_CODE.at(span).help(_EXAMPLE))
