@@ -13,7 +13,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Without root the kernel tests are skipped, and say so; with root they run, and fail if need be."""
+    """Without root the kernel tests are skipped, and say so; with root they run, and fail if need be.
+
+    Slow tests have an hour each.
+    """
+    for item in items:
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(3600))
     if os.geteuid() != 0:
         for item in items:
             if item.get_closest_marker("kernel"):

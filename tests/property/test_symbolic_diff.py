@@ -123,7 +123,7 @@ def test_the_answer_is_the_same_namespace_by_namespace(seed: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(SEEDS)
 def test_regions_hold_every_flow_that_differs_at_length(seed: int) -> None:
     check(seed)
