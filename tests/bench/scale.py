@@ -4,8 +4,8 @@
 Every task at every size runs in a process of its own, over a cluster: N pods, N policies in three
 tiers. Tasks: `one-rule` (one rule changed), `refactor` (all policies split, equal), `bug` (the
 refactoring with a slip in one rule), `check` (redundant rules; "then" is finding a maximal set that may
-go together). Reading comes first and is a stage of its own. `--peer PATH` runs netpol-analyzer's `diff`
-on the same files beside it.
+go together), `symbolic` (the same for every cluster that could exist, proved by Z3). Reading comes
+first and is a stage of its own. `--peer PATH` runs netpol-analyzer's `diff` on the same files beside it.
 """
 
 import argparse
@@ -26,8 +26,8 @@ from scale_cases import CHANGES, TWIN, Objects, scenario, with_redundant
 from policyc.compiler.frontend.collector import collector_relaxed
 
 SIZES = (100, 1000, 5000, 10000)
-CHECK = "check"
-TASKS = (*CHANGES, CHECK)
+CHECK, SYMBOLIC = "check", "symbolic"
+TASKS = (*CHANGES, CHECK, SYMBOLIC)
 OUTCOMES = {"one-rule": "widened", "refactor": "equal", "bug": "widened"}
 PEER_LIMIT = 3600
 """Seconds after which the peer is stopped, and the table says so."""
@@ -50,7 +50,8 @@ def stage(name: str, stages: Stages) -> Iterator[None]:
 def write(folder: Path, n: int, task: str) -> None:
     """Write the two sides: `old` and `new`, each with policies and cluster."""
     policies, cluster = scenario(n)
-    changed = with_redundant(policies) if task == CHECK else CHANGES[task](policies)
+    is_check = task in (CHECK, SYMBOLIC)
+    changed = with_redundant(policies) if is_check else CHANGES[task](policies)
     for side, documents in (("old", policies), ("new", changed)):
         (folder / side).mkdir()
         _dump(folder / side / "policies.yaml", documents)
@@ -82,8 +83,8 @@ _Plain = _dumper()
 def measure(folder: Path, task: str) -> dict[str, Any]:
     """Read the sides and answer, in this process; the stages and what came out."""
     stages: Stages = {}
-    answer = _check(folder, stages) if task == CHECK else _diff(folder, stages)
-    return {"stages": stages, **answer}
+    answers = {CHECK: _check, SYMBOLIC: _symbolic}
+    return {"stages": stages, **answers.get(task, _diff)(folder, stages)}
 
 
 def _diff(folder: Path, stages: Stages) -> dict[str, Any]:
@@ -130,11 +131,33 @@ def _check(folder: Path, stages: Stages) -> dict[str, Any]:
         useless = redundancy.useless()
     with stage("together", stages):
         together = redundancy.together(useless)
+    _all_planted(policies, useless)
+    return {"outcome": "", "differences": len(useless), "removable": len(together)}
+
+
+def _symbolic(folder: Path, stages: Stages) -> dict[str, Any]:
+    from policyc.compiler.driver.check_answers import CheckOptions
+    from policyc.compiler.driver.check_symbolic import useless_anywhere
+    from policyc.compiler.frontend.read import read_policies
+    from policyc.compiler.frontend.sources import PathSource
+
+    with stage("read", stages):
+        policies = read_policies([PathSource(str(folder / "new" / "policies.yaml"))]).policies
+    with stage("answer", stages):
+        found, _ = useless_anywhere(policies, CheckOptions(True), lambda _: None)
+    if found.undecided:
+        raise SystemExit(f"not decided: {found.undecided[0]}")
+    _all_planted(policies, found.useless)
+    counts = {"differences": len(found.useless), "removable": len(found.together)}
+    return {"outcome": "", **counts, "queries": found.evidence.queries}
+
+
+def _all_planted(policies: Any, useless: Any) -> None:
+    """Ends the run where a policy that was made redundant is not found so."""
     planted = {u.rule.policy.name for u in useless if u.rule.policy.name.startswith(TWIN)}
     twins = {p.name for t in policies.tiers for p in t.policies if p.name.startswith(TWIN)}
     if planted != twins:
         raise SystemExit(f"redundant rules were not found: {sorted(twins - planted)}")
-    return {"outcome": "", "differences": len(useless), "removable": len(together)}
 
 
 def in_a_process(folder: Path, task: str) -> dict[str, Any]:
@@ -185,7 +208,7 @@ def row(n: int, task: str, peer: str | None) -> dict[str, Any]:
         expected = OUTCOMES.get(task)
         if expected and found["outcome"] != expected:
             raise SystemExit(f"{task} at {n}: expected {expected}, found {found['outcome']}")
-        if peer and task != CHECK:
+        if peer and task in CHANGES:
             found["peer"] = run_peer(peer, folder)
             own = sum(part["cpu_s"] for part in found["stages"].values())
             found["peer_ratio"] = round(found["peer"]["cpu_s"] / own, 1)

@@ -27,7 +27,13 @@ def test_every_task_is_measured_and_its_outcome_checked(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     rows = {row["task"]: row for row in json.loads(out.read_text())}
     outcomes = {task: row["outcome"] for task, row in rows.items()}
-    assert outcomes == {"one-rule": "widened", "refactor": "equal", "bug": "widened", "check": ""}
+    assert outcomes == {
+        "one-rule": "widened",
+        "refactor": "equal",
+        "bug": "widened",
+        "check": "",
+        "symbolic": "",
+    }
     assert rows["refactor"]["differences"] == 0
     assert rows["bug"]["replayed"] == rows["bug"]["differences"] > 0
     assert rows["check"]["differences"] >= rows["check"]["removable"] > 0
