@@ -39,6 +39,7 @@ def _label(group: EndGroup) -> list[str]:
 
 
 def quoted(*lines: str) -> str:
-    """Lines as a quoted string of DOT, each centred."""
-    shown = (printable(line).replace("\\", "\\\\").replace('"', '\\"') for line in lines)
+    """Lines as a quoted string of DOT, each centred; `dot` also reads HTML's character references."""
+    plain = (printable(line).replace("&", "&amp;") for line in lines)
+    shown = (line.replace("\\", "\\\\").replace('"', '\\"') for line in plain)
     return '"' + "\\n".join(shown) + '"'

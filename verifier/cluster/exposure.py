@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from policyc.ir.peers import EndpointPeer
-from policyc.ir.policy import Action, Direction, Policy, Rule
+from policyc.ir.policy import NEVER, Action, Direction, Policy, Rule
 from policyc.ir.results.common import Place
 from policyc.ir.results.listing import ExposedTo, Exposure, PotentialPeer
 from policyc.ir.results.places import place_of_policy, place_of_rule
@@ -17,6 +17,7 @@ from policyc.ir.words import describe_ports, describe_selector
 from policyc.verifier.cluster.bits import bits_of, members
 from policyc.verifier.cluster.groups import Group
 from policyc.verifier.cluster.listing import Listing
+from policyc.verifier.cluster.reads import policies_of
 from policyc.verifier.cluster.rows import Row
 
 
@@ -33,6 +34,16 @@ class Exposures:
                 if c.owner >= 0 and isinstance(self.space.classes[c.owner].before, Endpoint)
             ]
         )
+
+        self._policies = list(policies_of((listing.policies,)))
+        self._policies_of: list[list[int]] = [[] for _ in self.space.classes]
+        view = self.space.before
+        for number, policy in enumerate(self._policies):
+            selected = view.pods.selected(policy.subject)
+            if policy.hosts != NEVER:
+                selected |= view.nodes.condition(policy.hosts)
+            for owner in members(selected):
+                self._policies_of[owner].append(number)
 
     def wanted(self) -> list[int]:
         """The groups about which policies are asked, of those in focus."""
@@ -53,18 +64,24 @@ class Exposures:
             if tier.unmatched is not None
             for policy in tier.isolating
         )
-        ids = dict.fromkeys(rule for row in rows for tier in row.tiers for rule in tier.rules)
-        rules = [(each.policy, each.rule) for each in ids]
+        policies = [policy for policy in self._selecting(group) if policy.rules(direction)]
+        rules = [(policy, rule) for policy in policies for rule in policy.rules(direction)]
         return Exposure(
             at,
             self.listing.name(at),
             direction,
             _places(isolating),
-            _places(policy for policy, _ in rules),
+            _places(policies),
             self._to_every_pod(group, direction),
             tuple(self._outside(group, direction)),
             tuple(self._potential(rules)),
         )
+
+    def _selecting(self, group: Group) -> list[Policy]:
+        """The policies that select any end of a group, in order."""
+        owners = dict.fromkeys(self.space.columns[c].owner for c in members(group.columns))
+        found = {at for owner in owners for at in self._policies_of[owner]}
+        return [self._policies[at] for at in sorted(found)]
 
     def _rows(self, group: Group, direction: Direction) -> list[Row]:
         rows = self.listing.behaviour.rows[direction]

@@ -193,6 +193,7 @@ class Listing:
 
     def _side(self, groups: int, scope: int) -> str:
         """Groups in words. A pod that may be anywhere is said to be where it is in these groups."""
+        scope |= ~self.space.outside
         every = members(groups)
         partial = [at for at in every if self.groups.is_partial(at, groups)]
         whole = [self.groups.all[at] for at in every if at not in partial]
