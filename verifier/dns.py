@@ -6,11 +6,11 @@ every pod of the cluster's DNS. A pod that may reach nobody at all is locked dow
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 
 from policyc.ir.errors import InternalError
-from policyc.ir.policy import Action, Direction, Policy
+from policyc.ir.policy import NEVER, Action, Direction, Policy, PolicySet
 from policyc.ir.selectors import EndpointSelector, LabelSelector, Operator, Requirement
 from policyc.ir.semantics import DecidedByRule, DeniedByDefault, EndVerdict, Verdict, verdict
 from policyc.ir.services import Protocol, Service
@@ -44,6 +44,7 @@ class CutOff:
 def cut_off(tried: Redundancy) -> Iterator[CutOff]:
     """One pod of every sort that is cut off; the flows were asked of the reference semantics."""
     resolvers = tried.space.after.pod_columns.selected(RESOLVERS)
+    near = _Near(tried.policies)
     decider = Decider(tried.space.all)
     for row, real in tried.rows[Direction.EGRESS]:
         if not _may_be_cut(row):
@@ -56,7 +57,7 @@ def cut_off(tried: Redundancy) -> Iterator[CutOff]:
             continue
         if is_nowhere and not _allowed(decider, row, segments) & real:
             continue
-        found = _shown(tried, row, real, resolvers & real)
+        found = _shown(tried, near, row, real, resolvers & real)
         if found is not None and (is_nowhere or _by_rule(found.verdict.egress)):
             yield found
 
@@ -81,7 +82,25 @@ def _by_rule(end: EndVerdict) -> bool:
     return isinstance(end.decider, DecidedByRule)
 
 
-def _shown(tried: Redundancy, row: Row, real: int, resolvers: int) -> CutOff | None:
+@dataclass
+class _Near:
+    """The policies that can select an end of some namespaces."""
+
+    policies: PolicySet
+    _known: dict[frozenset[str | None], PolicySet] = field(default_factory=dict)
+
+    def of(self, *ends: End) -> PolicySet:
+        """Those that can select one of these ends, in their order."""
+        spaces = frozenset(end.namespace for end in ends if isinstance(end, Endpoint))
+        wanted: frozenset[str | None] = spaces | {None}
+        if wanted not in self._known:
+            self._known[wanted] = restricted(
+                self.policies, lambda p: p.subject.namespace in wanted or p.hosts != NEVER
+            )
+        return self._known[wanted]
+
+
+def _shown(tried: Redundancy, near: _Near, row: Row, real: int, resolvers: int) -> CutOff | None:
     """The first pod of the row that is no resolver itself, and its flow to one."""
     space = tried.space
     for at in tried.classes_of[id(row)]:
@@ -91,7 +110,7 @@ def _shown(tried: Redundancy, row: Row, real: int, resolvers: int) -> CutOff | N
         for family in sorted(space.classes[at].families):
             columns = members((resolvers or real & space.outside) & space.of_family[family])
             for column in columns:
-                found = _asked(tried, subject, _end(tried, column, family), family)
+                found = _asked(near, subject, _end(tried, column, family), family)
                 if found is not None:
                     return found
     return None
@@ -108,13 +127,12 @@ def _is_resolver(pod: Endpoint) -> bool:
     return pod.namespace == NAMESPACE and pod.labels.get(LABEL) == VALUE
 
 
-def _asked(tried: Redundancy, subject: Endpoint, end: End | None, family: int) -> CutOff | None:
+def _asked(near: _Near, subject: Endpoint, end: End | None, family: int) -> CutOff | None:
     """The flow as the reference semantics decides it, at the source's end."""
     if end is None or end == subject:
         return None
     flow = Flow(subject, end, DNS, family, 40000)
-    near = {subject.namespace, end.namespace if isinstance(end, Endpoint) else None, None}
-    said = verdict(restricted(tried.policies, lambda p: p.subject.namespace in near), flow)
+    said = verdict(near.of(subject, end), flow)
     if not said.egress.action.is_deny:
         raise InternalError(f"the reference semantics do not confirm that DNS is cut: {flow}")
     match said.egress.decider:
