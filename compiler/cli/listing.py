@@ -31,6 +31,8 @@ from policyc.verifier.solvers import Choice
 
 READ_BY_LINE = ("text", "markdown")
 """The formats that show merged lines; the others show pairs of groups."""
+REPLAYED = 500
+"""So many pairs are worked out for the former: flows of these are replayed."""
 
 
 @click.command("list", short_help="who may talk to whom in a cluster")
@@ -81,8 +83,7 @@ def list_(
     chosen = ListOptions(
         focus,
         exposure,
-        _limit(limit, show_all, LINES),
-        _limit(limit, show_all, CONNECTIONS),
+        *_limits(limit, show_all, report.form in READ_BY_LINE),
         pod_networks,
         limit_of(timeout),
         Choice(solver),
@@ -100,5 +101,12 @@ def list_(
     return exit_code_of(result)
 
 
-def _limit(limit: int | None, show_all: bool, usual: int) -> int | None:
-    return None if show_all else limit or usual
+def _limits(limit: int | None, show_all: bool, is_by_line: bool) -> tuple[int | None, int | None]:
+    """How many lines, and how many pairs of groups: what the format does not show is kept short."""
+    if show_all:
+        return (None if is_by_line else 0), None
+    return (
+        (limit or LINES, min(limit or REPLAYED, REPLAYED))
+        if is_by_line
+        else (0, limit or CONNECTIONS)
+    )

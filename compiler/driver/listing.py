@@ -31,7 +31,10 @@ BUILTIN = (
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """What is listed. `lines` and `connections` None: all of them. `audit`: Z3 at any size."""
+    """What is listed. `lines` and `connections` None: all of them. `audit`: Z3 at any size.
+
+    `lines` 0: none, and nothing is put together for them.
+    """
 
     focus: tuple[str, ...] = ()
     exposure: bool = False
@@ -59,7 +62,7 @@ def list_cluster(read: Read, options: ListOptions, progress: Progress) -> ListRe
 
 
 def _result(listing: Listing, options: ListOptions, progress: Progress) -> ListResult:
-    blocks = listing.blocks()
+    blocks = listing.blocks() if options.lines != 0 else []
     lines = tuple(map(listing.line, blocks[: options.lines]))
     connections = tuple(listing.connections(options.connections))
     shown = {(each.src, each.dst) for each in connections}

@@ -42,6 +42,11 @@ def test_eval(capfd: pytest.CaptureFixture[str]) -> None:
     check(json.loads(capfd.readouterr().out), "eval-answer-v1")
 
 
+def test_list(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["list", *INPUT, "--exposure", "--format", "json"]) == 0
+    check(json.loads(capfd.readouterr().out), "list-v1")
+
+
 def test_eval_scenarios(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     pod = {
         "apiVersion": "v1",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from policyc.ir.universe import FAMILIES, Endpoint, end_name
 from policyc.verifier.cluster.areas import without
 from policyc.verifier.cluster.behaviour import OF_OTHER_FAMILY, Behaviour
-from policyc.verifier.cluster.bits import bits_of, members
+from policyc.verifier.cluster.bits import bits_of, members, union
 
 PODS, NODES, OUTSIDE = "pods", "nodes", "outside"
 KINDS = (PODS, NODES, OUTSIDE)
@@ -78,6 +78,7 @@ class Groups:
                 self._parts[name] |= 1 << at
         self._firsts = bits_of(self.behaviour.first)
         self._sets: dict[int, int] = {}
+        self._reached: dict[int, int] = {}
 
     def _inside(self) -> Iterator[Group]:
         """Pods and nodes by name."""
@@ -189,11 +190,9 @@ class Groups:
 
     def reached(self, at: int) -> int:
         """The groups that the one at `at` may talk to at all, as a set."""
-        group, found = self.all[at], 0
-        for _, label in group.labels:
-            for _, columns in self.behaviour.out(label):
-                found |= self._group_set(columns)
-        return found & ~(1 << at) if group.is_alone else found
+        if at not in self._reached:
+            self.blocks(at)
+        return self._reached[at]
 
     def blocks(self, at: int) -> dict[Talk, int]:
         """What `talks` says by (families, area) instead; both families: all that two groups share.
@@ -204,6 +203,8 @@ class Groups:
         sets: dict[int, dict[int, int]] = {}
         for family, label in group.labels:
             sets[family] = {a: self._group_set(m) for a, m in self.behaviour.out(label)}
+        reached = union(groups for mine in sets.values() for groups in mine.values())
+        self._reached[at] = reached & ~(1 << at) if group.is_alone else reached
         found: dict[Talk, int] = {}
         if len(sets) < 2:
             for family, mine in sets.items():

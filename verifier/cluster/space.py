@@ -62,7 +62,8 @@ class Column:
 class Space:
     """Classes and columns of a cluster, for everything that some policy sets read.
 
-    Sites whose `end_name` is among `apart` are in no class with others.
+    Sites whose `end_name` is among `apart` are in no class with others. `outside_runs` are the runs
+    with addresses that nobody holds, ascending.
     """
 
     sites: list[Site]
@@ -86,6 +87,10 @@ class Space:
             for family in FAMILIES
         }
         self.outside = bits_of([at for at, c in enumerate(self.columns) if c.owner < 0])
+        self.outside_runs = {
+            family: [c.run for c in self.columns if c.owner < 0 and c.family == family]
+            for family in FAMILIES
+        }
         is_changed = any(site.before is not site.after for site in self.sites)
         self.before = View(self, [c.before for c in self.classes])
         self.after = View(self, [c.after for c in self.classes]) if is_changed else self.before

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sets of columns in words: selectors where one says it, else names; addresses as merged CIDRs."""
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable
 from functools import cached_property
@@ -15,6 +16,8 @@ from policyc.verifier.cluster.regions import owners
 from policyc.verifier.cluster.space import Space
 
 _FEW = 4
+_SOME = 3
+"""Fewer networks than this are named as they are."""
 _MOST_SELECTORS = 2000
 """Of more, none are put together to describe a set of pods: each set would be compared to all."""
 _ALL_OF = "all pods of"
@@ -116,6 +119,8 @@ class Words:
     def _shorter(self, columns: int, every: int, family: int) -> str:
         """As CIDRs, with what is excepted of one where that is shorter."""
         inside = _networks(self.space, columns, family)
+        if len(inside) < _SOME:
+            return listed(list(map(_cidr, inside)), "networks")
         without = _networks(self.space, every & ~columns, family)
         parts = _blocks(inside, without)
         if len(parts) == 1 and parts[0][0].prefixlen == 0:
@@ -177,10 +182,10 @@ def networks(space: Space, columns: int, family: int) -> list[str]:
 def _networks(space: Space, columns: int, family: int) -> list[Network]:
     make = IPv4Address if family == 4 else IPv6Address
     runs = [space.columns[column].run for column in members(columns)]
-    there = {c.run for c in space.columns if c.owner < 0 and c.family == family}
+    there = space.outside_runs[family]
     joined: list[list[int]] = []
     for run in runs:
-        if joined and not any(r in there for r in range(joined[-1][1] + 1, run)):
+        if joined and bisect_right(there, joined[-1][1]) == bisect_left(there, run):
             joined[-1][1] = run
         else:
             joined.append([run, run])
