@@ -20,6 +20,7 @@ from policyc.ir.selectors import EVERY_ENDPOINT
 from policyc.ir.services import ALL_SERVICES, Kind, kind_span
 from policyc.verifier.attributes import Domains
 from policyc.verifier.cluster.rows import services_of_ports
+from policyc.verifier.connection_ends import HostRules
 from policyc.verifier.connection_terms import tests_of_peers
 from policyc.verifier.literals import (
     Declares,
@@ -33,7 +34,14 @@ from policyc.verifier.literals import (
 )
 from policyc.verifier.spoken import spoken
 from policyc.verifier.terms import Term, in_network
-from policyc.verifier.verdict_terms import ACTIONS, Situation, free_sides, rules_of, tests_of_all
+from policyc.verifier.verdict_terms import (
+    ACTIONS,
+    UNDECIDED,
+    Situation,
+    free_sides,
+    rules_of,
+    tests_of_all,
+)
 from policyc.verifier.viewpoints import EndView
 
 _LAST_PORT = 65535
@@ -93,9 +101,17 @@ class EndQuery:
         domains = Domains((*tests_of_all(sets), *tests_of_peers(asked)))
         self.situation = Situation(sets, self.direction, self.is_host, free_sides(domains))
         self.view = EndView(self.situation)
-        was, now = (self.situation.verdict(p) for p in (self.before, self.after))
+        was, now = (self._verdict(policies) for policies in sets)
         self._was, self._now = was, now
         self._differs = [was[0] != now[0], *(() if self.ignore_effects else (was[1] != now[1],))]
+
+    def _verdict(self, policies: PolicySet) -> tuple[Term, Term]:
+        """Hosts that are never guarded are open where no policy decides (E45)."""
+        action, effects = self.situation.verdict(policies)
+        if self.is_host and not HostRules.of((self.before, self.after)).may_be_guarded:
+            open_ = z3.BitVecVal(ACTIONS.index(Action.ALLOW), action.size())
+            action = z3.If(action == UNDECIDED, open_, action)
+        return action, effects
 
     def assertions(self) -> list[Term]:
         """What a flow that differs would satisfy: unsatisfiable means equal at this end."""

@@ -7,7 +7,7 @@ what opens at one end shows only where the other end lets it.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import z3
 
@@ -329,20 +329,21 @@ class _Run:
                     self.is_cut = True
                     self._only_kinds(connections, query, change)
                     break
-                found = connections.found(region)
-                if found is None:
-                    continue
-                self.kinds.add(found.kind)
-                merged = next((each for each in self.found if each.is_like(found)), None)
-                if merged is None:
-                    self.found.append(found)
-                else:
-                    merged.regions += found.regions
+                for found in connections.found(region):
+                    self._add(found)
         self.queries += query.queries
+
+    def _add(self, found: Found) -> None:
+        self.kinds.add(found.kind)
+        merged = next((each for each in self.found if each.is_like(found)), None)
+        if merged is None:
+            self.found.append(found)
+        else:
+            merged.regions += found.regions
 
     def _only_kinds(self, connections: "_Connections", query: EndQuery, change: EndChange) -> None:
         region = EndRegion(change, query.direction, query.is_host, ())
-        for kind in connections.possible_kinds(change):
+        for kind in connections.possible_kinds(region):
             if kind not in self.kinds and connections.example(region, kind) is not None:
                 self.kinds.add(kind)
 
@@ -355,19 +356,26 @@ class _Connections:
     group: Group
     _made: dict[str | None, Connection] = field(default_factory=dict)
 
-    def possible_kinds(self, change: EndChange) -> tuple[DifferenceKind, ...]:
-        """What a change at one end can be for a connection, the most telling first."""
+    def possible_kinds(self, region: EndRegion) -> tuple[DifferenceKind, ...]:
+        """What a change at one end can be for a connection, the most telling first.
+
+        What no policy decides at a host is denied where the host is guarded, and allowed elsewhere: a
+        change of it opens, or closes.
+        """
         widened, narrowed = DifferenceKind.WIDENED, DifferenceKind.NARROWED
         first = {EndChange.OPENS: (widened, narrowed), EndChange.CLOSES: (narrowed, widened)}
-        return (*first.get(change, ()), DifferenceKind.CHANGED)
+        others = (widened, narrowed) if region.is_host else ()
+        return (*first.get(region.change, others), DifferenceKind.CHANGED)
 
-    def found(self, region: EndRegion) -> Found | None:
-        """How the connections of a region change, and one of them; None where there is none."""
-        for kind in (*self.possible_kinds(region.change), DifferenceKind.LATENT):
+    def found(self, region: EndRegion) -> Iterator[Found]:
+        """How the connections of a region change, each way with one of them; at pods it is one way."""
+        is_many = region.is_host and region.change is EndChange.OTHER
+        for kind in (*self.possible_kinds(region), DifferenceKind.LATENT):
             flow = self.example(region, kind)
             if flow is not None:
-                return Found(kind, [region], flow)
-        return None
+                yield Found(kind, [replace(region, is_exact=region.is_exact and not is_many)], flow)
+                if not is_many:
+                    return
 
     def example(self, region: EndRegion, kind: DifferenceKind) -> Flow | None:
         """A flow of the region whose connection changes in this way."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Diff: two sides compared, in the symbolic universe or over a cluster, and the answer certified."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import z3
@@ -195,8 +196,7 @@ def _notes(old: Read, new: Read, options: DiffOptions) -> list[str]:
 
 def _workloads(old: Read, new: Read) -> list[str]:
     before, after = (
-        {e.qualified_name for e in read.cluster.universe.endpoints} if read.cluster else set()
-        for read in (old, new)
+        set(_names(read.cluster.universe)) if read.cluster else set() for read in (old, new)
     )
     notes = []
     for what, names in (("only in OLD", before - after), ("only in NEW", after - before)):
@@ -205,6 +205,13 @@ def _workloads(old: Read, new: Read) -> list[str]:
             more = f" and {len(names) - 5} more" if len(names) > 5 else ""
             notes.append(f"{what}, and so not compared: {shown}{more}")
     return notes
+
+
+def _names(universe: Universe) -> Iterator[str]:
+    """What is one end in two clusters; a pod in its host's network is none of its own (A21)."""
+    for pod in universe.endpoints:
+        yield f"{pod.qualified_name} (hostNetwork)" if pod.host_network else pod.qualified_name
+    yield from (f"node {node.name}" for node in universe.nodes)
 
 
 def exit_code_of(result: DiffResult, fail_on: str = "any") -> int:
