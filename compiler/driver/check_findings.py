@@ -5,7 +5,15 @@ from collections.abc import Iterable, Iterator
 
 from policyc.compiler.driver.codes_check import DEAD, REDUNDANT, SELECTS_NOTHING, SHADOWED
 from policyc.ir.diagnostics import Code, Note
-from policyc.ir.policy import NETWORK_POLICY, NEVER, Direction, EndpointSelector, Policy, PolicySet
+from policyc.ir.policy import (
+    NETWORK_POLICY,
+    NEVER,
+    Action,
+    Direction,
+    EndpointSelector,
+    Policy,
+    PolicySet,
+)
 from policyc.ir.results.common import Finding, Place
 from policyc.ir.results.places import key_of_policy, key_of_rule, place_of_policy, place_of_rule
 from policyc.verifier.cluster.reads import policies_of
@@ -62,7 +70,10 @@ def _explanation(useless: Useless) -> str:
 
 
 def _responsible(useless: Useless) -> list[Place]:
-    rules = [place_of(rule) for rule in useless.instead]
+    """Who decides in its stead; for what is redundant, not those that only send it on."""
+    final = [rule for rule in useless.instead if rule.rule.action is not Action.PASS]
+    is_redundant = useless.why is Uselessness.REDUNDANT and (final or useless.defaults)
+    rules = [place_of(rule) for rule in (final if is_redundant else useless.instead)]
     return [*rules, *(place_of_policy(policy) for policy in useless.defaults)]
 
 
