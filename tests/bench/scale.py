@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPU seconds and peak memory of diff and check at size: `python tests/bench/scale.py [SIZE ...]`.
+"""CPU seconds and peak memory of diff, check and list at size: `python tests/bench/scale.py [SIZE ...]`.
 
 Every task at every size runs in a process of its own, over a cluster: N pods, N policies in three
 tiers. Tasks: `one-rule` (one rule changed), `refactor` (all policies split, equal), `bug` (the
 refactoring with a slip in one rule), `check` (redundant rules; "then" is finding a maximal set that may
-go together), `symbolic` (the same for every cluster that could exist, proved by Z3). Reading comes
-first and is a stage of its own. `--peer PATH` runs netpol-analyzer's `diff` on the same files beside it.
+go together), `symbolic` (the same for every cluster that could exist, proved by Z3), `list` (the
+connectivity matrix, with 40 lines in words, certified). Reading comes first and is a stage of its own. `--peer PATH` runs netpol-analyzer's `diff` on the same files beside it.
 """
 
 import argparse
@@ -26,8 +26,8 @@ from scale_cases import CHANGES, TWIN, Objects, scenario, with_redundant
 from policyc.compiler.frontend.collector import collector_relaxed
 
 SIZES = (100, 1000, 5000, 10000)
-CHECK, SYMBOLIC = "check", "symbolic"
-TASKS = (*CHANGES, CHECK, SYMBOLIC)
+CHECK, SYMBOLIC, LIST = "check", "symbolic", "list"
+TASKS = (*CHANGES, CHECK, SYMBOLIC, LIST)
 OUTCOMES = {"one-rule": "widened", "refactor": "equal", "bug": "widened"}
 PEER_LIMIT = 3600
 """Seconds after which the peer is stopped, and the table says so."""
@@ -50,7 +50,7 @@ def stage(name: str, stages: Stages) -> Iterator[None]:
 def write(folder: Path, n: int, task: str) -> None:
     """Write the two sides: `old` and `new`, each with policies and cluster."""
     policies, cluster = scenario(n)
-    is_check = task in (CHECK, SYMBOLIC)
+    is_check = task not in CHANGES
     changed = with_redundant(policies) if is_check else CHANGES[task](policies)
     for side, documents in (("old", policies), ("new", changed)):
         (folder / side).mkdir()
@@ -83,7 +83,7 @@ _Plain = _dumper()
 def measure(folder: Path, task: str) -> dict[str, Any]:
     """Read the sides and answer, in this process; the stages and what came out."""
     stages: Stages = {}
-    answers = {CHECK: _check, SYMBOLIC: _symbolic}
+    answers = {CHECK: _check, SYMBOLIC: _symbolic, LIST: _list}
     return {"stages": stages, **answers.get(task, _diff)(folder, stages)}
 
 
@@ -158,6 +158,24 @@ def _all_planted(policies: Any, useless: Any) -> None:
     twins = {p.name for t in policies.tiers for p in t.policies if p.name.startswith(TWIN)}
     if planted != twins:
         raise SystemExit(f"redundant rules were not found: {sorted(twins - planted)}")
+
+
+def _list(folder: Path, stages: Stages) -> dict[str, Any]:
+    from policyc.compiler.driver.compile import Inputs, read_inputs
+    from policyc.compiler.driver.listing import ListOptions, list_cluster
+    from policyc.compiler.frontend.read import ReadOptions
+    from policyc.compiler.frontend.sources import PathSource
+
+    with stage("read", stages):
+        sources = [
+            (PathSource(str(folder / "old" / f"{n}.yaml")),) for n in ("policies", "cluster")
+        ]
+        read = read_inputs(Inputs(sources[0], sources[1], ReadOptions()))
+    with stage("answer", stages):
+        found = list_cluster(read, ListOptions(connections=500), lambda _: None)
+    if found.n_connected < len({(each.src, each.dst) for each in found.connections}):
+        raise SystemExit("list counts fewer pairs than it shows")
+    return {"outcome": "", "differences": found.n_connected}
 
 
 def in_a_process(folder: Path, task: str) -> dict[str, Any]:
