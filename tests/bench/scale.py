@@ -5,7 +5,8 @@ Every task at every size runs in a process of its own, over a cluster: N pods, N
 tiers. Tasks: `one-rule` (one rule changed), `refactor` (all policies split, equal), `bug` (the
 refactoring with a slip in one rule), `check` (redundant rules; "then" is finding a maximal set that may
 go together), `symbolic` (the same for every cluster that could exist, proved by Z3), `list` (the
-connectivity matrix, with 40 lines in words, certified). Reading comes first and is a stage of its own. `--peer PATH` runs netpol-analyzer's `diff` on the same files beside it.
+connectivity matrix, with 40 lines in words, certified). Reading comes first and is a stage of its own.
+`--peer PATH` runs netpol-analyzer's `diff` on the same files beside it.
 """
 
 import argparse
