@@ -128,7 +128,8 @@ def _end(tried: Redundancy, column: int, family: int) -> End | None:
     owner, example = tried.space.columns[column].owner, tried.space.columns[column].example
     if owner >= 0:
         return tried.space.classes[owner].after
-    return NODE_LOCAL if family == 4 else example
+    is_usual = family == 4 and not tried.impossible  # else it might be where only pods are
+    return NODE_LOCAL if is_usual else example
 
 
 def _is_resolver(pod: Endpoint) -> bool:
