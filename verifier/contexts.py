@@ -5,7 +5,21 @@ A model depends on the numbers that Z3 has given to terms, and so on every term 
 Work that is shared out between processes would find other witnesses than work that is not.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import z3
+
+
+@contextmanager
+def terms_kept() -> Iterator[None]:
+    """Whatever contexts are begun inside, afterwards terms are made where they were before."""
+    before = getattr(z3.z3, "_main_ctx", None)
+    try:
+        yield
+    finally:
+        if hasattr(z3.z3, "_main_ctx"):
+            z3.z3._main_ctx = before
 
 
 def forget_terms() -> None:

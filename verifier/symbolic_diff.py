@@ -29,7 +29,7 @@ from policyc.ir.services import ALL_SERVICES
 from policyc.ir.universe import Flow
 from policyc.verifier.cancel import Subjects, changed_policies, restricted
 from policyc.verifier.connection import Connection
-from policyc.verifier.contexts import forget_terms
+from policyc.verifier.contexts import forget_terms, terms_kept
 from policyc.verifier.differences import deciders, kind_between, outcome_of, steps
 from policyc.verifier.end_changes import EndChange, EndQuery, EndRegion, GaveUpError
 from policyc.verifier.kinds import is_kind
@@ -170,6 +170,17 @@ def numbered_queries(
 
     Each is made in a context of its own: what is found does not depend on the queries before.
     """
+    with terms_kept():
+        yield from _made(before, after, ignore_effects, networks, wanted)
+
+
+def _made(
+    before: PolicySet,
+    after: PolicySet,
+    ignore_effects: bool,
+    networks: tuple[Network, ...],
+    wanted: Callable[[int], bool],
+) -> Iterator[tuple[int, Group, EndQuery]]:
     number = 0
     for group in groups_of(before, after):
         for direction in (Direction.INGRESS, Direction.EGRESS):

@@ -18,7 +18,6 @@ from policyc.ir.universe import Universe
 from policyc.verifier.cluster.diff import Change, ClusterDiff, diff_cluster
 from policyc.verifier.cluster.partition import prove_partition
 from policyc.verifier.cluster_connection import ClusterConnection
-from policyc.verifier.contexts import forget_terms
 from policyc.verifier.kinds import is_kind
 from policyc.verifier.solvers import Answer, Choice, decide, versions_of
 from policyc.verifier.symbolic_diff import SymbolicDiff, Task, diff_symbolic, equal_queries
@@ -161,7 +160,6 @@ def _what_was_not_found(
     before: Change, after: Change, found: ClusterDiff, options: DiffOptions
 ) -> list[object]:
     """A connection changes in a way that no region says: what Z3 should find impossible."""
-    forget_terms()
     sets = (before.policies, after.policies)
     connection = ClusterConnection(sets, before.universe, (), before.networks)
     others = [kind for kind in DifferenceKind if kind not in found.kinds]

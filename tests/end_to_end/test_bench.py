@@ -33,13 +33,14 @@ def test_every_task_is_measured_and_its_outcome_checked(tmp_path: Path) -> None:
         "bug": "widened",
         "check": "",
         "symbolic": "",
+        "list": "",
     }
     assert rows["refactor"]["differences"] == 0
     assert rows["bug"]["replayed"] == rows["bug"]["differences"] > 0
     assert rows["check"]["differences"] >= rows["check"]["removable"] > 0
     for row in rows.values():
         assert all(part["peak_mb"] > 0 for part in row["stages"].values())
-        assert ("peer" in row) == (row["task"] not in ("check", "symbolic"))
+        assert ("peer" in row) == (row["task"] not in ("check", "symbolic", "list"))
     assert rows["bug"]["peer"]["status"] == "exit 0"
     assert rows["bug"]["peer"]["output_bytes"] > 10_000  # it was given the files of both sides
     assert len(done.stdout.splitlines()) == 6
