@@ -43,4 +43,4 @@ def test_every_task_is_measured_and_its_outcome_checked(tmp_path: Path) -> None:
         assert ("peer" in row) == (row["task"] not in ("check", "symbolic", "list"))
     assert rows["bug"]["peer"]["status"] == "exit 0"
     assert rows["bug"]["peer"]["output_bytes"] > 10_000  # it was given the files of both sides
-    assert len(done.stdout.splitlines()) == 6
+    assert len(done.stdout.splitlines()) == 7
