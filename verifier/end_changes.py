@@ -167,6 +167,7 @@ class EndQuery:
         finder.add(*self.possible(), *self._among(), target)
         checker.add(*self.possible(), z3.Not(target))
         weakening = _Weakening(self, checker)
+        seen: set[tuple[Literal, ...]] = set()
         while self._is_sat(finder):
             model = finder.model()
             true = self._true_in(model)
@@ -175,6 +176,9 @@ class EndQuery:
             if not is_exact:
                 said, about = self._spoken(said, true, finder)
                 is_exact = weakening.implied(said)
+            if tuple(about) in seen:
+                raise InternalError("a region that was taken out came back")
+            seen.add(tuple(about))
             whole = (*said, *(each for each in self.base if not self.is_host))
             yield EndRegion(
                 change, self.direction, self.is_host, tuple(dict.fromkeys(whole)), is_exact

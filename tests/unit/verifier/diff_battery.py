@@ -16,14 +16,18 @@ from policyc.ir.policy import (
     Action,
     AddressPeer,
     AnyService,
+    Attribute,
+    AttributeTest,
     Direction,
     EndpointPeer,
     EndpointSelector,
     LabelSelector,
+    NamedPort,
     Operator,
     Peer,
     Policy,
     PolicySet,
+    PortRange,
     Requirement,
     Rule,
     Tier,
@@ -31,11 +35,14 @@ from policyc.ir.policy import (
 )
 from policyc.ir.results.diff import DifferenceKind, DiffOutcome
 from policyc.ir.selectors import NO_ENDPOINT
+from policyc.ir.services import Protocol
 from policyc.ir.spans import Origin, Span
-from policyc.ir.universe import Endpoint, HostInterface, Node, Universe
+from policyc.ir.universe import ContainerPort, Endpoint, HostInterface, Node, Universe
 from policyc.verifier.cluster.diff import Change, diff_cluster
 from policyc.verifier.cluster.partition import partition_goals, prove_partition
-from policyc.verifier.symbolic_diff import diff_symbolic
+from policyc.verifier.cluster.redundancy import Redundancy
+from policyc.verifier.solvers import Answer, decide
+from policyc.verifier.symbolic_diff import diff_symbolic, end_queries
 from tests.property import (
     test_cluster_diff,
     test_cluster_redundancy,
@@ -107,6 +114,15 @@ def symbolic_answers() -> None:
     asked += [
         (in_one_tier(one), in_one_tier(replace(one, isolates=INGRESS | out)), NARROWED),
         (in_one_tier(leaving), in_one_tier(replace(leaving, egress=())), NARROWED),
+        # The other end is in a namespace that a policy names, too.
+        (
+            in_one_tier(isolating("x", A), isolating("y", selecting("m", APP_B))),
+            in_one_tier(
+                isolating("x", A, EndpointPeer(selecting("m"))),
+                isolating("y", selecting("m", APP_B)),
+            ),
+            WIDENED,
+        ),
     ]
     for before, after, outcome in asked:
         assert diff_symbolic(before, after).outcome is outcome
@@ -163,12 +179,97 @@ def effects_and_defaults() -> None:
     )
 
 
+def texts_and_names() -> None:
+    """What begins with a text, what ends with it; every number that a pod declares under a name."""
+    for operator, label, outcome in (
+        (Operator.STARTS_WITH, "ba", EQUAL), (Operator.STARTS_WITH, "ab", NARROWED),
+        (Operator.ENDS_WITH, "ab", EQUAL), (Operator.ENDS_WITH, "ba", NARROWED),
+    ):  # fmt: skip
+        test = AttributeTest(Attribute.LABEL, Requirement("app", operator, ("a",)))
+        after = in_one_tier(isolating("x", EndpointSelector(condition=test)))
+        pod = Endpoint("n", "p", {"app": label}, addresses=(ip_address("10.0.0.1"),))
+        sides = (Change(each, cluster_of(pod)) for each in (in_one_tier(), after))
+        assert diff_cluster(*sides).outcome is outcome
+    named = (NamedPort(Protocol.TCP, "http"),)
+    numbers = tuple(PortRange(Protocol.TCP, port, port) for port in (80, 8080))
+    declared = tuple(ContainerPort("http", "TCP", port) for port in (80, 8080))
+    pods = [
+        Endpoint("n", name, {"app": name}, addresses=(ip_address(f"10.0.0.{i}"),), ports=declared)
+        for i, name in enumerate("ab", 1)
+    ]
+    leaving = replace(isolating("x", A), isolates=frozenset({Direction.EGRESS}))
+    sets = (
+        in_one_tier(replace(leaving, egress=(
+            Rule(Action.ALLOW, (EndpointPeer(selecting("n", APP_B)),), ports, HERE),)))
+        for ports in (named, numbers)
+    )  # fmt: skip
+    assert diff_cluster(*(Change(each, cluster_of(*pods)) for each in sets)).outcome is EQUAL
+
+
+def records() -> None:
+    """What tells ends of a cluster apart, and what lets no rule decide."""
+    here = {"addresses": (ip_address("10.0.0.1"),)}, {"addresses": (ip_address("10.0.0.2"),)}
+    plain = Endpoint("n", "p", {"app": "a"}, **here[0])
+    http = ContainerPort("http", "TCP", 80)
+    other = Endpoint("n", "q", {"app": "a"}, **here[1], ports=(http,))
+    robot = replace(other, ports=(), service_account="robot")
+    shut = isolating("x", A)
+    named = Rule(Action.ALLOW, (ANY_PEER,), (NamedPort(Protocol.TCP, "http"),), HERE)
+    robots = AttributeTest(Attribute.SERVICE_ACCOUNT, Requirement("", Operator.IN, ("robot",)))
+    far = Rule(
+        Action.ALLOW, (ANY_PEER,), (AnyService(),), HERE, own=AddressPeer(ip_network("10.2.0.0/16"))
+    )
+    template = Endpoint("n", "p", {"app": "a"}, is_template=True, addresses_known=False)
+    interface = HostInterface("h", is_guarded=True, has_failsafes=True)
+    node = Node("n1", {}, (ip_address("10.9.0.1"),), interface)
+    ssh = Rule(Action.ALLOW, (ANY_PEER,), (PortRange(Protocol.TCP, 22, 22),), HERE)
+    guard = replace(isolating("guard", NO_ENDPOINT), hosts=ALWAYS)
+    both = cluster_of(plain, other)
+    for before, after, universe, outcome in (
+        (shut, replace(shut, ingress=(named,)), both, WIDENED),
+        (
+            None,
+            isolating("x", EndpointSelector(condition=robots)),
+            cluster_of(plain, robot),
+            NARROWED,
+        ),
+        (shut, replace(shut, ingress=(far,)), cluster_of(template), WIDENED),
+        (replace(guard, ingress=(ssh,)), guard, Universe((), (node,)), EQUAL),
+    ):
+        sides = (Change(in_one_tier(*filter(None, [p])), universe) for p in (before, after))
+        assert diff_cluster(*sides).outcome is outcome
+    allow = isolating("x", A, ANY_PEER)
+    log = replace(allow.ingress[0], action=Action.LOG)
+    noted = replace(allow, ingress=(log, *allow.ingress))
+    sides = (Change(in_one_tier(p), both) for p in (allow, noted))
+    assert diff_cluster(*sides, ignore_effects=True).outcome is EQUAL
+
+
+def halves_and_the_whole() -> None:
+    """Two halves of a block and the block: each may go, not all of them together."""
+    blocks = ("10.0.0.0/9", "10.128.0.0/9", "10.0.0.0/8")
+    policies = in_one_tier(
+        isolating("x", A, *(AddressPeer(ip_network(block)) for block in blocks[:1])),
+        *(
+            isolating(f"y{n}", A, AddressPeer(ip_network(block)))
+            for n, block in enumerate(blocks[1:])
+        ),
+    )
+    pod = Endpoint("n", "p", {"app": "a"}, addresses=(ip_address("192.0.2.1"),))
+    change = Change(policies, cluster_of(pod))
+    found = Redundancy(diff_cluster(change, change).space, policies)
+    useless = found.useless()
+    assert len(useless) == 3
+    assert len(found.together(useless)) in (1, 2)
+
+
 def hosts() -> None:
     """Policies of hosts alone, as some are added: what is guarded and what not differ in two ways."""
     node = Node("n1", {}, (ip_address("10.9.0.1"),), HostInterface("h"))
     nodes = Universe((), (node,))
-    guard = replace(isolating("guard", NO_ENDPOINT), hosts=ALWAYS)
-    allow = replace(isolating("allow", NO_ENDPOINT, ANY_PEER), hosts=ALWAYS)
+    guard = replace(isolating("guard", replace(NO_ENDPOINT, namespace="n")), hosts=ALWAYS)
+    nobody = replace(NO_ENDPOINT, namespace="elsewhere")
+    allow = replace(isolating("allow", nobody, ANY_PEER), hosts=ALWAYS)
     opened, both = isolating("allow", NO_ENDPOINT, BLOCK), DiffOutcome.BOTH
     opened = replace(opened, hosts=ALWAYS)
     for before, after, outcome, here in (
@@ -199,6 +300,15 @@ def latent_and_cut() -> None:
     other = in_one_tier(isolating("x", A), isolating("y", selecting("m", APP_B), BLOCK))
     for limit in (None, 1):
         assert diff_symbolic(one, other, limit=limit).outcome is DiffOutcome.BOTH
+    opened = in_one_tier(isolating("x", A, BLOCK), isolating("y", selecting("m", APP_B), BLOCK))
+    shut = in_one_tier(isolating("x", A), isolating("y", selecting("m", APP_B)))
+    assert len(diff_symbolic(opened, shut).differences) == 2
+    ports = [PortRange(Protocol.TCP, port, port) for port in (80, 81)]
+    sql, web = (
+        in_one_tier(replace(closed, ingress=(Rule(Action.ALLOW, (ANY_PEER,), (port,), HERE),)))
+        for port in ports
+    )
+    assert diff_symbolic(sql, web).outcome is DiffOutcome.BOTH
 
 
 def where_pods_live() -> None:
@@ -214,6 +324,15 @@ def where_pods_live() -> None:
     both = in_one_tier(pod), in_one_tier(isolating("x", selecting("n"), EndpointPeer(A), BLOCK))
     for difference in diff_symbolic(*both, networks=(elsewhere,)).differences:
         assert not isinstance(difference.witness.flow.src, Endpoint)
+
+    far = Rule(Action.ALLOW, (ANY_PEER,), (AnyService(),), HERE, own=AddressPeer(elsewhere))
+    shut = isolating("x", A)
+    sets = in_one_tier(shut), in_one_tier(replace(shut, ingress=(far,)))
+    for networks, answer in (((BLOCK.network,), Answer.UNSAT), ((), Answer.SAT)):
+        found_answers = {
+            decide(query.assertions()).answer for _, query in end_queries(*sets, False, networks)
+        }
+        assert (answer in found_answers) and (Answer.SAT in found_answers) == (not networks)
 
 
 def cluster_of(*pods: Endpoint) -> Universe:
@@ -269,8 +388,11 @@ class Check:
 
 SLOW = (2, 4, 10, 23, 30, 32, 44)
 """Seeds of the symbolic diff whose weakening takes seconds."""
-KNOWN = (symbolic_answers, order_counts, effects_and_defaults, hosts, latent_and_cut, where_pods_live,
-         the_partition_is_proved)  # fmt: skip
+KNOWN = (
+    symbolic_answers, texts_and_names, records, halves_and_the_whole, order_counts,
+    effects_and_defaults, hosts,
+    latent_and_cut, where_pods_live, the_partition_is_proved,
+)  # fmt: skip
 
 
 def checks(n_cluster: int, n_symbolic: int) -> Iterator[Check]:
