@@ -104,9 +104,7 @@ class ClusterConnection(ConnectionTerms):
                 members[self._indices[_identity(member)]].append(member)
         return z3.Or(*(self._is_member(end, *key, mine) for key, mine in members.items()))
 
-    def _is_member(
-        self, end: ConnectionEnd, is_pod: bool, number: int, mine: list[Named]
-    ) -> Term:
+    def _is_member(self, end: ConnectionEnd, is_pod: bool, number: int, mine: list[Named]) -> Term:
         is_kind = end.is_pod if is_pod else end.is_node
         among = []
         for family in FAMILIES:

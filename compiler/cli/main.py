@@ -13,7 +13,11 @@ from typing import Any
 import click
 
 COMMANDS = {
-    "check": ("policyc.compiler.cli.check", "check_", "find rules that do nothing, or not as meant"),
+    "check": (
+        "policyc.compiler.cli.check",
+        "check_",
+        "find rules that do nothing, or not as meant",
+    ),
     "compile": ("policyc.compiler.cli.compile", "compile_", "compile policies into a bundle"),
     "convert": (
         "policyc.compiler.cli.convert",

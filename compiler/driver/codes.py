@@ -23,4 +23,6 @@ CLUSTER_MISSING = Code(
 BAD_EXECUTOR = Code("PC0909", Severity.ERROR, "{text}: expected dask://HOST:PORT")
 BAD_CERTIFICATE = Code("PC0910", Severity.ERROR, "this is no certificate: {reason}")
 UNKNOWN_PLACES = Code("PC0911", Severity.ERROR, "{why}")
-NO_SUCH_FOCUS = Code("PC0912", Severity.ERROR, "--focus {text}: nothing of this name is in the cluster")
+NO_SUCH_FOCUS = Code(
+    "PC0912", Severity.ERROR, "--focus {text}: nothing of this name is in the cluster"
+)
