@@ -130,4 +130,16 @@ def _span_words(lo: int, hi: int) -> str:
     first, last = Service.from_key(lo), Service.from_key(hi)
     if lo == hi:
         return str(first)
+    if first.kind in (Kind.ICMP, Kind.ICMPV6):
+        return f"{first.kind.name} {_icmp_words(first.value, last.value)}"
     return f"{first}-{last.value if last.value else last.number}"
+
+
+def _icmp_words(lo: int, hi: int) -> str:
+    """Two `type << 8 | code` and what is between them: whole types, codes of a type, or both ends."""
+    one, other = lo >> 8, hi >> 8
+    if lo & 0xFF == 0 and hi & 0xFF == 0xFF:
+        return f"type {one}" if one == other else f"type {one}-{other}"
+    if one == other:
+        return f"type {one} code {lo & 0xFF}-{hi & 0xFF}"
+    return f"type {one} code {lo & 0xFF} to type {other} code {hi & 0xFF}"

@@ -14,7 +14,7 @@ import z3
 
 from policyc.ir.errors import InternalError
 from policyc.ir.intervals import IntervalSet
-from policyc.ir.peers import AnyPeer, EndpointPeer, Network, NodePeer, Peer, leaves
+from policyc.ir.peers import AddressPeer, AnyPeer, EndpointPeer, Network, NodePeer, Peer, leaves
 from policyc.ir.policy import NEVER, Action, Direction, NamedPort, PolicySet, Rule
 from policyc.ir.selectors import EVERY_ENDPOINT
 from policyc.ir.services import ALL_SERVICES, Kind, kind_span
@@ -22,6 +22,7 @@ from policyc.verifier.attributes import Domains
 from policyc.verifier.cluster.rows import services_of_ports
 from policyc.verifier.connection_ends import HostRules
 from policyc.verifier.connection_terms import tests_of_peers
+from policyc.verifier.differences import plain_services
 from policyc.verifier.literals import (
     Declares,
     Family,
@@ -364,5 +365,17 @@ class _Weakening:
             if isinstance(literal, Services):
                 parts = self.query.service_parts()
                 wide = [p for p in parts if p == literal.keys or self.implied([*rest, Services(p)])]
-                literals[at] = Services(IntervalSet.of(s for p in wide for s in p))
+                keys = IntervalSet.of(s for p in wide for s in p)
+                literals[at] = Services(plain_services(keys, _families(rest)))
         yield from literals
+
+
+def _families(literals: Sequence[Literal]) -> set[int]:
+    """The families that flows may have of which these are true: of the other, all is implied."""
+    for literal in literals:
+        match literal:
+            case Family(is_ipv6):
+                return {6 if is_ipv6 else 4}
+            case Own(AddressPeer(network), True) | Other(AddressPeer(network), True):
+                return {network.version}
+    return {4, 6}

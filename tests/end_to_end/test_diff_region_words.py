@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The services of a symbolic region are such as its ends can ask for."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from policyc.compiler.cli.main import run
+
+POLICIES = """\
+apiVersion: policyc.dev/v1alpha1
+kind: ExtendedPolicy
+metadata: {name: web}
+spec:
+  tier: 500
+  appliesTo: all
+  rules: |
+    egress:
+      allow tcp/80 to 10.0.0.0/8
+---
+apiVersion: policyc.dev/v1alpha1
+kind: ExtendedPolicy
+metadata: {name: ping}
+spec:
+  tier: 600
+  appliesTo: all
+  rules: |
+    egress:
+      allow icmp echo-request to any
+"""
+
+
+def test_a_block_of_ipv4_is_not_said_to_lose_icmpv6(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
+    old.write_text(POLICIES)
+    new.write_text(POLICIES.replace("      allow tcp/80 to 10.0.0.0/8\n", ""))
+    assert run(["diff", str(old), str(new), "--format", "json"]) == 1
+    (region,) = json.loads(capsys.readouterr().out)["differences"]
+    assert (region["to"], region["services"]) == ("10.0.0.0/8", ["TCP 80"])
