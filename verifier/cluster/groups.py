@@ -76,6 +76,7 @@ class Groups:
         for at, group in enumerate(self.all):
             for name in group.names:
                 self._parts[name] |= 1 << at
+        self._crowds = self._crowded_groups()
         self._firsts = bits_of(self.behaviour.first)
         self._sets: dict[int, int] = {}
         self._reached: dict[int, int] = {}
@@ -175,6 +176,37 @@ class Groups:
                 return area
         return 0
 
+    # Groups that are never there together.
+
+    def _crowded_groups(self) -> dict[tuple[int, int], int]:
+        """(group, family) -> the groups that would need the one address that it can have there."""
+        found: defaultdict[tuple[int, int], int] = defaultdict(int)
+        spots = {(at, spot[0]): spot for at in range(len(self.all)) for spot in self._spots_of(at)}
+        for (at, _), spot in spots.items():
+            found[spot] |= 1 << at
+        return {key: found[spot] for key, spot in spots.items()}
+
+    def _spots_of(self, at: int) -> Iterator[tuple[int, int]]:
+        """(family, run) where a group has room for one end only."""
+        group = self.all[at]
+        for family in group.families:
+            columns = members(group.columns & self.space.of_family[family])
+            runs = {self.space.columns[column].run for column in columns}
+            if len(runs) == 1:
+                lo, hi = self.space.networks_of(min(runs), family)
+                if lo == hi:
+                    yield family, min(runs)
+
+    def _crowded(self, at: int, family: int) -> int:
+        return self._crowds.get((at, family), 0)
+
+    def can_meet(self, at: int, other: int) -> bool:
+        """An end of one group and an end of the other can be there together, in some family."""
+        shared = set(self.all[at].families) & set(self.all[other].families)
+        if at == other and self.all[at].is_alone:
+            return False
+        return any(not self._crowded(at, family) >> other & 1 for family in shared)
+
     # What groups may ask of each other.
 
     def talks(self, at: int) -> dict[int, list[Talk]]:
@@ -182,8 +214,9 @@ class Groups:
         group = self.all[at]
         found: defaultdict[int, dict[int, int]] = defaultdict(dict)
         for family, label in group.labels:
+            crowded = self._crowded(at, family)
             for area, columns in self.behaviour.out(label):
-                for other in members(self._group_set(columns)):
+                for other in members(self._group_set(columns) & ~crowded):
                     if other != at or not group.is_alone:
                         found[other][family] = area
         return {other: self.merged(areas) for other, areas in sorted(found.items())}
@@ -203,7 +236,11 @@ class Groups:
         sets: dict[int, dict[int, int]] = {}
         for family, label in group.labels:
             sets[family] = {a: self._group_set(m) for a, m in self.behaviour.out(label)}
-        reached = union(groups for mine in sets.values() for groups in mine.values())
+        reached = union(
+            groups & ~self._crowded(at, family)
+            for family, mine in sets.items()
+            for groups in mine.values()
+        )
         self._reached[at] = reached & ~(1 << at) if group.is_alone else reached
         found: dict[Talk, int] = {}
         if len(sets) < 2:
@@ -281,7 +318,20 @@ class Groups:
                     total += count * other
             if decided and alone:
                 total -= count
-        return total
+        return total - self._n_never()
+
+    def _n_never(self) -> int:
+        """The ordered pairs of groups that can never meet."""
+        crowds = set(self._crowds.values())
+        pairs = {
+            (one, two) for groups in crowds for one in members(groups) for two in members(groups)
+        }
+        return sum(
+            (self.all[one].is_decided or self.all[two].is_decided)
+            and not (one == two and self.all[one].is_alone)
+            and not self.can_meet(one, two)
+            for one, two in pairs
+        )
 
 
 def _units(by_family: dict[int, set[int]]) -> Iterator[tuple[tuple[int, int], ...]]:

@@ -111,9 +111,7 @@ class Listing:
             1
             for at, one in enumerate(groups)
             for other in members(self.seen(at, (1 << len(groups)) - 1))
-            if (one.is_decided or groups[other].is_decided)
-            and set(one.families) & set(groups[other].families)
-            and not (one.is_alone and at == other)
+            if (one.is_decided or groups[other].is_decided) and self.groups.can_meet(at, other)
         )
 
     def connections(self, limit: int | None) -> Iterator[ListedConnection]:
@@ -155,11 +153,8 @@ class Listing:
         return sorted((b for b in made if b.count), key=_block_order)
 
     def _count(self, src: int, dst: int) -> int:
-        """The pairs of a block, without those of an end and itself."""
-        return sum(
-            (dst & ~(1 << at) if self.groups.all[at].is_alone else dst).bit_count()
-            for at in members(src)
-        )
+        """The pairs of a block, without those that can never meet: an end and itself, for one."""
+        return sum((dst & self.groups.reached(at)).bit_count() for at in members(src))
 
     # Words.
 

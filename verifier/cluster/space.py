@@ -133,13 +133,18 @@ class Space:
         return sorted(found, key=lambda c: (c.family, c.run, c.owner))
 
     def _held(self, family: int) -> set[int]:
-        return {
-            int(address)
-            for site in self.sites
-            for end in (site.before, site.after)
-            for address in end.addresses
-            if address.version == family
-        }
+        """The addresses that somebody has; one of several that a pod may have is nobody's yet."""
+        held: set[int] = set()
+        for ends in ([s.before for s in self.sites], [s.after for s in self.sites]):
+            places: dict[object, set[int]] = {}
+            for end in ends:
+                name = (
+                    end.qualified_name if isinstance(end, Endpoint) else (end.name, end.addresses)
+                )
+                mine = places.setdefault(name, set())
+                mine |= {int(each) for each in end.addresses if each.version == family}
+            held = held.union(*(mine for mine in places.values() if len(mine) == 1))
+        return held
 
     def _outside(self, family: int, held: set[int]) -> Iterable[Column]:
         starts = self.runs[family]
