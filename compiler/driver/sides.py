@@ -10,6 +10,7 @@ from policyc.compiler.driver.bundle_policies import is_bundle, read_bundled
 from policyc.compiler.driver.codes import CLUSTER_MISSING, CLUSTER_TWICE, STDIN_TWICE
 from policyc.compiler.driver.compile import Read
 from policyc.compiler.frontend.cluster import Cluster
+from policyc.compiler.frontend.codes import NOTHING_HERE
 from policyc.compiler.frontend.collector import collector_paused
 from policyc.compiler.frontend.lowered import Lowered
 from policyc.compiler.frontend.read import (
@@ -21,7 +22,7 @@ from policyc.compiler.frontend.read import (
 )
 from policyc.compiler.frontend.sources import MAX_BYTES, PathSource, Source, StreamSource
 from policyc.compiler.frontend.sources_git import SCHEME, git_source
-from policyc.ir.diagnostics import Diagnostic
+from policyc.ir.diagnostics import Diagnostic, Severity
 from policyc.ir.errors import InputError
 from policyc.ir.policy import PolicySet
 from policyc.ir.spans import Span
@@ -114,6 +115,8 @@ class _Given:
             known = cluster.known if cluster else Known()
             return read_policies([self._source(side, other)], options, services, known)
         except InputError as failure:
+            if {finding.code for finding in failure.findings} == {NOTHING_HERE.name}:
+                return _without_policies(failure.findings, options)
             findings += failure.findings
             return None
 
@@ -140,6 +143,13 @@ class _Given:
             return git_source(f"{argument}:{path}")
         is_path = other not in ("", STDIN) and not other.startswith(SCHEME) and not is_bundle(other)
         return git_source(argument, other if is_path else None)
+
+
+def _without_policies(said: Sequence[Diagnostic], options: ReadOptions) -> PolicyInput:
+    """A directory without files: no policies, as before the first one or after the last; a warning."""
+    empty = read_policies([StreamSource(io.BytesIO(b""))], options)
+    warned = [replace(finding, severity=Severity.WARNING) for finding in said]
+    return replace(empty, findings=tuple(warned))
 
 
 def _check(
