@@ -126,7 +126,8 @@ class Rules:
     space: Space
     view: View
     interned: dict[object, Matching]
-    _reading_own: dict[tuple[int, Direction], bool] = field(default_factory=dict)
+    _facts: dict[tuple[int, Direction], tuple[bool, bool]] = field(default_factory=dict)
+    _of_policies: dict[object, list[tuple[Matching, RuleId]]] = field(default_factory=dict)
     _services: dict[object, IntervalSet] = field(default_factory=dict)
     _parts: dict[object, tuple[Matching, ...]] = field(default_factory=dict)
 
@@ -169,11 +170,18 @@ class Rules:
         return any(self._has_own(policy, direction) for _, policy in mine)
 
     def _has_own(self, policy: Policy, direction: Direction) -> bool:
+        return self._facts_of(policy, direction)[0]
+
+    def _facts_of(self, policy: Policy, direction: Direction) -> tuple[bool, bool]:
+        """Whether some rule asks something of its own side, and whether one names a port."""
         key = (id(policy), direction)
-        if key not in self._reading_own:
+        if key not in self._facts:
             rules = policy.rules(direction)
-            self._reading_own[key] = any(not isinstance(rule.own, AnyPeer) for rule in rules)
-        return self._reading_own[key]
+            self._facts[key] = (
+                any(not isinstance(rule.own, AnyPeer) for rule in rules),
+                any(map(_reads_name, rules)),
+            )
+        return self._facts[key]
 
     def _row(
         self, at: int, mine: list[tuple[int, Policy]], policies: PolicySet, direction: Direction
@@ -201,14 +209,30 @@ class Rules:
         self, tier: int, selecting: list[Policy], direction: Direction, at: int
     ) -> Iterator[tuple[Matching, RuleId]]:
         for policy in selecting:
-            for index, rule in enumerate(policy.rules(direction)):
-                for matching in self.matching(rule, direction, at):
-                    yield matching, RuleId(tier, policy, direction, index)
+            yield from self._of_policy(tier, policy, direction, at)
+
+    def _of_policy(
+        self, tier: int, policy: Policy, direction: Direction, at: int
+    ) -> list[tuple[Matching, RuleId]]:
+        """The policy's matchings, which are the same for every class but for what its rules read."""
+        end = self.view.ends[at]
+        has_own, has_names = self._facts_of(policy, direction)
+        named = has_names and direction is Direction.INGRESS and isinstance(end, Endpoint)
+        ports = end.ports if named and isinstance(end, Endpoint) else ()
+        node = _node_of(end) if self.space.reads.locality else ""
+        key = (id(policy), direction, tier, at if has_own else -1, ports, node)
+        if key not in self._of_policies:
+            self._of_policies[key] = [
+                (matching, RuleId(tier, policy, direction, index))
+                for index, rule in enumerate(policy.rules(direction))
+                for matching in self.matching(rule, direction, at)
+            ]
+        return self._of_policies[key]
 
     def matching(self, rule: Rule, direction: Direction, at: int) -> tuple[Matching, ...]:
         """The rule for the class at `at`; nothing where it can match none of its flows."""
         end = self.view.ends[at]
-        reads_name = any(isinstance(p, NamedPort) for p in (*rule.ports, *rule.except_ports))
+        reads_name = _reads_name(rule)
         ingress = direction is Direction.INGRESS
         own = at if not isinstance(rule.own, AnyPeer) else -1
         ports = end.ports if reads_name and ingress and isinstance(end, Endpoint) else ()
@@ -297,6 +321,10 @@ class Rules:
 def limit_bit(reads: Reads, limit: Limit) -> int:
     """The bit of a limit in a mask of effects."""
     return _FIRST_LIMIT << reads.limits[limit]
+
+
+def _reads_name(rule: Rule) -> bool:
+    return any(isinstance(port, NamedPort) for port in (*rule.ports, *rule.except_ports))
 
 
 def _node_of(end: object) -> str:
