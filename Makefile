@@ -12,6 +12,7 @@ APT_PACKAGES := python3 python3-venv clang llvm clang-format libbpf1 libbpf-dev 
 PYTEST_FLAGS ?=
 # A run that hangs all the same is interrupted, so that it still says what it did.
 TEST_SECONDS ?= 3600
+GUEST ?= 6.1
 
 .PHONY: help install system demo test test-all guest lint format grammar lock golden wheel clean
 
@@ -44,8 +45,8 @@ test: install lint ## lint, then every test that is not marked slow
 test-all: install lint ## lint, then every test
 	@$(BIN)/pytest $(PYTEST_FLAGS)
 
-guest: install ## the example's lab under Debian's 6.1 kernel, in QEMU (half a minute, fetches a kernel)
-	@tests/guest/run.sh
+guest: install ## the example's lab under Debian's kernel GUEST=6.1 or 6.12, in QEMU (a minute, fetches a kernel)
+	@tests/guest/run.sh $(GUEST) $(BIN)/policyc lab -f examples/online-shop/policies --cluster examples/online-shop/cluster
 
 lint: install ## pre-commit over every file: ruff, mypy --strict, import-linter, clang-format, headers
 	@$(BIN)/pre-commit run --all-files --show-diff-on-failure --color never >build-lint.log 2>&1 \

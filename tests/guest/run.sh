@@ -1,66 +1,117 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs `policyc lab` on the example under the oldest kernel that is supported, Debian's 6.1, in QEMU.
+# Runs a command under one of Debian's kernels, in QEMU: tests/guest/run.sh SERIES COMMAND...
 #
-# The guest sees this machine's file system, read-only, by 9p; what it writes goes to tmpfs and is gone.
-# Needs root and apt; no KVM: emulation takes about half a minute. Exit code: that of `policyc lab`.
+# SERIES is 6.1 (the oldest kernel that is supported), 6.12, or what else apt has as linux-image-SERIES.
+# The command runs as root in this repository. The guest sees this machine's file system, read-only, by 9p;
+# what it writes goes to tmpfs and is gone, but for $GUEST_OUT, which is build/guest/SERIES/out here.
+#
+# Needs root, and apt for the first run; no KVM: emulation boots in about ten seconds. A guest that says
+# nothing until GUEST_SECONDS are over is started once more. Exit code: that of the command; 3: no guest.
 set -euo pipefail
+series=${1:?usage: run.sh SERIES COMMAND...}
+shift
 cd "$(dirname "$0")/../.."
 repository=$PWD
-work=build/guest
+work=build/guest/$series
 limit=${GUEST_SECONDS:-300}
 
+fail() {
+	echo "tests/guest: $*" >&2
+	exit 3
+}
+
+# Names of linux-image packages of the series that apt knows; not the real-time and cloud flavours.
+images() {
+	apt-cache pkgnames "linux-image-$series" |
+		grep -E "^linux-image-${series//./\\.}\.[0-9]+(-[0-9]+|\+deb[0-9]+)-amd64\$" | sort -V
+}
+
+# The newest kernel of the series, unpacked to $work/kernel and not installed.
+fetch_kernel() {
+	local image
+	image=$(images | tail -1) || true
+	if [ -z "$image" ]; then
+		apt-get update -qq || true
+		image=$(images | tail -1) || fail "apt knows no kernel $series (linux-image-$series*-amd64): look at its sources"
+	fi
+	rm -rf "$work"/unpacked "$work"/linux-image-*.deb
+	echo "fetching $image"
+	if ! (cd "$work" && apt-get download -qq "$image") 2>"$work/apt.log"; then
+		apt-get update -qq || true # an old list names a package that the archive has replaced
+		image=$(images | tail -1)
+		(cd "$work" && apt-get download -qq "$image") 2>"$work/apt.log" ||
+			fail "apt cannot fetch $image: $(grep -m1 '^E:' "$work/apt.log" || echo 'it did not say why')"
+	fi
+	dpkg-deb -x "$work"/linux-image-*.deb "$work/unpacked"
+	depmod -b "$work/unpacked" "$(ls "$work/unpacked/lib/modules")"
+	mv "$work/unpacked" "$work/kernel"
+	rm -f "$work"/linux-image-*.deb
+}
+
+# An initramfs that can do one thing: mount this machine's root by 9p and go there.
+make_initramfs() {
+	local initramfs=$work/initramfs at=0 module
+	rm -rf "$initramfs"
+	mkdir -p "$initramfs"/{bin,proc,sys,dev,host,modules}
+	cp /bin/busybox "$initramfs/bin/"
+	for module in 9p 9pnet_virtio virtio_pci; do
+		modprobe -d "$work/kernel" -S "$release" --show-depends "$module"
+	done | awk '$1 == "insmod" && !seen[$2]++ { print $2 }' | while read -r file; do
+		at=$((at + 1))
+		cp "$file" "$initramfs/modules/$(printf %02d $at).ko"
+	done
+	cat >"$initramfs/init" <<-EOF
+		#!/bin/busybox sh
+		b=/bin/busybox
+		\$b mount -t proc proc /proc; \$b mount -t sysfs sys /sys; \$b mount -t devtmpfs dev /dev
+		for module in /modules/*.ko; do \$b insmod \$module; done
+		options=trans=virtio,version=9p2000.L,msize=512000
+		\$b mount -t 9p -o ro,cache=loose,\$options host /host
+		\$b mount -t proc proc /host/proc; \$b mount -t sysfs sys /host/sys; \$b mount -t devtmpfs dev /host/dev
+		\$b mount -t tmpfs tmpfs /host/run; \$b mount -t tmpfs tmpfs /host/tmp
+		\$b mkdir /host/run/out
+		\$b mount -t 9p -o \$options out /host/run/out
+		\$b chroot /host /bin/bash $repository/tests/guest/inside.sh $repository $work
+		\$b poweroff -f
+	EOF
+	chmod +x "$initramfs/init"
+	(cd "$initramfs" && find . | cpio -o -H newc 2>/dev/null) | gzip -1 >"$work/initramfs.gz"
+}
+
+# The guest's exit code, or nothing where it never came so far.
+boot() {
+	timeout "$limit" qemu-system-x86_64 -M pc -accel tcg -cpu max -m 2000 -smp 1 -nographic -no-reboot \
+		-kernel "$work/kernel/boot/vmlinuz-$release" -initrd "$work/initramfs.gz" \
+		-append "console=ttyS0 quiet panic=-1" \
+		-fsdev local,id=root,path=/,security_model=none,readonly=on,multidevs=remap \
+		-device virtio-9p-pci,fsdev=root,mount_tag=host \
+		-fsdev local,id=out,path="$work/out",security_model=none \
+		-device virtio-9p-pci,fsdev=out,mount_tag=out </dev/null >"$work/guest.log" 2>&1 || true
+	cat "$work/out/exit-code" 2>/dev/null || true
+}
+
+[ "$(id -u)" = 0 ] || fail "needs root"
 mkdir -p "$work"
 missing=$(for p in qemu-system-x86 busybox-static cpio kmod; do dpkg -s "$p" >/dev/null 2>&1 || echo "$p"; done)
 if [ -n "$missing" ]; then
-	apt-get update -qq
+	apt-get update -qq || true
 	# shellcheck disable=SC2086 # a list of names
-	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null ||
+		fail "apt cannot install" $missing
 fi
-
-# The newest 6.1 kernel that apt knows, unpacked and not installed.
-if [ ! -d "$work/kernel" ]; then
-	image=$(apt-cache pkgnames linux-image-6.1 | grep -E '^linux-image-6\.1\.0-[0-9]+-amd64$' | sort -V | tail -1)
-	(cd "$work" && apt-get download -qq "$image" 2>/dev/null)
-	dpkg-deb -x "$work"/linux-image-6.1*.deb "$work/unpacked"
-	depmod -b "$work/unpacked" "$(ls "$work/unpacked/lib/modules")"
-	mv "$work/unpacked" "$work/kernel"
-fi
+[ -d "$work/kernel" ] || fetch_kernel
 release=$(ls "$work/kernel/lib/modules")
+make_initramfs
+printf '%q ' "$@" >"$work/command"
 
-# An initramfs that can do one thing: mount this machine's root by 9p and go there.
-initramfs=$work/initramfs
-rm -rf "$initramfs"
-mkdir -p "$initramfs"/{bin,proc,sys,dev,host,modules}
-cp /bin/busybox "$initramfs/bin/"
-at=0
-for module in 9p 9pnet_virtio virtio_pci; do
-	modprobe -d "$work/kernel" -S "$release" --show-depends "$module"
-done | awk '$1 == "insmod" && !seen[$2]++ { print $2 }' | while read -r file; do
-	at=$((at + 1))
-	cp "$file" "$initramfs/modules/$(printf %02d $at).ko"
+for try in first second; do
+	rm -rf "$work/out"
+	mkdir -p "$work/out"
+	code=$(boot)
+	[ -z "$code" ] || break
+	echo "tests/guest: the $try guest with kernel $release ended, or was ended after $limit s, without an answer" >&2
 done
-cat >"$initramfs/init" <<EOF
-#!/bin/busybox sh
-b=/bin/busybox
-\$b mount -t proc proc /proc; \$b mount -t sysfs sys /sys; \$b mount -t devtmpfs dev /dev
-for module in /modules/*.ko; do \$b insmod \$module; done
-\$b mount -t 9p -o ro,trans=virtio,version=9p2000.L,msize=512000,cache=loose host /host
-\$b mount -t proc proc /host/proc; \$b mount -t sysfs sys /host/sys; \$b mount -t devtmpfs dev /host/dev
-\$b mount -t tmpfs tmpfs /host/run; \$b mount -t tmpfs tmpfs /host/tmp
-\$b mount -t tmpfs tmpfs /host/mnt
-\$b ln -s $repository/$work/kernel/lib/modules/$release /host/mnt/$release 2>/dev/null
-\$b mount --bind /host/mnt /host/lib/modules
-\$b chroot /host /bin/bash $repository/tests/guest/inside.sh "$repository"
-\$b poweroff -f
-EOF
-chmod +x "$initramfs/init"
-(cd "$initramfs" && find . | cpio -o -H newc 2>/dev/null) | gzip -1 >"$work/initramfs.gz"
-
-timeout "$limit" qemu-system-x86_64 -M pc -accel tcg -cpu max -m 1500 -smp 1 -nographic -no-reboot \
-	-kernel "$work/kernel/boot/vmlinuz-$release" -initrd "$work/initramfs.gz" \
-	-append "console=ttyS0 quiet panic=-1" \
-	-fsdev local,id=root,path=/,security_model=none,readonly=on,multidevs=remap \
-	-device virtio-9p-pci,fsdev=root,mount_tag=host </dev/null | tee "$work/guest.log"
-code=$(sed -n 's/.*guest exit code \([0-9]*\).*/\1/p' "$work/guest.log" | tail -1)
-exit "${code:-3}"
+[ -n "$code" ] || { tail -20 "$work/guest.log" >&2; fail "no answer from a guest with kernel $release: $work/guest.log"; }
+cat "$work/out/output"
+exit "$code"
