@@ -1,2 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Decision IR as LLVM IR: for this process (native code) and for the kernel (BPF without clang)."""
+"""The Decision IR as LLVM IR: for this process (native code) and for the kernel (BPF without clang).
+
+Text with no assumption about the target: `text`, `trees`. Native: `layout` chooses tables and code,
+`kernels` writes the module, `host` compiles it, `ends` and `batch` are what goes in and out, `native`
+is what others use. Needs the extra `native` (llvmlite, numpy).
+"""

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Decision IR as arrays, and which parts are code and which are tables.
+
+Rows that decide alike are one, and so are columns; only the rule layer is stored, because a rule says
+its action (that the action layer agrees is checked here). Costs, measured at 1000 policies on one core
+(tests/bench/native.py): a table in cache is cheaper than a branch that cannot be foretold, so only
+what is very small becomes code, and only what would leave the caches is searched for.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from policyc.backends.llvm.batch import Special, Words, words
+from policyc.ir.decide import action_diagram
+from policyc.ir.decision import DecisionIR, Diagram
+from policyc.ir.errors import InternalError
+from policyc.ir.policy import Direction
+from policyc.ir.services import ALL_SERVICES
+
+N_KEYS = ALL_SERVICES.spans[-1][1] + 1
+Table = npt.NDArray[np.unsignedinteger[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Where code ends and where dense tables end.
+
+    `code_steps`: so many steps, of all diagrams together, become branches. `code_segments`: so many
+    runs of services are told apart by branches. `code_addresses`: so many runs of addresses of one
+    family are. `dense_bytes`: the leaves of every diagram for every run of services, at most.
+    """
+
+    code_steps: int = 16
+    code_segments: int = 4
+    code_addresses: int = 16
+    dense_bytes: int = 16 << 20
+
+
+DEFAULT_LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """The diagrams as code: number -> steps (service key, verdict word)."""
+
+    trees: dict[int, Diagram]
+
+
+@dataclass(frozen=True, slots=True)
+class Dense:
+    """A word for each (diagram, segment of services). `starts`: the first key of each segment."""
+
+    starts: tuple[int, ...]
+    leaves: Table
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """The steps of diagram d are those from `first[d]` to before `first[d + 1]`."""
+
+    first: Words
+    lows: Words
+    leaves: Words
+
+
+Leaves = Code | Dense | Searched
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """One direction: `cells[row_of[row], column_of[column]]` is a diagram's number.
+
+    The last row of `cells` is that of ends which are no endpoints.
+    """
+
+    row_of: Words
+    column_of: Words
+    cells: Table
+
+    @property
+    def outside(self) -> int:
+        """The row of ends that are no endpoints."""
+        return len(self.cells) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Everything that compiled code reads, but for the ends of flows."""
+
+    grids: dict[Direction, Grid]
+    leaves: Leaves
+    n_rules: int
+
+
+def narrow(values: Sequence[int] | npt.NDArray[Any]) -> Table:
+    """The numbers in the fewest bytes that hold every one of them."""
+    found = np.asarray(values, dtype=np.uint32)
+    most = int(found.max(initial=0))
+    kind = np.uint8 if most < 1 << 8 else np.uint16 if most < 1 << 16 else np.uint32
+    return np.ascontiguousarray(found, dtype=kind)
+
+
+def lay_out(decision: DecisionIR, limits: Limits = DEFAULT_LIMITS) -> Layout:
+    """Choose for a Decision IR. InternalError where its two layers disagree."""
+    _check_layers(decision)
+    n_rules = len(decision.rules)
+    used = sorted({cell.rule for cell in decision.cells})
+    number = {diagram: at for at, diagram in enumerate(used)}
+    diagrams = [_with_words(decision, decision.diagrams[at]) for at in used]
+    outside = len(diagrams)
+    diagrams.append(((0, Special.OUTSIDE.word(n_rules)),))
+    of_cell = np.array([number[cell.rule] for cell in decision.cells], dtype=np.uint32)
+    grids = {d: _grid(decision.table(d), of_cell, outside) for d in Direction}
+    return Layout(grids, _leaves(diagrams, limits), n_rules)
+
+
+def _check_layers(decision: DecisionIR) -> None:
+    entries, actions = list(decision.rules), {}
+    for cell in dict.fromkeys(decision.cells):
+        if cell.rule not in actions:
+            actions[cell.rule] = action_diagram(decision.diagrams[cell.rule], entries)
+        if actions[cell.rule] != decision.diagrams[cell.action]:
+            raise InternalError("the layers of the Decision IR disagree")
+
+
+def _with_words(decision: DecisionIR, diagram: Diagram) -> Diagram:
+    """The diagram with verdict words for rule ids."""
+    rules = decision.rules
+    return tuple((lo, rule << 1 | (not rules[rule].action.is_deny)) for lo, rule in diagram)
+
+
+def _grid(table: tuple[tuple[int, ...], ...], of_cell: Words, outside: int) -> Grid:
+    """Equal rows once, then equal columns once."""
+    row_of, rows = _interned(table)
+    dense = of_cell[np.array(rows, dtype=np.uint32)]
+    columns = np.ascontiguousarray(dense.T)
+    column_of = words(_interned(column.tobytes() for column in columns)[0])
+    at = np.unique(column_of, return_index=True)[1]  # where each is first, in order of its number
+    cells = np.vstack([dense[:, at], np.full((1, len(at)), outside, dtype=np.uint32)])
+    return Grid(words(row_of), column_of, narrow(cells))
+
+
+def _interned(items: Iterable[Any]) -> tuple[list[int], list[Any]]:
+    """(number of each, the different ones in order of number)."""
+    numbers: dict[Any, int] = {}
+    found = [numbers.setdefault(item, len(numbers)) for item in items]
+    return found, list(numbers)
+
+
+def _leaves(diagrams: list[Diagram], limits: Limits) -> Leaves:
+    n_steps = sum(map(len, diagrams))
+    if n_steps <= limits.code_steps:
+        return Code(dict(enumerate(diagrams)))
+    starts = sorted({lo for diagram in diagrams for lo, _ in diagram})
+    width = narrow([leaf for diagram in diagrams for _, leaf in diagram]).itemsize
+    if len(diagrams) * len(starts) * width <= limits.dense_bytes:
+        return Dense(tuple(starts), narrow(_filled(diagrams, starts)))
+    first = np.cumsum([0, *map(len, diagrams)])
+    lows = [lo for diagram in diagrams for lo, _ in diagram]
+    return Searched(
+        words(first), words(lows), words([leaf for diagram in diagrams for _, leaf in diagram])
+    )
+
+
+def _filled(diagrams: list[Diagram], starts: list[int]) -> Words:
+    at = {start: index for index, start in enumerate(starts)}
+    out = np.empty((len(diagrams), len(starts)), dtype=np.uint32)
+    for row, diagram in zip(out, diagrams, strict=True):
+        for lo, leaf in diagram:
+            row[at[lo] :] = leaf
+    return out
+
+
+def segment_of_key(starts: Sequence[int]) -> Table:
+    """Service key -> the number of its segment."""
+    lengths = np.diff([*starts, N_KEYS])
+    return narrow(np.repeat(np.arange(len(starts)), lengths))
