@@ -125,18 +125,28 @@ class _Deciding:
         self.columns_by_named = _columns_by_named(self.atoms.columns)
         self.columns_by_family = _columns_by_family(self.atoms.columns)
         self.own_bits = _own_bits(self.tiers)
+        self.policies_by_subject = {d: _policies_by_subject(self.tiers, d) for d in Direction}
 
     def decide_row(self, direction: Direction, row: Row) -> tuple[int, ...]:
         """The cell index of each column."""
         named = row.named if direction is Direction.INGRESS else ()
-        selecting = [
-            (tier, [p for p in tier.policies if row.bits >> p.subject & 1]) for tier in self.tiers
-        ]
+        selecting = self._selecting(direction, row)
         own = (row.bits & self.own_bits, row.own4, row.own6)
         key = (direction, named, own, tuple(tuple(id(p) for p in ps) for _, ps in selecting))
         if key not in self._rows_done:
             self._rows_done[key] = self._decide(direction, row, named, selecting)
         return self._rows_done[key]
+
+    def _selecting(
+        self, direction: Direction, row: Row
+    ) -> list[tuple[TierTable, list[PolicyTable]]]:
+        """The policies of each tier that select a row and say something in this direction."""
+        by_subject = self.policies_by_subject[direction]
+        found = sorted(at for bit in _members(row.bits) for at in by_subject.get(bit, ()))
+        out: list[tuple[TierTable, list[PolicyTable]]] = [(tier, []) for tier in self.tiers]
+        for t, p in found:
+            out[t][1].append(self.tiers[t].policies[p])
+        return out
 
     def _decide(
         self,
@@ -155,13 +165,11 @@ class _Deciding:
                 for services, columns in self._variants_of(rule, direction, named):
                     match = Matched(rule.rule, rule.action, services)
                     parts = _split(parts, at, match, columns & own)
-        out = [0] * len(self.atoms.columns)
+        cells = {}
         for matched, columns in parts.items():
             tiers = tuple(FoldTier(m, d) for m, d in zip(matched, defaults, strict=True))
-            cell = self._cell_of(tiers)
-            for column in _members(columns):
-                out[column] = cell
-        return tuple(out)
+            cells[columns] = self._cell_of(tiers)
+        return _spread(cells, len(self.atoms.columns))
 
     def _columns_of_own(self, own: TablePeer, row: Row) -> int:
         """The columns of the families in which `own` holds of the subject."""
@@ -282,6 +290,29 @@ def _members(mask: int) -> list[int]:
         found.append(at)
         at = text.find("1", at + 1)
     return found
+
+
+def _spread(cells: dict[int, int], n_columns: int) -> tuple[int, ...]:
+    """The cell of each column, from the cell of each set of columns; together they are all columns."""
+    most = max(cells, key=int.bit_count)
+    out = [cells[most]] * n_columns
+    for columns, cell in cells.items():
+        if columns != most:
+            for column in _members(columns):
+                out[column] = cell
+    return tuple(out)
+
+
+def _policies_by_subject(
+    tiers: tuple[TierTable, ...], direction: Direction
+) -> dict[int, list[tuple[int, int]]]:
+    """Subject's bit -> (tier, policy) of the policies that have it and speak in a direction."""
+    out: dict[int, list[tuple[int, int]]] = {}
+    for t, tier in enumerate(tiers):
+        for p, policy in enumerate(tier.policies):
+            if policy.rules(direction) or direction in policy.isolates:
+                out.setdefault(policy.subject, []).append((t, p))
+    return out
 
 
 def _columns_by_leaf(atoms: Atoms) -> dict[TableLeaf, int]:

@@ -3,38 +3,48 @@
 
 For every row, direction, column and service key. The policy's side reads the row's and the column's
 signatures (selector bits, blocks, named ports) and the Policy IR; columns that a row's rules and cells
-cannot tell apart are one obligation, and an obligation met before is not asked again.
+cannot tell apart are one question (`cell_question.py`), which names all that its answer depends on.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import assert_never
 
-import z3
-
 from policyc.ir.atoms import EndpointColumn, NamedNumbers, NodeColumn, Row
-from policyc.ir.decision import ALLOW_LEAF, Cell, DecisionIR, RuleEntry
+from policyc.ir.decision import DecisionIR, RuleEntry
 from policyc.ir.peers import AddressPeer, AnyPeer, EndpointPeer, NodePeer, Peer, Where
-from policyc.ir.policy import Action, Direction, Policy, PolicySet, Rule, Tier, TierMode
+from policyc.ir.policy import Action, Direction, NamedPort, Policy, PolicySet, Rule, Tier, TierMode
 from policyc.ir.selectors import AllOf, Not, OneOf
 from policyc.ir.tables import RESERVED_RULES
+from policyc.verifier.asked import AskedWords, PortWords, asked_words, declared
+from policyc.verifier.cell_question import ALLOW, DENY, NO_RULE, PASS, CellQuestion, TierWords
 from policyc.verifier.outcome import Broken, Obligation
-from policyc.verifier.terms import Term, asked_by, declares, diagram_term, is_service, service_key
 
-RULE_BITS = 32
-UNKNOWN_RULE = (1 << RULE_BITS) - 1
+UNKNOWN_RULE = (1 << 32) - 1
 Place = tuple[int, int, int]
 """(tier, policy within the tier, rule within the policy's direction)."""
+Selecting = tuple[tuple[int, int], ...]
+"""(tier, policy within the tier) of each policy that selects a row, ascending."""
+Part = tuple[int, int, NamedNumbers]
+"""Columns that share a cell, the matching rules (a mask over Frame.places), (egress) named ports."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
-    """Columns that share a cell, the rules whose peers match, and (egress) the named ports."""
+class _TierFrame:
+    """A tier at a row: the id of its default deny, and (bit, place, what it does, id) of its rules."""
 
-    cell: int
-    matched: frozenset[Place] = frozenset()
-    named: NamedNumbers = ()
+    default: int | None
+    rules: tuple[tuple[int, Place, str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """What the policies that select a row say in one direction, whoever the peer is."""
+
+    places: tuple[Place, ...]
+    tiers: tuple[_TierFrame, ...]
 
 
 @dataclass
@@ -43,34 +53,64 @@ class CellLemma:
 
     policies: PolicySet
     decision: DecisionIR
-    _asked: set[object] = field(default_factory=set)
+    _rows_done: set[object] = field(default_factory=set)
+    _frames: dict[tuple[Direction, Selecting], _Frame] = field(default_factory=dict)
+    _asked_words: dict[tuple[Direction, Place, NamedNumbers], AskedWords] = field(
+        default_factory=dict
+    )
     _masks: dict[tuple[Direction, Place], int] = field(default_factory=dict)
     _cells: dict[tuple[int, ...], list[tuple[int, int]]] = field(default_factory=dict)
 
     def obligations(self) -> Iterator[Obligation]:
-        """Every obligation, each once."""
+        """Every obligation; equal questions may come again."""
         for direction in Direction:
             for index, row in enumerate(self.decision.atoms.rows):
                 yield from self._of_row(direction, index, row)
 
     def _of_row(self, direction: Direction, index: int, row: Row) -> Iterator[Obligation]:
-        selecting = self._selecting(row)
-        for part, columns in self._parts(direction, index, row, selecting).items():
-            named = row.named if direction is Direction.INGRESS else part.named
-            question = (direction, tuple(selecting), part.cell, part.matched, named)
-            if question not in self._asked:
-                self._asked.add(question)
-                what = f"a cell of row {index} does not say what the policies say"
-                broken = Broken("cells", what, direction, index, columns)
-                violated = self._violated(direction, selecting, part, named)
-                yield Obligation(violated, broken)
+        frame = self._frame(direction, self._selecting(row))
+        owns = tuple(self._where_own(direction, place, row) for place in frame.places)
+        cells = self.decision.table(direction)[index]
+        named = row.named if direction is Direction.INGRESS else ()
+        same = (direction, frame.places, frame.tiers, owns, named, cells)
+        if same in self._rows_done:
+            return
+        self._rows_done.add(same)
+        for part, columns in self._parts(direction, frame, owns, cells).items():
+            what = f"a cell of row {index} does not say what the policies say"
+            broken = Broken("cells", what, direction, index, columns)
+            its_named = named if direction is Direction.INGRESS else part[2]
+            yield Obligation(self._question(direction, frame, part, its_named), broken)
 
-    def _selecting(self, row: Row) -> list[tuple[int, int]]:
+    def _selecting(self, row: Row) -> Selecting:
         """(tier, policy) of each policy that selects the row."""
         found: list[tuple[int, int]] = []
         for bit in _set_bits(row.bits):
             found += self._policies_by_subject.get(bit, ())
-        return sorted(found)
+        return tuple(sorted(found))
+
+    def _frame(self, direction: Direction, selecting: Selecting) -> _Frame:
+        if (direction, selecting) not in self._frames:
+            self._frames[direction, selecting] = self._find_frame(direction, selecting)
+        return self._frames[direction, selecting]
+
+    def _find_frame(self, direction: Direction, selecting: Selecting) -> _Frame:
+        places: list[Place] = []
+        tiers: list[_TierFrame] = []
+        for t, tier in enumerate(self.policies.tiers):
+            mine = [p for tier_index, p in selecting if tier_index == t]
+            default = self._default(tier, [tier.policies[p] for p in mine], direction)
+            rules: list[tuple[int, Place, str, int]] = []
+            for place in _in_order(tier, t, mine, direction):
+                policy = tier.policies[place[1]]
+                rule = policy.rules(direction)[place[2]]
+                entry = _entry(tier, policy, direction, place[2], rule)
+                rules.append((len(places), place, _does(rule.action), self._id(entry)))
+                places.append(place)
+            if default is not None or rules:  # a tier that says nothing lets everything go on
+                its_default = None if default is None else self._id(default)
+                tiers.append(_TierFrame(its_default, tuple(rules)))
+        return _Frame(tuple(places), tuple(tiers))
 
     @cached_property
     def _policies_by_subject(self) -> dict[int, list[tuple[int, int]]]:
@@ -82,34 +122,31 @@ class CellLemma:
         return out
 
     def _parts(
-        self, direction: Direction, index: int, row: Row, selecting: list[tuple[int, int]]
-    ) -> dict[_Part, int]:
-        """The row's columns, as masks, by all that can matter."""
-        parts = {
-            _Part(cell): columns
-            for cell, columns in self._columns_by_cell(self.decision.table(direction)[index])
+        self, direction: Direction, frame: _Frame, owns: tuple[int, ...], cells: tuple[int, ...]
+    ) -> dict[Part, int]:
+        """A row's columns, as masks, by all that can matter; `cells` is the row of the table."""
+        parts = {(cell, 0): columns for cell, columns in self._columns_by_cell(cells)}
+        for bit, place in enumerate(frame.places):
+            columns = self._columns_of(direction, place) & owns[bit]
+            if columns:
+                parts = _split(parts, 1 << bit, columns)
+        if direction is Direction.INGRESS:
+            return {(cell, matched, ()): mask for (cell, matched), mask in parts.items()}
+        return {
+            (cell, matched, named): columns & holders
+            for (cell, matched), columns in parts.items()
+            for named, holders in self._columns_by_named.items()
+            if columns & holders
         }
-        for t, p in selecting:
-            for r in range(len(self._policy(t, p).rules(direction))):
-                columns = self._columns_of(direction, (t, p, r)) & self._where_own(
-                    direction, (t, p, r), row
-                )
-                parts = _split(parts, (t, p, r), columns)
-        if direction is Direction.EGRESS:
-            parts = {
-                _Part(part.cell, part.matched, named): columns & holders
-                for part, columns in parts.items()
-                for named, holders in self._columns_by_named.items()
-                if columns & holders
-            }
-        return parts
 
     def _columns_by_cell(self, row: tuple[int, ...]) -> list[tuple[int, int]]:
         """(cell, its columns) of a row of the table; equal rows are looked at once."""
         if row not in self._cells:
-            found: dict[int, int] = {}
-            for column, cell in enumerate(row):
+            usual = Counter(row).most_common(1)[0][0]
+            found = {usual: 0}
+            for column, cell in [pair for pair in enumerate(row) if pair[1] != usual]:
                 found[cell] = found.get(cell, 0) | 1 << column
+            found[usual] = self._all_columns & ~sum(found.values())
             self._cells[row] = list(found.items())
         return self._cells[row]
 
@@ -236,58 +273,48 @@ class CellLemma:
     def _policy(self, tier: int, policy: int) -> Policy:
         return self.policies.tiers[tier].policies[policy]
 
-    def _violated(
-        self,
-        direction: Direction,
-        selecting: list[tuple[int, int]],
-        part: _Part,
-        named: NamedNumbers,
-    ) -> Term:
-        """The cell and the policies disagree, in the action or in the rule."""
-        key = service_key()
-        cell: Cell = self.decision.cells[part.cell]
-        diagrams = self.decision.diagrams
-        allows = diagram_term(
-            diagrams[cell.action], key, lambda leaf: z3.BoolVal(leaf == ALLOW_LEAF)
-        )
-        decides = diagram_term(diagrams[cell.rule], key, _rule_value)
-        should_allow, should_decide = self._policy_terms(direction, selecting, part, named, key)
-        wrong = z3.Or(allows != should_allow, decides != should_decide)
-        return z3.And(is_service(key), wrong)
+    def _question(
+        self, direction: Direction, frame: _Frame, part: Part, named: NamedNumbers
+    ) -> CellQuestion:
+        """The question of a part: rule ids in it are renamed in the order in which they are met."""
+        index, matched, _ = part
+        numbers: dict[int, int] = {self._id(RESERVED_RULES[0]): 0}
 
-    def _policy_terms(
-        self,
-        direction: Direction,
-        selecting: list[tuple[int, int]],
-        part: _Part,
-        named: NamedNumbers,
-        key: Term,
-    ) -> tuple[Term, Term]:
-        """(allowed, deciding rule) by the tiers, last tier first."""
-        ports = self.decision.atoms.vocabulary.named_ports
-        declared = declares(key, {ports[index]: numbers for index, numbers in named})
-        allowed, rule_id = z3.BoolVal(True), _rule_value(self._id(RESERVED_RULES[0]))
-        for t in range(len(self.policies.tiers) - 1, -1, -1):
-            tier = self.policies.tiers[t]
-            mine = [p for tier_index, p in selecting if tier_index == t]
-            after = allowed, rule_id
-            default = self._default(tier, [tier.policies[p] for p in mine], direction)
-            if default is not None:
-                allowed, rule_id = z3.BoolVal(False), _rule_value(self._id(default))
-            for place in reversed(_in_order(tier, t, mine, direction)):
-                if place not in part.matched:
-                    continue
-                policy = tier.policies[place[1]]
-                rule = policy.rules(direction)[place[2]]
-                asked = asked_by(key, rule, declared)
-                if rule.action is Action.PASS:
-                    then = after
-                else:
-                    entry = _entry(tier, policy, direction, place[2], rule)
-                    then = z3.BoolVal(not rule.action.is_deny), _rule_value(self._id(entry))
-                allowed = z3.If(asked, then[0], allowed)
-                rule_id = z3.If(asked, then[1], rule_id)
-        return allowed, rule_id
+        def renamed(rule: int) -> int:
+            return numbers.setdefault(rule, len(numbers))
+
+        tiers: list[TierWords] = []
+        for tier in frame.tiers:
+            default = NO_RULE if tier.default is None else renamed(tier.default)
+            rules = tuple(
+                (
+                    self._asked(direction, place, named),
+                    does,
+                    NO_RULE if does == PASS else renamed(rule),
+                )
+                for bit, place, does, rule in tier.rules
+                if matched >> bit & 1
+            )
+            if rules or default != NO_RULE:
+                tiers.append((default, rules))
+        cell = self.decision.cells[index]
+        diagrams = self.decision.diagrams
+        decides = tuple((lo, renamed(leaf)) for lo, leaf in diagrams[cell.rule])
+        return CellQuestion(tuple(tiers), diagrams[cell.action], decides)
+
+    def _asked(self, direction: Direction, place: Place, named: NamedNumbers) -> AskedWords:
+        """What a rule asks of a destination that declares `named`."""
+        key = (direction, place, named)
+        if key not in self._asked_words:
+            rule = self._policy(place[0], place[1]).rules(direction)[place[2]]
+            ports = self.decision.atoms.vocabulary.named_ports
+            numbers = {ports[index]: found for index, found in named}
+
+            def words(port: NamedPort) -> PortWords:
+                return declared(port.protocol, numbers.get(port, ()))
+
+            self._asked_words[key] = asked_words(rule.ports, rule.except_ports, words)
+        return self._asked_words[key]
 
     def _default(
         self, tier: Tier, policies: list[Policy], direction: Direction
@@ -303,8 +330,10 @@ class CellLemma:
         return self._ids.get(entry, UNKNOWN_RULE)
 
 
-def _rule_value(rule: int) -> Term:
-    return z3.BitVecVal(rule, RULE_BITS)
+def _does(action: Action) -> str:
+    if action is Action.PASS:
+        return PASS
+    return DENY if action.is_deny else ALLOW
 
 
 def _entry(tier: Tier, policy: Policy, direction: Direction, index: int, rule: Rule) -> RuleEntry:
@@ -320,13 +349,14 @@ def _in_order(tier: Tier, t: int, policies: list[int], direction: Direction) -> 
     return places
 
 
-def _split(parts: dict[_Part, int], place: Place, columns: int) -> dict[_Part, int]:
-    out: dict[_Part, int] = {}
-    for part, mask in parts.items():
-        if mask & ~columns:
-            out[part] = mask & ~columns
-        if mask & columns:
-            out[_Part(part.cell, part.matched | {place})] = mask & columns
+def _split(parts: dict[tuple[int, int], int], bit: int, columns: int) -> dict[tuple[int, int], int]:
+    """Split each part into the columns that the rule of `bit` matches, and the others."""
+    out: dict[tuple[int, int], int] = {}
+    for (cell, matched), mask in parts.items():
+        if rest := mask & ~columns:
+            out[cell, matched] = rest
+        if hit := mask & columns:
+            out[cell, matched | bit] = hit
     return out
 
 

@@ -230,7 +230,7 @@ def _cells(decision: DecisionIR) -> Iterator[str]:
         table = decision.table(direction)
         if len(table) != shape[0] or any(len(row) != shape[1] for row in table):
             yield f"the {direction.value} table has not one cell per row and column"
-        elif any(not 0 <= cell < len(decision.cells) for row in set(table) for cell in row):
+        elif any(row and (min(row) < 0 or max(row) >= len(decision.cells)) for row in set(table)):
             yield f"the {direction.value} table names a cell that is not there"
 
 

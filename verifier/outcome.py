@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a proof is made of, and its three outcomes."""
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import z3
 
 from policyc.ir.policy import Direction
+from policyc.verifier.asked import Terms
 from policyc.verifier.terms import Term
 
 
@@ -14,7 +17,8 @@ from policyc.verifier.terms import Term
 class Broken:
     """What is wrong with a Decision IR: the lemma, the words, and where known the place.
 
-    `columns` is a mask; `key` a service key and `address` a number, from the solver's model.
+    `columns` is a mask; `key` a service key and `address` a number, from the solver's model. Before
+    there is a model, `address` is what the question's address 0 stands for.
     """
 
     lemma: str
@@ -27,12 +31,41 @@ class Broken:
     address: int | None = None
 
 
+class Question(Protocol):
+    """What an obligation asks, and all that its answer depends on.
+
+    A frozen dataclass of plain values (numbers, texts, tuples of them), so that its `repr` says
+    everything: equal texts are equal questions, in this run and in any later one of this release.
+    """
+
+    def violated(self, terms: Terms) -> Term:
+        """The term that must be unsatisfiable, made of the question's values and nothing else."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Obligation:
-    """A term that must be unsatisfiable, and what is wrong where it is not."""
+    """A question whose term must be unsatisfiable, and what is wrong where it is not."""
 
-    violated: Term
+    question: Question
     broken: Broken
+
+
+class Ledger(Protocol):
+    """The questions that were proved before, by digest; `build cache` in docs/decisions/0015."""
+
+    def has(self, digest: bytes) -> bool:
+        """Whether this question was proved before."""
+        ...
+
+    def add(self, digest: bytes) -> None:
+        """Note that this question is proved."""
+        ...
+
+
+def digest_of(question: Question) -> bytes:
+    """The SHA-256 of a question's text."""
+    return hashlib.sha256(repr(question).encode()).digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,25 +95,39 @@ BATCH = 64
 """Obligations in one query: enough to spare solver set-up, few enough to stay quick."""
 
 
-def discharge(obligations: Iterable[Obligation | Broken]) -> Outcome:
-    """Have Z3 judge all obligations; the first that fails ends it."""
-    count = 0
-    for batch in _batches(obligations):
+def discharge(obligations: Iterable[Obligation | Broken], ledger: Ledger | None = None) -> Outcome:
+    """Have Z3 judge all questions, each once; the first that fails ends it.
+
+    What the ledger has is not asked again, what is proved is added to it.
+    """
+    asked: set[Question] = set()
+    terms = Terms()
+    for batch in _batches(obligations, asked, ledger):
         if isinstance(batch, Broken):
             return Refuted(batch)
-        failed = _judge(batch)
+        failed = _judge(batch, terms)
         if failed is not None:
             return failed
-        count += len(batch)
-    return Proved(count)
+        if ledger is not None:
+            for obligation in batch:
+                ledger.add(digest_of(obligation.question))
+    return Proved(len(asked))
 
 
-def _batches(obligations: Iterable[Obligation | Broken]) -> Iterator[list[Obligation] | Broken]:
+def _batches(
+    obligations: Iterable[Obligation | Broken], asked: set[Question], ledger: Ledger | None
+) -> Iterator[list[Obligation] | Broken]:
+    """What is to be judged: no question twice, none that the ledger has."""
     batch: list[Obligation] = []
     for obligation in obligations:
         if isinstance(obligation, Broken):
             yield obligation
             return
+        if obligation.question in asked:
+            continue
+        asked.add(obligation.question)
+        if ledger is not None and ledger.has(digest_of(obligation.question)):
+            continue
         batch.append(obligation)
         if len(batch) == BATCH:
             yield batch
@@ -89,17 +136,18 @@ def _batches(obligations: Iterable[Obligation | Broken]) -> Iterator[list[Obliga
         yield batch
 
 
-def _judge(batch: list[Obligation]) -> Refuted | Undecided | None:
+def _judge(batch: list[Obligation], terms: Terms) -> Refuted | Undecided | None:
+    violated = [obligation.question.violated(terms) for obligation in batch]
     solver = z3.SolverFor("QF_BV")
-    solver.add(z3.Or(*(obligation.violated for obligation in batch)))
+    solver.add(z3.Or(*violated))
     result = solver.check()
     if result == z3.unsat:
         return None
     if result == z3.unknown:
         return Undecided(solver.reason_unknown())
     model = solver.model()
-    for obligation in batch:
-        if z3.is_true(model.eval(obligation.violated, model_completion=True)):
+    for obligation, term in zip(batch, violated, strict=True):
+        if z3.is_true(model.eval(term, model_completion=True)):
             return Refuted(_placed(obligation.broken, model))
     return Undecided("a model satisfies the batch and no obligation in it")
 
@@ -112,5 +160,5 @@ def _placed(broken: Broken, model: Term) -> Broken:
     return replace(
         broken,
         key=0 if key is None else key.as_long(),
-        address=0 if address is None else address.as_long(),
+        address=(broken.address or 0) + (0 if address is None else address.as_long()),
     )

@@ -4,20 +4,25 @@
 A finite check, by the reference semantics' own `selects`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from policyc.ir.atoms import EndpointColumn, NamedNumbers, NodeColumn, Row
 from policyc.ir.decision import DecisionIR
 from policyc.ir.matching import condition_holds, in_block, selects
+from policyc.ir.selectors import EndpointSelector
 from policyc.ir.semantics import as_seen
 from policyc.ir.universe import Endpoint, Node, Universe
 from policyc.verifier.outcome import Broken
+
+BitsByNamespace = dict[str | None, list[tuple[int, EndpointSelector]]]
+"""(bit, selector) of the selectors, by the namespace they name."""
 
 
 def placement_faults(universe: Universe, decision: DecisionIR) -> Iterator[Broken]:
     """What is wrong with the places of the universe's endpoints."""
     atoms = decision.atoms
     v = atoms.vocabulary
+    by_namespace = _bits_by_namespace(v.selectors)
     for node in universe.nodes:
         yield from _node_faults(node, decision)
     for endpoint in universe.endpoints:
@@ -28,7 +33,7 @@ def placement_faults(universe: Universe, decision: DecisionIR) -> Iterator[Broke
             continue
         name = endpoint.qualified_name
         row = Row(
-            _selecting(decision, v.subject_bits, endpoint),
+            _selecting(by_namespace, v.subject_bits, endpoint),
             _declared(decision, v.ingress_ports, endpoint),
             _own_blocks(decision, endpoint, 4),
             _own_blocks(decision, endpoint, 6),
@@ -38,7 +43,7 @@ def placement_faults(universe: Universe, decision: DecisionIR) -> Iterator[Broke
             continue  # its row depends on an address that nobody knows yet
         if index < 0 or not _is_row(atoms.rows[index], row, endpoint):
             yield Broken("placement", f"{name} is in the wrong row", row=index)
-        bits = _selecting(decision, v.peer_bits, endpoint)
+        bits = _selecting(by_namespace, v.peer_bits, endpoint)
         named = _declared(decision, v.egress_ports, endpoint)
         for address in endpoint.addresses:
             atom = atoms.classifier.addresses[address.version].atom_of(int(address))
@@ -58,6 +63,8 @@ def _own_blocks(decision: DecisionIR, endpoint: Endpoint, family: int) -> int:
     """The blocks that rules ask of a subject's own address and that hold this one."""
     address = endpoint.address(family)
     v = decision.atoms.vocabulary
+    if not v.own_blocks:
+        return 0
     return sum(
         1 << index
         for index, block in enumerate(v.blocks)
@@ -79,12 +86,21 @@ def _node_faults(node: Node, decision: DecisionIR) -> Iterator[Broken]:
                 yield Broken("placement", f"node {node.name} has no column for {address}")
 
 
-def _selecting(decision: DecisionIR, mask: int, endpoint: Endpoint) -> int:
+def _selecting(by_namespace: BitsByNamespace, mask: int, endpoint: Endpoint) -> int:
     return sum(
         1 << bit
-        for bit, selector in enumerate(decision.atoms.vocabulary.selectors)
+        for namespace in (endpoint.namespace, None)
+        for bit, selector in by_namespace.get(namespace, ())
         if mask >> bit & 1 and selects(selector, endpoint)
     )
+
+
+def _bits_by_namespace(selectors: Iterable[EndpointSelector]) -> BitsByNamespace:
+    """A selector that names a namespace selects nothing in another one, and is not asked there."""
+    out: BitsByNamespace = {}
+    for bit, selector in enumerate(selectors):
+        out.setdefault(selector.namespace, []).append((bit, selector))
+    return out
 
 
 def _declared(decision: DecisionIR, mask: int, endpoint: Endpoint) -> NamedNumbers:
