@@ -2,32 +2,59 @@
 """The lookup plan: which layout holds which part of the Decision IR, under which ids.
 
 A backend fills it, the emitter, the seeds, the verifier and the node read it; nobody writes it twice.
-Row 0, column 0 and diagrams 0 and 1 are reserved: what is not placed fails closed.
+Row 0 and column 0 are reserved and the word 0 is nothing (`ir/tree.py`): what is not placed fails
+closed.
 """
 
 from collections import defaultdict
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import Enum
 from ipaddress import ip_network
 from typing import Any
 
-from policyc.ir.atoms import AddressAtoms, AddressColumn
-from policyc.ir.decision import DENY_LEAF, FAIL_CLOSED_RULE, DecisionIR, Diagram
-from policyc.ir.policy import AddressPeer, Network
+from policyc.ir.atoms import AddressAtoms
+from policyc.ir.decision import DecisionIR
+from policyc.ir.policy import AddressPeer, Direction, Network
+from policyc.ir.services import Kind
+from policyc.ir.tree import LEAF, Node, depth_of, search, search128
+from policyc.ir.universe import FAMILIES
+from policyc.ir.views import ColumnView, RowView, View
 
+PLAN_SCHEMA = "policyc.dev/plan/v2"
 FIRST_ROW = 1
 FIRST_COLUMN = 1
-DENY_ALL_DIAGRAM = 0
-FAIL_CLOSED_DIAGRAM = 1
-RESERVED_DIAGRAMS: tuple[Diagram, ...] = (((0, DENY_LEAF),), ((0, FAIL_CLOSED_RULE),))
-FIRST_DIAGRAM = len(RESERVED_DIAGRAMS)
+LEAST_ROUNDS = 3
+"""Of the search in a diagram: one made on the node may be longer than any the compiler saw."""
 
 
 class AddressLayout(Enum):
     """How the column of an address that no endpoint holds is found."""
 
+    CONSTANT = "constant"
     CODE = "code"
+    TREE = "tree"
     LPM = "lpm"
+
+
+class CellLayout(Enum):
+    """How the word of a (row, column) is found."""
+
+    DENSE = "dense"
+    HASH = "hash"
+
+
+class Counters(Enum):
+    """What is counted for each rule."""
+
+    NONE = "none"
+    PACKETS = "packets"
+    BYTES = "bytes"
+
+    @property
+    def words(self) -> int:
+        """64-bit words of a rule's counter."""
+        return {"none": 0, "packets": 1, "bytes": 2}[self.value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,52 +66,204 @@ class Size:
 
 
 @dataclass(frozen=True)
-class LookupPlan:
-    """Sizes and layouts. `code_diagrams` are the ids of action diagrams emitted as code."""
+class AddressPlan:
+    """The search for an address's column in one direction and family.
 
+    `runs` are (first address, column id), ascending, neighbours with different columns. With TREE,
+    `root_bits` leading bits index a table of words (0: no table, `root` is the word), and `rounds` are
+    the nodes to pass for each 32-bit word of the address. `entries` is the size of the trie of LPM.
+    """
+
+    family: int
+    layout: AddressLayout
+    runs: tuple[tuple[int, int], ...]
+    root_bits: int = 0
+    root: int = 0
+    roots: tuple[int, ...] = ()
+    rounds: tuple[int, int, int, int] = (0, 0, 0, 0)
+    entries: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan as JSON values."""
+        return {
+            "layout": self.layout.value,
+            "runs": len(self.runs),
+            "root_bits": self.root_bits,
+            "root": self.root,
+            "rounds": list(self.rounds),
+            "entries": self.entries,
+        }
+
+
+@dataclass(frozen=True)
+class DirectionPlan:
+    """The table of one direction. `row_ids` and `column_ids` are by the Decision IR's rows and columns.
+
+    Not used: no policy says anything in this direction, now or for any endpoint to come; then nothing
+    else here means anything. `buckets` is the size of the hash table, 0 for a dense one; `class_fields`
+    what the class of an endpoint holds for this direction.
+    """
+
+    direction: Direction
+    view: View
+    cells: CellLayout
     rows: Size
     columns: Size
-    diagrams: Size
-    steps: Size
+    row_ids: tuple[int, ...]
+    column_ids: tuple[int, ...]
+    addresses: Mapping[int, AddressPlan]
+    buckets: int = 0
+
+    @property
+    def is_used(self) -> bool:
+        """Whether any policy says anything in this direction."""
+        return self.view.is_used
+
+    @property
+    def short(self) -> str:
+        """`in` or `eg`, as maps and functions are called."""
+        return "in" if self.direction is Direction.INGRESS else "eg"
+
+    @property
+    def column_fields(self) -> Mapping[int, str]:
+        """Family -> the field of a class that holds the endpoint's column under that address."""
+        if self.view.has_one_column_for_both_families:
+            return dict.fromkeys(FAMILIES, f"{self.direction.value}_column")
+        return {family: f"{self.direction.value}_column{family}" for family in FAMILIES}
+
+    @property
+    def class_fields(self) -> tuple[str, ...]:
+        """The fields of a class that this direction reads, its row first."""
+        if not self.is_used:
+            return ()
+        return (f"{self.direction.value}_row", *dict.fromkeys(self.column_fields.values()))
+
+    @property
+    def dense_words(self) -> int:
+        """The words of the dense table, spare ones included."""
+        return self.rows.capacity * self.columns.capacity
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan as JSON values."""
+        if not self.is_used:
+            return {"used": False}
+        return {
+            "used": True,
+            "cells": self.cells.value,
+            "rows": _size(self.rows),
+            "columns": _size(self.columns),
+            "row_ids": list(self.row_ids),
+            "column_ids": list(self.column_ids),
+            "buckets": self.buckets,
+            "reads": self.view.to_json(),
+            "column_fields": {str(f): name for f, name in self.column_fields.items()},
+            "addresses": {str(f): plan.to_json() for f, plan in self.addresses.items()},
+        }
+
+
+@dataclass(frozen=True)
+class LookupPlan:
+    """Sizes and layouts of one generation.
+
+    `diagram_words[i]` is the word of the Decision IR's diagram i where it is a cell's rule diagram
+    (a leaf, or the root of a tree), 0 for others; `code_words` are those that are emitted as code; `nodes` the
+    nodes of all trees; `told_apart` the protocols of which the ports, or types, are asked.
+    """
+
+    directions: Mapping[Direction, DirectionPlan]
+    nodes: tuple[Node, ...]
+    node_room: Size
+    rounds: int
     rules: Size
     endpoints: int
-    step_rounds: int
-    address4: AddressLayout
-    address6: AddressLayout
-    cidr4_entries: int
-    cidr6_entries: int
-    code_diagrams: tuple[int, ...]
+    diagram_words: tuple[int, ...]
+    code_words: tuple[int, ...]
+    told_apart: frozenset[Kind]
+    counters: Counters = Counters.BYTES
 
-    def address_layout(self, family: int) -> AddressLayout:
-        """The layout of one family."""
-        return self.address4 if family == 4 else self.address6
+    @property
+    def used_directions(self) -> tuple[DirectionPlan, ...]:
+        """The directions in which some policy says something."""
+        return tuple(plan for plan in self.directions.values() if plan.is_used)
+
+    @property
+    def class_fields(self) -> tuple[str, ...]:
+        """The words of an endpoint's class, in their order."""
+        return tuple(field for plan in self.directions.values() for field in plan.class_fields)
+
+    @property
+    def has_trees(self) -> bool:
+        """Whether anything is searched in nodes; where a direction is used, the node may need it."""
+        return bool(self.used_directions)
+
+    def word_of(self, decision: DecisionIR, direction: Direction, row: int, column: int) -> int:
+        """The word of a cell of the Decision IR."""
+        return self.diagram_words[decision.cell(direction, row, column).rule]
+
+    def leaf(self, word: int, key: int) -> int:
+        """The leaf of a word for a service key."""
+        return search(self.nodes, word, key, self.rounds)
+
+    def address_column(self, direction: Direction, family: int, address: int) -> int:
+        """The column id of an address as the plan's layout finds it."""
+        plan = self.directions[direction].addresses[family]
+        if plan.layout is not AddressLayout.TREE:
+            return max(run for run in plan.runs if run[0] <= address)[1]
+        if family == 6:
+            word = search128(self.nodes, plan.root, address, plan.rounds)
+        else:
+            root = plan.roots[address >> (32 - plan.root_bits)] if plan.roots else plan.root
+            word = search(self.nodes, root, address, plan.rounds[0])
+        return word & ~LEAF
 
     def to_json(self) -> dict[str, Any]:
         """The plan as JSON values, as plan.json holds it."""
-        out = asdict(self)
-        out["address4"], out["address6"] = self.address4.value, self.address6.value
-        out["schema"] = "policyc.dev/plan/v1"
-        return out
+        return {
+            "schema": PLAN_SCHEMA,
+            "directions": {d.value: plan.to_json() for d, plan in self.directions.items()},
+            "class_fields": list(self.class_fields),
+            "nodes": _size(self.node_room),
+            "rounds": self.rounds,
+            "rules": _size(self.rules),
+            "endpoints": self.endpoints,
+            "code_words": list(self.code_words),
+            "told_apart": sorted(kind.name for kind in self.told_apart),
+            "counters": self.counters.value,
+        }
 
 
-def row_id(index: int) -> int:
-    """The row id of a row of the Decision IR."""
-    return FIRST_ROW + index
+def _size(size: Size) -> dict[str, int]:
+    return {"used": size.used, "capacity": size.capacity}
 
 
-def column_id(index: int) -> int:
-    """The column id of a column of the Decision IR."""
-    return FIRST_COLUMN + index
+def rounds_for(longest: int) -> int:
+    """The rounds of search that diagrams of so many steps need, with one to spare for the node's."""
+    return max(LEAST_ROUNDS, depth_of(longest) + 1)
 
 
-def diagram_id(index: int) -> int:
-    """The diagram id of a diagram of the Decision IR."""
-    return FIRST_DIAGRAM + index
+def viewed_rows(decision: DecisionIR, view: View) -> dict[RowView, int]:
+    """The rows that the direction tells apart, with their ids."""
+    found = dict.fromkeys(view.row(row) for row in decision.atoms.rows)
+    return {row: FIRST_ROW + at for at, row in enumerate(found)}
 
 
-def address_column_id(decision: DecisionIR, family: int, atom: int) -> int:
-    """The column id of an address atom."""
-    return column_id(decision.atoms.column_index[AddressColumn(family, atom)])
+def viewed_columns(decision: DecisionIR, view: View) -> dict[ColumnView, int]:
+    """The columns that the direction tells apart, with their ids."""
+    atoms = decision.atoms
+    found = dict.fromkeys(view.column(column, atoms) for column in atoms.columns)
+    return {column: FIRST_COLUMN + at for at, column in enumerate(found)}
+
+
+def address_runs(
+    atoms: AddressAtoms, view: View, columns: Mapping[ColumnView, int]
+) -> tuple[tuple[int, int], ...]:
+    """(first address, column id) of the runs of a family that a direction tells apart."""
+    runs: list[tuple[int, int]] = []
+    ids = [columns[view.address(atoms.family, mask)] for mask in atoms.blocks]
+    for start, atom in zip(atoms.starts, atoms.atoms, strict=True):
+        if not runs or runs[-1][1] != ids[atom]:
+            runs.append((start, ids[atom]))
+    return tuple(runs)
 
 
 def prefix_atoms(blocks: tuple[AddressPeer, ...], atoms: AddressAtoms) -> list[tuple[Network, int]]:
@@ -121,11 +300,20 @@ def _whole_family(family: int) -> Network:
 
 
 def fits(decision: DecisionIR, plan: LookupPlan) -> bool:
-    """Whether the plan has room for the whole Decision IR."""
+    """Whether the plan has room for the whole Decision IR, and an id for all that is in it."""
     return (
-        plan.rows.used == FIRST_ROW + len(decision.atoms.rows) <= plan.rows.capacity
-        and plan.columns.used == FIRST_COLUMN + len(decision.atoms.columns) <= plan.columns.capacity
-        and plan.diagrams.used <= plan.diagrams.capacity
-        and plan.steps.used <= plan.steps.capacity
-        and plan.rules.used <= plan.rules.capacity
+        len(plan.nodes) == plan.node_room.used <= plan.node_room.capacity
+        and plan.rules.used == len(decision.rules) <= plan.rules.capacity
+        and all(_has_ids(decision, each) for each in plan.used_directions)
+    )
+
+
+def _has_ids(decision: DecisionIR, plan: DirectionPlan) -> bool:
+    return (
+        len(plan.row_ids) == len(decision.atoms.rows)
+        and len(plan.column_ids) == len(decision.atoms.columns)
+        and all(FIRST_ROW <= at < plan.rows.used for at in plan.row_ids)
+        and all(FIRST_COLUMN <= at < plan.columns.used for at in plan.column_ids)
+        and plan.rows.used <= plan.rows.capacity
+        and plan.columns.used <= plan.columns.capacity
     )

@@ -57,6 +57,14 @@ class Bundle:
         """plan.json: sizes, layouts, reserved ids."""
         return self._object("plan.json")
 
+    @property
+    def endpoints(self) -> int:
+        """How many endpoints of the cluster a node can tell apart, with one id for none."""
+        found = self.plan.get("endpoints")
+        if not isinstance(found, int) or found < 1:
+            raise InputError(f"{self.path / 'plan.json'}: $.endpoints: expected a number above 0")
+        return found
+
     @cached_property
     def classifier(self) -> dict[str, Any]:
         """classifier.json: what places an endpoint that the compiler has not seen."""

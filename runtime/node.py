@@ -176,18 +176,18 @@ class _Loading:
         """Seeds, classes and what new classes need, into maps that nothing reads yet."""
         maps = dict(policy.own_maps())
         seeds.write_seeds(self.bundle, maps)
-        classes = policy.map_fd("pc_class")
         nodes = self.file.nodes if placer.reads_nodes else ()
         roster = Roster(self.file.endpoints, self.devices, nodes, self.file.node)
         ids = assign_ids(
             roster,
             before=self.before.endpoints if self.before else (),
             in_use=endpoint_maps.ids(self.pins, self._endpoint_layout()),
-            capacity=bpf_syscall.map_info(classes).max_entries,
+            capacity=self.bundle.endpoints,
         )
         endpoints = tuple(roster.place(placer, ids))
         seeds.write_words(placer.drain_writes(), maps)
-        _write_classes(endpoints, classes)
+        if placer.class_fields:
+            _write_classes(endpoints, placer.class_fields, policy.map_fd("pc_class"))
         attachments = tuple(Attachment(n, i, self.kind) for n, i in self.devices.items())
         return Generation(
             epoch=self.word.epoch,
@@ -276,9 +276,11 @@ class _Loading:
         self.state.keep_only(generation.epoch)
 
 
-def _write_classes(endpoints: tuple[LoadedEndpoint, ...], fd: int) -> None:
+def _write_classes(endpoints: tuple[LoadedEndpoint, ...], fields: tuple[str, ...], fd: int) -> None:
+    size = bpf_syscall.map_info(fd).value_size
     keys = b"".join(struct.pack("=I", each.id) for each in endpoints)
     values = b"".join(
-        struct.pack("<3I", each.row, each.column4, each.column6) for each in endpoints
+        struct.pack(f"<{len(fields)}I", *(each.place[name] for name in fields)).ljust(size, b"\0")
+        for each in endpoints
     )
     bpf_syscall.map_update_batch(fd, keys, values, len(endpoints))

@@ -9,14 +9,8 @@ from typing import Protocol
 
 from policyc.runtime.endpoints import Address, EndpointRecord, NodeRecord
 
-
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """The row (as subject) and the columns (as peer, per family) of an endpoint; 0 fails closed."""
-
-    row: int
-    column4: int
-    column6: int
+Placement = dict[str, int]
+"""Field of the endpoint's class (its row as subject, its columns as peer) -> id; 0 fails closed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +24,11 @@ class MapWrite:
 
 class Placer(Protocol):
     """Places endpoints, also of classes that the compiler has not seen."""
+
+    @property
+    def class_fields(self) -> tuple[str, ...]:
+        """The fields of a class, in the order of its words; none where nothing is decided."""
+        ...
 
     @property
     def reads_nodes(self) -> bool:

@@ -86,9 +86,7 @@ class Roster:
                 interface=record.interface or "",
                 ifindex=self.devices[record.interface] if record.interface else 0,
                 mac=record.mac or "",
-                row=place.row,
-                column4=place.column4,
-                column6=place.column6,
+                place=place,
             )
 
 
@@ -101,9 +99,7 @@ def _node(node: NodeRecord, address: Address, ident: int, place: Placement) -> L
         interface="",
         ifindex=0,
         mac="",
-        row=place.row,
-        column4=place.column4,
-        column6=place.column6,
+        place=place,
         is_node=True,
     )
 

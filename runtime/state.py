@@ -18,7 +18,7 @@ from urllib.parse import quote
 from policyc.runtime.errors import HostError
 
 DEFAULT_ROOT = Path("/run/policyc")
-SCHEMA = "policyc.dev/node-state/v2"
+SCHEMA = "policyc.dev/node-state/v3"
 
 Warn = Callable[[str], object]
 
@@ -48,9 +48,7 @@ class LoadedEndpoint:
     interface: str
     ifindex: int
     mac: str
-    row: int
-    column4: int
-    column6: int
+    place: dict[str, int]  # field of its class -> id
     is_node: bool = False
 
     @property

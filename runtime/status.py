@@ -40,12 +40,16 @@ class MapStatus:
 
 @dataclass(frozen=True, slots=True)
 class RuleCount:
-    """Packets that a rule decided: all that it denied, first ones of flows that it allowed."""
+    """What a rule decided: all packets that it denied, first ones of flows that it allowed.
+
+    `bytes` from their Ethernet headers on; None where the bundle counts packets alone.
+    """
 
     rule: int
     packets: int
     action: str
     where: str  # policies, file:line
+    bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,12 +160,21 @@ def _maps(where: Pins, generation: Generation) -> tuple[MapStatus, ...]:
 
 
 def _rules(where: Pins, generation: Generation) -> tuple[RuleCount, ...]:
+    """The counters; none where the bundle was compiled without."""
+    pin = where.generation(generation.epoch) / "pc_counts"
+    if not pin.exists():
+        return ()
     known = {int(rule.get("id", i)): rule for i, rule in enumerate(generation.rules)}
-    counts = _per_cpu_sums(where.generation(generation.epoch) / "pc_counts")
     return tuple(
-        RuleCount(ident, packets, str(known.get(ident, {}).get("action", "")), _place(known, ident))
-        for ident, packets in enumerate(counts)
-        if packets
+        RuleCount(
+            ident,
+            sums[0],
+            str(known.get(ident, {}).get("action", "")),
+            _place(known, ident),
+            sums[1] if len(sums) > 1 else None,
+        )
+        for ident, sums in enumerate(_per_cpu_sums(pin))
+        if sums[0]
     )
 
 
@@ -176,17 +189,22 @@ def _drops(where: Pins, generation: Generation) -> dict[str, int]:
     names = {value: name for name, value in generation.drop_reasons.items()}
     return {
         names.get(i, str(i)).removeprefix("PC_DROP_").lower().replace("_", " "): packets
-        for i, packets in enumerate(_per_cpu_sums(where.map("pc_drops")))
+        for i, (packets,) in enumerate(_per_cpu_sums(where.map("pc_drops")))
         if packets
     }
 
 
-def _per_cpu_sums(pin: Path) -> list[int]:
-    size = 8 * possible_cpus()
+def _per_cpu_sums(pin: Path) -> list[tuple[int, ...]]:
+    """The 64-bit words of each entry, summed over the CPUs."""
     with bpf_syscall.obj_get(pin) as fd:
-        entries = bpf_syscall.map_info(fd).max_entries
-        raw = (bpf_syscall.map_lookup(fd, struct.pack("=I", i), size) for i in range(entries))
-        return [sum(struct.unpack(f"={size // 8}Q", each or bytes(size))) for each in raw]
+        info = bpf_syscall.map_info(fd)
+        words, size = info.value_size // 8, info.value_size * possible_cpus()
+        found = []
+        for index in range(info.max_entries):
+            raw = bpf_syscall.map_lookup(fd, struct.pack("=I", index), size) or bytes(size)
+            values = struct.unpack(f"={size // 8}Q", raw)
+            found.append(tuple(sum(values[at::words]) for at in range(words)))
+        return found
 
 
 def possible_cpus() -> int:

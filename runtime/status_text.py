@@ -51,15 +51,14 @@ def _programs(status: NodeStatus) -> Table:
 
 
 def _endpoints(status: NodeStatus) -> Table:
-    table = _table("Endpoints", "id", "pod", "addresses", "device", "row", "columns")
+    table = _table("Endpoints", "id", "pod", "addresses", "device", "class")
     for endpoint in status.endpoints:
         table.add_row(
             str(endpoint.id),
             endpoint.title,
             " ".join(endpoint.addresses),
             endpoint.interface or "(another node)",
-            str(endpoint.row),
-            f"{endpoint.column4} {endpoint.column6}",
+            " ".join(f"{name} {at}" for name, at in endpoint.place.items()),
         )
     return table
 
@@ -73,9 +72,10 @@ def _maps(status: NodeStatus) -> Table:
 
 
 def _rules(status: NodeStatus) -> Table:
-    table = _table("Verdicts by rule", "rule", "packets", "action", "where")
+    table = _table("Verdicts by rule", "rule", "packets", "bytes", "action", "where")
     for count in status.rules:
-        table.add_row(str(count.rule), str(count.packets), count.action, count.where)
+        size = "" if count.bytes is None else str(count.bytes)
+        table.add_row(str(count.rule), str(count.packets), size, count.action, count.where)
     return table
 
 

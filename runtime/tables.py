@@ -1,47 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """Places endpoints in a bundle's tables, and makes the rows, columns and diagrams that are new.
 
-Takes classifier.json, plan.json, rules.json and the diagram seeds; gives placements and the map
-writes they need. No compiler is at hand: a signature nobody has seen is decided here, by walking
-the tiers for each stretch of service keys. Row 0 and column 0 are the answer when the reserved
-ids run out: they deny.
+Takes classifier.json, plan.json, rules.json and seeds; gives placements and the map writes they need.
+No compiler is at hand: a signature nobody has seen is decided here, by walking the tiers for each
+stretch of service keys. Row 0 and column 0 are the answer when the reserved ids run out: they deny.
 """
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from policyc.runtime.bundle import Bundle
+from policyc.runtime.cells import CLOSED, Cells, cells_of
 from policyc.runtime.classify import Classifier, ColumnKey, RowKey
 from policyc.runtime.endpoints import Address, EndpointRecord, NodeRecord
+from policyc.runtime.errors import InputError
 from policyc.runtime.placement import MapWrite, Placement
+from policyc.runtime.pool import Pool
 from policyc.runtime.tiers import TierRules
+from policyc.runtime.trees import Trees, verdict_word
+from policyc.runtime.views import ColumnView, RowView, View
 
 FAIL_CLOSED = 0
-ALLOW_LEAF, DENY_LEAF = 1, 0
-DENY_ALL_DIAGRAM, FAIL_CLOSED_DIAGRAM = 0, 1
-Diagram = tuple[tuple[int, int], ...]
-
-
-@dataclass
-class Pool:
-    """Ids of one kind: `next_id` is the first that is free, `capacity` the end."""
-
-    next_id: int
-    capacity: int
-    n_refused: int = 0
-
-    def take(self, count: int = 1) -> int | None:
-        """The first of `count` ids, None where there is no room."""
-        if not self.has(count):
-            self.n_refused += 1
-            return None
-        first = self.next_id
-        self.next_id += count
-        return first
-
-    def has(self, count: int = 1) -> bool:
-        """Whether there is room for `count` more."""
-        return self.next_id + count <= self.capacity
+PLAN_SCHEMA = "policyc.dev/plan/v2"
+SHORT = {"ingress": "in", "egress": "eg"}
+FAMILIES = (4, 6)
 
 
 @dataclass
@@ -50,22 +33,28 @@ class PolicyTables:
 
     bundle: Bundle
     _refused: list[str] = field(default_factory=list)
-    _n_too_long: int = 0
 
     def __post_init__(self) -> None:
         plan = self.bundle.plan
+        if plan.get("schema") != PLAN_SCHEMA:
+            raise InputError(
+                f"the bundle's plan.json is {plan.get('schema')!r}, expected {PLAN_SCHEMA!r}",
+                "the bundle is from another release of policyc; compile it again with this one",
+            )
         self._classifier = Classifier(self.bundle.classifier)
         self._tiers = TierRules(self.bundle.classifier, self.bundle.rules, plan["rules"])
-        self._stride: int = plan["columns"]["capacity"]
-        self._rows = {key: 1 + at for at, key in enumerate(self._classifier.known_rows())}
-        self._columns = {key: 1 + at for at, key in enumerate(self._classifier.known_columns())}
-        self._row_ids = Pool(plan["rows"]["used"], plan["rows"]["capacity"])
-        self._column_ids = Pool(plan["columns"]["used"], plan["columns"]["capacity"])
-        self._diagram_ids = Pool(plan["diagrams"]["used"], plan["diagrams"]["capacity"])
-        self._step_ids = Pool(plan["steps"]["used"], plan["steps"]["capacity"])
-        self._max_steps = 1 << plan["step_rounds"]
-        self._diagrams = self._seeded_diagrams()
-        self._writes: list[MapWrite] = []
+        nodes = plan["nodes"]
+        self._trees = Trees(self.bundle, Pool(nodes["used"], nodes["capacity"]), plan["rounds"])
+        self._directions = [
+            _Direction(self, name, directed)
+            for name, directed in plan["directions"].items()
+            if directed["used"]
+        ]
+
+    @property
+    def class_fields(self) -> tuple[str, ...]:
+        """The fields of a class, in the order of its words."""
+        return tuple(self.bundle.plan["class_fields"])
 
     @property
     def reads_nodes(self) -> bool:
@@ -75,14 +64,18 @@ class PolicyTables:
     def place(self, endpoint: EndpointRecord) -> Placement:
         """The endpoint's row and columns, made where they are new; 0 where there is no room."""
         shortages = self._n_shortages()
-        row = self._row(self._classifier.row(endpoint))
+        row = self._classifier.row(endpoint)
         columns = {
-            family: self._column(self._classifier.column(endpoint, family))
-            for family in endpoint.addresses
+            family: self._classifier.column(endpoint, family) for family in endpoint.addresses
         }
+        found: Placement = {}
+        for direction in self._directions:
+            found[f"{direction.name}_row"] = direction.row(row)
+            for family in FAMILIES:
+                direction.place_column(found, family, columns.get(family))
         if self._n_shortages() > shortages:
             self._refused.append(f"{endpoint.namespace}/{endpoint.name}")
-        return Placement(row, columns.get(4, FAIL_CLOSED), columns.get(6, FAIL_CLOSED))
+        return found
 
     def place_node(self, node: NodeRecord, address: Address, is_local: bool) -> Placement | None:
         """A node under one address; None where it is no more than that address to every rule."""
@@ -90,16 +83,20 @@ class PolicyTables:
         if key is None:
             return None
         shortages = self._n_shortages()
-        column = self._column(key)
+        found: Placement = {}
+        for direction in self._directions:
+            found[f"{direction.name}_row"] = FAIL_CLOSED
+            for family in FAMILIES:
+                direction.place_column(found, family, key if family == key.family else None)
         if self._n_shortages() > shortages:
             self._refused.append(f"node {node.name}")
-        if address.version == 4:
-            return Placement(FAIL_CLOSED, column, FAIL_CLOSED)
-        return Placement(FAIL_CLOSED, FAIL_CLOSED, column)
+        return found
 
     def drain_writes(self) -> list[MapWrite]:
         """What the placements since the last call need in the generation's maps."""
-        writes, self._writes = self._writes, []
+        writes = self._trees.drain_writes()
+        for direction in self._directions:
+            writes += direction.drain_writes()
         return writes
 
     def new_rules(self) -> list[dict[str, object]]:
@@ -107,81 +104,96 @@ class PolicyTables:
         return self._tiers.new_rules()
 
     def refused(self) -> tuple[str, ...]:
-        """Endpoints whose placement ran out of rows, columns, diagrams, steps or rule ids."""
+        """Endpoints whose placement ran out of rows, columns, nodes, cells or rule ids."""
         return tuple(self._refused)
 
     def _n_shortages(self) -> int:
         """How often something has run out so far."""
-        pools = (self._row_ids, self._column_ids, self._diagram_ids, self._step_ids)
-        return sum(p.n_refused for p in pools) + self._n_too_long + self._tiers.n_refused
+        here = self._trees.ids.n_refused + self._trees.n_too_long + self._tiers.n_refused
+        return here + sum(direction.n_refused for direction in self._directions)
 
-    def _row(self, key: RowKey) -> int:
-        if key not in self._rows:
-            at = self._row_ids.take()
+    def blocks_of(self, column: ColumnKey) -> frozenset[int]:
+        """The address blocks that a column's addresses are in."""
+        return self._classifier.blocks_of(column)
+
+    def known(self) -> tuple[list[RowKey], list[ColumnKey]]:
+        """The rows and columns the compiler made."""
+        return self._classifier.known_rows(), self._classifier.known_columns()
+
+    def word(self, direction: str, row: RowKey, column: ColumnKey) -> int:
+        """The word of a cell: what the tiers say, as a leaf or a tree."""
+        steps = self._tiers.diagram(direction, row, column, self.blocks_of(column))
+        word = self._trees.word(
+            [(lo, verdict_word(not self._tiers.denies(rule), rule)) for lo, rule in steps]
+        )
+        return CLOSED if word is None else word
+
+
+class _Direction:
+    """The rows and columns that one direction tells apart, each with a key that stands for it."""
+
+    def __init__(self, tables: PolicyTables, name: str, plan: Mapping[str, Any]) -> None:
+        self.name = name
+        self._tables = tables
+        self._view = View(name, plan["reads"])
+        self._cells: Cells = cells_of(tables.bundle, SHORT[name], plan)
+        self._fields: dict[int, str] = {int(f): n for f, n in plan["column_fields"].items()}
+        self._row_pool = Pool(plan["rows"]["used"], plan["rows"]["capacity"])
+        self._column_pool = Pool(plan["columns"]["used"], plan["columns"]["capacity"])
+        self._rows: dict[RowView, tuple[int, RowKey]] = {}
+        self._columns: dict[ColumnView, tuple[int, ColumnKey]] = {}
+        rows, columns = tables.known()
+        for row, at in zip(rows, plan["row_ids"], strict=True):
+            self._rows.setdefault(self._view.row(row), (at, row))
+        for column, at in zip(columns, plan["column_ids"], strict=True):
+            viewed = self._view.column(column, tables.blocks_of(column))
+            self._columns.setdefault(viewed, (at, column))
+        self._writes: list[MapWrite] = []
+
+    @property
+    def n_refused(self) -> int:
+        """How often rows, columns or cells have run out."""
+        return self._row_pool.n_refused + self._column_pool.n_refused + self._cells.n_refused
+
+    def drain_writes(self) -> list[MapWrite]:
+        """The cells written since the last call."""
+        writes, self._writes = self._writes, []
+        return writes
+
+    def place_column(self, found: Placement, family: int, key: ColumnKey | None) -> None:
+        """Note the column of one family; where both share a field, that of the one there is."""
+        name = self._fields[family]
+        if key is not None:
+            found[name] = self.column(key)
+        else:
+            found.setdefault(name, FAIL_CLOSED)
+
+    def row(self, key: RowKey) -> int:
+        """The id of a row, which is decided against every column where it is new."""
+        viewed = self._view.row(key)
+        if viewed not in self._rows:
+            at = self._row_pool.take()
             if at is None:
                 return FAIL_CLOSED
-            self._rows[key] = at
-            for column_key, column in self._columns.items():
-                self._decide(key, at, column_key, column)
-        return self._rows[key]
+            self._rows[viewed] = at, key
+            words = {
+                column: self._tables.word(self.name, key, column_key)
+                for column, column_key in self._columns.values()
+            }
+            self._writes += self._cells.new_row(at, words)
+        return self._rows[viewed][0]
 
-    def _column(self, key: ColumnKey) -> int:
-        if key not in self._columns:
-            at = self._column_ids.take()
+    def column(self, key: ColumnKey) -> int:
+        """The id of a column, against which every row is decided where it is new."""
+        viewed = self._view.column(key, self._tables.blocks_of(key))
+        if viewed not in self._columns:
+            at = self._column_pool.take()
             if at is None:
                 return FAIL_CLOSED
-            self._columns[key] = at
-            for row_key, row in self._rows.items():
-                self._decide(row_key, row, key, at)
-        return self._columns[key]
-
-    def _decide(self, row_key: RowKey, row: int, column_key: ColumnKey, column: int) -> None:
-        """Decide one cell in both directions."""
-        blocks = self._classifier.blocks_of(column_key)
-        for direction, name in (("ingress", "pc_cell_in"), ("egress", "pc_cell_eg")):
-            rules = self._tiers.diagram(direction, row_key, column_key, blocks)
-            actions = _merged(
-                (lo, DENY_LEAF if self._tiers.denies(rule) else ALLOW_LEAF) for lo, rule in rules
-            )
-            ids = self._diagram(actions), self._diagram(rules)
-            if None in ids:
-                ids = DENY_ALL_DIAGRAM, FAIL_CLOSED_DIAGRAM
-            words = tuple(at for at in ids if at is not None)
-            self._writes.append(MapWrite(name, row * self._stride + column, words))
-
-    def _diagram(self, diagram: Diagram) -> int | None:
-        """The id of a diagram, None where there is no room for it."""
-        if diagram not in self._diagrams:
-            if len(diagram) >= self._max_steps:
-                self._n_too_long += 1
-                return None
-            if not self._diagram_ids.has():  # or the steps below would be taken for nothing
-                self._diagram_ids.n_refused += 1
-                return None
-            first, at = self._step_ids.take(len(diagram)), None
-            if first is not None:
-                at = self._diagram_ids.take()
-            if first is None or at is None:
-                return None
-            for offset, step in enumerate(diagram):
-                self._writes.append(MapWrite("pc_step", first + offset, step))
-            self._writes.append(MapWrite("pc_diagram", at, (first, len(diagram))))
-            self._diagrams[diagram] = at
-        return self._diagrams[diagram]
-
-    def _seeded_diagrams(self) -> dict[Diagram, int]:
-        table, steps = self.bundle.seed_words("pc_diagram"), self.bundle.seed_words("pc_step")
-        pairs = tuple(zip(steps[::2], steps[1::2], strict=True))
-        found: dict[Diagram, int] = {}
-        for at, (first, count) in enumerate(zip(table[::2], table[1::2], strict=True)):
-            found.setdefault(pairs[first : first + count], at)
-        return found
-
-
-def _merged(steps: Iterable[tuple[int, int]]) -> Diagram:
-    """Steps without those that repeat the leaf before them."""
-    out: list[tuple[int, int]] = []
-    for lo, leaf in steps:
-        if not out or out[-1][1] != leaf:
-            out.append((lo, leaf))
-    return tuple(out)
+            self._columns[viewed] = at, key
+            words = {
+                row: self._tables.word(self.name, row_key, key)
+                for row, row_key in self._rows.values()
+            }
+            self._writes += self._cells.new_column(at, words)
+        return self._columns[viewed][0]

@@ -28,17 +28,38 @@ FLAGS = (
 HINT = "apt install clang llvm libbpf-dev linux-libc-dev"
 
 
-def compile_object(folder: Path, source: str, include: str, target: str) -> None:
+SEARCH_VARIABLES = ("CPATH", "C_INCLUDE_PATH")
+"""What makes clang look for headers elsewhere."""
+
+
+def compile_object(folder: Path, source: str, include: str, target: str) -> tuple[Path, ...]:
     """Compile `folder/source` with the headers of `folder/include` to `folder/target`.
 
-    Paths inside the object are relative to the folder. HostError where clang, llvm-strip or the
-    kernel's user headers are missing; InternalError where clang refuses what we emitted.
+    Paths inside the object are relative to the folder. Gives the headers that were read from outside the
+    folder. HostError where clang, llvm-strip or the kernel's user headers are missing; InternalError
+    where clang refuses what we emitted.
     """
     clang, strip = find_tool("clang"), find_tool("llvm-strip")
-    machine = f"/usr/include/{platform.machine()}-linux-gnu"  # asm/types.h, for a foreign target
-    command = [clang, *FLAGS, "-I", include, "-idirafter", machine, "-c", source, "-o", target]
+    read = f"{target}.d"
+    command = [clang, *flags(include), "-MD", "-MF", read, "-c", source, "-o", target]
     _run(command, folder, source)
     _run([strip, "-g", target], folder, source)
+    return _headers(folder / read)
+
+
+def flags(include: str) -> tuple[str, ...]:
+    """The options of clang that can change an object."""
+    machine = f"/usr/include/{platform.machine()}-linux-gnu"  # asm/types.h, for a foreign target
+    return *FLAGS, "-I", include, "-idirafter", machine
+
+
+def _headers(written: Path) -> tuple[Path, ...]:
+    """The absolute paths of a make rule that clang wrote; the file goes away."""
+    text = written.read_text("utf-8", "surrogateescape").replace("\\\n", " ")
+    written.unlink()
+    words = re.findall(r"(?:\\.|[^\s\\])+", text.partition(": ")[2])
+    paths = (Path(re.sub(r"\\(.)", r"\1", word)) for word in words)
+    return tuple(path for path in paths if path.is_absolute())
 
 
 def clang_version() -> str:
@@ -57,6 +78,13 @@ def _run(command: list[str], folder: Path, source: str) -> str:
     if done.returncode:
         _explain(command[0], source, done.stderr)
     return done.stdout
+
+
+def tool_identity(name: str) -> str:
+    """The file that a tool is, and when it was changed: another one may make other objects."""
+    path = Path(find_tool(name)).resolve()
+    about = path.stat()
+    return f"{path} {about.st_size} {about.st_mtime_ns}"
 
 
 @cache

@@ -1,168 +1,213 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Emit the specialised policy program: sizes, the address trees, the action diagrams, in readable C.
+"""Emit the specialised policy program: the maps it needs, the searches, the diagrams, in readable C.
 
-docs/bundle-format.md fixes what the generated part provides to the headers it includes. Comments name
-the rules and their lines, so that a policy's author finds the policy in it.
+docs/bundle-format.md fixes what the generated part provides to the headers it includes. What the
+policies do not use is not in it. Comments name the rules and their lines, so that a policy's author
+finds the policy in it.
 """
 
-from collections import defaultdict
-from ipaddress import IPv4Address, IPv6Address
-
-from policyc.backends.ebpf_c.tree import tree
-from policyc.ir.decision import DecisionIR
-from policyc.ir.plan import (
-    FIRST_DIAGRAM,
-    AddressLayout,
-    LookupPlan,
-    address_column_id,
-    diagram_id,
-    row_id,
+from policyc.backends.ebpf_c.comments import (
+    class_lines,
+    comment,
+    rule_lines,
+    rules_by_word,
+    rules_in_words,
 )
-from policyc.ir.services import Service
-from policyc.ir.words import describe_selector
+from policyc.backends.ebpf_c.emit_addresses import emit_addresses
+from policyc.backends.ebpf_c.tree import tree
+from policyc.ir.decision import DecisionIR, diagram_regions
+from policyc.ir.intervals import IntervalSet
+from policyc.ir.plan import (
+    AddressLayout,
+    CellLayout,
+    DirectionPlan,
+    LookupPlan,
+)
+from policyc.ir.policy import Direction
+from policyc.ir.services import Service, describe_services
+from policyc.ir.universe import FAMILIES
 
 LICENCE = "/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */"
-MAX_COMMENT_RULES = 200
-MAX_DIAGRAM_RULES = 10
-LOW_HALF = (1 << 64) - 1
 
 
 def emit_c(decision: DecisionIR, plan: LookupPlan) -> str:
     """The text of policy.bpf.c."""
-    parts = [
-        _head(decision),
-        _sizes(plan),
-        '#include "policy_maps.h"',
-        _column(decision, plan, 4),
-        _column(decision, plan, 6),
-        _action(decision, plan),
-        '#include "policy_run.h"',
-    ]
-    return "\n\n".join(parts) + "\n"
+    parts = [_head(decision, plan), _defines(plan)]
+    if plan.used_directions:
+        parts += [_maps(plan), CLASS_AT, *_diagrams(decision, plan)]
+    for direction in (Direction.EGRESS, Direction.INGRESS):
+        parts += _direction(plan, plan.directions[direction])
+    return "\n\n".join([*parts, '#include "policy_run.h"']) + "\n"
 
 
-def _head(decision: DecisionIR) -> str:
+def _head(decision: DecisionIR, plan: LookupPlan) -> str:
     lines = [
-        LICENCE,
-        "/* Generated from network policies: do not edit, compile them again.",
-        " *",
-        " * Rules, by id:",
+        "Generated from network policies: do not edit, compile them again.",
+        "",
+        "Rules, by id:",
     ]
-    shown = decision.rules[:MAX_COMMENT_RULES]
-    lines += [f" *   {at}: {_comment(entry.describe())}" for at, entry in enumerate(shown)]
-    if len(decision.rules) > len(shown):
-        lines.append(f" *   ... and {len(decision.rules) - len(shown)} more, in rules.json")
-    return "\n".join([*lines, " *", *_row_lines(decision), " */"])
+    lines += [f"  {line}" for line in rule_lines(decision)]
+    for direction in plan.used_directions:
+        lines += ["", *class_lines(decision, direction)]
+    first, *rest = lines
+    text = [f"/* {first}", *(f" * {line}".rstrip() for line in rest), " */"]
+    return "\n".join([LICENCE, *text])
 
 
-def _row_lines(decision: DecisionIR) -> list[str]:
-    """The endpoint classes as subjects: which selectors hold."""
-    lines = [" * Rows (endpoint classes as subjects), by the selectors that hold:"]
-    selectors = decision.atoms.vocabulary.selectors
-    for index, row in enumerate(decision.atoms.rows[:MAX_COMMENT_RULES]):
-        held = [describe_selector(s) for bit, s in enumerate(selectors) if row.bits >> bit & 1]
-        lines.append(f" *   {row_id(index)}: {_comment('; '.join(held) or 'none')}")
-    if len(decision.atoms.rows) > MAX_COMMENT_RULES:
-        lines.append(f" *   ... and {len(decision.atoms.rows) - MAX_COMMENT_RULES} more")
-    return lines
+def _defines(plan: LookupPlan) -> str:
+    told = sum(1 << kind for kind in plan.told_apart)
+    names = ", ".join(kind.name for kind in sorted(plan.told_apart)) or "none"
+    return "\n".join(
+        [
+            f"#define PC_RULES {plan.rules.capacity}",
+            f"#define PC_COUNTED_WORDS {plan.counters.words} /* {plan.counters.value} */",
+            f"#define PC_TOLD_APART {told:#x} /* protocols whose ports are asked: {names} */",
+            '#include "policy_words.h"',
+            '#include "service.h"',
+        ]
+    )
 
 
-def _comment(text: str) -> str:
-    """Text that cannot end the comment it stands in, nor continue a line: file names are the user's."""
-    shown = "".join(c if c.isprintable() and c not in "\\?" else "." for c in text)
-    return shown.replace("*/", "* /").replace("/*", "/ *")
-
-
-def _sizes(plan: LookupPlan) -> str:
-    sizes = {
-        "PC_ROWS": plan.rows.capacity,
-        "PC_COLUMNS": plan.columns.capacity,
-        "PC_DIAGRAMS": plan.diagrams.capacity,
-        "PC_STEPS": plan.steps.capacity,
-        "PC_RULES": plan.rules.capacity,
-        "PC_ENDPOINTS": plan.endpoints,
-        "PC_STEP_ROUNDS": plan.step_rounds,
-        "PC_CIDR4_ENTRIES": plan.cidr4_entries,
-        "PC_CIDR6_ENTRIES": plan.cidr6_entries,
-    }
-    return "\n".join(f"#define {name} {value}" for name, value in sizes.items())
-
-
-PARAMETER = {4: "__be32 address", 6: "const struct pc_addr6 *address"}
-
-
-def _column(decision: DecisionIR, plan: LookupPlan, family: int) -> str:
-    """The function that finds the column of an address that is no pod's."""
-    head = f"static __always_inline __u32 pc_column{family}({PARAMETER[family]})\n{{"
-    if plan.address_layout(family) is AddressLayout.LPM:
-        return f"{head}\n\treturn pc_cidr{family}_column(address);\n}}"
-    runs = [
-        (f"{first:#x}", str(address_column_id(decision, family, atom)))
-        for first, _, atom in decision.atoms.classifier.addresses[family].runs()
+def _maps(plan: LookupPlan) -> str:
+    fields = [f"\t__u32 {field};" for field in plan.class_fields]
+    size = 1 << (len(fields) - 1).bit_length()  # never across two cache lines
+    if size > len(fields):
+        fields.append(f"\t__u32 zero[{size - len(fields)}];")
+    lines = [
+        "/* What the tables know of a pod or node: its row as subject, its column as peer. */",
+        "struct pc_class {",
+        *fields,
+        "};",
+        "",
+        f"PC_TABLE(pc_class, {plan.endpoints}, struct pc_class);",
+        f"PC_TABLE(pc_nodes, {plan.node_room.capacity}, struct pc_node);",
     ]
-    if len(runs) == 1:
-        return f"{head}\n\t(void)address; /* one column for all */\n\treturn {runs[0][1]};\n}}"
-    locals_, below = (_locals4(), _below4) if family == 4 else (_locals6(runs), _below6)
-    return "\n".join([head, *locals_, "", *tree(runs, below, 1), "}"])
+    for direction in plan.used_directions:
+        short = direction.short
+        if direction.cells is CellLayout.DENSE:
+            lines.append(f"PC_TABLE(pc_cells_{short}, {direction.dense_words}, __u32);")
+        else:
+            lines.append(f"PC_TABLE(pc_buckets_{short}, {direction.buckets}, struct pc_bucket);")
+            lines.append(f"PC_TABLE(pc_usual_{short}, {direction.rows.capacity}, __u32);")
+        for family, address in direction.addresses.items():
+            if address.layout is AddressLayout.LPM:
+                key = f"struct pc_cidr{family}_key"
+                lines.append(f"PC_TRIE(pc_cidr{family}_{short}, {address.entries}, {key});")
+            if address.roots:
+                lines.append(f"PC_TABLE(pc_root{family}_{short}, {len(address.roots)}, __u32);")
+    return "\n".join(lines)
 
 
-def _locals4() -> list[str]:
-    return ["\t__u32 a = bpf_ntohl(address);"]
+CLASS_AT = """\
+static __always_inline const struct pc_class *pc_class_at(__u32 id)
+{
+	return bpf_map_lookup_elem(&pc_class, &id);
+}"""
 
 
-def _locals6(runs: list[tuple[str, str]]) -> list[str]:
-    """The halves of the address that some comparison reads."""
-    halves = ["\t__u64 hi = pc_addr6_high(address);"]
-    if any(int(at, 16) & LOW_HALF for at, _ in runs):
-        halves.append("\t__u64 lo = pc_addr6_low(address);")
-    return halves
+def _diagrams(decision: DecisionIR, plan: LookupPlan) -> list[str]:
+    """A function for each diagram in code, and the choice between them and the search."""
+    rules = rules_by_word(decision, plan)
+    index_of = {word: index for index, word in enumerate(plan.diagram_words) if word}
+    parts = [_diagram(decision, index_of[word], word, rules[word]) for word in plan.code_words]
+    lines = [
+        "/* The verdict on a service: the word itself, or what its diagram says. */",
+        "static __always_inline __u32 pc_verdict_of(__u32 word, __u32 service)",
+        "{",
+        "\tif (word & PC_LEAF)",
+        "\t\treturn word;",
+    ]
+    if plan.code_words:
+        lines.append("\tswitch (word) {")
+        for word in sorted(plan.code_words):
+            lines += [f"\tcase {word}:", f"\t\treturn pc_diagram_{word}(service);"]
+        lines.append("\t}")
+    lines += [f"\treturn pc_search(&pc_nodes, word, service, {plan.rounds});", "}"]
+    return [*parts, "\n".join(lines)]
 
 
-def _below4(threshold: str) -> str:
-    value = int(threshold, 16)
-    return f"a < 0x{value:08x} /* {IPv4Address(value)} */"
+def _diagram(decision: DecisionIR, index: int, word: int, rules: list[int]) -> str:
+    diagram = decision.diagrams[index]
+    allowing = {rule for _, rule in diagram if not decision.rules[rule].action.is_deny}
+    regions = diagram_regions(diagram)
+    allowed = IntervalSet.of(span for rule in allowing for span in regions[rule])
+    lines = [f"/* allows {describe_services(allowed)}"]
+    lines += [f" * {text}" for text in rules_in_words(decision, rules)]
+    lines[-1] += " */"
+    steps = [(f"{lo:#07x}", _verdict(rule, rule in allowing)) for lo, rule in diagram]
+    body = tree(steps, lambda at: f"service < {at} /* {_key(at)} */", 1)
+    head = f"static __always_inline __u32 pc_diagram_{word}(__u32 service)"
+    return "\n".join([*lines, head, "{", *body, "}"])
 
 
-def _below6(threshold: str) -> str:
-    value = int(threshold, 16)
-    high, low = value >> 64, value & LOW_HALF
-    below = f"hi < 0x{high:016x}ULL"
-    if low:
-        below += f" || (hi == 0x{high:016x}ULL && lo < 0x{low:016x}ULL)"
-    return f"{below} /* {IPv6Address(value)} */"
-
-
-def _action(decision: DecisionIR, plan: LookupPlan) -> str:
-    lines = ["static __always_inline __u32 pc_action(__u32 diagram, __u32 service)", "{"]
-    if plan.code_diagrams:
-        lines.append("\tswitch (diagram) {")
-        rules = _rules_by_diagram(decision)
-        for at in plan.code_diagrams:
-            index = at - FIRST_DIAGRAM
-            lines += [f"\tcase {at}: {{", f"\t\t/* {decision.describe_diagram(index)}"]
-            lines += [f"\t\t * {text}" for text in _rules_in_words(decision, rules[at])]
-            lines[-1] += " */"
-            steps = [(f"0x{lo:05x}", str(leaf)) for lo, leaf in decision.diagrams[index]]
-            lines += tree(steps, lambda at: f"service < {at} /* {_key(at)} */", 2)
-            lines.append("\t}")
-        lines += ["\tdefault:", "\t\tbreak;", "\t}"]
-    return "\n".join([*lines, "\treturn pc_table_leaf(diagram, service);", "}"])
+def _verdict(rule: int, allows: bool) -> str:
+    return f"PC_ALLOWED({rule})" if allows else f"PC_DENIED({rule})"
 
 
 def _key(threshold: str) -> str:
-    return str(Service.from_key(int(threshold, 16)))
+    return comment(str(Service.from_key(int(threshold, 16))))
 
 
-def _rules_by_diagram(decision: DecisionIR) -> dict[int, list[int]]:
-    """Action diagram id -> the ids of rules that decide in cells which use it."""
-    found: defaultdict[int, set[int]] = defaultdict(set)
-    for cell in decision.cells:
-        found[diagram_id(cell.action)] |= {leaf for _, leaf in decision.diagrams[cell.rule]}
-    return {at: sorted(rules) for at, rules in found.items()}
+TITLES = {
+    Direction.INGRESS: "Who may reach a pod of this node",
+    Direction.EGRESS: "Whom a pod of this node may reach",
+}
 
 
-def _rules_in_words(decision: DecisionIR, rules: list[int]) -> list[str]:
-    shown = [_comment(decision.rules[rule].describe()) for rule in rules[:MAX_DIAGRAM_RULES]]
-    if len(rules) > len(shown):
-        shown.append(f"... and {len(rules) - len(shown)} more rules")
-    return shown
+def _direction(plan: LookupPlan, direction: DirectionPlan) -> list[str]:
+    """pc_ingress() or pc_egress(), and the searches for addresses before it."""
+    name = direction.direction.value
+    title = f"/* {TITLES[direction.direction]}: "
+    head = f"static __always_inline __u32 pc_{name}(const struct pc_flow *flow, __u32 service)"
+    if not direction.is_used:
+        body = ["\t(void)flow;", "\t(void)service;", "\treturn PC_ALLOWED(PC_RULE_NOT_ISOLATED);"]
+        return ["\n".join([f"{title}no policy says anything. */", head, "{", *body, "}"])]
+    short = direction.short
+    is_ingress = direction.direction is Direction.INGRESS
+    subject, peer = ("dst", "src") if is_ingress else ("src", "dst")
+    address = "saddr" if is_ingress else "daddr"
+    fields = direction.column_fields
+    if fields[4] == fields[6]:
+        column = f"peer->{fields[4]}"
+    else:
+        column = f"flow->t.family == PC_IPV4 ? peer->{fields[4]} : peer->{fields[6]}"
+    runs = {family: direction.addresses[family].runs for family in FAMILIES}
+    if len(runs[4]) == len(runs[6]) == 1 and runs[4][0][1] == runs[6][0][1]:
+        outside = [f"\t\tcolumn = {runs[4][0][1]}; /* no policy names addresses */"]
+        searches = []
+    else:
+        outside = [
+            "\t\tcolumn = flow->t.family == PC_IPV4",
+            f"\t\t\t     ? pc_column4_{short}(flow->t.{address}.word[0])",
+            f"\t\t\t     : pc_column6_{short}(&flow->t.{address});",
+        ]
+        searches = [emit_addresses(direction, family) for family in FAMILIES]
+    if direction.cells is CellLayout.DENSE:
+        sizes = f"{direction.rows.capacity}, {direction.columns.capacity}"
+        cell = f"pc_dense(&pc_cells_{short}, {sizes}, own->{name}_row, column)"
+    else:
+        table = f"&pc_buckets_{short}, {direction.buckets}, &pc_usual_{short}"
+        cell = f"pc_hashed({table}, own->{name}_row, column)"
+    sizes = f"{direction.rows.used - 1} classes of pods, {direction.columns.used - 1} of peers"
+    body = [
+        f"{title}{sizes}. */",
+        head,
+        "{",
+        f"\tconst struct pc_class *own = pc_class_at(flow->{subject}.id), *peer;",
+        "\t__u32 column, word;",
+        "",
+        "\tif (!own)",
+        "\t\treturn PC_NOTHING;",
+        f"\tif (flow->{peer}.id) {{",
+        f"\t\tpeer = pc_class_at(flow->{peer}.id);",
+        "\t\tif (!peer)",
+        "\t\t\treturn PC_NOTHING;",
+        f"\t\tcolumn = {column};",
+        "\t} else {",
+        *outside,
+        "\t}",
+        f"\tword = {cell};",
+        "\treturn pc_verdict_of(word, service);",
+        "}",
+    ]
+    return [*searches, "\n".join(body)]

@@ -1,102 +1,254 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose layouts for the eBPF target: what becomes code, what becomes tables, and how large.
+"""Choose layouts for the eBPF target by the cost model: what becomes code, what tables, and how large.
 
-Budgets, from what clang and the verifier were seen to bear: balanced trees of a few hundred leaves in
-one function. Beyond them the table path serves, which is flat in the number of rules.
+Every choice is kept with what it was chosen from (`--explain-layout`).
 """
 
+from collections import Counter
 from dataclasses import dataclass
+from math import log2
 
-from policyc.ir.atoms import AddressAtoms
+from policyc.backends.ebpf_c import costs
+from policyc.backends.ebpf_c.addresses import plan_addresses
+from policyc.backends.ebpf_c.choice import Candidate, Choice, choose
 from policyc.ir.decision import DecisionIR
 from policyc.ir.errors import HostError
 from policyc.ir.plan import (
     FIRST_COLUMN,
-    FIRST_DIAGRAM,
     FIRST_ROW,
-    RESERVED_DIAGRAMS,
     AddressLayout,
+    CellLayout,
+    Counters,
+    DirectionPlan,
     LookupPlan,
     Size,
-    diagram_id,
-    prefix_atoms,
+    rounds_for,
+    viewed_columns,
+    viewed_rows,
 )
+from policyc.ir.policy import Direction
+from policyc.ir.told_apart import kinds_told_apart
+from policyc.ir.tree import LEAF, NODE_BYTES, Nodes, depth_of, verdict_word
 from policyc.ir.universe import FAMILIES
+from policyc.ir.views import view_of
 
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
-    """How much may become code; all that is more becomes tables.
+    """How much may become code, and layouts that are asked for rather than chosen."""
 
-    `runs4`, `runs6`: address runs of a family in its decision tree. `steps`: steps of all action
-    diagrams together.
-    """
-
-    runs4: int = 64
-    runs6: int = 32
-    steps: int = 256
-
-    def runs(self, family: int) -> int:
-        """The address runs of one family."""
-        return self.runs4 if family == 4 else self.runs6
+    leaves: int = costs.MAX_CODE_LEAVES
+    steps: int = costs.MAX_CODE_STEPS
+    addresses: AddressLayout | None = None
+    cells: CellLayout | None = None
 
 
 MEASURED = Budgets()
-NO_CODE = Budgets(0, 0, 0)
+NO_CODE = Budgets(0, 0)
 """Everything by table: what large policy sets get."""
-MAX_CELLS = 16 << 20
-"""Cells of one direction's dense table: 128 MiB."""
 ENDPOINTS = 65536
 """Endpoints of the whole cluster that a node can tell apart."""
+SLOTS = 4
+"""Entries of a bucket of the hash table."""
 
 
-def choose_layout(decision: DecisionIR, budgets: Budgets = MEASURED) -> LookupPlan:
-    """The plan for one Decision IR. HostError where the dense tables would not fit in memory."""
-    rows = _with_spare(FIRST_ROW + len(decision.atoms.rows), 64)
-    columns = _with_spare(FIRST_COLUMN + len(decision.atoms.columns), 128)
-    if rows.capacity * columns.capacity > MAX_CELLS:
-        raise HostError(
-            f"{rows.used} endpoint classes x {columns.used} peer classes exceed the dense table"
-            f" ({MAX_CELLS} cells)",
-            "compile the policies of fewer namespaces into one bundle",
-        )
-    n_steps = sum(len(diagram) for diagram in (*RESERVED_DIAGRAMS, *decision.diagrams))
-    longest = max(len(diagram) for diagram in (*RESERVED_DIAGRAMS, *decision.diagrams))
-    layouts = {
-        family: _address_layout(decision, family, budgets.runs(family)) for family in FAMILIES
-    }
-    return LookupPlan(
-        rows=rows,
-        columns=columns,
-        diagrams=_with_spare(FIRST_DIAGRAM + len(decision.diagrams), 1024),
-        steps=_with_spare(n_steps, 8192),
-        rules=_with_spare(len(decision.rules), 256),
+@dataclass(frozen=True)
+class Layout:
+    """A plan, and how it came to be."""
+
+    plan: LookupPlan
+    choices: tuple[Choice, ...]
+
+
+def choose_layout(
+    decision: DecisionIR, budgets: Budgets = MEASURED, counters: Counters = Counters.BYTES
+) -> LookupPlan:
+    """The plan for one Decision IR. HostError where the tables would not fit in memory."""
+    return explained_layout(decision, budgets, counters).plan
+
+
+def explained_layout(
+    decision: DecisionIR, budgets: Budgets = MEASURED, counters: Counters = Counters.BYTES
+) -> Layout:
+    """The plan and the choices that were made for it."""
+    nodes, choices = Nodes(), list[Choice]()
+    words = _diagram_words(decision, nodes)
+    directions = {}
+    for direction in Direction:
+        directed, made = _direction(decision, direction, words, nodes, budgets)
+        directions[direction] = directed
+        choices += made
+    is_used = any(plan.is_used for plan in directions.values())
+    code, choice = _code_words(decision, words, len(nodes.nodes), budgets.steps)
+    longest = max((len(decision.diagrams[cell.rule]) for cell in decision.cells), default=1)
+    plan = LookupPlan(
+        directions=directions,
+        nodes=tuple(nodes.nodes),
+        node_room=roomy(len(nodes.nodes), 1024) if is_used else Size(len(nodes.nodes), 1),
+        rounds=rounds_for(longest),
+        rules=roomy(len(decision.rules), 256),
         endpoints=ENDPOINTS,
-        # A diagram made on the node may be longer than any the compiler saw.
-        step_rounds=max(8, (2 * longest).bit_length()),
-        address4=layouts[4][0],
-        address6=layouts[6][0],
-        cidr4_entries=layouts[4][1],
-        cidr6_entries=layouts[6][1],
-        code_diagrams=_code_diagrams(decision, budgets.steps),
+        diagram_words=words,
+        code_words=code,
+        told_apart=kinds_told_apart(decision.tables, decision.atoms.vocabulary),
+        counters=counters,
     )
+    return Layout(plan, (*choices, choice) if is_used else ())
 
 
-def _with_spare(used: int, spare: int) -> Size:
-    return Size(used, used + max(spare, used // 4))
+def roomy(used: int, spare: int) -> Size:
+    """Room for what is there and for more; a few more or less ids give the same capacity.
+
+    The same capacity is the same program, so that a small change of policy compiles nothing anew.
+    """
+    wanted = used + max(spare, used // 4)
+    grid = max(64, 1 << max(0, int(log2(wanted)) - 3))
+    return Size(used, -(-wanted // grid) * grid)
 
 
-def _address_layout(decision: DecisionIR, family: int, runs: int) -> tuple[AddressLayout, int]:
-    """The layout of a family, and the entries of its trie (0 where there is none)."""
-    atoms: AddressAtoms = decision.atoms.classifier.addresses[family]
-    if len(atoms.starts) <= runs:
-        return AddressLayout.CODE, 0
-    return AddressLayout.LPM, len(prefix_atoms(decision.atoms.vocabulary.blocks, atoms))
+def _diagram_words(decision: DecisionIR, nodes: Nodes) -> tuple[int, ...]:
+    """The word of each rule diagram: a leaf where it always decides the same, else a tree."""
+    words = [0] * len(decision.diagrams)
+    allows = [not entry.action.is_deny for entry in decision.rules]
+    for index in sorted({cell.rule for cell in decision.cells}):
+        words[index] = nodes.tree(
+            [(lo, verdict_word(allows[rule], rule)) for lo, rule in decision.diagrams[index]]
+        )
+    return tuple(words)
 
 
-def _code_diagrams(decision: DecisionIR, steps: int) -> tuple[int, ...]:
-    """The action diagrams emitted as code: all of them, or, over the budget, none."""
-    total = sum(len(decision.diagrams[index]) for index in decision.action_diagrams)
-    if total > steps:
-        return ()
-    return tuple(diagram_id(index) for index in decision.action_diagrams)
+def _direction(
+    decision: DecisionIR,
+    direction: Direction,
+    words: tuple[int, ...],
+    nodes: Nodes,
+    budgets: Budgets,
+) -> tuple[DirectionPlan, list[Choice]]:
+    view = view_of(decision.tables, direction)
+    if not view.is_used:
+        nothing = Size(0, 0)
+        unused = DirectionPlan(direction, view, CellLayout.DENSE, nothing, nothing, (), (), {})
+        return unused, []
+    atoms = decision.atoms
+    rows, columns = viewed_rows(decision, view), viewed_columns(decision, view)
+    row_ids = tuple(rows[view.row(row)] for row in atoms.rows)
+    column_ids = tuple(columns[view.column(column, atoms)] for column in atoms.columns)
+    addresses, choices = {}, []
+    for family in FAMILIES:
+        addresses[family], choice = plan_addresses(
+            decision, view, family, columns, nodes, budgets.leaves, budgets.addresses
+        )
+        choices.append(choice)
+    row_room = roomy(FIRST_ROW + len(rows), 64)
+    column_room = roomy(FIRST_COLUMN + len(columns), 128)
+    n_special = _special_cells(decision, direction, words, rows=row_ids, columns=column_ids)
+    # The node adds entries: a table half full still has short ways.
+    buckets = 1 << max(4, (2 * (n_special + 512) // SLOTS - 1).bit_length())
+    choice = _cells(direction, row_room, column_room, buckets, budgets.cells)
+    layout = CellLayout(choice.chosen)
+    plan = DirectionPlan(
+        direction,
+        view,
+        layout,
+        row_room,
+        column_room,
+        row_ids,
+        column_ids,
+        addresses,
+        buckets=buckets if layout is CellLayout.HASH else 0,
+    )
+    return plan, [choice, *choices]
+
+
+def _special_cells(
+    decision: DecisionIR,
+    direction: Direction,
+    words: tuple[int, ...],
+    *,
+    rows: tuple[int, ...],
+    columns: tuple[int, ...],
+) -> int:
+    """The (row, column) ids whose word is not the row's most common one."""
+    table = decision.table(direction)
+    first_rows = {at: index for index, at in reversed(list(enumerate(rows)))}
+    first_columns = {at: index for index, at in reversed(list(enumerate(columns)))}
+    wanted = list(first_columns.values())
+    by_table: dict[tuple[int, ...], int] = {}
+    total = 0
+    for index in first_rows.values():
+        row = table[index]
+        if row not in by_table:
+            counts = Counter(words[decision.cells[row[column]].rule] for column in wanted)
+            by_table[row] = len(wanted) - max(counts.values())
+        total += by_table[row]
+    return total
+
+
+def _cells(
+    direction: Direction, rows: Size, columns: Size, buckets: int, asked: CellLayout | None
+) -> Choice:
+    dense_bytes, hash_bytes = 4 * rows.capacity * columns.capacity, 64 * buckets
+    in_use = 4 * rows.used * columns.used
+    candidates = (
+        Candidate(
+            CellLayout.DENSE.value,
+            costs.ARRAY.at(in_use),
+            costs.INSTRUCTIONS_OF_ARRAY,
+            dense_bytes,
+            "" if dense_bytes <= costs.MAX_TABLE_BYTES else "over the memory of one table",
+        ),
+        Candidate(
+            CellLayout.HASH.value,
+            costs.BUCKETS.at(hash_bytes) + costs.ARRAY.at(4 * rows.used) / 2,
+            costs.INSTRUCTIONS_OF_BUCKETS,
+            hash_bytes,
+            "" if hash_bytes <= costs.MAX_TABLE_BYTES else "over the memory of one table",
+        ),
+    )
+    part = f"{direction.value} cells ({rows.used - 1} rows x {columns.used - 1} columns)"
+    found = choose(part, candidates, asked.value if asked else None)
+    if found is None:
+        raise HostError(
+            f"{rows.used} endpoint classes x {columns.used} peer classes ({direction.value}) exceed the"
+            f" tables of a node ({costs.MAX_TABLE_BYTES >> 20} MiB each)",
+            "compile for one node (--node), or the policies of fewer namespaces into one bundle",
+        )
+    return found
+
+
+def _code_words(
+    decision: DecisionIR, words: tuple[int, ...], n_nodes: int, budget: int
+) -> tuple[tuple[int, ...], Choice]:
+    """The trees emitted as code: the most used ones, as long as the whole gets cheaper.
+
+    One more in code makes that one faster, and the question which it is dearer for all.
+    """
+    weight: Counter[int] = Counter()
+    steps: dict[int, int] = {}
+    for direction in Direction:
+        for row, times in Counter(decision.table(direction)).items():
+            for cell, uses in Counter(row).items():
+                rule = decision.cells[cell].rule
+                if not words[rule] & LEAF:
+                    weight[words[rule]] += uses * times
+                    steps[words[rule]] = len(decision.diagrams[rule])
+    ranked = sorted(weight, key=lambda word: (-weight[word], word))
+    total = sum(weight.values()) or 1
+    per_node = costs.NODE.at(n_nodes * NODE_BYTES)
+    by_table = {word: depth_of(n) * per_node for word, n in steps.items()}
+    ns = sum(weight[word] * by_table[word] for word in ranked) / total
+    leaves, best, candidates = 0, 0, [Candidate("0 in code", ns, 0, n_nodes * NODE_BYTES)]
+    cheapest = ns
+    spent = 0.0
+    for at, word in enumerate(ranked, start=1):
+        leaves += steps[word]
+        if leaves > budget:
+            break
+        spent += weight[word] * (by_table[word] - costs.CODE.at(steps[word]))
+        expected = ns - spent / total + costs.CODE.at(at + 1)
+        if expected < cheapest:
+            cheapest, best = expected, at
+            code = Candidate(f"{at} in code", expected, round(leaves * costs.INSTRUCTIONS_PER_LEAF))
+            candidates = [candidates[0], code]
+    part = f"diagrams of services ({len(ranked)} of more than one answer)"
+    return tuple(ranked[:best]), Choice(part, candidates[-1].name, tuple(candidates))

@@ -4,22 +4,30 @@
 import struct
 import sys
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from policyc.backends.ebpf_c.addresses import column_prefixes
+from policyc.backends.ebpf_c.buckets import fill_buckets
 from policyc.ir.decision import DecisionIR
 from policyc.ir.plan import (
-    DENY_ALL_DIAGRAM,
-    FAIL_CLOSED_DIAGRAM,
-    FIRST_COLUMN,
-    FIRST_ROW,
-    RESERVED_DIAGRAMS,
     AddressLayout,
+    AddressPlan,
+    CellLayout,
+    DirectionPlan,
     LookupPlan,
-    address_column_id,
-    diagram_id,
-    prefix_atoms,
+    viewed_columns,
 )
-from policyc.ir.policy import Direction
+from policyc.ir.tree import NODE_WORDS
+
+NODE_FIELDS = (*(f"lowest{at}" for at in range(1, 8)), *(f"child{at}" for at in range(8)), "zero")
+SLOTS = 4
+BUCKET_FIELDS = (
+    *(f"{part}{at}" for at in range(SLOTS) for part in ("column", "row")),
+    *(f"word{at}" for at in range(SLOTS)),
+    *(f"zero{at}" for at in range(SLOTS)),
+)
+"""Keys first, each a little-endian 64-bit number with the row above; then the words."""
 
 
 @dataclass(frozen=True)
@@ -36,71 +44,107 @@ class Seed:
 
 def make_seeds(decision: DecisionIR, plan: LookupPlan) -> tuple[Seed, ...]:
     """Every map of a generation, with what it starts from."""
-    cell = ("action_diagram", "rule_diagram")
-    n_cells = plan.rows.capacity * plan.columns.capacity
-    seeds = [
-        Seed("pc_class", "array", plan.endpoints, ("row", "column4", "column6"), b""),
-        Seed("pc_cell_in", "array", n_cells, cell, _cells(decision, plan, Direction.INGRESS)),
-        Seed("pc_cell_eg", "array", n_cells, cell, _cells(decision, plan, Direction.EGRESS)),
-        *_diagrams(decision, plan),
-    ]
-    for family, entries in ((4, plan.cidr4_entries), (6, plan.cidr6_entries)):
-        if plan.address_layout(family) is AddressLayout.LPM:
-            data, key_bytes = _cidrs(decision, family)
-            seeds.append(Seed(f"pc_cidr{family}", "lpm", entries, ("column",), data, key_bytes))
-    seeds.append(Seed("pc_counts", "percpu_array", plan.rules.capacity, ("low", "high"), b""))
+    seeds: list[Seed] = []
+    if plan.used_directions:
+        seeds.append(Seed("pc_class", "array", plan.endpoints, plan.class_fields, b""))
+    for direction in plan.used_directions:
+        seeds += _cells(decision, plan, direction)
+        for address in direction.addresses.values():
+            seeds += _address(decision, direction, address)
+    if plan.has_trees:
+        words = array("I", (word for node in plan.nodes for word in node))
+        assert len(words) == NODE_WORDS * plan.node_room.used
+        seeds.append(
+            Seed("pc_nodes", "array", plan.node_room.capacity, NODE_FIELDS, _little_endian(words))
+        )
+    if plan.counters.words:
+        fields = ("packets_low", "packets_high", "bytes_low", "bytes_high")
+        count = fields[: 2 * plan.counters.words]
+        seeds.append(Seed("pc_counts", "percpu_array", plan.rules.capacity, count, b""))
     return tuple(seeds)
 
 
-def _cells(decision: DecisionIR, plan: LookupPlan, direction: Direction) -> bytes:
-    """The dense table, spare rows and columns included: what nobody placed fails closed."""
-    closed = array("I", (DENY_ALL_DIAGRAM, FAIL_CLOSED_DIAGRAM))
-    pairs = [
-        array("I", (diagram_id(cell.action), diagram_id(cell.rule))) for cell in decision.cells
-    ]
-    spare = closed * (plan.columns.capacity - plan.columns.used)
-    out = closed * (plan.columns.capacity * FIRST_ROW)
+def _cells(decision: DecisionIR, plan: LookupPlan, direction: DirectionPlan) -> Iterator[Seed]:
+    rows = viewed_words(decision, plan, direction)
+    if direction.cells is CellLayout.DENSE:
+        data = _dense(rows, direction)
+        yield Seed(f"pc_cells_{direction.short}", "array", direction.dense_words, ("word",), data)
+        return
+    usual, entries = array("I", [0]), {}
+    for row, words in enumerate(rows, start=1):
+        default = usual_word(words)
+        usual.append(default)
+        for column, word in enumerate(words, start=1):
+            if word != default:
+                entries[row, column] = word
+    buckets = fill_buckets(entries, direction.buckets)
+    capacity = direction.rows.capacity
+    name = f"pc_usual_{direction.short}"
+    yield Seed(name, "array", capacity, ("word",), _little_endian(usual))
+    flat = array("I", (word for bucket in buckets for word in bucket))
+    name = f"pc_buckets_{direction.short}"
+    yield Seed(name, "array", direction.buckets, BUCKET_FIELDS, _little_endian(flat))
+
+
+def viewed_words(
+    decision: DecisionIR, plan: LookupPlan, direction: DirectionPlan
+) -> list["array[int]"]:
+    """The words of every row id from 1 on, each by column id from 1 on."""
+    table = decision.table(direction.direction)
+    words = [plan.diagram_words[cell.rule] for cell in decision.cells]
+    columns = _first_of(direction.column_ids)
     done: dict[tuple[int, ...], array[int]] = {}
-    for row in decision.table(direction):
+    out = []
+    for index in _first_of(direction.row_ids):
+        row = table[index]
         if row not in done:
-            words = closed * FIRST_COLUMN
-            for cell in row:
-                words.extend(pairs[cell])
-            words.extend(spare)
-            done[row] = words
-        out.extend(done[row])
-    out.extend(closed * (plan.columns.capacity * (plan.rows.capacity - plan.rows.used)))
+            done[row] = array("I", [words[row[column]] for column in columns])
+        out.append(done[row])
+    return out
+
+
+def _first_of(ids: tuple[int, ...]) -> list[int]:
+    """For each id, in their order, the first index that has it."""
+    first: dict[int, int] = {}
+    for index, at in enumerate(ids):
+        first.setdefault(at, index)
+    return [first[at] for at in sorted(first)]
+
+
+def usual_word(words: "array[int]") -> int:
+    """The word that most columns of a row have; the smallest of several."""
+    counts: dict[int, int] = {}
+    for word in words:
+        counts[word] = counts.get(word, 0) + 1
+    return min(counts, key=lambda word: (-counts[word], word))
+
+
+def _dense(rows: list["array[int]"], direction: DirectionPlan) -> bytes:
+    """The dense table up to the last row in use; what nobody placed is the word 0."""
+    capacity = direction.columns.capacity
+    out = array("I", bytes(4 * capacity))
+    for words in rows:
+        out.append(0)
+        out.extend(words)
+        out.frombytes(bytes(4 * (capacity - 1 - len(words))))
     return _little_endian(out)
 
 
-def _diagrams(decision: DecisionIR, plan: LookupPlan) -> tuple[Seed, Seed]:
-    table, steps = array("I"), array("I")
-    for diagram in (*RESERVED_DIAGRAMS, *decision.diagrams):
-        table.extend((len(steps) // 2, len(diagram)))
-        for lo, leaf in diagram:
-            steps.extend((lo, leaf))
-    return (
-        Seed(
-            "pc_diagram",
-            "array",
-            plan.diagrams.capacity,
-            ("first_step", "n_steps"),
-            _little_endian(table),
-        ),
-        Seed(
-            "pc_step", "array", plan.steps.capacity, ("lowest_key", "leaf"), _little_endian(steps)
-        ),
-    )
-
-
-def _cidrs(decision: DecisionIR, family: int) -> tuple[bytes, int]:
-    """(entries, bytes of a key): prefix length, address in network byte order, column."""
-    atoms = decision.atoms.classifier.addresses[family]
-    out = bytearray()
-    for prefix, atom in prefix_atoms(decision.atoms.vocabulary.blocks, atoms):
-        out += struct.pack("<I", prefix.prefixlen) + prefix.network_address.packed
-        out += struct.pack("<I", address_column_id(decision, family, atom))
-    return bytes(out), 8 if family == 4 else 20
+def _address(
+    decision: DecisionIR, direction: DirectionPlan, address: AddressPlan
+) -> Iterator[Seed]:
+    name = f"{address.family}_{direction.short}"
+    if address.layout is AddressLayout.LPM:
+        columns = viewed_columns(decision, direction.view)
+        data = bytearray()
+        for prefix, column in column_prefixes(decision, direction.view, address.family, columns):
+            data += struct.pack("<I", prefix.prefixlen) + prefix.network_address.packed
+            data += struct.pack("<I", column)
+        key_bytes = 8 if address.family == 4 else 20
+        yield Seed(f"pc_cidr{name}", "lpm", address.entries, ("column",), bytes(data), key_bytes)
+    if address.roots:
+        roots = array("I", address.roots)
+        yield Seed(f"pc_root{name}", "array", len(roots), ("word",), _little_endian(roots))
 
 
 def _little_endian(words: "array[int]") -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from policyc.backends.ebpf_c.seeds import Seed
 from policyc.ir.atoms import AddressColumn, Atoms, Column, NamedNumbers, NodeColumn, Row
 from policyc.ir.decision import DecisionIR, diagram_regions
-from policyc.ir.plan import LookupPlan, column_id, diagram_id, row_id
+from policyc.ir.plan import DirectionPlan, LookupPlan
 from policyc.ir.policy import Direction, PolicySet
 from policyc.ir.selectors import NEVER
 from policyc.ir.services import describe_services
@@ -63,10 +63,10 @@ def dump_atoms(atoms: Atoms) -> str:
         by_row.setdefault(row, []).append(name)
     for i, signature in enumerate(atoms.rows):
         held = ", ".join(by_row.get(i, ())) or "no endpoint yet"
-        lines.append(f"  row {row_id(i)}: {_bits('bit', signature.bits)}"
+        lines.append(f"  row {i}: {_bits('bit', signature.bits)}"
                      f"{_named(signature.named, v)}{_own(signature)}: {held}")  # fmt: skip
     lines.append("columns (peers):")
-    lines += [f"  column {column_id(i)}: {_column(c, v)}" for i, c in enumerate(atoms.columns)]
+    lines += [f"  column {i}: {_column(c, v)}" for i, c in enumerate(atoms.columns)]
     return "\n".join(lines)
 
 
@@ -109,16 +109,16 @@ def dump_decision_ir(decision: DecisionIR) -> str:
     for index, diagram in enumerate(decision.diagrams):
         regions = diagram_regions(diagram)
         if index in actions:
-            lines.append(f"  diagram {diagram_id(index)} {decision.describe_diagram(index)}")
+            lines.append(f"  diagram {index} {decision.describe_diagram(index)}")
         decided = "; ".join(
             f"rule {leaf}: {describe_services(keys)}" for leaf, keys in sorted(regions.items())
         )
         if any(cell.rule == index for cell in decision.cells):
-            lines.append(f"  diagram {diagram_id(index)} decided by {decided}")
+            lines.append(f"  diagram {index} decided by {decided}")
     for direction in Direction:
         lines.append(f"{direction.value}:")
         for index, row in enumerate(decision.table(direction)):
-            lines.append(f"  row {row_id(index)}:")
+            lines.append(f"  row {index}:")
             lines += _row_lines(decision, row)
     return "\n".join(lines)
 
@@ -126,12 +126,12 @@ def dump_decision_ir(decision: DecisionIR) -> str:
 def _row_lines(decision: DecisionIR, row: tuple[int, ...]) -> Iterator[str]:
     groups: dict[int, list[int]] = {}
     for column, cell in enumerate(row):
-        groups.setdefault(cell, []).append(column_id(column))
+        groups.setdefault(cell, []).append(column)
     for at, columns in groups.items():
         pair = decision.cells[at]
         yield (
             f"    columns {_ranges(columns)}: {decision.describe_diagram(pair.action)}"
-            f" (diagrams {diagram_id(pair.action)}, {diagram_id(pair.rule)})"
+            f" (diagrams {pair.action}, {pair.rule})"
         )
 
 
@@ -149,26 +149,34 @@ def dump_plan(plan: LookupPlan) -> str:
     """Sizes and layouts."""
     lines = [
         f"{name}: {size.used} used, room for {size.capacity}"
-        for name, size in (
-            ("rows", plan.rows),
-            ("columns", plan.columns),
-            ("diagrams", plan.diagrams),
-            ("steps", plan.steps),
-            ("rules", plan.rules),
-        )
+        for name, size in (("nodes", plan.node_room), ("rules", plan.rules))
     ]
     lines.append(f"endpoints: room for {plan.endpoints}")
-    lines.append("tables: dense, row x column, one array per direction")
-    for family, entries in ((4, plan.cidr4_entries), (6, plan.cidr6_entries)):
-        layout = plan.address_layout(family).value
-        lines.append(
-            f"IPv{family} addresses: {layout}" + (f", {entries} prefixes" if entries else "")
-        )
-    code = ", ".join(map(str, plan.code_diagrams)) or "none"
-    lines.append(
-        f"action diagrams in code: {code}; all others by {plan.step_rounds} rounds of search"
-    )
+    lines.append(f"class of an endpoint: {', '.join(plan.class_fields) or 'not asked'}")
+    told = ", ".join(kind.name for kind in sorted(plan.told_apart)) or "none"
+    lines.append(f"ports or types are asked of: {told}")
+    lines.append(f"counted for each rule: {plan.counters.value}")
+    for direction in plan.directions.values():
+        lines += _direction_lines(direction)
+    code = ", ".join(map(str, plan.code_words)) or "none"
+    lines.append(f"diagrams in code: {code}; all others by {plan.rounds} rounds of search")
     return "\n".join(lines)
+
+
+def _direction_lines(plan: DirectionPlan) -> Iterator[str]:
+    name = plan.direction.value
+    if not plan.is_used:
+        yield f"{name}: no policy says anything"
+        return
+    yield f"{name}: {plan.cells.value} cells" + (
+        f", {plan.buckets} buckets" if plan.buckets else ""
+    )
+    for what, size in (("rows", plan.rows), ("columns", plan.columns)):
+        yield f"  {what}: {size.used} used, room for {size.capacity}"
+    for index, ids in enumerate((plan.row_ids, plan.column_ids)):
+        yield f"  id of each {('row', 'column')[index]}: {', '.join(map(str, ids))}"
+    for family, address in plan.addresses.items():
+        yield f"  IPv{family} addresses: {address.layout.value}, {len(address.runs)} runs"
 
 
 def dump_seeds(seeds: tuple[Seed, ...]) -> str:

@@ -3,14 +3,15 @@
 
 from dataclasses import dataclass
 
+from policyc.backends.ebpf_c.choice import Choice
 from policyc.backends.ebpf_c.emit import emit_c
-from policyc.backends.ebpf_c.layout import MEASURED, Budgets, choose_layout
+from policyc.backends.ebpf_c.layout import MEASURED, Budgets, explained_layout
 from policyc.backends.ebpf_c.seeds import Seed, make_seeds
 from policyc.ir.atoms import Atoms, partition
 from policyc.ir.decide import decide
 from policyc.ir.decision import DecisionIR
 from policyc.ir.errors import InternalError
-from policyc.ir.plan import LookupPlan, fits
+from policyc.ir.plan import Counters, LookupPlan, fits
 from policyc.ir.policy import Network, PolicySet
 from policyc.ir.universe import Universe
 from policyc.ir.vocabulary import vocabulary_of
@@ -28,11 +29,12 @@ class Decided:
 
 @dataclass(frozen=True)
 class Emitted:
-    """The target's part: plan, C and seeds."""
+    """The target's part: plan, C and seeds, and why the plan is as it is."""
 
     plan: LookupPlan
     c: str
     seeds: tuple[Seed, ...]
+    choices: tuple[Choice, ...] = ()
 
 
 def decide_all(
@@ -43,9 +45,13 @@ def decide_all(
     return Decided(policies, universe, atoms, decide(policies, atoms))
 
 
-def emit_all(decision: DecisionIR, budgets: Budgets = MEASURED) -> Emitted:
+def emit_all(
+    decision: DecisionIR, budgets: Budgets = MEASURED, counters: Counters = Counters.BYTES
+) -> Emitted:
     """Back half: from the Decision IR to C and seeds."""
-    plan = choose_layout(decision, budgets)
+    layout = explained_layout(decision, budgets, counters)
+    plan = layout.plan
     if not fits(decision, plan):
         raise InternalError("the lookup plan has no room for the Decision IR")
-    return Emitted(plan, emit_c(decision, plan), make_seeds(decision, plan))
+    seeds = make_seeds(decision, plan)
+    return Emitted(plan, emit_c(decision, plan), seeds, layout.choices)

@@ -15,7 +15,7 @@
 #define PC_UNREPLIED       (30 * PC_SECOND)
 #define PC_REPLIED         (180 * PC_SECOND)
 #define PC_SCTP_REPLIED    (3600 * PC_SECOND)
-#define PC_DENIED          (3600 * PC_SECOND) /* longer than the node's stack sends again */
+#define PC_DENIED_IDLE     (3600 * PC_SECOND) /* longer than the node's stack sends again */
 #define PC_ICMP_OTHER      (5 * PC_SECOND)    /* nothing answers it */
 
 enum pc_ct_state {
@@ -44,7 +44,7 @@ static __always_inline __u64 pc_tcp_idle_ns(__u32 state)
 static __always_inline __u64 pc_ct_idle_ns(const struct pc_tuple *t, __u32 state)
 {
 	if (state & PC_CT_DENIED)
-		return PC_DENIED;
+		return PC_DENIED_IDLE;
 	if (t->proto == IPPROTO_TCP)
 		return pc_tcp_idle_ns(state);
 	if (t->sub == PC_SUB_ICMP_OTHER)

@@ -1,114 +1,83 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* policy_run.h - the policy program: decides a flow's ends, remembers the connection, counts.
- * Included by the generated policy.bpf.c after its code. Gives pc_policy_run and its license.
- * The hooks have filled pc_flow, in the direction of the flow's first packet, and tail called here.
+ * Included by the generated policy.bpf.c after pc_egress() and pc_ingress(), which give the word of
+ * an end's verdict. Gives pc_policy_run and its license. The hooks have filled pc_flow, in the
+ * direction of the flow's first packet, and tail called here.
  */
 #pragma once
 #include "ct.h"
 #include "fragments.h"
-#include "policy_maps.h"
+#include "policy_words.h"
 
 struct pc_decision {
 	bool allowed;
 	__u32 egress_rule, ingress_rule; /* 0 for an end that is not of this node */
 };
 
-/* Rule ids index pc_counts; one that does not is not believed. */
-static __always_inline __u32 pc_rule(__u32 diagram, __u32 service)
-{
-	__u32 leaf = pc_table_leaf(diagram, service);
+#if PC_COUNTED_WORDS
+struct pc_count {
+	__u64 packets;
+#if PC_COUNTED_WORDS > 1
+	__u64 bytes; /* of the packet at hand, from its Ethernet header on */
+#endif
+};
 
-	return leaf < PC_RULES ? leaf : PC_RULE_FAIL_CLOSED;
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, PC_RULES);
+	__type(key, __u32);
+	__type(value, struct pc_count);
+} pc_counts SEC(".maps");
+#endif
+
+static __always_inline void pc_count(const struct __sk_buff *skb, __u32 rule)
+{
+#if PC_COUNTED_WORDS
+	struct pc_count *count = bpf_map_lookup_elem(&pc_counts, &rule);
+
+	if (!count)
+		return;
+	count->packets += 1;
+#if PC_COUNTED_WORDS > 1
+	count->bytes += skb->len;
+#endif
+#else
+	(void)skb;
+	(void)rule;
+#endif
 }
 
-static __always_inline void pc_count(__u32 rule)
+/* What a word says. One that is no verdict, or of a rule that is not there, is not believed. */
+static __always_inline bool pc_end(const struct __sk_buff *skb, __u32 word, __u32 *rule)
 {
-	__u64 *count = bpf_map_lookup_elem(&pc_counts, &rule);
+	bool allowed = word & PC_ALLOW;
 
-	if (count)
-		*count += 1;
-}
-
-/* The class of a pod; what the loader has not placed is row 0 and column 0. */
-static __always_inline struct pc_class pc_class_of(__u32 id)
-{
-	struct pc_class *class = bpf_map_lookup_elem(&pc_class, &id);
-
-	return class ? *class : (struct pc_class)
-	{
-	};
-}
-
-/* The column of a peer: of its class if it is a pod, else of its address. */
-static __always_inline __u32 pc_peer(const struct pc_endpoint *peer, const struct pc_addr6 *address,
-				     __u8 family)
-{
-	struct pc_class class;
-
-	if (peer->id) {
-		class = pc_class_of(peer->id);
-		return family == PC_IPV4 ? class.column4 : class.column6;
+	*rule = word & PC_ID;
+	if (!(word & PC_LEAF) || *rule >= PC_RULES) {
+		*rule = PC_RULE_FAIL_CLOSED;
+		allowed = false;
 	}
-	return family == PC_IPV4 ? pc_column4(address->word[0]) : pc_column6(address);
-}
-
-/* One end's answer, from its cells of the direction. */
-static __always_inline bool pc_decide_end(void *cells, __u32 row, __u32 column, __u32 service,
-					  __u32 *rule)
-{
-	struct pc_cell *cell;
-	__u32 index;
-	bool allowed;
-
-	*rule = PC_RULE_FAIL_CLOSED;
-	if (row >= PC_ROWS || column >= PC_COLUMNS)
-		return false;
-	index = row * PC_COLUMNS + column;
-	cell = bpf_map_lookup_elem(cells, &index);
-	if (!cell)
-		return false;
-	allowed = pc_action(cell->action, service) == PC_LEAF_ALLOW;
-	*rule = pc_rule(cell->rule, service);
-	return allowed && *rule != PC_RULE_FAIL_CLOSED;
-}
-
-static __always_inline bool pc_decide_egress(const struct pc_flow *flow, __u32 service, __u32 *rule)
-{
-	bool allowed =
-	    pc_decide_end(&pc_cell_eg, pc_class_of(flow->src.id).row,
-			  pc_peer(&flow->dst, &flow->t.daddr, flow->t.family), service, rule);
-
-	pc_count(*rule);
-	return allowed;
-}
-
-static __always_inline bool pc_decide_ingress(const struct pc_flow *flow, __u32 service,
-					      __u32 *rule)
-{
-	bool allowed =
-	    pc_decide_end(&pc_cell_in, pc_class_of(flow->dst.id).row,
-			  pc_peer(&flow->src, &flow->t.saddr, flow->t.family), service, rule);
-
-	pc_count(*rule);
+	pc_count(skb, *rule);
 	return allowed;
 }
 
 /* Every end of this node must allow it (semantics A4). Egress first: a packet that may not leave
  * never meets the other end's policy. Without an end of this node there is nobody to ask.
  */
-static __always_inline struct pc_decision pc_decide(const struct pc_flow *flow)
+static __always_inline struct pc_decision pc_decide(const struct __sk_buff *skb,
+						    const struct pc_flow *flow)
 {
 	struct pc_decision decision = {.allowed = flow->src.ifindex || flow->dst.ifindex};
 	__u32 service = pc_service(flow);
 
 	if (flow->src.id && flow->src.id == flow->dst.id) {
-		pc_count(PC_RULE_NOT_ISOLATED); /* a pod cannot block itself (A23) */
+		pc_count(skb, PC_RULE_NOT_ISOLATED); /* a pod cannot block itself (A23) */
 		return decision;
 	}
 	if (flow->src.ifindex)
-		decision.allowed = pc_decide_egress(flow, service, &decision.egress_rule);
+		decision.allowed = pc_end(skb, pc_egress(flow, service), &decision.egress_rule);
 	if (decision.allowed && flow->dst.ifindex)
-		decision.allowed = pc_decide_ingress(flow, service, &decision.ingress_rule);
+		decision.allowed = pc_end(skb, pc_ingress(flow, service), &decision.ingress_rule);
 	return decision;
 }
 
@@ -134,14 +103,14 @@ static __always_inline enum drop_reason pc_conclude(const struct pc_flow *flow,
 }
 
 SEC("tc")
-int pc_policy_run(struct __sk_buff *skb __attribute__((unused)))
+int pc_policy_run(struct __sk_buff *skb)
 {
 	struct pc_flow *flow = pc_flow_scratch();
 	struct pc_decision decision;
 
 	if (!flow)
 		return pc_verdict(PC_DROP_NO_POLICY);
-	decision = pc_decide(flow);
+	decision = pc_decide(skb, flow);
 	flow->reason = pc_conclude(flow, &decision);
 	return pc_verdict(flow->reason);
 }

@@ -21,6 +21,14 @@ enum pc_service_kind {
 	PC_SERVICE_OTHER = 5,
 };
 
+/* The kinds whose ports, or types, the policies tell apart, as bits: of all others a service is the
+ * protocol alone. The generated policy.bpf.c says which.
+ */
+#ifndef PC_TOLD_APART
+#define PC_TOLD_APART 0x1f
+#endif
+#define PC_TELLS(kind) (PC_TOLD_APART >> (kind)&1)
+
 static __always_inline bool pc_is_icmp(const struct pc_tuple *t)
 {
 	return t->family == PC_IPV4 ? t->proto == IPPROTO_ICMP : t->proto == IPPROTO_ICMPV6;
@@ -31,21 +39,19 @@ static __always_inline __u32 pc_service(const struct pc_flow *flow)
 {
 	__u32 port = bpf_ntohs(flow->t.dport);
 
-	if (pc_is_icmp(&flow->t)) {
-		__u32 kind = flow->t.family == PC_IPV4 ? PC_SERVICE_ICMP : PC_SERVICE_ICMP6;
-
-		return kind << 16 | flow->icmp;
+	if ((PC_TELLS(PC_SERVICE_ICMP) || PC_TELLS(PC_SERVICE_ICMP6)) && pc_is_icmp(&flow->t)) {
+		if (PC_TELLS(PC_SERVICE_ICMP) && flow->t.family == PC_IPV4)
+			return PC_SERVICE_ICMP << 16 | flow->icmp;
+		if (PC_TELLS(PC_SERVICE_ICMP6) && flow->t.family == PC_IPV6)
+			return PC_SERVICE_ICMP6 << 16 | flow->icmp;
 	}
-	switch (flow->t.proto) {
-	case IPPROTO_TCP:
+	if (PC_TELLS(PC_SERVICE_TCP) && flow->t.proto == IPPROTO_TCP)
 		return PC_SERVICE_TCP << 16 | port;
-	case IPPROTO_UDP:
+	if (PC_TELLS(PC_SERVICE_UDP) && flow->t.proto == IPPROTO_UDP)
 		return PC_SERVICE_UDP << 16 | port;
-	case IPPROTO_SCTP:
+	if (PC_TELLS(PC_SERVICE_SCTP) && flow->t.proto == IPPROTO_SCTP)
 		return PC_SERVICE_SCTP << 16 | port;
-	default:
-		return PC_SERVICE_OTHER << 16 | flow->t.proto;
-	}
+	return PC_SERVICE_OTHER << 16 | flow->t.proto;
 }
 
 /* Turns a flow seen by its reply into the one its first packet had. Only an echo reply changes its

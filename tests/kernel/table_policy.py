@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from policyc.ir.tree import Nodes, verdict_word
 from policyc.runtime.bundle import Bundle
 from policyc.runtime.endpoints import Address, EndpointRecord, NodeRecord
 from policyc.runtime.placement import MapWrite, Placement
@@ -19,9 +20,9 @@ from policyc.runtime.placement import MapWrite, Placement
 ROWS = COLUMNS = 16
 WORLD = 15
 RULE_ALLOWED, RULE_DENIED = 2, 3
-SIZES = {"pc_class": 16, "pc_cell_in": 256, "pc_cell_eg": 256, "pc_diagram": 128, "pc_step": 512}
+SIZES = {"pc_class": 16, "pc_cells_in": 256, "pc_cells_eg": 256, "pc_nodes": 512}
 SIZES |= {"pc_counts": 16, "pc_cidr4": 8, "pc_cidr6": 8}
-VALUE_WORDS = {"pc_class": 3, "pc_cidr4": 1, "pc_cidr6": 1}
+VALUE_WORDS = {"pc_class": 3, "pc_nodes": 16, "pc_counts": 4}
 KEY_WORDS = {"pc_cidr4": 2, "pc_cidr6": 5}
 
 Service = tuple[int, int]  # lowest and highest service key
@@ -71,51 +72,35 @@ class TablePolicy:
         return self
 
     def seeds(self) -> dict[str, bytes]:
-        diagrams = _Diagrams()
-        closed = (diagrams.add([(0, 0)]), diagrams.add([(0, 1)]))
+        nodes = Nodes()
         cells = {
             name: b"".join(
-                struct.pack("<2I", *diagrams.cell(allowed[row, column]))
-                if (row, column) in allowed
-                else struct.pack("<2I", *(diagrams.cell([]) if row and column else closed))
+                struct.pack("<I", _word(nodes, allowed.get((row, column), [])))
+                if row and column
+                else bytes(4)
                 for row in range(ROWS)
                 for column in range(COLUMNS)
             )
-            for name, allowed in (("pc_cell_eg", self.egress), ("pc_cell_in", self.ingress))
+            for name, allowed in (("pc_cells_eg", self.egress), ("pc_cells_in", self.ingress))
         }
         return cells | {
-            "pc_diagram": diagrams.table,
-            "pc_step": diagrams.steps,
+            "pc_nodes": b"".join(struct.pack("<16I", *node) for node in nodes.nodes),
             "pc_cidr4": struct.pack("<I4sI", 0, bytes(4), WORLD),
             "pc_cidr6": struct.pack("<I16sI", 0, bytes(16), WORLD),
         }
 
 
-class _Diagrams:
-    def __init__(self) -> None:
-        self.table = b""
-        self.steps = b""
-        self._known: dict[tuple[tuple[int, int], ...], int] = {}
-
-    def add(self, steps: list[tuple[int, int]]) -> int:
-        if tuple(steps) in self._known:
-            return self._known[tuple(steps)]
-        self.table += struct.pack("<2I", len(self.steps) // 8, len(steps))
-        self.steps += b"".join(struct.pack("<2I", *step) for step in steps)
-        self._known[tuple(steps)] = len(self.table) // 8 - 1
-        return self._known[tuple(steps)]
-
-    def cell(self, allowed: list[Service]) -> tuple[int, int]:
-        steps = [(0, False)]
-        for lo, hi in sorted(allowed):
-            if steps[-1][0] == lo:
-                steps.pop()
-            steps.append((lo, True))
-            if hi < 0xFFFFFFFF:
-                steps.append((hi + 1, False))
-        actions = self.add([(at, int(yes)) for at, yes in steps])
-        rules = self.add([(at, RULE_ALLOWED if yes else RULE_DENIED) for at, yes in steps])
-        return actions, rules
+def _word(nodes: Nodes, allowed: list[Service]) -> int:
+    steps = [(0, False)]
+    for lo, hi in sorted(allowed):
+        if steps[-1][0] == lo:
+            steps.pop()
+        steps.append((lo, True))
+        if hi < 0xFFFFFFFF:
+            steps.append((hi + 1, False))
+    return nodes.tree(
+        [(at, verdict_word(yes, RULE_ALLOWED if yes else RULE_DENIED)) for at, yes in steps]
+    )
 
 
 def write_bundle(folder: Path, objects: Path, policy: TablePolicy, *, kernel: str = "6.1") -> Path:
@@ -132,12 +117,12 @@ def write_bundle(folder: Path, objects: Path, policy: TablePolicy, *, kernel: st
         (2, "allow", "shop/allowed"), (3, "deny", "shop/default"))]  # fmt: skip
     rules[2]["places"] = [{"file": "shop.yaml", "line": 12, "column": 5, "path": "ingress[0]"}]
     (folder / "rules.json").write_text(json.dumps({"rules": rules}))
-    (folder / "plan.json").write_text("{}")
+    (folder / "plan.json").write_text(json.dumps({"endpoints": 16}))
     (folder / "classifier.json").write_text(json.dumps({"pods": policy.pods}))
     maps = [
         {"name": name, "object": "policy.bpf.o", "kind": "array", "entries": entries,
          "seed": f"seeds/{name}.bin" if name in seeds else None,
-         "key_words": KEY_WORDS.get(name, 0), "value_words": VALUE_WORDS.get(name, 2)}
+         "key_words": KEY_WORDS.get(name, 0), "value_words": VALUE_WORDS.get(name, 1)}
         for name, entries in SIZES.items()
     ]  # fmt: skip
     manifest = {
@@ -159,15 +144,17 @@ class NamePlacer:
     def __init__(self, bundle: Bundle) -> None:
         self._pods: list[str] = bundle.classifier["pods"]
 
+    class_fields = ("row", "column4", "column6")
+
     def place(self, endpoint: EndpointRecord) -> Placement:
         at = 1 + self._pods.index(endpoint.name)
-        return Placement(at, at, at)
+        return dict.fromkeys(self.class_fields, at)
 
     reads_nodes = True
     """The node is in the maps in every test here: nothing may take it for a pod."""
 
     def place_node(self, node: NodeRecord, address: Address, is_local: bool) -> Placement:
-        return Placement(0, WORLD, WORLD)
+        return {"row": 0, "column4": WORLD, "column6": WORLD}
 
     def drain_writes(self) -> list[MapWrite]:
         return []

@@ -45,14 +45,14 @@ def test_status_tells_what_was_loaded(node: NodeUnderTest) -> None:
     assert node.sent_by("a", frame(A, B, udp(1, 2)))
     found = node.status()
     assert found is not None
-    assert [(e.id, e.name, e.interface, e.row, e.column4) for e in found.endpoints] == [
+    assert [(e.id, e.name, e.interface, e.place["row"], e.place["column4"]) for e in found.endpoints] == [
         (1, "a", "pca", 1, 1), (2, "b", "pcb", 2, 2), (3, "c", "", 3, 3),
     ]  # fmt: skip
     sizes = {each.name: (each.used, each.entries) for each in found.maps}
     assert sizes["pc_ep4"] == (3, 65536)
     assert sizes["pc_if"] == (2, 4096)
     assert sizes["pc_ct4"] == (1, 131072)
-    assert sizes["pc_cell_in"] == (None, 256)
+    assert sizes["pc_cells_in"] == (None, 256)
     assert [(each.rule, each.packets) for each in found.rules] == [(2, 2)]
     assert found.to_json()["schema"] == "policyc.dev/node-status/v1"
 
@@ -135,7 +135,7 @@ class _WritesNowhere(NamePlacer):
 
 def _fail_by_verifier(node: NodeUnderTest, variant: Callable[..., Path]) -> None:
     broken = variant("broken", {"policy_run.h": (
-        "*count += 1;", "*(volatile __u64 *)(count + PC_RULES * 1000) += 1;")})  # fmt: skip
+        "count->packets += 1;", "*(volatile __u64 *)(count + PC_RULES * 1000) += 1;")})  # fmt: skip
     node.load(node.policy(), objects=broken)
 
 

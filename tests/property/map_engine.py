@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from policyc.backends.ebpf_c.buckets import bucket_of
 from policyc.backends.ebpf_c.seeds import make_seeds
 from policyc.compiler.driver.node_tables import classifier_json, rules_json
-from policyc.ir.decision import DecisionIR
-from policyc.ir.plan import LookupPlan, address_column_id
+from policyc.ir.decision import FAIL_CLOSED_RULE, NOT_ISOLATED_RULE, DecisionIR
+from policyc.ir.plan import CellLayout, DirectionPlan, LookupPlan
 from policyc.ir.policy import Direction
+from policyc.ir.tree import ALLOW, ID_MASK, LEAF, NOTHING, search
 from policyc.ir.universe import End, Endpoint, Flow, Node
 from policyc.runtime.bundle import Bundle
 from policyc.runtime.endpoints import ContainerPort, EndpointRecord, NodeRecord
@@ -68,7 +70,7 @@ class MapEngine:
     """One node with one generation of tables."""
 
     def __init__(self, decision: DecisionIR, plan: LookupPlan) -> None:
-        self.decision = decision
+        self.plan = plan
         self.bundle = memory_bundle(decision, plan)
         self.tables = PolicyTables(cast("Bundle", self.bundle))
         self.placed: dict[str, Placement] = {}
@@ -91,42 +93,57 @@ class MapEngine:
         """(allowed, entry of rules.json); None for an end that is no endpoint."""
         if not isinstance(subject, Endpoint):
             return None
-        row = self.placed[subject.qualified_name].row
-        column = self._column(subject, peer, flow.family)
-        cells = self.bundle.seeds["pc_cell_in" if direction is Direction.INGRESS else "pc_cell_eg"]
-        at = 2 * (row * self.bundle.plan["columns"]["capacity"] + column)
-        allowed = self._leaf(cells[at], flow.service.key) == 1
-        rule = self._leaf(cells[at + 1], flow.service.key)
+        plan = self.plan.directions[direction]
         rules = [*self.bundle.rules, *self.tables.new_rules()]
-        return allowed, rules[rule]
+        if not plan.is_used:
+            return True, rules[NOT_ISOLATED_RULE]
+        row = self.placed[subject.qualified_name][f"{direction.value}_row"]
+        column = self._column(plan, subject, peer, flow.family)
+        word = search(self._nodes(), self._cell(plan, row, column), flow.service.key, self.rounds)
+        if not word & LEAF:
+            return False, rules[FAIL_CLOSED_RULE]
+        return bool(word & ALLOW), rules[word & ID_MASK]
 
-    def _column(self, subject: Endpoint, peer: End, family: int) -> int:
+    @property
+    def rounds(self) -> int:
+        """Rounds of the search in a diagram."""
+        return self.plan.rounds
+
+    def _cell(self, plan: DirectionPlan, row: int, column: int) -> int:
+        if not row or not column:
+            return NOTHING
+        if plan.cells is CellLayout.DENSE:
+            words = self.bundle.seeds[f"pc_cells_{plan.short}"]
+            at = row * plan.columns.capacity + column
+            return words[at] if at < len(words) else NOTHING
+        buckets = self.bundle.seeds[f"pc_buckets_{plan.short}"]
+        for at in bucket_of(row, column, plan.buckets):
+            for slot in range(4):
+                key = buckets[16 * at + 2 * slot : 16 * at + 2 * slot + 2]
+                if list(key) == [column, row]:
+                    return buckets[16 * at + 8 + slot]
+        usual = self.bundle.seeds[f"pc_usual_{plan.short}"]
+        return usual[row] if row < len(usual) else NOTHING
+
+    def _nodes(self) -> list[tuple[int, ...]]:
+        words = self.bundle.seeds["pc_nodes"]
+        return [tuple(words[at : at + 16]) for at in range(0, len(words), 16)]
+
+    def _column(self, plan: DirectionPlan, subject: Endpoint, peer: End, family: int) -> int:
+        field = plan.column_fields[family]
         if isinstance(peer, Node):
-            found = self._node_column(subject, peer, family)
+            found = self._node_place(subject, peer, family)
             if found is not None:
-                return found
+                return found[field]
             peer = peer.address(family)
         if isinstance(peer, Endpoint):
-            placement = self.placed[peer.qualified_name]
-            return placement.column4 if family == 4 else placement.column6
-        atom = self.decision.atoms.classifier.addresses[family].atom_of(int(peer))
-        return address_column_id(self.decision, family, atom)
+            return self.placed[peer.qualified_name][field]
+        return self.plan.address_column(plan.direction, family, int(peer))
 
-    def _node_column(self, subject: Endpoint, node: Node, family: int) -> int | None:
-        """The node's column on the node that the subject runs on; None where it is an address."""
+    def _node_place(self, subject: Endpoint, node: Node, family: int) -> Placement | None:
+        """The node's place on the node that the subject runs on; None where it is an address."""
         address = node.address(family)
         record = NodeRecord(node.name, dict(node.labels), node.addresses)
         placement = self.tables.place_node(record, address, node.name == subject.node)
         self._write()
-        if placement is None:
-            return None
-        return placement.column4 if family == 4 else placement.column6
-
-    def _leaf(self, diagram: int, key: int) -> int:
-        first, count = self.bundle.seeds["pc_diagram"][2 * diagram : 2 * diagram + 2]
-        steps = self.bundle.seeds["pc_step"]
-        leaf = 0
-        for at in range(first, first + count):
-            if steps[2 * at] <= key:
-                leaf = steps[2 * at + 1]
-        return leaf
+        return placement

@@ -13,14 +13,13 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from policyc.backends.ebpf_c.layout import NO_CODE, Budgets
 from policyc.ir.lookup import entry_of
 from policyc.ir.semantics import is_from_its_node, verdict
 from policyc.ir.universe import Endpoint, Flow, Node, Universe, end_name
 from policyc.runtime.lab.topology import Lab, LabEndpoint, LabNode
 from tests.property.cases import Case, random_case
 from tests.property.kernel_engine import kernel_answers
-from tests.property.test_node_tables_equal_semantics import known_part
+from tests.property.test_node_tables_equal_semantics import LAYOUTS, known_part
 from tests.property.tiered_cases import tiered_case
 
 pytestmark = pytest.mark.kernel
@@ -88,7 +87,7 @@ def check(node: LabNode, seed: int, is_tiered: bool = False) -> None:
     rng = random.Random(seed)
     case = tiered_on_one_node(rng, node.name) if is_tiered else random_case(rng)
     flows = distinct_flows(case, rng)
-    known, budgets = known_part(case, rng), rng.choice((Budgets(), NO_CODE))
+    known, budgets = known_part(case, rng), rng.choice(LAYOUTS)
     with tempfile.TemporaryDirectory() as folder:
         answers = kernel_answers(node, case, known, flows, Path(folder), budgets)
     counted: Counter[tuple[str, tuple[str, ...], int]] = Counter()

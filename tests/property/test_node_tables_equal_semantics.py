@@ -7,16 +7,25 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policyc.backends.ebpf_c.layout import choose_layout
+from policyc.backends.ebpf_c.layout import MEASURED, NO_CODE, Budgets, choose_layout
 from policyc.compiler.driver.pipeline import decide_all
+from policyc.ir.decision import DecisionIR
 from policyc.ir.lookup import entry_of
-from policyc.ir.plan import LookupPlan, Size, prefix_atoms
+from policyc.ir.plan import AddressLayout, CellLayout, LookupPlan, Size, prefix_atoms
 from policyc.ir.policy import Direction
 from policyc.ir.semantics import end_verdict
+from policyc.ir.tree import depth_of
 from policyc.ir.universe import FAMILIES, Universe
 from tests.property.cases import Case, random_case
 from tests.property.map_engine import MapEngine
 
+LAYOUTS = (
+    MEASURED,
+    NO_CODE,
+    Budgets(cells=CellLayout.HASH),
+    Budgets(0, 0, AddressLayout.TREE),
+    Budgets(0, 0, AddressLayout.LPM, CellLayout.HASH),
+)
 SEEDS = st.integers(min_value=0, max_value=2**32)
 
 
@@ -35,7 +44,7 @@ def test_the_node_places_unseen_endpoints_as_the_semantics_says(seed: int) -> No
     rng = random.Random(seed)
     case = random_case(rng)
     decision = decide_all(case.policies, known_part(case, rng)).decision
-    engine = MapEngine(decision, choose_layout(decision))
+    engine = MapEngine(decision, choose_layout(decision, rng.choice(LAYOUTS)))
     for endpoint in rng.sample(case.universe.endpoints, len(case.universe.endpoints)):
         engine.place(endpoint)
     for flow in case.flows(rng, 40):
@@ -58,20 +67,27 @@ def test_the_node_places_unseen_endpoints_as_the_semantics_says(seed: int) -> No
                 assert rule["places"][0]["line"] == wanted.origins[0].span.line
 
 
-def squeezed(plan: LookupPlan, rng: random.Random) -> LookupPlan:
+def squeezed(decision: DecisionIR, plan: LookupPlan, rng: random.Random) -> LookupPlan:
     """The plan with hardly any room to spare, in every pool."""
 
     def size(full: Size, spare: tuple[int, ...]) -> Size:
         return Size(full.used, full.used + rng.choice(spare))
 
+    longest = max(depth_of(len(diagram)) for diagram in decision.diagrams)
+    directions = {
+        direction: replace(
+            each, rows=size(each.rows, (0, 1, 2)), columns=size(each.columns, (0, 1, 3))
+        )
+        if each.is_used
+        else each
+        for direction, each in plan.directions.items()
+    }
     return replace(
         plan,
-        rows=size(plan.rows, (0, 1, 2)),
-        columns=size(plan.columns, (0, 1, 3)),
-        diagrams=size(plan.diagrams, (0, 1, 2, 5)),
-        steps=size(plan.steps, (0, 2, 7, 20)),
+        directions=directions,
+        node_room=size(plan.node_room, (0, 1, 2, 5)),
         rules=size(plan.rules, (0, 1)),
-        step_rounds=rng.choice((1, 2, 3, 8)),
+        rounds=rng.choice((longest, longest + 1)),
     )
 
 
@@ -81,7 +97,9 @@ def test_full_tables_never_open_and_say_whom_they_close(seed: int) -> None:
     rng = random.Random(seed)
     case = random_case(rng)
     decision = decide_all(case.policies, None).decision
-    engine = MapEngine(decision, squeezed(choose_layout(decision), rng))
+    engine = MapEngine(
+        decision, squeezed(decision, choose_layout(decision, rng.choice(LAYOUTS)), rng)
+    )
     for endpoint in case.universe.endpoints:
         engine.place(endpoint)
     is_complete = not engine.tables.refused()

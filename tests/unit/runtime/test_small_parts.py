@@ -25,7 +25,7 @@ def record(name: str, address: str) -> EndpointRecord:
 
 
 def loaded(ident: int, name: str, address: str) -> LoadedEndpoint:
-    return LoadedEndpoint(ident, "shop", name, (address,), "", 0, "", 1, 1, 0)
+    return LoadedEndpoint(ident, "shop", name, (address,), "", 0, "", {"ingress_row": 1})
 
 
 WEB, DB, NEW = record("web", "10.0.0.1"), record("db", "10.0.0.2"), record("new", "10.0.0.3")

@@ -8,24 +8,74 @@
  *   3: allow by shop/from-office spec.ingress[1] (policies.yaml:11:7)
  *   4: ingress denied by default: isolated by shop/from-office
  *
- * Rows (endpoint classes as subjects), by the selectors that hold:
- *   1: none
+ * ingress: the pods that policies select, by row
+ *   1: no policy selects it
  *   2: shop: all pods
+ * ingress: those they talk to, by column
+ *   1: anyone that no rule names
+ *   2: 192.0.2.0/24 except 192.0.2.200/32, 192.0.2.64/26
+ *   3: 192.0.2.64/28
+ *   4: 2001:db8::/32 except 2001:db8:dead::/48
  */
 
-#define PC_ROWS 67
-#define PC_COLUMNS 136
-#define PC_DIAGRAMS 1032
-#define PC_STEPS 8204
-#define PC_RULES 261
-#define PC_ENDPOINTS 65536
-#define PC_STEP_ROUNDS 8
-#define PC_CIDR4_ENTRIES 0
-#define PC_CIDR6_ENTRIES 0
+#define PC_RULES 320
+#define PC_COUNTED_WORDS 2 /* bytes */
+#define PC_TOLD_APART 0x1 /* protocols whose ports are asked: TCP */
+#include "policy_words.h"
+#include "service.h"
 
-#include "policy_maps.h"
+/* What the tables know of a pod or node: its row as subject, its column as peer. */
+struct pc_class {
+	__u32 ingress_row;
+	__u32 ingress_column4;
+	__u32 ingress_column6;
+	__u32 zero[1];
+};
 
-static __always_inline __u32 pc_column4(__be32 address)
+PC_TABLE(pc_class, 65536, struct pc_class);
+PC_TABLE(pc_nodes, 1152, struct pc_node);
+PC_TABLE(pc_cells_in, 24576, __u32);
+
+static __always_inline const struct pc_class *pc_class_at(__u32 id)
+{
+	return bpf_map_lookup_elem(&pc_class, &id);
+}
+
+/* allows TCP 443
+ * allow by shop/from-office spec.ingress[0] (policies.yaml:7:7)
+ * ingress denied by default: isolated by shop/from-office */
+static __always_inline __u32 pc_diagram_1(__u32 service)
+{
+	if (service < 0x001bb /* TCP 443 */) {
+		return PC_DENIED(4);
+	}
+	if (service < 0x001bc /* TCP 444 */) {
+		return PC_ALLOWED(2);
+	}
+	return PC_DENIED(4);
+}
+
+/* The verdict on a service: the word itself, or what its diagram says. */
+static __always_inline __u32 pc_verdict_of(__u32 word, __u32 service)
+{
+	if (word & PC_LEAF)
+		return word;
+	switch (word) {
+	case 1:
+		return pc_diagram_1(service);
+	}
+	return pc_search(&pc_nodes, word, service, 3);
+}
+
+/* Whom a pod of this node may reach: no policy says anything. */
+static __always_inline __u32 pc_egress(const struct pc_flow *flow, __u32 service)
+{
+	(void)flow;
+	(void)service;
+	return PC_ALLOWED(PC_RULE_NOT_ISOLATED);
+}
+
+static __always_inline __u32 pc_column4_in(__be32 address)
 {
 	__u32 a = bpf_ntohl(address);
 
@@ -53,55 +103,45 @@ static __always_inline __u32 pc_column4(__be32 address)
 	return 1;
 }
 
-static __always_inline __u32 pc_column6(const struct pc_addr6 *address)
+static __always_inline __u32 pc_column6_in(const struct pc_addr6 *address)
 {
 	__u64 hi = pc_addr6_high(address);
 
 	if (hi < 0x20010db8dead0000ULL /* 2001:db8:dead:: */) {
 		if (hi < 0x20010db800000000ULL /* 2001:db8:: */) {
-			return 4;
-		}
-		return 5;
-	}
-	if (hi < 0x20010db8deae0000ULL /* 2001:db8:deae:: */) {
-		return 4;
-	}
-	if (hi < 0x20010db900000000ULL /* 2001:db9:: */) {
-		return 5;
-	}
-	return 4;
-}
-
-static __always_inline __u32 pc_action(__u32 diagram, __u32 service)
-{
-	switch (diagram) {
-	case 2: {
-		/* allows any service
-		 * allowed: no policy isolates the endpoint
-		 * allow by shop/from-office spec.ingress[1] (policies.yaml:11:7) */
-		return 1;
-	}
-	case 3: {
-		/* allows nothing
-		 * ingress denied by default: isolated by shop/from-office */
-		return 0;
-	}
-	case 6: {
-		/* allows TCP 443
-		 * allow by shop/from-office spec.ingress[0] (policies.yaml:7:7)
-		 * ingress denied by default: isolated by shop/from-office */
-		if (service < 0x001bb /* TCP 443 */) {
-			return 0;
-		}
-		if (service < 0x001bc /* TCP 444 */) {
 			return 1;
 		}
-		return 0;
+		return 4;
 	}
-	default:
-		break;
+	if (hi < 0x20010db8deae0000ULL /* 2001:db8:deae:: */) {
+		return 1;
 	}
-	return pc_table_leaf(diagram, service);
+	if (hi < 0x20010db900000000ULL /* 2001:db9:: */) {
+		return 4;
+	}
+	return 1;
+}
+
+/* Who may reach a pod of this node: 2 classes of pods, 4 of peers. */
+static __always_inline __u32 pc_ingress(const struct pc_flow *flow, __u32 service)
+{
+	const struct pc_class *own = pc_class_at(flow->dst.id), *peer;
+	__u32 column, word;
+
+	if (!own)
+		return PC_NOTHING;
+	if (flow->src.id) {
+		peer = pc_class_at(flow->src.id);
+		if (!peer)
+			return PC_NOTHING;
+		column = flow->t.family == PC_IPV4 ? peer->ingress_column4 : peer->ingress_column6;
+	} else {
+		column = flow->t.family == PC_IPV4
+			     ? pc_column4_in(flow->t.saddr.word[0])
+			     : pc_column6_in(&flow->t.saddr);
+	}
+	word = pc_dense(&pc_cells_in, 128, 192, own->ingress_row, column);
+	return pc_verdict_of(word, service);
 }
 
 #include "policy_run.h"

@@ -7,53 +7,89 @@
  *   2: ingress denied by default: isolated by shop/default-deny
  *   3: egress denied by default: isolated by shop/default-deny
  *
- * Rows (endpoint classes as subjects), by the selectors that hold:
- *   1: none
+ * ingress: the pods that policies select, by row
+ *   1: no policy selects it
  *   2: shop: all pods
+ * ingress: those they talk to, by column
+ *   1: anyone that no rule names
+ *
+ * egress: the pods that policies select, by row
+ *   1: no policy selects it
+ *   2: shop: all pods
+ * egress: those they talk to, by column
+ *   1: anyone that no rule names
  */
 
-#define PC_ROWS 67
-#define PC_COLUMNS 133
-#define PC_DIAGRAMS 1030
-#define PC_STEPS 8198
-#define PC_RULES 260
-#define PC_ENDPOINTS 65536
-#define PC_STEP_ROUNDS 8
-#define PC_CIDR4_ENTRIES 0
-#define PC_CIDR6_ENTRIES 0
+#define PC_RULES 320
+#define PC_COUNTED_WORDS 2 /* bytes */
+#define PC_TOLD_APART 0x0 /* protocols whose ports are asked: none */
+#include "policy_words.h"
+#include "service.h"
 
-#include "policy_maps.h"
+/* What the tables know of a pod or node: its row as subject, its column as peer. */
+struct pc_class {
+	__u32 ingress_row;
+	__u32 ingress_column;
+	__u32 egress_row;
+	__u32 egress_column;
+};
 
-static __always_inline __u32 pc_column4(__be32 address)
+PC_TABLE(pc_class, 65536, struct pc_class);
+PC_TABLE(pc_nodes, 1152, struct pc_node);
+PC_TABLE(pc_cells_in, 24576, __u32);
+PC_TABLE(pc_cells_eg, 24576, __u32);
+
+static __always_inline const struct pc_class *pc_class_at(__u32 id)
 {
-	(void)address; /* one column for all */
-	return 1;
+	return bpf_map_lookup_elem(&pc_class, &id);
 }
 
-static __always_inline __u32 pc_column6(const struct pc_addr6 *address)
+/* The verdict on a service: the word itself, or what its diagram says. */
+static __always_inline __u32 pc_verdict_of(__u32 word, __u32 service)
 {
-	(void)address; /* one column for all */
-	return 2;
+	if (word & PC_LEAF)
+		return word;
+	return pc_search(&pc_nodes, word, service, 3);
 }
 
-static __always_inline __u32 pc_action(__u32 diagram, __u32 service)
+/* Whom a pod of this node may reach: 2 classes of pods, 1 of peers. */
+static __always_inline __u32 pc_egress(const struct pc_flow *flow, __u32 service)
 {
-	switch (diagram) {
-	case 2: {
-		/* allows any service
-		 * allowed: no policy isolates the endpoint */
-		return 1;
+	const struct pc_class *own = pc_class_at(flow->src.id), *peer;
+	__u32 column, word;
+
+	if (!own)
+		return PC_NOTHING;
+	if (flow->dst.id) {
+		peer = pc_class_at(flow->dst.id);
+		if (!peer)
+			return PC_NOTHING;
+		column = peer->egress_column;
+	} else {
+		column = 1; /* no policy names addresses */
 	}
-	case 3: {
-		/* allows nothing
-		 * ingress denied by default: isolated by shop/default-deny
-		 * egress denied by default: isolated by shop/default-deny */
-		return 0;
+	word = pc_dense(&pc_cells_eg, 128, 192, own->egress_row, column);
+	return pc_verdict_of(word, service);
+}
+
+/* Who may reach a pod of this node: 2 classes of pods, 1 of peers. */
+static __always_inline __u32 pc_ingress(const struct pc_flow *flow, __u32 service)
+{
+	const struct pc_class *own = pc_class_at(flow->dst.id), *peer;
+	__u32 column, word;
+
+	if (!own)
+		return PC_NOTHING;
+	if (flow->src.id) {
+		peer = pc_class_at(flow->src.id);
+		if (!peer)
+			return PC_NOTHING;
+		column = peer->ingress_column;
+	} else {
+		column = 1; /* no policy names addresses */
 	}
-	default:
-		break;
-	}
-	return pc_table_leaf(diagram, service);
+	word = pc_dense(&pc_cells_in, 128, 192, own->ingress_row, column);
+	return pc_verdict_of(word, service);
 }
 
 #include "policy_run.h"

@@ -7,52 +7,372 @@
  *   2: allow by shop/feeds spec.ingress[0] (policies.yaml:8:7)
  *   3: ingress denied by default: isolated by shop/feeds
  *
- * Rows (endpoint classes as subjects), by the selectors that hold:
- *   1: none
+ * ingress: the pods that policies select, by row
+ *   1: no policy selects it
  *   2: shop: all pods
+ * ingress: those they talk to, by column
+ *   1: anyone that no rule names
+ *   2: 198.51.0.0/24
+ *   3: 198.51.2.0/24
+ *   4: 198.51.4.0/24
+ *   5: 198.51.6.0/24
+ *   6: 198.51.8.0/24
+ *   7: 198.51.10.0/24
+ *   8: 198.51.12.0/24
+ *   9: 198.51.14.0/24
+ *   10: 198.51.16.0/24
+ *   11: 198.51.18.0/24
+ *   12: 198.51.20.0/24
+ *   13: 198.51.22.0/24
+ *   14: 198.51.24.0/24
+ *   15: 198.51.26.0/24
+ *   16: 198.51.28.0/24
+ *   17: 198.51.30.0/24
+ *   18: 198.51.32.0/24
+ *   19: 198.51.34.0/24
+ *   20: 198.51.36.0/24
+ *   21: 198.51.38.0/24
+ *   22: 198.51.40.0/24
+ *   23: 198.51.42.0/24
+ *   24: 198.51.44.0/24
+ *   25: 198.51.46.0/24
+ *   26: 198.51.48.0/24
+ *   27: 198.51.50.0/24
+ *   28: 198.51.52.0/24
+ *   29: 198.51.54.0/24
+ *   30: 198.51.56.0/24
+ *   31: 198.51.58.0/24
+ *   32: 198.51.60.0/24
+ *   33: 198.51.62.0/24
+ *   34: 198.51.64.0/24
+ *   35: 198.51.66.0/24
+ *   36: 198.51.68.0/24
+ *   37: 198.51.70.0/24
+ *   38: 198.51.72.0/24
+ *   39: 198.51.74.0/24
+ *   40: 198.51.76.0/24
+ *   41: 198.51.78.0/24
+ *   42: 203.0.113.0/24 except 203.0.113.128/25
  */
 
-#define PC_ROWS 67
-#define PC_COLUMNS 174
-#define PC_DIAGRAMS 1030
-#define PC_STEPS 8198
-#define PC_RULES 260
-#define PC_ENDPOINTS 65536
-#define PC_STEP_ROUNDS 8
-#define PC_CIDR4_ENTRIES 43
-#define PC_CIDR6_ENTRIES 0
+#define PC_RULES 320
+#define PC_COUNTED_WORDS 2 /* bytes */
+#define PC_TOLD_APART 0x0 /* protocols whose ports are asked: none */
+#include "policy_words.h"
+#include "service.h"
 
-#include "policy_maps.h"
+/* What the tables know of a pod or node: its row as subject, its column as peer. */
+struct pc_class {
+	__u32 ingress_row;
+	__u32 ingress_column4;
+	__u32 ingress_column6;
+	__u32 zero[1];
+};
 
-static __always_inline __u32 pc_column4(__be32 address)
+PC_TABLE(pc_class, 65536, struct pc_class);
+PC_TABLE(pc_nodes, 1152, struct pc_node);
+PC_TABLE(pc_cells_in, 24576, __u32);
+
+static __always_inline const struct pc_class *pc_class_at(__u32 id)
 {
-	return pc_cidr4_column(address);
+	return bpf_map_lookup_elem(&pc_class, &id);
 }
 
-static __always_inline __u32 pc_column6(const struct pc_addr6 *address)
+/* The verdict on a service: the word itself, or what its diagram says. */
+static __always_inline __u32 pc_verdict_of(__u32 word, __u32 service)
 {
-	(void)address; /* one column for all */
-	return 43;
+	if (word & PC_LEAF)
+		return word;
+	return pc_search(&pc_nodes, word, service, 3);
 }
 
-static __always_inline __u32 pc_action(__u32 diagram, __u32 service)
+/* Whom a pod of this node may reach: no policy says anything. */
+static __always_inline __u32 pc_egress(const struct pc_flow *flow, __u32 service)
 {
-	switch (diagram) {
-	case 2: {
-		/* allows any service
-		 * allowed: no policy isolates the endpoint
-		 * allow by shop/feeds spec.ingress[0] (policies.yaml:8:7) */
+	(void)flow;
+	(void)service;
+	return PC_ALLOWED(PC_RULE_NOT_ISOLATED);
+}
+
+static __always_inline __u32 pc_column4_in(__be32 address)
+{
+	__u32 a = bpf_ntohl(address);
+
+	if (a < 0xc6332800 /* 198.51.40.0 */) {
+		if (a < 0xc6331300 /* 198.51.19.0 */) {
+			if (a < 0xc6330900 /* 198.51.9.0 */) {
+				if (a < 0xc6330400 /* 198.51.4.0 */) {
+					if (a < 0xc6330100 /* 198.51.1.0 */) {
+						if (a < 0xc6330000 /* 198.51.0.0 */) {
+							return 1;
+						}
+						return 2;
+					}
+					if (a < 0xc6330200 /* 198.51.2.0 */) {
+						return 1;
+					}
+					if (a < 0xc6330300 /* 198.51.3.0 */) {
+						return 3;
+					}
+					return 1;
+				}
+				if (a < 0xc6330600 /* 198.51.6.0 */) {
+					if (a < 0xc6330500 /* 198.51.5.0 */) {
+						return 4;
+					}
+					return 1;
+				}
+				if (a < 0xc6330700 /* 198.51.7.0 */) {
+					return 5;
+				}
+				if (a < 0xc6330800 /* 198.51.8.0 */) {
+					return 1;
+				}
+				return 6;
+			}
+			if (a < 0xc6330e00 /* 198.51.14.0 */) {
+				if (a < 0xc6330b00 /* 198.51.11.0 */) {
+					if (a < 0xc6330a00 /* 198.51.10.0 */) {
+						return 1;
+					}
+					return 7;
+				}
+				if (a < 0xc6330c00 /* 198.51.12.0 */) {
+					return 1;
+				}
+				if (a < 0xc6330d00 /* 198.51.13.0 */) {
+					return 8;
+				}
+				return 1;
+			}
+			if (a < 0xc6331000 /* 198.51.16.0 */) {
+				if (a < 0xc6330f00 /* 198.51.15.0 */) {
+					return 9;
+				}
+				return 1;
+			}
+			if (a < 0xc6331100 /* 198.51.17.0 */) {
+				return 10;
+			}
+			if (a < 0xc6331200 /* 198.51.18.0 */) {
+				return 1;
+			}
+			return 11;
+		}
+		if (a < 0xc6331d00 /* 198.51.29.0 */) {
+			if (a < 0xc6331800 /* 198.51.24.0 */) {
+				if (a < 0xc6331500 /* 198.51.21.0 */) {
+					if (a < 0xc6331400 /* 198.51.20.0 */) {
+						return 1;
+					}
+					return 12;
+				}
+				if (a < 0xc6331600 /* 198.51.22.0 */) {
+					return 1;
+				}
+				if (a < 0xc6331700 /* 198.51.23.0 */) {
+					return 13;
+				}
+				return 1;
+			}
+			if (a < 0xc6331a00 /* 198.51.26.0 */) {
+				if (a < 0xc6331900 /* 198.51.25.0 */) {
+					return 14;
+				}
+				return 1;
+			}
+			if (a < 0xc6331b00 /* 198.51.27.0 */) {
+				return 15;
+			}
+			if (a < 0xc6331c00 /* 198.51.28.0 */) {
+				return 1;
+			}
+			return 16;
+		}
+		if (a < 0xc6332200 /* 198.51.34.0 */) {
+			if (a < 0xc6331f00 /* 198.51.31.0 */) {
+				if (a < 0xc6331e00 /* 198.51.30.0 */) {
+					return 1;
+				}
+				return 17;
+			}
+			if (a < 0xc6332000 /* 198.51.32.0 */) {
+				return 1;
+			}
+			if (a < 0xc6332100 /* 198.51.33.0 */) {
+				return 18;
+			}
+			return 1;
+		}
+		if (a < 0xc6332500 /* 198.51.37.0 */) {
+			if (a < 0xc6332300 /* 198.51.35.0 */) {
+				return 19;
+			}
+			if (a < 0xc6332400 /* 198.51.36.0 */) {
+				return 1;
+			}
+			return 20;
+		}
+		if (a < 0xc6332600 /* 198.51.38.0 */) {
+			return 1;
+		}
+		if (a < 0xc6332700 /* 198.51.39.0 */) {
+			return 21;
+		}
 		return 1;
 	}
-	case 3: {
-		/* allows nothing
-		 * ingress denied by default: isolated by shop/feeds */
-		return 0;
+	if (a < 0xc6333d00 /* 198.51.61.0 */) {
+		if (a < 0xc6333200 /* 198.51.50.0 */) {
+			if (a < 0xc6332d00 /* 198.51.45.0 */) {
+				if (a < 0xc6332a00 /* 198.51.42.0 */) {
+					if (a < 0xc6332900 /* 198.51.41.0 */) {
+						return 22;
+					}
+					return 1;
+				}
+				if (a < 0xc6332b00 /* 198.51.43.0 */) {
+					return 23;
+				}
+				if (a < 0xc6332c00 /* 198.51.44.0 */) {
+					return 1;
+				}
+				return 24;
+			}
+			if (a < 0xc6332f00 /* 198.51.47.0 */) {
+				if (a < 0xc6332e00 /* 198.51.46.0 */) {
+					return 1;
+				}
+				return 25;
+			}
+			if (a < 0xc6333000 /* 198.51.48.0 */) {
+				return 1;
+			}
+			if (a < 0xc6333100 /* 198.51.49.0 */) {
+				return 26;
+			}
+			return 1;
+		}
+		if (a < 0xc6333700 /* 198.51.55.0 */) {
+			if (a < 0xc6333400 /* 198.51.52.0 */) {
+				if (a < 0xc6333300 /* 198.51.51.0 */) {
+					return 27;
+				}
+				return 1;
+			}
+			if (a < 0xc6333500 /* 198.51.53.0 */) {
+				return 28;
+			}
+			if (a < 0xc6333600 /* 198.51.54.0 */) {
+				return 1;
+			}
+			return 29;
+		}
+		if (a < 0xc6333a00 /* 198.51.58.0 */) {
+			if (a < 0xc6333800 /* 198.51.56.0 */) {
+				return 1;
+			}
+			if (a < 0xc6333900 /* 198.51.57.0 */) {
+				return 30;
+			}
+			return 1;
+		}
+		if (a < 0xc6333b00 /* 198.51.59.0 */) {
+			return 31;
+		}
+		if (a < 0xc6333c00 /* 198.51.60.0 */) {
+			return 1;
+		}
+		return 32;
 	}
-	default:
-		break;
+	if (a < 0xc6334700 /* 198.51.71.0 */) {
+		if (a < 0xc6334200 /* 198.51.66.0 */) {
+			if (a < 0xc6333f00 /* 198.51.63.0 */) {
+				if (a < 0xc6333e00 /* 198.51.62.0 */) {
+					return 1;
+				}
+				return 33;
+			}
+			if (a < 0xc6334000 /* 198.51.64.0 */) {
+				return 1;
+			}
+			if (a < 0xc6334100 /* 198.51.65.0 */) {
+				return 34;
+			}
+			return 1;
+		}
+		if (a < 0xc6334400 /* 198.51.68.0 */) {
+			if (a < 0xc6334300 /* 198.51.67.0 */) {
+				return 35;
+			}
+			return 1;
+		}
+		if (a < 0xc6334500 /* 198.51.69.0 */) {
+			return 36;
+		}
+		if (a < 0xc6334600 /* 198.51.70.0 */) {
+			return 1;
+		}
+		return 37;
 	}
-	return pc_table_leaf(diagram, service);
+	if (a < 0xc6334c00 /* 198.51.76.0 */) {
+		if (a < 0xc6334900 /* 198.51.73.0 */) {
+			if (a < 0xc6334800 /* 198.51.72.0 */) {
+				return 1;
+			}
+			return 38;
+		}
+		if (a < 0xc6334a00 /* 198.51.74.0 */) {
+			return 1;
+		}
+		if (a < 0xc6334b00 /* 198.51.75.0 */) {
+			return 39;
+		}
+		return 1;
+	}
+	if (a < 0xc6334f00 /* 198.51.79.0 */) {
+		if (a < 0xc6334d00 /* 198.51.77.0 */) {
+			return 40;
+		}
+		if (a < 0xc6334e00 /* 198.51.78.0 */) {
+			return 1;
+		}
+		return 41;
+	}
+	if (a < 0xcb007100 /* 203.0.113.0 */) {
+		return 1;
+	}
+	if (a < 0xcb007180 /* 203.0.113.128 */) {
+		return 42;
+	}
+	return 1;
+}
+
+static __always_inline __u32 pc_column6_in(const struct pc_addr6 *address)
+{
+	(void)address; /* one column for all */
+	return 1;
+}
+
+/* Who may reach a pod of this node: 2 classes of pods, 42 of peers. */
+static __always_inline __u32 pc_ingress(const struct pc_flow *flow, __u32 service)
+{
+	const struct pc_class *own = pc_class_at(flow->dst.id), *peer;
+	__u32 column, word;
+
+	if (!own)
+		return PC_NOTHING;
+	if (flow->src.id) {
+		peer = pc_class_at(flow->src.id);
+		if (!peer)
+			return PC_NOTHING;
+		column = flow->t.family == PC_IPV4 ? peer->ingress_column4 : peer->ingress_column6;
+	} else {
+		column = flow->t.family == PC_IPV4
+			     ? pc_column4_in(flow->t.saddr.word[0])
+			     : pc_column6_in(&flow->t.saddr);
+	}
+	word = pc_dense(&pc_cells_in, 128, 192, own->ingress_row, column);
+	return pc_verdict_of(word, service);
 }
 
 #include "policy_run.h"

@@ -9,81 +9,158 @@
  *   4: ingress denied by default: isolated by shop/metrics
  *   5: egress denied by default: isolated by shop/metrics
  *
- * Rows (endpoint classes as subjects), by the selectors that hold:
- *   1: none
+ * ingress: the pods that policies select, by row
+ *   1: no policy selects it
  *   2: shop: all pods
  *   3: shop: all pods
+ * ingress: those they talk to, by column
+ *   1: anyone that no rule names
+ *
+ * egress: the pods that policies select, by row
+ *   1: no policy selects it
+ *   2: shop: all pods
+ * egress: those they talk to, by column
+ *   1: anyone that no rule names
+ *   2: *: all pods
+ *   3: *: all pods
  */
 
-#define PC_ROWS 68
-#define PC_COLUMNS 135
-#define PC_DIAGRAMS 1035
-#define PC_STEPS 8215
-#define PC_RULES 262
-#define PC_ENDPOINTS 65536
-#define PC_STEP_ROUNDS 8
-#define PC_CIDR4_ENTRIES 0
-#define PC_CIDR6_ENTRIES 0
+#define PC_RULES 320
+#define PC_COUNTED_WORDS 2 /* bytes */
+#define PC_TOLD_APART 0x1 /* protocols whose ports are asked: TCP */
+#include "policy_words.h"
+#include "service.h"
 
-#include "policy_maps.h"
+/* What the tables know of a pod or node: its row as subject, its column as peer. */
+struct pc_class {
+	__u32 ingress_row;
+	__u32 ingress_column;
+	__u32 egress_row;
+	__u32 egress_column;
+};
 
-static __always_inline __u32 pc_column4(__be32 address)
+PC_TABLE(pc_class, 65536, struct pc_class);
+PC_TABLE(pc_nodes, 1152, struct pc_node);
+PC_TABLE(pc_cells_in, 24576, __u32);
+PC_TABLE(pc_cells_eg, 24576, __u32);
+
+static __always_inline const struct pc_class *pc_class_at(__u32 id)
 {
-	(void)address; /* one column for all */
-	return 1;
+	return bpf_map_lookup_elem(&pc_class, &id);
 }
 
-static __always_inline __u32 pc_column6(const struct pc_addr6 *address)
+/* allows TCP 9100
+ * allow by shop/metrics spec.ingress[0] (policies.yaml:7:13)
+ * ingress denied by default: isolated by shop/metrics */
+static __always_inline __u32 pc_diagram_1(__u32 service)
 {
-	(void)address; /* one column for all */
-	return 2;
+	if (service < 0x0238c /* TCP 9100 */) {
+		return PC_DENIED(4);
+	}
+	if (service < 0x0238d /* TCP 9101 */) {
+		return PC_ALLOWED(2);
+	}
+	return PC_DENIED(4);
 }
 
-static __always_inline __u32 pc_action(__u32 diagram, __u32 service)
+/* allows TCP 9200
+ * allow by shop/metrics spec.ingress[0] (policies.yaml:7:13)
+ * ingress denied by default: isolated by shop/metrics */
+static __always_inline __u32 pc_diagram_2(__u32 service)
 {
-	switch (diagram) {
-	case 2: {
-		/* allows any service
-		 * allowed: no policy isolates the endpoint */
-		return 1;
+	if (service < 0x023f0 /* TCP 9200 */) {
+		return PC_DENIED(4);
 	}
-	case 3: {
-		/* allows nothing
-		 * egress denied by default: isolated by shop/metrics */
-		return 0;
+	if (service < 0x023f1 /* TCP 9201 */) {
+		return PC_ALLOWED(2);
 	}
-	case 4: {
-		/* allows TCP 9100
-		 * allow by shop/metrics spec.ingress[0] (policies.yaml:7:13)
-		 * allow by shop/metrics spec.egress[0] (policies.yaml:8:12)
-		 * ingress denied by default: isolated by shop/metrics
-		 * egress denied by default: isolated by shop/metrics */
-		if (service < 0x0238c /* TCP 9100 */) {
-			return 0;
-		}
-		if (service < 0x0238d /* TCP 9101 */) {
-			return 1;
-		}
-		return 0;
+	return PC_DENIED(4);
+}
+
+/* allows TCP 9200
+ * allow by shop/metrics spec.egress[0] (policies.yaml:8:12)
+ * egress denied by default: isolated by shop/metrics */
+static __always_inline __u32 pc_diagram_3(__u32 service)
+{
+	if (service < 0x023f0 /* TCP 9200 */) {
+		return PC_DENIED(5);
 	}
-	case 6: {
-		/* allows TCP 9200
-		 * allow by shop/metrics spec.ingress[0] (policies.yaml:7:13)
-		 * allow by shop/metrics spec.egress[0] (policies.yaml:8:12)
-		 * ingress denied by default: isolated by shop/metrics
-		 * egress denied by default: isolated by shop/metrics */
-		if (service < 0x023f0 /* TCP 9200 */) {
-			return 0;
-		}
-		if (service < 0x023f1 /* TCP 9201 */) {
-			return 1;
-		}
-		return 0;
+	if (service < 0x023f1 /* TCP 9201 */) {
+		return PC_ALLOWED(3);
 	}
-	default:
-		break;
+	return PC_DENIED(5);
+}
+
+/* allows TCP 9100
+ * allow by shop/metrics spec.egress[0] (policies.yaml:8:12)
+ * egress denied by default: isolated by shop/metrics */
+static __always_inline __u32 pc_diagram_4(__u32 service)
+{
+	if (service < 0x0238c /* TCP 9100 */) {
+		return PC_DENIED(5);
 	}
-	return pc_table_leaf(diagram, service);
+	if (service < 0x0238d /* TCP 9101 */) {
+		return PC_ALLOWED(3);
+	}
+	return PC_DENIED(5);
+}
+
+/* The verdict on a service: the word itself, or what its diagram says. */
+static __always_inline __u32 pc_verdict_of(__u32 word, __u32 service)
+{
+	if (word & PC_LEAF)
+		return word;
+	switch (word) {
+	case 1:
+		return pc_diagram_1(service);
+	case 2:
+		return pc_diagram_2(service);
+	case 3:
+		return pc_diagram_3(service);
+	case 4:
+		return pc_diagram_4(service);
+	}
+	return pc_search(&pc_nodes, word, service, 3);
+}
+
+/* Whom a pod of this node may reach: 2 classes of pods, 3 of peers. */
+static __always_inline __u32 pc_egress(const struct pc_flow *flow, __u32 service)
+{
+	const struct pc_class *own = pc_class_at(flow->src.id), *peer;
+	__u32 column, word;
+
+	if (!own)
+		return PC_NOTHING;
+	if (flow->dst.id) {
+		peer = pc_class_at(flow->dst.id);
+		if (!peer)
+			return PC_NOTHING;
+		column = peer->egress_column;
+	} else {
+		column = 1; /* no policy names addresses */
+	}
+	word = pc_dense(&pc_cells_eg, 128, 192, own->egress_row, column);
+	return pc_verdict_of(word, service);
+}
+
+/* Who may reach a pod of this node: 3 classes of pods, 1 of peers. */
+static __always_inline __u32 pc_ingress(const struct pc_flow *flow, __u32 service)
+{
+	const struct pc_class *own = pc_class_at(flow->dst.id), *peer;
+	__u32 column, word;
+
+	if (!own)
+		return PC_NOTHING;
+	if (flow->src.id) {
+		peer = pc_class_at(flow->src.id);
+		if (!peer)
+			return PC_NOTHING;
+		column = peer->ingress_column;
+	} else {
+		column = 1; /* no policy names addresses */
+	}
+	word = pc_dense(&pc_cells_in, 128, 192, own->ingress_row, column);
+	return pc_verdict_of(word, service);
 }
 
 #include "policy_run.h"

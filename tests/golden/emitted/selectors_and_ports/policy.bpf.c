@@ -10,90 +10,137 @@
  *   5: ingress denied by default: isolated by shop/web
  *   6: egress denied by default: isolated by shop/gateway
  *
- * Rows (endpoint classes as subjects), by the selectors that hold:
- *   1: none
+ * ingress: the pods that policies select, by row
+ *   1: no policy selects it
+ *   2: shop: app=web
+ * ingress: those they talk to, by column
+ *   1: anyone that no rule names
  *   2: shop: app=gateway
- *   3: shop: app=web
+ *
+ * egress: the pods that policies select, by row
+ *   1: no policy selects it
+ *   2: shop: app=gateway
+ * egress: those they talk to, by column
+ *   1: anyone that no rule names
+ *   2: shop: app=web
  */
 
-#define PC_ROWS 68
-#define PC_COLUMNS 136
-#define PC_DIAGRAMS 1034
-#define PC_STEPS 8218
-#define PC_RULES 263
-#define PC_ENDPOINTS 65536
-#define PC_STEP_ROUNDS 8
-#define PC_CIDR4_ENTRIES 0
-#define PC_CIDR6_ENTRIES 0
+#define PC_RULES 320
+#define PC_COUNTED_WORDS 2 /* bytes */
+#define PC_TOLD_APART 0x3 /* protocols whose ports are asked: TCP, UDP */
+#include "policy_words.h"
+#include "service.h"
 
-#include "policy_maps.h"
+/* What the tables know of a pod or node: its row as subject, its column as peer. */
+struct pc_class {
+	__u32 ingress_row;
+	__u32 ingress_column;
+	__u32 egress_row;
+	__u32 egress_column;
+};
 
-static __always_inline __u32 pc_column4(__be32 address)
+PC_TABLE(pc_class, 65536, struct pc_class);
+PC_TABLE(pc_nodes, 1152, struct pc_node);
+PC_TABLE(pc_cells_in, 24576, __u32);
+PC_TABLE(pc_cells_eg, 24576, __u32);
+
+static __always_inline const struct pc_class *pc_class_at(__u32 id)
 {
-	(void)address; /* one column for all */
-	return 1;
+	return bpf_map_lookup_elem(&pc_class, &id);
 }
 
-static __always_inline __u32 pc_column6(const struct pc_addr6 *address)
+/* allows TCP 53, UDP 53
+ * allow by shop/gateway spec.egress[1] (policies.yaml:23:7)
+ * egress denied by default: isolated by shop/gateway */
+static __always_inline __u32 pc_diagram_2(__u32 service)
 {
-	(void)address; /* one column for all */
-	return 2;
+	if (service < 0x00036 /* TCP 54 */) {
+		if (service < 0x00035 /* TCP 53 */) {
+			return PC_DENIED(6);
+		}
+		return PC_ALLOWED(3);
+	}
+	if (service < 0x10035 /* UDP 53 */) {
+		return PC_DENIED(6);
+	}
+	if (service < 0x10036 /* UDP 54 */) {
+		return PC_ALLOWED(3);
+	}
+	return PC_DENIED(6);
 }
 
-static __always_inline __u32 pc_action(__u32 diagram, __u32 service)
+/* allows TCP 8080, TCP 9000-9010
+ * allow by shop/web spec.ingress[0] (policies.yaml:9:7)
+ * ingress denied by default: isolated by shop/web */
+static __always_inline __u32 pc_diagram_1(__u32 service)
 {
-	switch (diagram) {
-	case 2: {
-		/* allows any service
-		 * allowed: no policy isolates the endpoint
-		 * allow by shop/gateway spec.egress[0] (policies.yaml:22:7) */
-		return 1;
+	if (service < 0x01f91 /* TCP 8081 */) {
+		if (service < 0x01f90 /* TCP 8080 */) {
+			return PC_DENIED(5);
+		}
+		return PC_ALLOWED(4);
 	}
-	case 3: {
-		/* allows nothing
-		 * ingress denied by default: isolated by shop/web */
-		return 0;
+	if (service < 0x02328 /* TCP 9000 */) {
+		return PC_DENIED(5);
 	}
-	case 5: {
-		/* allows TCP 8080, TCP 9000-9010
-		 * allow by shop/web spec.ingress[0] (policies.yaml:9:7)
-		 * ingress denied by default: isolated by shop/web */
-		if (service < 0x01f91 /* TCP 8081 */) {
-			if (service < 0x01f90 /* TCP 8080 */) {
-				return 0;
-			}
-			return 1;
-		}
-		if (service < 0x02328 /* TCP 9000 */) {
-			return 0;
-		}
-		if (service < 0x02333 /* TCP 9011 */) {
-			return 1;
-		}
-		return 0;
+	if (service < 0x02333 /* TCP 9011 */) {
+		return PC_ALLOWED(4);
 	}
-	case 7: {
-		/* allows TCP 53, UDP 53
-		 * allow by shop/gateway spec.egress[1] (policies.yaml:23:7)
-		 * egress denied by default: isolated by shop/gateway */
-		if (service < 0x00036 /* TCP 54 */) {
-			if (service < 0x00035 /* TCP 53 */) {
-				return 0;
-			}
-			return 1;
-		}
-		if (service < 0x10035 /* UDP 53 */) {
-			return 0;
-		}
-		if (service < 0x10036 /* UDP 54 */) {
-			return 1;
-		}
-		return 0;
+	return PC_DENIED(5);
+}
+
+/* The verdict on a service: the word itself, or what its diagram says. */
+static __always_inline __u32 pc_verdict_of(__u32 word, __u32 service)
+{
+	if (word & PC_LEAF)
+		return word;
+	switch (word) {
+	case 1:
+		return pc_diagram_1(service);
+	case 2:
+		return pc_diagram_2(service);
 	}
-	default:
-		break;
+	return pc_search(&pc_nodes, word, service, 3);
+}
+
+/* Whom a pod of this node may reach: 2 classes of pods, 2 of peers. */
+static __always_inline __u32 pc_egress(const struct pc_flow *flow, __u32 service)
+{
+	const struct pc_class *own = pc_class_at(flow->src.id), *peer;
+	__u32 column, word;
+
+	if (!own)
+		return PC_NOTHING;
+	if (flow->dst.id) {
+		peer = pc_class_at(flow->dst.id);
+		if (!peer)
+			return PC_NOTHING;
+		column = peer->egress_column;
+	} else {
+		column = 1; /* no policy names addresses */
 	}
-	return pc_table_leaf(diagram, service);
+	word = pc_dense(&pc_cells_eg, 128, 192, own->egress_row, column);
+	return pc_verdict_of(word, service);
+}
+
+/* Who may reach a pod of this node: 2 classes of pods, 2 of peers. */
+static __always_inline __u32 pc_ingress(const struct pc_flow *flow, __u32 service)
+{
+	const struct pc_class *own = pc_class_at(flow->dst.id), *peer;
+	__u32 column, word;
+
+	if (!own)
+		return PC_NOTHING;
+	if (flow->src.id) {
+		peer = pc_class_at(flow->src.id);
+		if (!peer)
+			return PC_NOTHING;
+		column = peer->ingress_column;
+	} else {
+		column = 1; /* no policy names addresses */
+	}
+	word = pc_dense(&pc_cells_in, 128, 192, own->ingress_row, column);
+	return pc_verdict_of(word, service);
 }
 
 #include "policy_run.h"

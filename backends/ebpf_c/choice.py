@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A choice between layouts: the candidates with their predicted costs, and which was taken."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One way to lay a part out: predicted ns for uniform keys, instructions, bytes of its maps.
+
+    `refused` says why it is out of the question, "" where it is not.
+    """
+
+    name: str
+    ns: float
+    instructions: int
+    table_bytes: int = 0
+    refused: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What was chosen for one part of the Decision IR, and from what."""
+
+    part: str
+    chosen: str
+    candidates: tuple[Candidate, ...]
+    was_asked_for: bool = False
+
+
+def choose(part: str, candidates: Sequence[Candidate], asked: str | None) -> Choice | None:
+    """The cheapest candidate that is not refused, or the one asked for; None where there is none."""
+    possible = [candidate for candidate in candidates if not candidate.refused]
+    if asked is not None:
+        wanted = [candidate for candidate in possible if candidate.name == asked]
+        if wanted:
+            return Choice(part, asked, tuple(candidates), was_asked_for=True)
+    if not possible:
+        return None
+    best = min(possible, key=lambda candidate: candidate.ns)
+    return Choice(part, best.name, tuple(candidates))

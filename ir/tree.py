@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Words and search trees: the one shape in which tables hold verdicts, services and addresses.
+
+A *word* is 32 bits. With `LEAF` set it is an answer: a verdict (`ALLOW` or not, and the id of the rule
+that decides) or the id of a column. Without, it names a *node*, which has up to eight children and the
+lowest key of each but the first; a node is a cache line. `NEXT_WORD` on such a word says that from there
+on the next 32 bits of the key are asked: that is how a tree reads an IPv6 address.
+
+The word 0 is nothing: node 0 leads nowhere, so that whatever was never written fails closed.
+`runtime/trees.py` is the twin on the node.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+LEAF = 1 << 31
+ALLOW = 1 << 30
+NEXT_WORD = 1 << 30
+ID_MASK = (1 << 30) - 1
+NOTHING = 0
+
+WIDTH = 8
+NODE_WORDS = 16
+NODE_BYTES = 4 * NODE_WORDS
+NO_KEY = 0xFFFFFFFF
+
+Node = tuple[int, ...]
+"""Sixteen words: seven lowest keys (of the children from the second on), eight children, a zero."""
+
+Steps = Sequence[tuple[int, int]]
+"""(lowest key, word), ascending; the first is for everything below the second."""
+
+EMPTY_NODE: Node = (0,) * NODE_WORDS
+
+
+def verdict_word(allows: bool, rule: int) -> int:
+    """The leaf that says allow or deny, by which rule."""
+    return LEAF | (ALLOW if allows else 0) | rule
+
+
+def column_word(column: int) -> int:
+    """The leaf that names a column."""
+    return LEAF | column
+
+
+def depth_of(n_steps: int) -> int:
+    """The nodes on the way to a leaf in a tree of so many steps; 0 for a leaf alone."""
+    depth, reach = 0, 1
+    while reach < n_steps:
+        depth, reach = depth + 1, reach * WIDTH
+    return depth
+
+
+def merged(steps: Steps) -> list[tuple[int, int]]:
+    """Steps without those that repeat the word before them."""
+    out: list[tuple[int, int]] = []
+    for lowest, word in steps:
+        if not out or out[-1][1] != word:
+            out.append((lowest, word))
+    return out
+
+
+@dataclass
+class Nodes:
+    """The nodes of all trees, equal ones once. Ids are their places; node 0 leads nowhere."""
+
+    nodes: list[Node] = field(default_factory=lambda: [EMPTY_NODE])
+    _ids: dict[Node, int] = field(default_factory=dict)
+
+    def tree(self, steps: Steps, *, is_chained: bool = False) -> int:
+        """The word of a tree over 32-bit keys: a leaf where there is one step, else its root.
+
+        `is_chained` makes a node even of one step, as a tree must be one to be reached by NEXT_WORD.
+        """
+        steps = merged(steps)
+        if len(steps) == 1 and not is_chained:
+            return steps[0][1]
+        return self._node_over(steps)
+
+    def _node_over(self, steps: list[tuple[int, int]]) -> int:
+        share = WIDTH ** max(0, depth_of(len(steps)) - 1)
+        parts = [steps[at : at + share] for at in range(0, len(steps), share)]
+        children = [part[0][1] if len(part) == 1 else self._node_over(part) for part in parts]
+        lowest = [part[0][0] for part in parts[1:]]
+        spare = WIDTH - len(children)
+        return self._id((*lowest, *[NO_KEY] * spare, *children, *[children[-1]] * spare, 0))
+
+    def _id(self, node: Node) -> int:
+        if node not in self._ids:
+            self._ids[node] = len(self.nodes)
+            self.nodes.append(node)
+        return self._ids[node]
+
+    def tree128(self, runs: Steps, part: int = 0) -> int:
+        """The word of a tree over what is left of a 128-bit key from its 32-bit word `part` on."""
+        if len(merged(runs)) == 1 and part == 0:
+            return runs[0][1]
+        below = 32 * (3 - part)
+        return self.tree(self._chained(merged(runs), part, below), is_chained=True)
+
+    def _chained(self, runs: list[tuple[int, int]], part: int, below: int) -> list[tuple[int, int]]:
+        """The steps over one 32-bit word; where a value of it is cut further, a tree over the next."""
+        steps: list[tuple[int, int]] = []
+        at, current = 0, runs[0][1]
+        while at < len(runs):
+            value = runs[at][0] >> below
+            inside: list[tuple[int, int]] = []
+            while at < len(runs) and runs[at][0] >> below == value:
+                inside.append((runs[at][0] & ((1 << below) - 1), runs[at][1]))
+                at += 1
+            if inside[0][0] != 0:
+                inside.insert(0, (0, current))
+            current = inside[-1][1]
+            if len(inside) == 1:
+                steps.append((value, current))
+                continue
+            steps.append((value, NEXT_WORD | self.tree128(inside, part + 1)))
+            if value < NO_KEY and not (at < len(runs) and runs[at][0] >> below == value + 1):
+                steps.append((value + 1, current))
+        return steps
+
+    def rounds(self, word: int) -> tuple[int, int, int, int]:
+        """How many nodes lie on the longest way to a leaf, for each 32-bit word of the key."""
+        found = [0, 0, 0, 0]
+        self._walk(word, 0, 0, found, set())
+        return found[0], found[1], found[2], found[3]
+
+    def _walk(
+        self, word: int, part: int, depth: int, found: list[int], seen: set[tuple[int, int, int]]
+    ) -> None:
+        if word & LEAF or (word, part, depth) in seen:
+            found[part] = max(found[part], depth)
+            return
+        seen.add((word, part, depth))
+        if word & NEXT_WORD:
+            found[part] = max(found[part], depth)
+            part, depth = part + 1, 0
+        for child in set(self.nodes[word & ID_MASK][WIDTH - 1 : 2 * WIDTH - 1]):
+            self._walk(child, part, depth + 1, found, seen)
+
+
+def search(nodes: Sequence[Node], word: int, key: int, rounds: int) -> int:
+    """The leaf for a 32-bit key as the datapath finds it; NOTHING where the rounds do not reach one."""
+    for _ in range(rounds):
+        if word & (LEAF | NEXT_WORD):
+            break
+        word = child_of(nodes[word & ID_MASK], key)
+    return word
+
+
+def search128(nodes: Sequence[Node], word: int, key: int, rounds: Sequence[int]) -> int:
+    """The same for a 128-bit key, with the rounds for each of its words."""
+    for part in range(4):
+        if word & LEAF:
+            break
+        word = search(nodes, word & ID_MASK, key >> 32 * (3 - part) & 0xFFFFFFFF, rounds[part])
+        if not word & (LEAF | NEXT_WORD):
+            return NOTHING
+    return word if word & LEAF else NOTHING
+
+
+def child_of(node: Node, key: int) -> int:
+    """The child of a node for a key."""
+    above = sum(key < lowest for lowest in node[: WIDTH - 1])
+    return node[WIDTH - 1 + (WIDTH - 1 - above)]

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one direction's rules read of an endpoint class: rows and columns that no such rule tells apart.
+
+A class is a signature over all that any rule reads. The rules of one direction read less of it, and two
+classes equal in that part behave equally, also towards classes that nobody has seen yet. So a view is
+exact by construction, for every cluster, and the tables have a row and a column per *viewed* class.
+`runtime/views.py` is the twin on the node.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from policyc.ir.atoms import Atoms, Column, EndpointColumn, NamedNumbers, NodeColumn, Row
+from policyc.ir.decision import PolicyTable, TableLeaf, TableRule, TierTable, table_leaves
+from policyc.ir.policy import Action, Direction
+
+
+@dataclass(frozen=True, slots=True)
+class RowView:
+    """A row as the rules of one direction read it."""
+
+    bits: int
+    named: NamedNumbers = ()
+    own4: int = 0
+    own6: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnView:
+    """A column as the rules of one direction read it; `family` 0 where families are the same to them."""
+
+    family: int
+    bits: int = 0
+    blocks: int = 0
+    named: NamedNumbers = ()
+    conditions: int = 0
+    is_local: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What the rules of one direction read. Masks are over the lists of the Vocabulary.
+
+    `is_used`: some policy isolates or has rules in this direction. `by_family`: a rule asks for the
+    subject's own address, so that the family of the flow matters.
+    """
+
+    direction: Direction
+    is_used: bool = False
+    subject_bits: int = 0
+    peer_bits: int = 0
+    own_blocks: int = 0
+    blocks: int = 0
+    ports: int = 0
+    conditions: int = 0
+    reads_locality: bool = False
+    by_family: bool = False
+
+    def row(self, row: Row) -> RowView:
+        """The part of a row that is read; named ports are the destination's, so of ingress only."""
+        named = row.named if self.direction is Direction.INGRESS else ()
+        return RowView(
+            row.bits & self.subject_bits,
+            self._named(named),
+            row.own4 & self.own_blocks,
+            row.own6 & self.own_blocks,
+        )
+
+    def column(self, column: Column, atoms: Atoms) -> ColumnView:
+        """The part of a column that is read."""
+        blocks = atoms.classifier.addresses[column.family].blocks[column.atom] & self.blocks
+        family = column.family if self.by_family else 0
+        match column:
+            case EndpointColumn(bits=bits, named=named):
+                theirs = named if self.direction is Direction.EGRESS else ()
+                return ColumnView(family, bits & self.peer_bits, blocks, self._named(theirs))
+            case NodeColumn(conditions=held, is_local=is_local):
+                held &= self.conditions
+                near = is_local and self.reads_locality and bool(held)
+                return ColumnView(family, 0, blocks, (), held, near)
+            case _:
+                return ColumnView(family, 0, blocks)
+
+    def address(self, family: int, blocks: int) -> ColumnView:
+        """An address that is nobody's, in these blocks."""
+        return ColumnView(family if self.by_family else 0, 0, blocks & self.blocks)
+
+    def _named(self, named: NamedNumbers) -> NamedNumbers:
+        return tuple((index, numbers) for index, numbers in named if self.ports >> index & 1)
+
+    @property
+    def has_one_column_for_both_families(self) -> bool:
+        """Whether an endpoint is the same peer under either address."""
+        return not self.by_family and not self.blocks
+
+    def to_json(self) -> dict[str, Any]:
+        """The view as JSON values, for plan.json."""
+        return {
+            "subject_bits": indices(self.subject_bits),
+            "peer_bits": indices(self.peer_bits),
+            "own_blocks": indices(self.own_blocks),
+            "blocks": indices(self.blocks),
+            "ports": indices(self.ports),
+            "conditions": indices(self.conditions),
+            "reads_locality": self.reads_locality,
+            "by_family": self.by_family,
+        }
+
+
+def indices(mask: int) -> list[int]:
+    """The indices of the bits set in a mask, ascending."""
+    return [index for index in range(mask.bit_length()) if mask >> index & 1]
+
+
+def view_of(tables: Iterable[TierTable], direction: Direction) -> View:
+    """What the rules of a direction read."""
+    policies = [
+        policy
+        for tier in tables
+        for policy in tier.policies
+        if policy.rules(direction) or _isolates(tier, policy, direction)
+    ]
+    rules = [rule for policy in policies for rule in policy.rules(direction)]
+    peers = [leaf for rule in rules for peer in rule.peers or () for leaf in table_leaves(peer)]
+    own = [leaf for rule in rules if rule.own is not None for leaf in table_leaves(rule.own)]
+    return View(
+        direction,
+        is_used=bool(policies),
+        subject_bits=_mask(policy.subject for policy in policies) | _leaves(own, "bit"),
+        peer_bits=_leaves(peers, "bit"),
+        own_blocks=_leaves(own, "block"),
+        blocks=_leaves(peers, "block"),
+        ports=_mask(port for rule in rules for port in _named_ports(rule)),
+        conditions=_leaves(peers, "node", "local", "remote"),
+        reads_locality=bool(_leaves(peers, "local", "remote")),
+        by_family=bool(_leaves(own, "block")),
+    )
+
+
+def _isolates(tier: TierTable, policy: PolicyTable, direction: Direction) -> bool:
+    return direction in policy.isolates and tier.unmatched is not Action.PASS
+
+
+def _named_ports(rule: TableRule) -> Iterator[int]:
+    for service in (*(rule.services or ()), *rule.except_services):
+        if isinstance(service, int):
+            yield service
+
+
+def _leaves(leaves: Iterable[TableLeaf], *kinds: str) -> int:
+    return _mask(index for kind, index in leaves if kind in kinds)
+
+
+def _mask(numbers: Iterable[int]) -> int:
+    mask = 0
+    for index in numbers:
+        mask |= 1 << index
+    return mask
