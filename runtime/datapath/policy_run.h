@@ -14,6 +14,10 @@ struct pc_decision {
 	__u32 egress_rule, ingress_rule; /* 0 for an end that is not of this node */
 };
 
+#ifndef PC_IS_COUNTED
+#define PC_IS_COUNTED 1
+#endif
+
 #if PC_COUNTED_WORDS
 struct pc_count {
 	__u64 packets;
@@ -33,8 +37,11 @@ struct {
 static __always_inline void pc_count(const struct __sk_buff *skb, __u32 rule)
 {
 #if PC_COUNTED_WORDS
-	struct pc_count *count = bpf_map_lookup_elem(&pc_counts, &rule);
+	struct pc_count *count;
 
+	if (!PC_IS_COUNTED)
+		return;
+	count = bpf_map_lookup_elem(&pc_counts, &rule);
 	if (!count)
 		return;
 	count->packets += 1;

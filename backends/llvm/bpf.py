@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The policy program as a BPF object, by llvmlite: no clang, no headers.
+
+The program without its policy is kept as bitcode (`prebuilt/`, made by `make prebuilt`). Here it gets the
+sizes of its maps, the constants and the searches in code of one lookup plan; maps that the plan has not
+are taken out; then LLVM inlines, folds and writes the object.
+"""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+
+from policyc.backends.ebpf_c.seeds import Seed
+from policyc.backends.llvm.elf import without_debug_sections
+from policyc.backends.llvm.known import known_functions
+from policyc.ir.decision import DecisionIR
+from policyc.ir.errors import HostError, InternalError
+from policyc.ir.plan import LookupPlan
+
+SHELL = "policy_shell.bc"
+PLACE_HOLDERS = {
+    "pc_counts": 2047934465,
+    "pc_class": 2047934466,
+    "pc_nodes": 2047934467,
+    "pc_cells_in": 2047934468,
+    "pc_buckets_in": 2047934469,
+    "pc_usual_in": 2047934470,
+    "pc_root4_in": 2047934471,
+    "pc_cidr4_in": 2047934472,
+    "pc_cidr6_in": 2047934473,
+    "pc_cells_eg": 2047934474,
+    "pc_buckets_eg": 2047934475,
+    "pc_usual_eg": 2047934476,
+    "pc_root4_eg": 2047934477,
+    "pc_cidr4_eg": 2047934478,
+    "pc_cidr6_eg": 2047934479,
+}
+"""The number that stands for a map's size in the shell."""
+PROGRAM = "pc_policy_run"
+_USED = re.compile(r"^@llvm\.compiler\.used = .*$", re.MULTILINE)
+_DECLARED = re.compile(r"^declare .*@pc_(constant|diagram|column4|column6)\(.*$", re.MULTILINE)
+
+
+def compile_policy(decision: DecisionIR, plan: LookupPlan, seeds: tuple[Seed, ...]) -> bytes:
+    """The object of the policy program; `seeds` say which maps there are, and how large.
+
+    HostError where llvmlite is missing or has no BPF target; InternalError where LLVM refuses the IR.
+    """
+    sizes = {seed.map_name: seed.entries for seed in seeds}
+    text = specialised(shell_text(), sizes, plan)
+    return _emit(f"{text}\n{known_functions(decision, plan)}")
+
+
+def specialised(shell: str, sizes: Mapping[str, int], plan: LookupPlan) -> str:
+    """The shell's IR with the maps of one plan, without the functions that are defined for it."""
+    text = _DECLARED.sub("", shell)
+    # Rule ids are compared with the size of their counters, whether there are counters or not.
+    numbers = {**dict.fromkeys(PLACE_HOLDERS, 1), **sizes, "pc_counts": plan.rules.capacity}
+    for name, holder in PLACE_HOLDERS.items():
+        text = text.replace(str(holder), str(numbers[name]))
+        if name not in sizes:
+            text = text.replace(f"@{name} = dso_local global", f"@{name} = internal global")
+    found = _USED.search(text)
+    if found is None:
+        raise InternalError(f"{SHELL} has no list of what is used")
+    kept = [name for name in re.findall(r"ptr @(\w+)", found[0]) if sizes.get(name) or _is_shared(name)]
+    used = ", ".join(f"ptr @{name}" for name in kept)
+    line = f'@llvm.compiler.used = appending global [{len(kept)} x ptr] [{used}], section "llvm.metadata"'
+    return text[: found.start()] + line + text[found.end() :]
+
+
+def _is_shared(name: str) -> bool:
+    """What is there in every policy program: the program, its licence, the maps of the hooks."""
+    return name not in PLACE_HOLDERS
+
+
+@cache
+def shell_text() -> str:
+    """The IR of the shell."""
+    binding = _binding()
+    data = (resources.files("policyc.backends.llvm") / "prebuilt" / SHELL).read_bytes()
+    return str(binding.parse_bitcode(data))
+
+
+def llvm_version() -> str:
+    """The versions of llvmlite and LLVM, as `llvmlite 0.50.0 (LLVM 22.1.0)`."""
+    import llvmlite
+
+    number = ".".join(map(str, _binding().llvm_version_info))
+    return f"llvmlite {llvmlite.__version__} (LLVM {number})"
+
+
+def _emit(text: str) -> bytes:
+    binding = _binding()
+    try:
+        module = binding.parse_assembly(text)
+        module.verify()
+    except RuntimeError as failure:
+        raise InternalError(f"LLVM refuses the policy program: {failure}") from failure
+    machine = binding.Target.from_triple("bpf").create_target_machine(
+        cpu="v3",  # v4 is refused by 6.1
+        opt=2,
+        reloc="default",
+        codemodel="default",
+    )
+    options = binding.create_pipeline_tuning_options(speed_level=2)
+    builder = binding.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    return without_debug_sections(machine.emit_object(module))
+
+
+@cache
+def _binding():  # type: ignore[no-untyped-def]  # llvmlite has no types
+    try:
+        from llvmlite import binding
+    except ImportError as missing:
+        raise HostError(
+            "llvmlite is not installed; nothing was compiled",
+            "pip install 'policyc[native]', or compile with --backend c",
+        ) from missing
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    return binding
