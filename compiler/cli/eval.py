@@ -11,8 +11,10 @@ import click
 
 from policyc.backends.report.text import print_findings
 from policyc.compiler.cli.eval_answers import answer, to_text
+from policyc.compiler.cli.eval_batches import AUTO, ENGINES, NATIVE, FlowFile, batch_of
 from policyc.compiler.cli.inputs import read_options, show_profile, show_staged
 from policyc.compiler.cli.json_findings import findings_as_json
+from policyc.compiler.driver.native_flows import require_native
 from policyc.compiler.frontend import (
     ReadOptions,
     codes,
@@ -53,6 +55,12 @@ _SCENARIO_FIELDS = {"id", "objects", "flows"}
 @click.option("--flows", metavar="FILE", help="CSV with a header, or JSON lines; - is stdin")
 @click.option("--scenarios", metavar="FILE", help="JSON lines of {id, objects, flows}; - is stdin")
 @click.option("--source-port", type=int, metavar="PORT", help="where the flow SRC DST comes from")
+@click.option(
+    "--engine",
+    type=click.Choice(ENGINES),
+    default=AUTO,
+    help="What evaluates --flows: compiled code for large files (auto), always, or never.",
+)
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
 @click.argument("flow", nargs=-1, metavar="[SRC DST PROTOCOL[/PORT]]")
 def eval_(
@@ -62,6 +70,7 @@ def eval_(
     flows: str | None,
     scenarios: str | None,
     source_port: int | None,
+    engine: str,
     form: str,
     flow: tuple[str, ...],
 ) -> int:
@@ -81,13 +90,17 @@ def eval_(
         raise click.UsageError(
             "--source-port is of SRC DST PROTOCOL[/PORT]; files have source_port"
         )
+    if engine != AUTO and flows is None:
+        raise click.UsageError("--engine is of --flows")
+    if engine == NATIVE:
+        require_native()
     if not files:
         raise click.UsageError("give policies with -f")
     if [*files, *clusters, flows].count("-") > 1:
         raise click.UsageError("standard input (-) can be read only once")
     with findings_as_json(form == "json"):
         policies, universe = read_all(files, clusters, options)
-        asked = _Asked(flow, source_port, flows)
+        asked = _Asked(flow, source_port, flows, engine)
         return _run_flows(policies, universe, asked, form)
 
 
@@ -98,6 +111,7 @@ class _Asked:
     arguments: tuple[str, ...]
     source_port: int | None
     file: str | None
+    engine: str
 
 
 def read_all(
@@ -126,7 +140,29 @@ def _count(what: str, kinds: Counter[str]) -> None:
 def _run_flows(policies: PolicySet, universe: Universe, asked: _Asked, form: str) -> int:
     report = Report()
     index = UniverseIndex(universe)
-    flows = [(request, index.flow(request, report)) for request in _requests(asked, report)]
+    text = "" if asked.file is None else _text_of(asked.file)
+    batch = None
+    if asked.file is not None:
+        batch = batch_of(policies, index, FlowFile(text, _shown(asked.file)), asked.engine, report)
+    if batch is not None:
+        report.findings += batch.print(form == "json")
+    else:
+        _answer_one_by_one(policies, index, _requests(asked, text, report), report, form)
+    if sys.stdout is not None:  # it is None where the shell closed it
+        sys.stdout.flush()
+    print_findings(report.sorted())
+    return 0
+
+
+def _answer_one_by_one(
+    policies: PolicySet,
+    index: UniverseIndex,
+    requests: Iterable[FlowRequest],
+    report: Report,
+    form: str,
+) -> None:
+    """Print the answer to each request; InputError, before any of them, where one is no flow."""
+    flows = [(request, index.flow(request, report)) for request in requests]
     if report.errors:
         raise InputError(report.sorted())
     for request, found in flows:
@@ -135,15 +171,11 @@ def _run_flows(policies: PolicySet, universe: Universe, asked: _Asked, form: str
         print(json.dumps(given.to_json()) if form == "json" else to_text(given))
         for finding in given.findings(request.name, request.span):
             report.add(finding)
-    if sys.stdout is not None:  # it is None where the shell closed it
-        sys.stdout.flush()
-    print_findings(report.sorted())
-    return 0
 
 
-def _requests(asked: _Asked, report: Report) -> Iterable[FlowRequest]:
+def _requests(asked: _Asked, text: str, report: Report) -> Iterable[FlowRequest]:
     if asked.file is not None:
-        return list(flows_from_text(_text_of(asked.file), _shown(asked.file), report))
+        return list(flows_from_text(text, _shown(asked.file), report))
     src, dst, service = asked.arguments
     request = flow_from_arguments(src, dst, service, report, asked.source_port)
     return [] if request is None else [request]

@@ -140,9 +140,14 @@ def to_text(shown: Answer) -> str:
     """The answer for people: the verdict, then who decided it at each end."""
     lines = [f"{shown.flow}: {shown.verdict}"]
     for name, end in (("egress", shown.egress), ("ingress", shown.ingress)):
-        lines.append(f"  {name:<7}  {end.verdict:<7}  {_by_words(end.decider)}")
-        lines += [f"  {'':<7}  {effect_words(effect)}" for effect in end.effects]
+        lines += end_lines(name, end)
     return "\n".join(lines)
+
+
+def end_lines(name: str, end: EndAnswer) -> list[str]:
+    """What one end says, in lines below that of the flow."""
+    said = f"  {name:<7}  {end.verdict:<7}  {_by_words(end.decider)}"
+    return [said, *(f"  {'':<7}  {effect_words(effect)}" for effect in end.effects)]
 
 
 def _by_words(decider: Decider | None) -> str:

@@ -90,7 +90,7 @@ def _csv(text: str, file: str, report: Report) -> Iterator[FlowRequest]:
     """Rows with a header; an empty cell is a field left out."""
     rows = _rows(text, file, report)
     line, header = next(rows, (1, []))
-    if not _check_header(header, line, file, report):
+    if not check_header(header, line, file, report):
         return
     is_empty = True
     for line, row in rows:
@@ -108,9 +108,16 @@ def _csv(text: str, file: str, report: Report) -> Iterator[FlowRequest]:
         report.add(_file_finding(file, "there is no flow below the header", line))
 
 
+class FlowCsv(csv.excel):
+    """CSV as flows are written in it."""
+
+    skipinitialspace = True
+    strict = True
+
+
 def _rows(text: str, file: str, report: Report) -> Iterator[tuple[int, list[str]]]:
     """The rows that are not blank, each with its line; what is no CSV ends them."""
-    rows = csv.reader(io.StringIO(text, newline=""), skipinitialspace=True, strict=True)
+    rows = csv.reader(io.StringIO(text, newline=""), FlowCsv)
     try:
         for row in rows:
             cells = [cell.strip() for cell in row]
@@ -121,7 +128,7 @@ def _rows(text: str, file: str, report: Report) -> Iterator[tuple[int, list[str]
         report.add(_file_finding(file, f"not CSV: {failure}", line))
 
 
-def _check_header(header: list[str], line: int, file: str, report: Report) -> bool:
+def check_header(header: list[str], line: int, file: str, report: Report) -> bool:
     """Whether the first row names columns of ours, each once, and those that every flow needs."""
     before = len(report.findings)
     if not _FIELDS & set(header):

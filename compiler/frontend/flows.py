@@ -15,7 +15,7 @@ from policyc.compiler.frontend.nodes import clipped
 from policyc.compiler.frontend.spelling import nearest
 from policyc.ir.diagnostics import Diagnostic, Report
 from policyc.ir.services import ICMP_NUMBER, ICMPV6_NUMBER, Protocol, Service
-from policyc.ir.spans import Span
+from policyc.ir.spans import NOWHERE, Span
 from policyc.ir.universe import FAMILIES, Address, End, Endpoint, Flow, Node, Universe, end_name
 
 _NUMBERS = {protocol.name.lower(): protocol.value for protocol in Protocol}
@@ -42,6 +42,9 @@ class FlowRequest:
     icmp_code: int | None = None
     family: int | None = None
     source_port: int | None = None
+
+
+_ANY_REQUEST = FlowRequest("", NOWHERE, "", "", "")
 
 
 class _BadFlowError(Exception):
@@ -74,23 +77,32 @@ class UniverseIndex:
     def flow(self, request: FlowRequest, report: Report) -> Flow | None:
         """The flow; None where it is none, which is reported."""
         try:
-            src = self._end(request, "src", request.src)
-            dst = self._end(request, "dst", request.dst)
-            family = _family(request, (src, _written(request.src)), (dst, _written(request.dst)))
+            from_address, to_address = _written(request.src), _written(request.dst)
+            src = self._end(request, "src", request.src, from_address)
+            dst = self._end(request, "dst", request.dst, to_address)
+            family = _family(request, (src, from_address), (dst, to_address))
             service = _service(request, family)
             source_port = _source_port(request, service)
-            src, dst = (
-                _with_address(end, _written(text))
-                for end, text in ((src, request.src), (dst, request.dst))
-            )
+            src, dst = _with_address(src, from_address), _with_address(dst, to_address)
             return Flow(src, dst, service, family, source_port)
         except _BadFlowError as bad:
             report.add(bad.finding)
             return None
 
-    def _end(self, request: FlowRequest, end: str, text: str) -> End:
+    def end(self, text: str) -> tuple[End, tuple[int, ...]] | None:
+        """What a text names, with the families that it can use; None where it names nothing.
+
+        Which flows there are between two ends depends on these families alone.
+        """
+        written = _written(text)
+        try:
+            end = self._end(_ANY_REQUEST, "src", text, written)
+        except _BadFlowError:
+            return None
+        return _with_address(end, written), _families(end, written)
+
+    def _end(self, request: FlowRequest, end: str, text: str, address: Address | None) -> End:
         """The pod or node of that name or address, or an address that none of them holds."""
-        address = _written(text)
         if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
             problem = f"{end} {text} is an IPv4 address written as IPv6: no packet has it"
             raise _bad_service(request, problem, f"write {address.ipv4_mapped}")
