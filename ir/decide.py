@@ -45,17 +45,28 @@ from policyc.ir.universe import FAMILIES
 from policyc.ir.vocabulary import Vocabulary
 
 
-def decide(policies: PolicySet, atoms: Atoms) -> DecisionIR:
-    """Resolve every (row, direction, column) of the partition."""
+def decide(
+    policies: PolicySet, atoms: Atoms, all_rows: tuple[Row, ...] | None = None
+) -> DecisionIR:
+    """Resolve every (row, direction, column) of the partition.
+
+    `all_rows` are those of the whole cluster, where `atoms` has only some of them: default denies
+    then have the ids that they have when all are decided.
+    """
     tiers, entries = lower_tables(policies, atoms.vocabulary)
-    return decide_tables(atoms, tiers, entries)
+    return decide_tables(atoms, tiers, entries, all_rows)
 
 
 def decide_tables(
-    atoms: Atoms, tiers: tuple[TierTable, ...], entries: tuple[RuleEntry, ...]
+    atoms: Atoms,
+    tiers: tuple[TierTable, ...],
+    entries: tuple[RuleEntry, ...],
+    all_rows: tuple[Row, ...] | None = None,
 ) -> DecisionIR:
     """Resolve every (row, direction, column) from the per-policy tables, as the node does."""
     work = _Deciding(atoms, tiers, list(entries))
+    if all_rows is not None:
+        work.number_defaults(all_rows)
     ingress = tuple(work.decide_row(Direction.INGRESS, row) for row in atoms.rows)
     egress = tuple(work.decide_row(Direction.EGRESS, row) for row in atoms.rows)
     return DecisionIR(
@@ -113,7 +124,8 @@ class _Deciding:
     _diagram_ids: dict[Diagram, int] = field(default_factory=dict)
     _cell_ids: dict[Cell, int] = field(default_factory=dict)
     _default_ids: dict[RuleEntry, int] = field(default_factory=dict)
-    _folded: dict[tuple[FoldTier, ...], int] = field(default_factory=dict)
+    _folded: dict[object, int] = field(default_factory=dict)
+    _service_ids: dict[IntervalSet, int] = field(default_factory=dict)
     _variants: dict[tuple[int, NamedNumbers], list[tuple[IntervalSet, int]]] = field(
         default_factory=dict
     )
@@ -126,6 +138,14 @@ class _Deciding:
         self.columns_by_family = _columns_by_family(self.atoms.columns)
         self.own_bits = _own_bits(self.tiers)
         self.policies_by_subject = {d: _policies_by_subject(self.tiers, d) for d in Direction}
+
+    def number_defaults(self, rows: Iterable[Row]) -> None:
+        """Give every default deny of these rows its id, in the order in which they would be met."""
+        rows = tuple(rows)
+        for direction in Direction:
+            for row in rows:
+                for tier, policies in self._selecting(direction, row):
+                    self._default_rule(tier, policies, direction)
 
     def decide_row(self, direction: Direction, row: Row) -> tuple[int, ...]:
         """The cell index of each column."""
@@ -156,19 +176,19 @@ class _Deciding:
         selecting: list[tuple[TierTable, list[PolicyTable]]],
     ) -> tuple[int, ...]:
         defaults = [self._default_rule(tier, ps, direction) for tier, ps in selecting]
-        parts: dict[tuple[tuple[Matched, ...], ...], int] = {
-            tuple(() for _ in selecting): self.all_columns
-        }
+        found: list[tuple[int, Matched]] = []
+        parts: dict[int, int] = {
+            0: self.all_columns
+        }  # the matches, as bits over `found` -> columns
         for at, (tier, policies) in enumerate(selecting):
             for rule in in_deciding_order(tier, policies, direction):
                 own = self.all_columns if rule.own is None else self._columns_of_own(rule.own, row)
                 for services, columns in self._variants_of(rule, direction, named):
-                    match = Matched(rule.rule, rule.action, services)
-                    parts = _split(parts, at, match, columns & own)
+                    parts = _split(parts, 1 << len(found), columns & own)
+                    found.append((at, Matched(rule.rule, rule.action, services)))
         cells = {}
         for matched, columns in parts.items():
-            tiers = tuple(FoldTier(m, d) for m, d in zip(matched, defaults, strict=True))
-            cells[columns] = self._cell_of(tiers)
+            cells[columns] = self._cell_of([found[index] for index in _members(matched)], defaults)
         return _spread(cells, len(self.atoms.columns))
 
     def _columns_of_own(self, own: TablePeer, row: Row) -> int:
@@ -238,8 +258,14 @@ class _Deciding:
             self.entries.append(entry)
         return self._default_ids[entry]
 
-    def _cell_of(self, tiers: tuple[FoldTier, ...]) -> int:
-        if tiers not in self._folded:
+    def _cell_of(self, found: list[tuple[int, Matched]], defaults: list[int | None]) -> int:
+        """The cell of columns that these rules match, each with the index of its tier."""
+        key = (tuple((at, self._match_id(match)) for at, match in found), tuple(defaults))
+        if key not in self._folded:
+            matched: list[list[Matched]] = [[] for _ in defaults]
+            for at, match in found:
+                matched[at].append(match)
+            tiers = [FoldTier(tuple(m), d) for m, d in zip(matched, defaults, strict=True)]
             rule_diagram = fold(tiers)
             cell = Cell(
                 self._diagram_id(action_diagram(rule_diagram, self.entries)),
@@ -248,8 +274,13 @@ class _Deciding:
             if cell not in self._cell_ids:
                 self._cell_ids[cell] = len(self.cells)
                 self.cells.append(cell)
-            self._folded[tiers] = self._cell_ids[cell]
-        return self._folded[tiers]
+            self._folded[key] = self._cell_ids[cell]
+        return self._folded[key]
+
+    def _match_id(self, match: Matched) -> tuple[int, int]:
+        """What tells a match from others: its services are hashed once, which else would take longest."""
+        services = self._service_ids.setdefault(match.services, len(self._service_ids))
+        return match.rule, services
 
     def _diagram_id(self, diagram: Diagram) -> int:
         if diagram not in self._diagram_ids:
@@ -268,17 +299,14 @@ def action_diagram(rule_diagram: Diagram, entries: list[RuleEntry]) -> Diagram:
     return tuple(steps)
 
 
-def _split(
-    parts: dict[tuple[tuple[Matched, ...], ...], int], at: int, match: Matched, columns: int
-) -> dict[tuple[tuple[Matched, ...], ...], int]:
-    """Split each part into the columns that `match` matches, in tier `at`, and the others."""
-    out: dict[tuple[tuple[Matched, ...], ...], int] = {}
+def _split(parts: dict[int, int], match: int, columns: int) -> dict[int, int]:
+    """Split each part into the columns that `match`, a bit, matches, and the others."""
+    out: dict[int, int] = {}
     for matched, members in parts.items():
         if rest := members & ~columns:
-            out[matched] = out.get(matched, 0) | rest
+            out[matched] = rest
         if hit := members & columns:
-            more = (*matched[:at], (*matched[at], match), *matched[at + 1 :])
-            out[more] = out.get(more, 0) | hit
+            out[matched | match] = hit
     return out
 
 

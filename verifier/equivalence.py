@@ -7,7 +7,8 @@ Takes policies, a universe (None: whatever could exist) and a Decision IR. Z3 ju
 0. *Form* (`form.py`): ids lead somewhere, numbers fit, diagrams are functions, the vocabulary is
    complete.
 1. *Addresses* (`addresses.py`): every address falls into the blocks it is in.
-2. *Placement* (`placement.py`): every endpoint stands in its row and columns.
+2. *Placement* (`placement.py`): every endpoint stands in its row and columns; for the bundle of a node,
+   every endpoint in its columns and the node's own in their rows.
 3. *Cells* (`cells.py`): every cell says what the policies say, for every service.
 4. *Unseen signatures* (`unseen.py`, `entries.py`): the tables and rule entries that the node folds mean
    the policies.
@@ -17,7 +18,7 @@ appear later. What is trusted: Z3, the reading of services and prefixes in `term
 packet's fields are what the datapath says they are.
 """
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from policyc.ir.decision import DecisionIR
 from policyc.ir.policy import PolicySet
@@ -26,23 +27,36 @@ from policyc.verifier.addresses import address_obligations
 from policyc.verifier.cells import CellLemma
 from policyc.verifier.entries import entry_faults
 from policyc.verifier.form import form_faults
-from policyc.verifier.outcome import Broken, Obligation, Outcome, discharge
+from policyc.verifier.outcome import Broken, Ledger, Obligation, Outcome, discharge
 from policyc.verifier.placement import placement_faults
 from policyc.verifier.unseen import unseen_obligations
 
 
-def prove_decision(policies: PolicySet, universe: Universe | None, decision: DecisionIR) -> Outcome:
-    """Proved, Refuted at the first obligation that fails, or Undecided."""
-    return discharge(_obligations(policies, universe, decision))
+def prove_decision(
+    policies: PolicySet,
+    universe: Universe | None,
+    decision: DecisionIR,
+    subjects: Container[str] | None = None,
+    ledger: Ledger | None = None,
+) -> Outcome:
+    """Proved, Refuted at the first obligation that fails, or Undecided.
+
+    `subjects`: the pods (qualified names) that the decision has rows for, None for all. Questions that
+    `ledger` has are not asked again.
+    """
+    return discharge(_obligations(policies, universe, decision, subjects), ledger)
 
 
 def _obligations(
-    policies: PolicySet, universe: Universe | None, decision: DecisionIR
+    policies: PolicySet,
+    universe: Universe | None,
+    decision: DecisionIR,
+    subjects: Container[str] | None,
 ) -> Iterator[Obligation | Broken]:
     yield from form_faults(policies, decision)
     yield from address_obligations(decision)
     if universe is not None:
-        yield from placement_faults(universe, decision)
+        yield from placement_faults(universe, decision, subjects)
     yield from CellLemma(policies, decision).obligations()
     yield from unseen_obligations(policies, decision)
     yield from entry_faults(policies, decision)

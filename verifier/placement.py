@@ -4,7 +4,7 @@
 A finite check, by the reference semantics' own `selects`.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 
 from policyc.ir.atoms import EndpointColumn, NamedNumbers, NodeColumn, Row
 from policyc.ir.decision import DecisionIR
@@ -18,8 +18,13 @@ BitsByNamespace = dict[str | None, list[tuple[int, EndpointSelector]]]
 """(bit, selector) of the selectors, by the namespace they name."""
 
 
-def placement_faults(universe: Universe, decision: DecisionIR) -> Iterator[Broken]:
-    """What is wrong with the places of the universe's endpoints."""
+def placement_faults(
+    universe: Universe, decision: DecisionIR, subjects: Container[str] | None = None
+) -> Iterator[Broken]:
+    """What is wrong with the places of the universe's endpoints.
+
+    Every one stands in its columns; in its row, too, if it is among `subjects` (None: all are).
+    """
     atoms = decision.atoms
     v = atoms.vocabulary
     by_namespace = _bits_by_namespace(v.selectors)
@@ -32,17 +37,8 @@ def placement_faults(universe: Universe, decision: DecisionIR) -> Iterator[Broke
                 yield from _node_faults(seen, decision)
             continue
         name = endpoint.qualified_name
-        row = Row(
-            _selecting(by_namespace, v.subject_bits, endpoint),
-            _declared(decision, v.ingress_ports, endpoint),
-            _own_blocks(decision, endpoint, 4),
-            _own_blocks(decision, endpoint, 6),
-        )
-        index = atoms.row_of.get(name, -1)
-        if index < 0 and v.own_blocks and not endpoint.addresses_known:
-            continue  # its row depends on an address that nobody knows yet
-        if index < 0 or not _is_row(atoms.rows[index], row, endpoint):
-            yield Broken("placement", f"{name} is in the wrong row", row=index)
+        if subjects is None or name in subjects:
+            yield from _row_faults(endpoint, decision, by_namespace)
         bits = _selecting(by_namespace, v.peer_bits, endpoint)
         named = _declared(decision, v.egress_ports, endpoint)
         for address in endpoint.addresses:
@@ -50,6 +46,25 @@ def placement_faults(universe: Universe, decision: DecisionIR) -> Iterator[Broke
             column = EndpointColumn(address.version, atom, bits, named)
             if column not in atoms.column_index:
                 yield Broken("placement", f"{name} has no column for {address}")
+
+
+def _row_faults(
+    endpoint: Endpoint, decision: DecisionIR, by_namespace: BitsByNamespace
+) -> Iterator[Broken]:
+    """What is wrong with an endpoint's place as subject."""
+    atoms, v = decision.atoms, decision.atoms.vocabulary
+    name = endpoint.qualified_name
+    row = Row(
+        _selecting(by_namespace, v.subject_bits, endpoint),
+        _declared(decision, v.ingress_ports, endpoint),
+        _own_blocks(decision, endpoint, 4),
+        _own_blocks(decision, endpoint, 6),
+    )
+    index = atoms.row_of.get(name, -1)
+    if index < 0 and v.own_blocks and not endpoint.addresses_known:
+        return  # its row depends on an address that nobody knows yet
+    if index < 0 or not _is_row(atoms.rows[index], row, endpoint):
+        yield Broken("placement", f"{name} is in the wrong row", row=index)
 
 
 def _is_row(found: Row, wanted: Row, endpoint: Endpoint) -> bool:

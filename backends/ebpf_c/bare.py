@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """C without its comments and blank lines: what objects are compiled from.
 
-The comments of a policy program name rules and their lines, which move with every edit of a file. What is
-compiled must not: an object whose code is the same stays the same, byte for byte.
+The comments of a policy program name rules and their lines, which move with every edit of a file. What
+is compiled must not: an object whose code is the same stays the same, byte for byte.
 """
 
 import re

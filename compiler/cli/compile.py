@@ -12,7 +12,10 @@ import click
 from policyc.backends.report import dump
 from policyc.compiler.cli.inputs import input_options, inputs_of, progress_on_stderr, show_read
 from policyc.compiler.cli.json_findings import findings_as_json
+from policyc.compiler.cli.shards import shard_options
+from policyc.compiler.driver.build_cache import DEFAULT_LIMIT, BuildCache, open_cache
 from policyc.compiler.driver.compile import Compiled, Inputs, compile_inputs, read_inputs
+from policyc.compiler.driver.node_bundles import NodesCompiled, compile_all_nodes
 from policyc.compiler.frontend.read import ReadOptions
 from policyc.compiler.frontend.sources import printable
 
@@ -49,6 +52,32 @@ POLICY_IR = "policy-ir"
     help="Compile input without any policy, which allows everything.",
 )
 @click.option(
+    "--node",
+    default="",
+    metavar="NAME",
+    help="Compile for the pods that are, or may come to be, on this node of the cluster.",
+)
+@click.option(
+    "--all-nodes",
+    is_flag=True,
+    help="Write a bundle for each node of the cluster, equal files once.",
+)
+@shard_options
+@click.option(
+    "--cache",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Reuse proofs and objects of earlier runs, which may be those of others.",
+)
+@click.option(
+    "--cache-size",
+    type=click.IntRange(min=1),
+    default=DEFAULT_LIMIT >> 20,
+    show_default=True,
+    metavar="MIB",
+    help="What the cache may grow to; what was used least recently goes.",
+)
+@click.option(
     "--format",
     "format_",
     type=click.Choice(["text", "json"]),
@@ -63,6 +92,12 @@ def compile_(
     output: Path | None,
     emit: str | None,
     allow_empty: bool,
+    node: str,
+    all_nodes: bool,
+    jobs: int,
+    executor: str,
+    cache: Path | None,
+    cache_size: int,
     format_: str,
 ) -> int:
     """Compile NetworkPolicies into a bundle that `policyc node load` loads.
@@ -72,20 +107,76 @@ def compile_(
     """
     if (output is None) == (emit is None):
         raise click.UsageError("give either -o BUNDLE or --emit STAGE")
+    _check_nodes(bool(cluster), node, all_nodes, emit, jobs, executor)
     inputs = inputs_of(files, cluster, options)
     inputs = replace(inputs, options=replace(inputs.options, allow_empty=allow_empty))
     with findings_as_json(format_ == "json"):
         if emit == POLICY_IR:
             return _show_policy_ir(inputs)
-        done = compile_inputs(inputs, output, progress_on_stderr())
+        kept = None if cache is None else open_cache(cache, cache_size << 20)
+        if all_nodes and output is not None:
+            return _all_nodes(inputs, output, kept, jobs, executor, format_)
+        done = compile_inputs(inputs, output, progress_on_stderr(), kept, node)
     show_read(done.read, done.findings)
     if emit is not None:
         click.echo(STAGES[emit](done))
     elif format_ == "json":
-        click.echo(json.dumps(_summary(done, output)))
+        click.echo(json.dumps(_summary(done, output, node)))
     else:
-        click.echo(_in_words(done, output))
+        click.echo(_in_words(done, output, node))
     return 0
+
+
+def _check_nodes(
+    has_cluster: bool, node: str, all_nodes: bool, emit: str | None, jobs: int, executor: str
+) -> None:
+    """Which options make sense together."""
+    if node and all_nodes:
+        raise click.UsageError("give either --node NAME or --all-nodes")
+    if (node or all_nodes) and not has_cluster:
+        option = "--node" if node else "--all-nodes"
+        raise click.UsageError(f"{option} needs --cluster: it says which pods are where")
+    if all_nodes and emit is not None:
+        raise click.UsageError("--all-nodes writes bundles: give -o DIR instead of --emit")
+    if not all_nodes and (jobs != 1 or executor):
+        raise click.UsageError("--jobs and --executor are for --all-nodes")
+
+
+def _all_nodes(
+    inputs: Inputs,
+    output: Path,
+    cache: BuildCache | None,
+    jobs: int,
+    executor: str,
+    format_: str,
+) -> int:
+    done = compile_all_nodes(inputs, output, progress_on_stderr(), cache, jobs, executor)
+    show_read(done.ready.read, done.ready.findings)
+    summary = _nodes_summary(done, output)
+    if format_ == "json":
+        click.echo(json.dumps(summary))
+    else:
+        click.echo(
+            f"{printable(str(output))}: {len(done.bundles)} bundles of {done.objects} distinct files,"
+            f" {summary['policies']} policies; proved equal to the policies"
+            f" ({summary['proved_obligations']} obligations, once for all nodes)"
+        )
+    return 0
+
+
+def _nodes_summary(done: NodesCompiled, output: Path) -> dict[str, Any]:
+    return {
+        "schema": "policyc.dev/compile-nodes-result/v1",
+        "directory": str(output),
+        "policies": sum(len(tier.policies) for tier in done.ready.decided.policies.tiers),
+        "proved_obligations": done.ready.proof.obligations,
+        "files": done.objects,
+        "nodes": [
+            {"node": bundle.node, "pods": bundle.pods, "rows": bundle.rows}
+            for bundle in done.bundles
+        ],
+        "diagnostics": [finding.to_json() for finding in done.ready.findings],
+    }
 
 
 def _show_policy_ir(inputs: Inputs) -> int:
@@ -95,10 +186,11 @@ def _show_policy_ir(inputs: Inputs) -> int:
     return 0
 
 
-def _summary(done: Compiled, output: Path | None) -> dict[str, Any]:
+def _summary(done: Compiled, output: Path | None, node: str) -> dict[str, Any]:
     return {
         "schema": "policyc.dev/compile-result/v1",
         "bundle": str(output),
+        **({"node": node} if node else {}),
         "policies": sum(len(tier.policies) for tier in done.decided.policies.tiers),
         "endpoints": len(done.decided.atoms.row_of),
         "rules": len(done.decided.decision.rules),
@@ -110,9 +202,11 @@ def _summary(done: Compiled, output: Path | None) -> dict[str, Any]:
     }
 
 
-def _in_words(done: Compiled, output: Path | None) -> str:
-    made = _summary(done, output)
+def _in_words(done: Compiled, output: Path | None, node: str) -> str:
+    made = _summary(done, output, node)
     over = f"{made['endpoints']} endpoints" if done.read.cluster else "any endpoint"
+    if node:
+        over += f" that may be on {node}"
     return (
         f"{printable(str(output))}: {made['policies']} policies over {over}:"
         f" {made['rows']} subject classes"

@@ -5,23 +5,32 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
-from importlib import metadata, resources
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from policyc.backends.ebpf_c.clang import clang_version, compile_object
 from policyc.backends.ebpf_c.seeds import Seed
+from policyc.compiler.driver.build_cache import BuildCache
 from policyc.compiler.driver.bundle_policies import POLICIES_FILE
 from policyc.compiler.driver.codes import CANNOT_WRITE, NOT_A_BUNDLE
+from policyc.compiler.driver.json_lines import json_text
 from policyc.compiler.driver.node_tables import classifier_json, rules_json
+from policyc.compiler.driver.objects import (
+    DATAPATH,
+    clang_release,
+    datapath_files,
+    hooks_object,
+    policy_object,
+)
 from policyc.compiler.driver.pipeline import Decided, Emitted
 from policyc.ir.errors import InputError
 from policyc.ir.spans import Span
 
 SCHEMA = "policyc.dev/bundle/v1"
+MANIFEST = "manifest.json"
 MINIMUM_KERNEL = "6.1"
 HOOKS = ("pc_from_pod", "pc_to_pod")
 POLICY_PROGRAM = "pc_policy_run"
@@ -31,7 +40,8 @@ POLICY_PROGRAM = "pc_policy_run"
 class Provenance:
     """What a bundle was made from: (path as given, sha256) per input, the options, the profile.
 
-    `policies` is the text of policies.json, "" to write none.
+    `policies` is the text of policies.json, "" to write none. `node` is the node whose subjects the
+    bundle is for, "" for all.
     """
 
     inputs: tuple[tuple[str, str], ...]
@@ -39,6 +49,7 @@ class Provenance:
     proof: Mapping[str, Any]
     policies: str = ""
     profile: str = "kubernetes"
+    node: str = ""
 
 
 def check_target(out: Path) -> None:
@@ -47,9 +58,9 @@ def check_target(out: Path) -> None:
         if not out.exists() and not out.is_symlink():
             return
     except OSError as failure:  # not even its parent may be looked into
-        raise _cannot_write(out, failure) from failure
+        raise cannot_write(out, failure) from failure
     try:
-        known = json.loads((out / "manifest.json").read_text("utf-8"))["schema"]
+        known = json.loads((out / MANIFEST).read_text("utf-8"))["schema"]
     except (OSError, ValueError, KeyError, TypeError):
         known = None
     if known != SCHEMA:
@@ -57,24 +68,40 @@ def check_target(out: Path) -> None:
         raise InputError([finding.help("name a path that does not exist, or an older bundle")])
 
 
-def write_bundle(out: Path, decided: Decided, emitted: Emitted, provenance: Provenance) -> None:
+def write_bundle(
+    out: Path,
+    decided: Decided,
+    emitted: Emitted,
+    provenance: Provenance,
+    cache: BuildCache | None = None,
+) -> None:
     """Make the bundle beside its target, then put it in place by a rename."""
     check_target(out)
+    with placed(out) as work:
+        for name, data in bundle_files(decided, emitted, provenance, cache).items():
+            (work / name).parent.mkdir(exist_ok=True)
+            (work / name).write_bytes(data)
+        open_to_all(work)
+
+
+@contextmanager
+def placed(out: Path) -> Iterator[Path]:
+    """A new directory beside `out` to be filled; it takes the place of `out` if all went well."""
     out = out.resolve()  # behind a link, what it leads to is replaced, and not the link
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
     except OSError as failure:
-        raise _cannot_write(out, failure) from failure
+        raise cannot_write(out, failure) from failure
     try:
-        _fill(work, decided, emitted, provenance)
-        _open_to_all(work)
+        yield work
         _replace(out, work)
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _cannot_write(out: Path, failure: OSError) -> InputError:
+def cannot_write(out: Path, failure: OSError) -> InputError:
+    """The finding for an output that cannot be written."""
     reason = failure.strerror or str(failure)
     return InputError([CANNOT_WRITE.at(Span(str(out), 0, 0), target=out, reason=reason)])
 
@@ -88,55 +115,69 @@ def _replace(out: Path, work: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _open_to_all(work: Path) -> None:
+def open_to_all(work: Path) -> None:
     """A bundle has the same modes whatever the umask; it holds no secrets."""
     for path in (work, *work.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
 
 
-def _fill(work: Path, decided: Decided, emitted: Emitted, provenance: Provenance) -> None:
-    _copy_datapath(work / "datapath")
-    (work / "policy.bpf.c").write_text(emitted.c, encoding="utf-8")
-    compile_object(work, "policy.bpf.c", "datapath", "policy.bpf.o")
-    (work / "hooks.bpf.o").write_bytes(_hooks_object())
-    _write_json(work / "plan.json", emitted.plan.to_json())
-    _write_json(work / "classifier.json", classifier_json(decided.decision))
-    _write_json(work / "rules.json", rules_json(decided.decision))
+def bundle_files(
+    decided: Decided, emitted: Emitted, provenance: Provenance, cache: BuildCache | None = None
+) -> dict[str, bytes]:
+    """Every file of the bundle, by its path in it."""
+    files = {f"{DATAPATH}/{name}": data for name, data in datapath_files().items()}
+    files |= {
+        "policy.bpf.c": emitted.c.encode(),
+        "policy.bpf.o": policy_object(emitted.c, cache),
+        "hooks.bpf.o": hooks_object(cache),
+        "plan.json": json_text(emitted.plan.to_json()).encode(),
+        "classifier.json": json_text(classifier_json(decided.decision)).encode(),
+        "rules.json": json_text(rules_json(decided.decision)).encode(),
+    }
     if provenance.policies:
-        (work / POLICIES_FILE).write_text(provenance.policies, encoding="utf-8")
-    (work / "seeds").mkdir()
-    for seed in emitted.seeds:
-        if seed.data:
-            (work / "seeds" / f"{seed.map_name}.bin").write_bytes(seed.data)
-    _write_json(work / "manifest.json", _manifest(work, emitted.seeds, provenance))
+        files[POLICIES_FILE] = provenance.policies.encode()
+    files |= seed_files(emitted)
+    files[MANIFEST] = manifest_file(
+        {name: digest(data) for name, data in files.items()},
+        emitted,
+        provenance,
+        clang_release(cache),
+    )
+    return files
 
 
-@cache
-def _hooks_object() -> bytes:
-    """The hooks' object: the same for every policy, so compiled once a process."""
-    with tempfile.TemporaryDirectory(prefix="policyc-hooks-") as folder:
-        work = Path(folder)
-        _copy_datapath(work / "datapath")
-        compile_object(work, "datapath/hooks.bpf.c", "datapath", "hooks.bpf.o")
-        return (work / "hooks.bpf.o").read_bytes()
+def seed_files(emitted: Emitted) -> dict[str, bytes]:
+    """The seeds that hold anything."""
+    return {f"seeds/{seed.map_name}.bin": seed.data for seed in emitted.seeds if seed.data}
 
 
-def _copy_datapath(target: Path) -> None:
-    """The C that the objects are made from travels with them."""
-    target.mkdir()
-    for item in resources.files("policyc.runtime.datapath").iterdir():
-        if item.name.endswith((".h", ".c")):
-            (target / item.name).write_bytes(item.read_bytes())
+def digest(data: bytes) -> str:
+    """The digest by which the manifest names a file's content."""
+    return hashlib.sha256(data).hexdigest()
 
 
-def _manifest(work: Path, seeds: Iterable[Seed], provenance: Provenance) -> dict[str, Any]:
-    files = sorted(path for path in work.rglob("*") if path.is_file())
+def manifest_file(
+    digests: Mapping[str, str],
+    emitted: Emitted,
+    provenance: Provenance,
+    clang: str,
+) -> bytes:
+    """manifest.json, from the digests of all other files; `clang` is its version."""
+    value = _manifest(digests, emitted.seeds, provenance, clang)
+    text = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    return text.encode()
+
+
+def _manifest(
+    digests: Mapping[str, str], seeds: Iterable[Seed], provenance: Provenance, clang: str
+) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "policyc": metadata.version("policyc"),
-        "clang": clang_version(),
+        "clang": clang,
         "minimum_kernel": MINIMUM_KERNEL,
         "profile": provenance.profile,
+        **({"node": provenance.node} if provenance.node else {}),
         "inputs": [{"path": path, "sha256": digest} for path, digest in provenance.inputs],
         "options": dict(provenance.options),
         "proof": dict(provenance.proof),
@@ -145,10 +186,7 @@ def _manifest(work: Path, seeds: Iterable[Seed], provenance: Provenance) -> dict
             {"name": POLICY_PROGRAM, "object": "policy.bpf.o"},
         ],
         "maps": [_map(seed) for seed in seeds],
-        "files": {
-            str(path.relative_to(work)): hashlib.sha256(path.read_bytes()).hexdigest()
-            for path in files
-        },
+        "files": dict(digests),
     }
 
 
@@ -163,8 +201,3 @@ def _map(seed: Seed) -> dict[str, Any]:
         "value_words": len(seed.fields),
         "fields": list(seed.fields),
     }
-
-
-def _write_json(path: Path, value: Mapping[str, Any]) -> None:
-    text = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-    path.write_text(text, encoding="utf-8")

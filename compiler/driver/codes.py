@@ -26,3 +26,14 @@ UNKNOWN_PLACES = Code("PC0911", Severity.ERROR, "{why}")
 NO_SUCH_FOCUS = Code(
     "PC0912", Severity.ERROR, "--focus {text}: nothing of this name is in the cluster"
 )
+CACHE_UNUSABLE = Code("PC0913", Severity.ERROR, "the build cache {folder} cannot be used: {reason}")
+CACHE_NOT_WRITTEN = Code(
+    "PC0914", Severity.WARNING, "the build cache {folder} could not be written: {reason}"
+)
+NO_SUCH_NODE = Code("PC0915", Severity.ERROR, "the cluster has no node {name}")
+NOT_NODE_BUNDLES = Code(
+    "PC0916",
+    Severity.ERROR,
+    "{target} exists and is no directory of node bundles; nothing was written",
+)
+NO_NODES = Code("PC0917", Severity.ERROR, "the cluster has no nodes")

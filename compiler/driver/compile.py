@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compile: read policies and cluster, decide, prove, emit, write."""
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from policyc.backends.ebpf_c.clang import find_tool
+from policyc.compiler.driver.build_cache import BuildCache
 from policyc.compiler.driver.bundle import Provenance, check_target, write_bundle
 from policyc.compiler.driver.bundle_policies import policies_json
 from policyc.compiler.driver.enforceable import enforceable
+from policyc.compiler.driver.node_subjects import check_node
 from policyc.compiler.driver.pipeline import Decided, Emitted, decide_all, emit_all
+from policyc.compiler.driver.proof_ledger import open_ledger
 from policyc.compiler.frontend.calico_hosts import HostEndpoint
 from policyc.compiler.frontend.cluster import Cluster
 from policyc.compiler.frontend.collector import collector_paused
@@ -25,9 +30,10 @@ from policyc.compiler.frontend.sources import Source
 from policyc.ir.diagnostics import Diagnostic
 from policyc.ir.errors import InputError, InternalError
 from policyc.ir.policy import PolicySet
+from policyc.ir.restrict import local_subjects
 from policyc.ir.spans import Span
 from policyc.verifier.equivalence import prove_decision
-from policyc.verifier.outcome import Broken, Proved, Refuted, Undecided
+from policyc.verifier.outcome import Broken, Ledger, Proved, Refuted, Undecided
 from policyc.verifier.witness import find_witness
 
 Progress = Callable[[str], None]
@@ -86,17 +92,24 @@ def read_inputs(inputs: Inputs) -> Read:
     return Read(policies, cluster)
 
 
-def decide_read(read: Read, policies: PolicySet | None = None) -> Decided:
-    """The decisions on what was read; on other `policies` where given."""
+def decide_read(
+    read: Read, policies: PolicySet | None = None, subjects: frozenset[str] | None = None
+) -> Decided:
+    """The decisions on what was read; on other `policies`, for some `subjects`, where given."""
     universe = read.cluster.universe if read.cluster else None
     nodes = read.cluster.nodes if read.cluster else ()
     networks = tuple(network for node in nodes for network in node.pod_cidrs)
-    return decide_all(policies or read.policies.policies, universe, networks)
+    return decide_all(policies or read.policies.policies, universe, networks, subjects)
 
 
-def prove(decided: Decided) -> Proved:
-    """Prove the Decision IR, or stop: InternalError carries the witness."""
-    outcome = prove_decision(decided.policies, decided.universe, decided.decision)
+def prove(
+    decided: Decided, subjects: frozenset[str] | None = None, ledger: Ledger | None = None
+) -> Proved:
+    """Prove the Decision IR, or stop: InternalError carries the witness.
+
+    `subjects` are those that have rows, None for all; `ledger` has what was proved before.
+    """
+    outcome = prove_decision(decided.policies, decided.universe, decided.decision, subjects, ledger)
     match outcome:
         case Proved():
             return outcome
@@ -141,46 +154,108 @@ class Compiled:
     proof: Proved
 
 
-def compile_inputs(inputs: Inputs, out: Path | None, progress: Progress) -> Compiled:
-    """Compile, and write the bundle where `out` is given. Nothing is written unless all succeeds."""
-    if out is not None:
-        check_target(out)
+@dataclass(frozen=True)
+class Prepared:
+    """What was read, decided and proved, before anything is emitted."""
+
+    inputs: Inputs
+    read: Read
+    findings: tuple[Diagnostic, ...]
+    decided: Decided
+    proof: Proved
+
+
+def prepare(
+    inputs: Inputs,
+    progress: Progress,
+    cache: BuildCache | None = None,
+    node: str = "",
+    is_written: bool = True,
+) -> Prepared:
+    """Read, decide and prove; for the subjects of `node` where it is given.
+
+    `is_written`: the result is to be compiled, so that clang must be there.
+    """
     progress("reading")
     read = read_inputs(inputs)
+    subjects = None
+    if node and read.cluster is not None:
+        check_node(node, read.cluster.universe)
+        subjects = local_subjects(read.cluster.universe, node)
     policies, warnings = enforceable(
         read.policies.policies, host_endpoints(read), inputs.options.unsupported
     )
-    if out is not None:
+    if is_written:
         find_tool("clang")  # before the work, not after it
     progress("deciding")
-    decided = decide_read(read, policies)
+    decided = decide_read(read, policies, subjects)
     progress("proving")
-    proof = prove(decided)
-    progress("emitting")
-    emitted = emit_all(decided.decision)
+    ledger = open_ledger(cache, _context(inputs, read)) if cache else None
+    proof = prove(decided, subjects, ledger)
+    if ledger is not None:
+        ledger.close()
+    return Prepared(inputs, read, (*read.findings, *warnings), decided, proof)
+
+
+def compile_inputs(
+    inputs: Inputs,
+    out: Path | None,
+    progress: Progress,
+    cache: BuildCache | None = None,
+    node: str = "",
+) -> Compiled:
+    """Compile, and write the bundle where `out` is given. Nothing is written unless all succeeds.
+
+    `node`: for the subjects of this node alone. `cache` is filled and trimmed, and left open.
+    """
     if out is not None:
-        write_bundle(out, decided, emitted, _provenance(inputs, read, decided, proof))
-    return Compiled(read, (*read.findings, *warnings), decided, emitted, proof)
+        check_target(out)
+    ready = prepare(inputs, progress, cache, node, out is not None)
+    progress("emitting")
+    emitted = emit_all(ready.decided.decision)
+    if out is not None:
+        write_bundle(out, ready.decided, emitted, provenance(ready, node), cache)
+    findings = ready.findings
+    if cache is not None:
+        cache.trim()
+        findings = (*findings, *cache.findings)
+    return Compiled(ready.read, findings, ready.decided, emitted, ready.proof)
 
 
-def _provenance(inputs: Inputs, read: Read, decided: Decided, proof: Proved) -> Provenance:
+def provenance(ready: Prepared, node: str = "") -> Provenance:
+    """What the manifest says of the run; `node` is the node that a bundle is for."""
+    read = ready.read
     files = [*read.policies.inputs, *(read.cluster.inputs if read.cluster else ())]
-    universe = "cluster" if read.cluster else "symbolic"
     return Provenance(
         inputs=tuple((file.path, file.sha256) for file in files),
-        options={
-            "kube_version": inputs.options.kube_version,
-            "namespace": inputs.options.default_namespace,
-            "allow_unknown_kinds": sorted(inputs.options.allow_unknown_kinds),
-            "channel": inputs.options.channel.value,
-            "unsupported": inputs.options.unsupported.value,
-            "universe": universe,
-        },
-        policies=policies_json(read.policies, decided.policies),
+        options=_options(ready.inputs, read),
+        policies=policies_json(read.policies, ready.decided.policies),
         profile=read.policies.profile.value,
         proof={
             "decision_ir_equals_policy_ir": "proved",
-            "obligations": proof.obligations,
-            "universe": universe,
+            "obligations": ready.proof.obligations,
+            "universe": _universe(read),
         },
+        node=node,
     )
+
+
+def _options(inputs: Inputs, read: Read) -> dict[str, Any]:
+    return {
+        "kube_version": inputs.options.kube_version,
+        "namespace": inputs.options.default_namespace,
+        "allow_unknown_kinds": sorted(inputs.options.allow_unknown_kinds),
+        "channel": inputs.options.channel.value,
+        "unsupported": inputs.options.unsupported.value,
+        "universe": _universe(read),
+    }
+
+
+def _universe(read: Read) -> str:
+    return "cluster" if read.cluster else "symbolic"
+
+
+def _context(inputs: Inputs, read: Read) -> str:
+    """What runs have in common that ask the same questions: the paths given, and the options."""
+    sources = [[str(source) for source in some] for some in (inputs.policies, inputs.cluster)]
+    return json.dumps([sources, _options(inputs, read)], sort_keys=True)

@@ -13,6 +13,7 @@ from policyc.ir.decision import DecisionIR
 from policyc.ir.errors import InternalError
 from policyc.ir.plan import Counters, LookupPlan, fits
 from policyc.ir.policy import Network, PolicySet
+from policyc.ir.restrict import restrict, restricted_atoms, rows_of
 from policyc.ir.universe import Universe
 from policyc.ir.vocabulary import vocabulary_of
 
@@ -38,11 +39,23 @@ class Emitted:
 
 
 def decide_all(
-    policies: PolicySet, universe: Universe | None, pod_networks: tuple[Network, ...] = ()
+    policies: PolicySet,
+    universe: Universe | None,
+    pod_networks: tuple[Network, ...] = (),
+    subjects: frozenset[str] | None = None,
 ) -> Decided:
-    """Front half: from the Policy IR to the Decision IR. Without a universe, signatures alone."""
+    """Front half: from the Policy IR to the Decision IR. Without a universe, signatures alone.
+
+    Where `subjects` are given (qualified names of pods), only their rows are decided.
+    """
     atoms = partition(vocabulary_of(policies), universe, pod_networks)
-    return Decided(policies, universe, atoms, decide(policies, atoms))
+    if universe is None or subjects is None:
+        return Decided(policies, universe, atoms, decide(policies, atoms))
+    rows = rows_of(atoms, universe, subjects)
+    local = restricted_atoms(atoms, rows, subjects)
+    decision = decide(policies, local, atoms.rows)
+    decision = restrict(decision, tuple(range(len(rows))), subjects)  # for its numbers alone
+    return Decided(policies, universe, decision.atoms, decision)
 
 
 def emit_all(

@@ -21,8 +21,10 @@ def test_a_wrong_decision_is_exit_code_three_with_a_witness(
 ) -> None:
     honest = driver.decide_read
 
-    def corrupted(read: driver.Read, policies: PolicySet) -> Decided:
-        decided = honest(read, policies)
+    def corrupted(
+        read: driver.Read, policies: PolicySet, subjects: frozenset[str] | None
+    ) -> Decided:
+        decided = honest(read, policies, subjects)
         decision = decided.decision
         wrong = replace(decision, ingress=decision.egress, egress=decision.ingress)
         return replace(decided, decision=wrong)

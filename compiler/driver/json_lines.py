@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JSON of bundles: an object whose lists have one item a line; quick to write and to compare."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+_ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def json_text(value: Mapping[str, Any]) -> str:
+    """The object as text, its members in the order of their names."""
+    return joined_members({name: member_text(value[name]) for name in value})
+
+
+def member_text(member: Any) -> str:
+    """The text of one member: a list has one item a line."""
+    if isinstance(member, list) and member:
+        return list_text(_ENCODER.encode(item) for item in member)
+    return _ENCODER.encode(member)
+
+
+def list_text(items: Iterable[str]) -> str:
+    """A list from the texts of its items."""
+    return "[\n" + ",\n".join(items) + "]"
+
+
+def item_texts(members: Iterable[Any]) -> list[str]:
+    """The text of each item of a list."""
+    return [_ENCODER.encode(item) for item in members]
+
+
+def joined_members(texts: Mapping[str, str]) -> str:
+    """An object from the texts of its members."""
+    members = (f"{_ENCODER.encode(name)}:{texts[name]}" for name in sorted(texts))
+    return "{" + ",\n".join(members) + "}\n"

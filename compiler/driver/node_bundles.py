@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`compile --all-nodes`: a bundle for each node, and every distinct file once.
+
+The cluster is read, decided and proved once. A node's part of the Decision IR is some of its rows, shown
+to be that by a finite check (`verifier/restriction.py`), and emitted like any other, node by node, in
+this process or in many. Written whole or not at all, as docs/bundle-format.md describes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from policyc.backends.ebpf_c.clang import clang_version
+from policyc.compiler.driver.build_cache import BuildCache
+from policyc.compiler.driver.bundle import (
+    MANIFEST,
+    Provenance,
+    digest,
+    manifest_file,
+    open_to_all,
+    placed,
+    seed_files,
+)
+from policyc.compiler.driver.bundle_policies import POLICIES_FILE
+from policyc.compiler.driver.compile import Inputs, Prepared, Progress, prepare, provenance
+from policyc.compiler.driver.json_lines import (
+    item_texts,
+    joined_members,
+    json_text,
+    list_text,
+    member_text,
+)
+from policyc.compiler.driver.node_store import NodeBundle, NodeStore, check_node_bundles
+from policyc.compiler.driver.node_subjects import all_nodes
+from policyc.compiler.driver.node_tables import classifier_json, rules_json
+from policyc.compiler.driver.objects import (
+    DATAPATH,
+    datapath_files,
+    hooks_object,
+    policy_object,
+)
+from policyc.compiler.driver.pipeline import emit_all
+from policyc.compiler.driver.shards import map_shards
+from policyc.ir.decision import DecisionIR
+from policyc.ir.errors import HostError, InternalError
+from policyc.ir.restrict import local_subjects, restrict, rows_of
+from policyc.ir.universe import Universe
+from policyc.verifier.restriction import restriction_faults
+
+SHARD = 16
+"""Nodes that are one piece of work: equal files among them travel once."""
+
+
+@dataclass(frozen=True)
+class NodesCompiled:
+    """What a run for all nodes made."""
+
+    ready: Prepared
+    bundles: tuple[NodeBundle, ...]
+    objects: int
+
+
+@dataclass
+class NodeWork:
+    """What all nodes have in common. `shared` are the digests of files that are the same for all."""
+
+    universe: Universe
+    decision: DecisionIR
+    provenance: Provenance
+    shared: Mapping[str, str]
+    clang: str
+    cache: BuildCache | None
+
+    @cached_property
+    def classifier_members(self) -> dict[str, str]:
+        """The members of classifier.json as text, but for the rows."""
+        value = classifier_json(self.decision)
+        return {name: member_text(value[name]) for name in value if name != "rows"}
+
+    @cached_property
+    def classifier_rows(self) -> list[str]:
+        """The text of each row of the whole."""
+        return item_texts(classifier_json(self.decision)["rows"])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Travels without what each process makes for itself."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+@dataclass(frozen=True)
+class NodesDone:
+    """Some nodes' bundles, and the content of every distinct file in them, by digest."""
+
+    bundles: tuple[NodeBundle, ...]
+    contents: Mapping[str, bytes]
+
+
+def compile_all_nodes(
+    inputs: Inputs,
+    out: Path,
+    progress: Progress,
+    cache: BuildCache | None = None,
+    jobs: int = 1,
+    executor: str = "",
+) -> NodesCompiled:
+    """Write a bundle for each node of the cluster to `out`, which must be new or such a directory."""
+    check_node_bundles(out)
+    ready = prepare(inputs, progress, cache)
+    cluster = ready.read.cluster
+    if cluster is None:
+        raise InternalError("--all-nodes without a cluster")
+    nodes = all_nodes(cluster.universe)
+    progress("emitting")
+    with placed(out) as work_folder:
+        store = NodeStore(work_folder, out)
+        common = _common_files(ready, cache)
+        shared = {name: store.add(data) for name, data in common.items()}
+        its_provenance = replace(provenance(ready), policies="")
+        kept = cache if not executor else None  # a worker elsewhere has no such directory
+        work = NodeWork(
+            cluster.universe, ready.decided.decision, its_provenance, shared, clang_version(), kept
+        )
+        shards = [nodes[at : at + SHARD] for at in range(0, len(nodes), SHARD)]
+        bundles: list[NodeBundle] = []
+        for done in map_shards(bundles_of_nodes, work, shards, jobs, executor):
+            for data in done.contents.values():
+                store.add(data)
+            for bundle in done.bundles:
+                store.link(bundle)
+            bundles += done.bundles
+        store.finish(bundles)
+        open_to_all(work_folder)
+    if cache is not None:
+        cache.trim()
+        ready = replace(ready, findings=(*ready.findings, *cache.findings))
+    return NodesCompiled(ready, tuple(bundles), store.n_objects)
+
+
+def _common_files(ready: Prepared, cache: BuildCache | None) -> dict[str, bytes]:
+    """The files that every node's bundle has."""
+    files = {f"{DATAPATH}/{name}": data for name, data in datapath_files().items()}
+    files["hooks.bpf.o"] = hooks_object(cache)
+    files["rules.json"] = json_text(rules_json(ready.decided.decision)).encode()
+    files[POLICIES_FILE] = provenance(ready).policies.encode()
+    return files
+
+
+def bundles_of_nodes(work: NodeWork, nodes: tuple[str, ...]) -> NodesDone:
+    """The bundles of some nodes; run wherever the work is done."""
+    if clang_version() != work.clang:
+        raise HostError(
+            f"a worker has clang {clang_version()}, and {work.clang} is here",
+            "the same bundle comes from the same clang: install one release on all workers",
+        )
+    contents: dict[str, bytes] = {}
+    bundles: list[NodeBundle] = []
+    for node in nodes:
+        files, bundle = _node_files(work, node)
+        contents |= {digest(data): data for data in files.values()}
+        bundles.append(bundle)
+    return NodesDone(tuple(bundles), contents)
+
+
+def _node_files(work: NodeWork, node: str) -> tuple[dict[str, bytes], NodeBundle]:
+    """The files of one node's bundle that are not common to all."""
+    subjects = local_subjects(work.universe, node)
+    rows = rows_of(work.decision.atoms, work.universe, subjects)
+    part = restrict(work.decision, rows, subjects)
+    for broken in restriction_faults(work.decision, part, subjects):
+        raise InternalError(f"the part of node {node} is not the whole's: {broken.what}")
+    emitted = emit_all(part)
+    row_texts = list_text(work.classifier_rows[row] for row in rows)
+    classifier = joined_members({**work.classifier_members, "rows": row_texts})
+    files = {
+        "policy.bpf.c": emitted.c.encode(),
+        "policy.bpf.o": policy_object(emitted.c, work.cache),
+        "plan.json": json_text(emitted.plan.to_json()).encode(),
+        "classifier.json": classifier.encode(),
+        **seed_files(emitted),
+    }
+    digests = {**work.shared, **{name: digest(data) for name, data in files.items()}}
+    its_provenance = replace(work.provenance, node=node)
+    files[MANIFEST] = manifest_file(digests, emitted, its_provenance, work.clang)
+    digests[MANIFEST] = digest(files[MANIFEST])
+    return files, NodeBundle(node, digests, len(subjects), len(part.atoms.rows))

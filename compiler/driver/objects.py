@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Objects from C: each distinct text is compiled once a process, and with a build cache once for all.
+
+A kept object depends on the bare text, the headers that travel with it, the options, clang and
+llvm-strip, and on the system's headers: their digests stand in the entry, and are compared before use.
+"""
+
+import hashlib
+import json
+import os
+import tempfile
+from functools import cache, lru_cache
+from importlib import resources
+from pathlib import Path
+
+from policyc.backends.ebpf_c import clang
+from policyc.backends.ebpf_c.bare import bare_text
+from policyc.compiler.driver.build_cache import BuildCache, key_of
+
+DATAPATH = "datapath"
+HOOKS_SOURCE = "hooks.bpf.c"
+
+
+@cache
+def datapath_files() -> dict[str, bytes]:
+    """The C that objects are made from, by name; it travels with them."""
+    folder = resources.files("policyc.runtime.datapath")
+    found = {item.name: item for item in folder.iterdir() if item.name.endswith((".h", ".c"))}
+    return {name: found[name].read_bytes() for name in sorted(found)}
+
+
+def policy_object(text: str, build_cache: BuildCache | None) -> bytes:
+    """The object of a policy program, whose comments do not matter."""
+    return _object("policy.bpf.c", bare_text(text), build_cache)
+
+
+def hooks_object(build_cache: BuildCache | None) -> bytes:
+    """The hooks' object: the same for every policy."""
+    text = datapath_files()[HOOKS_SOURCE].decode()
+    return _object(f"{DATAPATH}/{HOOKS_SOURCE}", text, build_cache)
+
+
+def clang_release(build_cache: BuildCache | None) -> str:
+    """The version of clang; it is asked once for each clang that a build cache has seen."""
+    key = key_of("clang", clang.tool_identity("clang"))
+    found = build_cache.get(key) if build_cache else None
+    if found is not None:
+        return found.decode()
+    said = clang.clang_version()
+    if build_cache:
+        build_cache.put(key, said.encode())
+    return said
+
+
+def _object(source: str, text: str, build_cache: BuildCache | None) -> bytes:
+    if build_cache is None:
+        return _compiled(source, text)[0]
+    key = _key(source, text)
+    found = _unchanged(build_cache.get(key))
+    if found is None:
+        found, headers = _compiled(source, text)
+        digests = {str(path): _digest(path) for path in headers}
+        build_cache.put(key, json.dumps(digests).encode() + b"\n" + found)
+    return found
+
+
+def _key(source: str, text: str) -> str:
+    tools = (clang.tool_identity("clang"), clang.tool_identity("llvm-strip"))
+    search = (os.environ.get(name, "") for name in clang.SEARCH_VARIABLES)
+    files = (part for pair in datapath_files().items() for part in pair)
+    return key_of("object", source, text, *clang.flags(DATAPATH), *tools, *search, *files)
+
+
+def _unchanged(entry: bytes | None) -> bytes | None:
+    """The object of an entry, if the system's headers are still those it was compiled with."""
+    if entry is None:
+        return None
+    head, _, found = entry.partition(b"\n")
+    digests: dict[str, str] = json.loads(head)
+    return found if all(_digest(Path(name)) == known for name, known in digests.items()) else None
+
+
+@cache
+def _digest(path: Path) -> str:
+    """The SHA-256 of a header, "" where it is gone."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return ""
+
+
+@lru_cache(maxsize=64)
+def _compiled(source: str, text: str) -> tuple[bytes, tuple[Path, ...]]:
+    """The object, and the system's headers that it was compiled with."""
+    with tempfile.TemporaryDirectory(prefix="policyc-") as folder:
+        work = Path(folder)
+        (work / DATAPATH).mkdir()
+        for name, data in datapath_files().items():
+            (work / DATAPATH / name).write_bytes(data)
+        (work / source).write_text(text, encoding="utf-8")
+        headers = clang.compile_object(work, source, DATAPATH, "out.bpf.o")
+        return (work / "out.bpf.o").read_bytes(), headers

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Decision IR for the subjects of one node: some of the rows, every column.
+
+Cells and diagrams are numbered by first use, so the result is the same whether all rows were decided or
+only those that stay. Rule ids stay those of the whole cluster: they mean the same on every node.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+
+from policyc.ir.atoms import Atoms
+from policyc.ir.decision import Cell, DecisionIR
+from policyc.ir.policy import Direction
+from policyc.ir.universe import Endpoint, Universe
+
+FAIL_CLOSED_SIGNATURE = 0
+"""The row in which nothing holds, which every bundle has."""
+
+
+def local_subjects(universe: Universe, node: str) -> frozenset[str]:
+    """The pods that are, or could be put, on a node: its own, and those that are on none yet."""
+    return frozenset(
+        endpoint.qualified_name
+        for endpoint in universe.endpoints
+        if not endpoint.host_network and _may_be_on(endpoint, node)
+    )
+
+
+def _may_be_on(endpoint: Endpoint, node: str) -> bool:
+    return not endpoint.node or endpoint.node == node
+
+
+def rows_of(atoms: Atoms, universe: Universe, subjects: Collection[str]) -> tuple[int, ...]:
+    """The rows that some subjects can be in, ascending; several where an address is not known."""
+    found = {FAIL_CLOSED_SIGNATURE}
+    for endpoint in universe.endpoints:
+        if endpoint.qualified_name in subjects:
+            if endpoint.qualified_name in atoms.row_of:
+                found.add(atoms.row_of[endpoint.qualified_name])
+            else:
+                found.update(_rows_anywhere(atoms, endpoint))
+    return tuple(sorted(found))
+
+
+def _rows_anywhere(atoms: Atoms, endpoint: Endpoint) -> Iterable[int]:
+    """The rows of an endpoint whose address is not known: those that differ in its blocks alone."""
+    wanted = atoms.classifier.row(endpoint)
+    for index, row in enumerate(atoms.rows):
+        if (row.bits, row.named) == (wanted.bits, wanted.named):
+            yield index
+
+
+def restrict(decision: DecisionIR, rows: tuple[int, ...], subjects: Collection[str]) -> DecisionIR:
+    """The decision with these rows (indices, ascending) and the places of these subjects."""
+    cells: dict[int, int] = {}
+    tables = {
+        direction: tuple(
+            tuple(cells.setdefault(cell, len(cells)) for cell in decision.table(direction)[row])
+            for row in rows
+        )
+        for direction in Direction
+    }
+    diagrams: dict[int, int] = {}
+    renamed = tuple(
+        Cell(*(diagrams.setdefault(at, len(diagrams)) for at in (cell.action, cell.rule)))
+        for cell in (decision.cells[index] for index in cells)
+    )
+    return replace(
+        decision,
+        atoms=restricted_atoms(decision.atoms, rows, subjects),
+        diagrams=tuple(decision.diagrams[index] for index in diagrams),
+        cells=renamed,
+        ingress=tables[Direction.INGRESS],
+        egress=tables[Direction.EGRESS],
+    )
+
+
+def restricted_atoms(atoms: Atoms, rows: tuple[int, ...], subjects: Collection[str]) -> Atoms:
+    """The partition with these rows alone, and every column."""
+    new = {row: index for index, row in enumerate(rows)}
+    row_of = {name: new[row] for name, row in atoms.row_of.items() if name in subjects}
+    return Atoms(atoms.classifier, tuple(atoms.rows[row] for row in rows), atoms.columns, row_of)
