@@ -14,7 +14,7 @@ PYTEST_FLAGS ?=
 TEST_SECONDS ?= 3600
 GUEST ?= 6.1
 
-.PHONY: help install system demo test test-all guest lint format grammar lock golden wheel clean
+.PHONY: help install system demo test test-all test-kernels kernel-table guest lint format grammar lock golden wheel clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -44,6 +44,12 @@ test: install lint ## lint, then every test that is not marked slow
 
 test-all: install lint ## lint, then every test
 	@$(BIN)/pytest $(PYTEST_FLAGS)
+
+test-kernels: install ## every bundle of the corpus loaded on this kernel, 6.1 and 6.12, within its bounds (minutes)
+	@$(BIN)/python -m tests.kernel_corpus.run
+
+kernel-table: install ## record what test-kernels compares with: docs/verifier-budget.md and its bounds
+	@$(BIN)/python -m tests.kernel_corpus.run --record
 
 guest: install ## the example's lab under Debian's kernel GUEST=6.1 or 6.12, in QEMU (a minute, fetches a kernel)
 	@tests/guest/run.sh $(GUEST) $(BIN)/policyc lab -f examples/online-shop/policies --cluster examples/online-shop/cluster

@@ -219,13 +219,16 @@ class ProgInfo:
     tag: str
     name: str
     instructions: int  # after translation, in bytes
+    jited: int  # machine code, in bytes; 0 without a JIT
+    verified: int  # instructions that the verifier went through, each as often as it did
 
 
 def prog_info(fd: int) -> ProgInfo:
     """Ask the kernel about a program."""
     raw = _info(fd, 232)
-    _kind, ident, tag, _jited, translated = struct.unpack_from("=II8sII", raw)
-    return ProgInfo(ident, tag.hex(), _name(raw[64:80]), translated)
+    _kind, ident, tag, jited, translated = struct.unpack_from("=II8sII", raw)
+    (verified,) = struct.unpack_from("=I", raw, 216)
+    return ProgInfo(ident, tag.hex(), _name(raw[64:80]), translated, jited, verified)
 
 
 @dataclass(frozen=True, slots=True)

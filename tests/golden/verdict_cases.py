@@ -146,6 +146,12 @@ def _options(written: dict[str, str]) -> ReadOptions:
 
 def _objects(written: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The Kubernetes objects that a case stands for."""
+    yield from cluster_objects(written)
+    yield from (policy_object(policy) for policy in written["policies"])
+
+
+def cluster_objects(written: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Those that are no policies."""
     for name, labels in written.get("namespaces", {}).items():
         yield {"apiVersion": "v1", "kind": "Namespace", "metadata": _named(name, labels=labels)}
     for number, (name, pod) in enumerate(written.get("pods", {}).items(), start=1):
@@ -166,13 +172,12 @@ def _objects(written: dict[str, Any]) -> Iterator[dict[str, Any]]:
         namespace, _, name = qualified.partition("/")
         metadata = _named(name, namespace=namespace, labels=labels)
         yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
-    yield from (_policy(policy) for policy in written["policies"])
 
 
 _BESIDE_SPEC = ("kind", "namespace", "name", "labels", "specs")
 
 
-def _policy(policy: dict[str, Any]) -> dict[str, Any]:
+def policy_object(policy: dict[str, Any]) -> dict[str, Any]:
     """The object of a policy, or of what policies refer to."""
     version, kind = _type_of(policy.get("kind", "NetworkPolicy.networking.k8s.io"))
     spec = {k: v for k, v in policy.items() if k not in _BESIDE_SPEC}

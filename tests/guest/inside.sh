@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What runs in the guest: the command that run.sh was given, on the guest's kernel.
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp LC_ALL=C.UTF-8 TERM=dumb COLUMNS=120 PYTHONDONTWRITEBYTECODE=1
-export GUEST_OUT=/run/out
+out=/run/out
 cd "$1" || exit 3
 mkdir -p /dev/shm && mount -t tmpfs tmpfs /dev/shm
 # Nothing loads modules for us: the kernel's helper would look for them where the machine's own are.
@@ -13,6 +13,6 @@ ip link set lo up
 {
 	echo "guest kernel $(uname -r)"
 	eval "$(cat "$2/command")"
-	echo $? >$GUEST_OUT/code
-} >$GUEST_OUT/output 2>&1
-mv $GUEST_OUT/code $GUEST_OUT/exit-code
+	echo $? >$out/code
+} >$out/output 2>&1
+mv $out/code $out/exit-code

@@ -3,8 +3,8 @@
 # Runs a command under one of Debian's kernels, in QEMU: tests/guest/run.sh SERIES COMMAND...
 #
 # SERIES is 6.1 (the oldest kernel that is supported), 6.12, or what else apt has as linux-image-SERIES.
-# The command runs as root in this repository. The guest sees this machine's file system, read-only, by 9p;
-# what it writes goes to tmpfs and is gone, but for $GUEST_OUT, which is build/guest/SERIES/out here.
+# The command runs as root in this repository, with the PYTHONPATH there is here. The guest sees this machine's file system, read-only, by 9p;
+# what it writes goes to tmpfs and is gone, but for /run/out, which is build/guest/SERIES/out here.
 #
 # Needs root, and apt for the first run; no KVM: emulation boots in about ten seconds. A guest that says
 # nothing until GUEST_SECONDS are over is started once more. Exit code: that of the command; 3: no guest.
@@ -93,6 +93,8 @@ boot() {
 
 [ "$(id -u)" = 0 ] || fail "needs root"
 mkdir -p "$work"
+exec 9>"$work/lock"
+flock 9 # one guest of a series at a time
 missing=$(for p in qemu-system-x86 busybox-static cpio kmod; do dpkg -s "$p" >/dev/null 2>&1 || echo "$p"; done)
 if [ -n "$missing" ]; then
 	apt-get update -qq || true
@@ -103,7 +105,7 @@ fi
 [ -d "$work/kernel" ] || fetch_kernel
 release=$(ls "$work/kernel/lib/modules")
 make_initramfs
-printf '%q ' "$@" >"$work/command"
+printf '%q ' ${PYTHONPATH:+env PYTHONPATH="$PYTHONPATH"} "$@" >"$work/command"
 
 for try in first second; do
 	rm -rf "$work/out"

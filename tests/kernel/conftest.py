@@ -4,17 +4,16 @@
 The namespaces have no names and the mount is private: what is left after a crash is nothing.
 """
 
-import ctypes
 import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.kernel.node_under_test import NodeUnderTest
+from tests.kernel_corpus.surroundings import own_bpffs, own_network
 
 HERE = Path(__file__).parent
 DATAPATH = HERE.parents[1] / "runtime" / "datapath"
@@ -23,8 +22,6 @@ CLANG = [
     "-Werror", f"-ffile-prefix-map={DATAPATH.parents[1]}=.", f"-I{DATAPATH}",
     f"-idirafter/usr/include/{os.uname().machine}-linux-gnu",
 ]  # fmt: skip
-_CLONE_NEWNET = 0x40000000
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def compile_c(source: Path, target: Path, *flags: str) -> None:
@@ -40,33 +37,6 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> Path:
     compile_c(DATAPATH / "hooks.bpf.c", folder / "hooks.bpf.o")
     compile_c(HERE / "policy.bpf.c", folder / "policy.bpf.o")
     return folder
-
-
-@contextmanager
-def own_network() -> Iterator[int]:
-    """Run in a new network namespace; gives a descriptor of it."""
-    before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-    if _libc.unshare(_CLONE_NEWNET):
-        raise OSError(ctypes.get_errno(), "unshare")
-    inside = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-    try:
-        yield inside
-    finally:
-        _libc.setns(before, 0)
-        os.close(inside)
-        os.close(before)
-
-
-@contextmanager
-def own_bpffs(at: Path) -> Iterator[Path]:
-    """A bpf file system of the test's own."""
-    at.mkdir()
-    subprocess.run(["mount", "-t", "bpf", "bpf", str(at)], check=True)
-    try:
-        yield at / "policyc"
-    finally:
-        subprocess.run(["umount", "-l", str(at)], check=True)
-        at.rmdir()
 
 
 @pytest.fixture

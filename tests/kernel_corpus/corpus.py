@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All cases of the corpus, and those that every run of the tests takes."""
+
+from tests.kernel_corpus.case import CorpusCase
+from tests.kernel_corpus.sizes import size_cases
+from tests.kernel_corpus.written import example_cases, feature_cases, together_cases
+
+SLICE = (
+    "no-policies-unknown",
+    "allow-all",
+    "cidr6-except",
+    "named-ports-egress",
+    "admin-pass",
+    "calico-protocols",
+    "cilium-entities",
+    "extended-own-addresses",
+    "all-together-calico",
+    "example-online-shop",
+    "cidrs-100",
+    "ports-1000",
+    "mixed-100",
+)
+"""Loaded by `make test`: of each sort one, and none that takes long to decide."""
+
+ASKED = (
+    "cidr-both-families",
+    "named-ports-ingress",
+    "calico-icmp",
+    "calico-protocols",
+    "calico-own-addresses",
+    "all-together-calico",
+    "all-together-cilium",
+    "example-online-shop",
+)
+"""Those that are asked for verdicts as well; their clusters are known and small."""
+
+
+def all_cases() -> tuple[CorpusCase, ...]:
+    """Every case, in the order of the table."""
+    return (*feature_cases(), *together_cases(), *example_cases(), *size_cases())
+
+
+def cases_named(names: tuple[str, ...]) -> tuple[CorpusCase, ...]:
+    """These cases, in the order of the table; all without names. KeyError for a name that is none."""
+    found = all_cases()
+    unknown = set(names) - {case.name for case in found}
+    if unknown:
+        raise KeyError(f"the corpus has no {', '.join(sorted(unknown))}")
+    return tuple(case for case in found if not names or case.name in names)

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ask a loaded bundle for verdicts by BPF_PROG_TEST_RUN: what flows.py wrote, on any kernel."""
+
+import json
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from policyc.runtime import bpf_syscall, node
+from policyc.runtime.pins import Pins
+from tests.kernel_corpus.surroundings import own_network, temporary_bpffs
+
+NEXT, DROP = -1, 2
+UPLINK = "pcup"
+
+
+def wrong_verdicts(case: Path) -> list[str]:
+    """Load `case`/bundle on devices of its own; the flows whose verdict is not the expected one."""
+    record = json.loads((case / "frames.json").read_text())
+    with (
+        own_network(),
+        temporary_bpffs() as bpffs,
+        tempfile.TemporaryDirectory(prefix="pc-corpus-") as state,
+    ):
+        _make_devices([*record["devices"], UPLINK])
+        node.load(
+            case / "bundle", case / "endpoints.json", bpffs=bpffs, state_root=Path(state) / "state"
+        )
+        try:
+            return _ask(Pins(bpffs), record["frames"])
+        finally:
+            node.unload(bpffs=bpffs, state_root=Path(state) / "state")
+
+
+def _make_devices(names: list[str]) -> None:
+    # The devices would discover neighbours by themselves, which is traffic, too.
+    Path("/proc/sys/net/ipv6/conf/default/disable_ipv6").write_text("1")
+    lines = [f"link add {name} type veth peer name {name}.p" for name in names]
+    lines += [f"link set {name} up" for name in names]
+    subprocess.run(["ip", "-batch", "-"], input="\n".join(lines), text=True, check=True)
+
+
+def _ask(pins: Pins, frames: list[dict[str, Any]]) -> list[str]:
+    wrong = []
+    with (
+        bpf_syscall.obj_get(pins.hook("pc_from_pod")) as from_pod,
+        bpf_syscall.obj_get(pins.hook("pc_to_pod")) as to_pod,
+    ):
+        hooks = {
+            "pc_from_pod": bpf_syscall.TestRun(from_pod),
+            "pc_to_pod": bpf_syscall.TestRun(to_pod),
+        }
+        for frame in frames:
+            answer = hooks[frame["hook"]](
+                bytes.fromhex(frame["bytes"]),
+                ifindex=socket.if_nametoindex(frame["device"]),
+                ingress_ifindex=socket.if_nametoindex(frame["came_in"]),
+            )
+            if answer != (NEXT if frame["passes"] else DROP):
+                wrong.append(f"{frame['flow']}: {answer}, expected passes={frame['passes']}")
+    return wrong
