@@ -13,6 +13,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import Any
 
 _FORMAT = ("fields", "entries", "root")
+_SCALARS = frozenset({str, int, float, bool})
 
 
 class DecodingError(ValueError):
@@ -50,18 +51,30 @@ class _Writer:
         self.fields: dict[str, list[str]] = {}
         self.entries: list[list[Any]] = []
         self._types = types
-        self._numbers: dict[tuple[Any, ...], int] = {}
+        self._names: dict[type, list[str]] = {}
+        self._numbers: dict[tuple[Any, ...], list[int]] = {}
+        self._met: dict[int, tuple[object, list[int]]] = {}
 
     def part(self, value: object) -> Any:
         """A scalar as it is, anything else by the number of its entry."""
-        if value is None or type(value) in (str, int, float, bool):
+        if value is None or type(value) in _SCALARS:
             return value
-        entry = tuple(self._entry(value))
-        key = tuple((type(p), p[0]) if isinstance(p, list) else (type(p), p) for p in entry)
-        if key not in self._numbers:
-            self._numbers[key] = len(self.entries)
-            self.entries.append(list(entry))
-        return [self._numbers[key]]
+        met = self._met.get(id(value))  # the value is kept beside, so that its id stays its own
+        if met is not None:
+            return met[1]
+        names = self._names.get(type(value))
+        if names is None:
+            entry = self._entry(value)
+        else:
+            entry = [type(value).__name__, *[self.part(getattr(value, name)) for name in names]]
+        # 1, 1.0 and True are equal, and not the same in JSON
+        key = (*[p[0] if type(p) is list else p for p in entry], *map(type, entry))
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = [len(self.entries)]
+            self.entries.append(entry)
+        self._met[id(value)] = value, number
+        return number
 
     def _entry(self, value: object) -> list[Any]:
         match value:
@@ -82,6 +95,7 @@ class _Writer:
             return [name, value.value]
         assert is_dataclass(value)
         names = self.fields.setdefault(name, [f.name for f in fields(value) if f.init])
+        self._names[type(value)] = names
         return [name, *(self.part(getattr(value, field)) for field in names)]
 
 

@@ -5,10 +5,12 @@ Every id is a reserved rule, one rule of one policy, or one default deny, and no
 places (file, line, path) are compared too.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
 
 from policyc.ir.decision import DecisionIR, RuleEntry
 from policyc.ir.policy import Direction, PolicySet, Tier
+from policyc.ir.spans import Origin
 from policyc.ir.tables import RESERVED_RULES
 from policyc.verifier.outcome import Broken
 
@@ -19,6 +21,7 @@ def entry_faults(policies: PolicySet, decision: DecisionIR) -> Iterator[Broken]:
         yield _broken("the reserved rules are not in their place")
     if len(set(decision.rules)) != len(decision.rules):
         yield _broken("a rule entry stands twice")
+    isolating = {tier.name: _isolating(tier) for tier in policies.tiers}
     named = set(range(len(RESERVED_RULES)))
     for rule_id, entry in _expected(policies, decision):
         named.add(rule_id)
@@ -26,7 +29,8 @@ def entry_faults(policies: PolicySet, decision: DecisionIR) -> Iterator[Broken]:
         if found != entry or found.origins != entry.origins:
             yield _broken(f"rule {rule_id} is not {entry.describe()}")
     for rule_id in range(len(decision.rules)):
-        if rule_id not in named and not _is_default_deny(decision.rules[rule_id], policies):
+        entry = decision.rules[rule_id]
+        if rule_id not in named and not _is_default_deny(entry, policies, isolating):
             yield _broken(f"rule {rule_id} is neither a rule of a policy nor a default deny")
 
 
@@ -46,22 +50,38 @@ def _expected(policies: PolicySet, decision: DecisionIR) -> Iterator[tuple[int, 
                     )
 
 
-def _is_default_deny(entry: RuleEntry, policies: PolicySet) -> bool:
+Isolating = dict[tuple[str, Direction | None], tuple[int, Origin]]
+"""(policy, direction in which it isolates) -> its place in the tier's order, and in its file."""
+
+
+def _isolating(tier: Tier) -> Isolating:
+    return {
+        (policy.title, direction): (index, policy.origin)
+        for index, policy in enumerate(tier.policies)
+        for direction in policy.isolates
+    }
+
+
+def _is_default_deny(
+    entry: RuleEntry, policies: PolicySet, isolating: Mapping[str, Isolating]
+) -> bool:
     return entry.kind == "default-deny" and any(
-        entry.tier == tier.name and _denies_in(entry, tier) for tier in policies.tiers
+        entry.tier == tier.name and _denies_in(entry, tier, isolating[tier.name])
+        for tier in policies.tiers
     )
 
 
-def _denies_in(entry: RuleEntry, tier: Tier) -> bool:
+def _denies_in(entry: RuleEntry, tier: Tier, isolating: Isolating) -> bool:
     """Its policies are some of the tier's, in their order, and each isolates in its direction."""
-    isolating = [p for p in tier.policies if entry.direction in p.isolates]
-    held = [p for p in isolating if p.title in entry.policies]
+    held = [isolating.get((name, entry.direction)) for name in entry.policies]
+    found = [place for place in held if place is not None]
     return (
         bool(held)
+        and len(found) == len(held)
         and entry.action is tier.unmatched
         and entry.action.is_deny
-        and tuple(p.title for p in held) == entry.policies
-        and tuple(p.origin for p in held) == entry.origins
+        and all(one[0] < other[0] for one, other in pairwise(found))
+        and tuple(origin for _, origin in found) == entry.origins
     )
 
 
