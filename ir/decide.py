@@ -278,7 +278,7 @@ class _Deciding:
         return self._folded[key]
 
     def _match_id(self, match: Matched) -> tuple[int, int]:
-        """What tells a match from others: its services are hashed once, which else would take longest."""
+        """What tells a match from others; services have numbers, as hashing them takes longest."""
         services = self._service_ids.setdefault(match.services, len(self._service_ids))
         return match.rule, services
 

@@ -7,6 +7,7 @@ key. `runtime/tiers.py` is its twin on the node, for signatures first seen there
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 from policyc.ir.decision import NOT_ISOLATED_RULE, Diagram
 from policyc.ir.intervals import IntervalSet
@@ -35,33 +36,62 @@ class FoldTier:
 
 
 def fold(tiers: Iterable[FoldTier]) -> Diagram:
-    """The rule diagram: for each service key the id of the deciding rule."""
-    undecided = ALL_SERVICES
-    decided: list[tuple[IntervalSet, int]] = []
-    for tier in tiers:
-        passed = IntervalSet()
-        for match in tier.matched:
-            hit = undecided & match.services
-            if not hit:
-                continue
-            undecided = undecided - hit
-            if match.action is Action.PASS:
-                passed = passed | hit
-            else:
-                decided.append((hit, match.rule))
-        if tier.default_rule is not None and undecided:
-            decided.append((undecided, tier.default_rule))
-            undecided = IntervalSet()
-        undecided = undecided | passed
-    if undecided:
-        decided.append((undecided, NOT_ISOLATED_RULE))
-    return to_diagram(decided)
+    """The rule diagram: for each service key the id of the deciding rule.
 
-
-def to_diagram(regions: Sequence[tuple[IntervalSet, int]]) -> Diagram:
-    """Disjoint regions that cover every key, as steps; neighbours with one leaf are merged."""
+    A sweep over the keys where some rule begins or ends: between two of them every key meets the same
+    rules, and in each tier the first of them counts.
+    """
+    walk = [_Walk(tier) for tier in tiers]
+    begins: dict[int, list[tuple[int, int]]] = {}
+    ends: dict[int, list[tuple[int, int]]] = {}
+    for at, each in enumerate(walk):
+        for index, match in enumerate(each.tier.matched):
+            for lo, hi in match.services:
+                begins.setdefault(max(lo, 0), []).append((at, index))
+                ends.setdefault(hi + 1, []).append((at, index))
     steps: list[tuple[int, int]] = []
-    for lo, leaf in sorted((lo, leaf) for keys, leaf in regions for lo, _ in keys):
+    for key in sorted({0, *begins, *ends}):
+        if key > LAST_KEY:
+            break
+        for at, index in ends.get(key, ()):
+            walk[at].leave(index)
+        for at, index in begins.get(key, ()):
+            walk[at].enter(index)
+        leaf = _deciding(walk)
         if not steps or steps[-1][1] != leaf:
-            steps.append((lo, leaf))
+            steps.append((key, leaf))
     return tuple(steps)
+
+
+LAST_KEY = ALL_SERVICES.spans[-1][1]
+
+
+class _Walk:
+    """One tier during the sweep: the rules that cover the key at hand, the first on top."""
+
+    def __init__(self, tier: FoldTier) -> None:
+        self.tier = tier
+        self._heap: list[int] = []
+        self._left: set[int] = set()
+
+    def enter(self, index: int) -> None:
+        self._left.discard(index)
+        heappush(self._heap, index)
+
+    def leave(self, index: int) -> None:
+        self._left.add(index)
+
+    def first(self) -> Matched | None:
+        while self._heap and self._heap[0] in self._left:
+            heappop(self._heap)
+        return self.tier.matched[self._heap[0]] if self._heap else None
+
+
+def _deciding(walk: Sequence[_Walk]) -> int:
+    for each in walk:
+        match = each.first()
+        if match is not None and match.action is not Action.PASS:
+            return match.rule
+        if match is None and each.tier.default_rule is not None:
+            return each.tier.default_rule
+    return NOT_ISOLATED_RULE
