@@ -51,6 +51,7 @@ class Bundle:
     minimum_kernel: tuple[int, int]
     maps: tuple[MapSpec, ...]
     digests: dict[str, str]
+    node: str = ""  # the node whose pods alone it has rows for; empty: any node
 
     @cached_property
     def plan(self) -> dict[str, Any]:
@@ -122,6 +123,7 @@ def read_bundle(path: Path) -> Bundle:
         minimum_kernel=_kernel_version(members["minimum_kernel"]),
         maps=tuple(_map_spec(item, path, digests) for item in members["maps"].items()),
         digests=digests,
+        node=members["node"].text() if "node" in members else "",
     )
 
 

@@ -29,7 +29,7 @@ from policyc.runtime import (
 from policyc.runtime.btf import Btf, StructLayout
 from policyc.runtime.bundle import HOOKS_OBJECT, POLICY_OBJECT, Bundle, read_bundle
 from policyc.runtime.endpoints import EndpointsFile, read_endpoints
-from policyc.runtime.errors import HostError
+from policyc.runtime.errors import HostError, InputError
 from policyc.runtime.hook_programs import HookPrograms
 from policyc.runtime.libbpf import Object
 from policyc.runtime.pins import DEFAULT_ROOT, Pins
@@ -73,6 +73,12 @@ def load(
     """Load a bundle for these endpoints, in place of what is loaded, in this network namespace."""
     bundle = read_bundle(bundle_path)
     file = read_endpoints(endpoints_path)
+    if bundle.node not in ("", file.node):
+        raise InputError(
+            f"{bundle_path}: the bundle is for the node {bundle.node},"
+            f" and {endpoints_path} for {file.node}",
+            "load the bundle of this node, or one that was compiled without --node",
+        )
     host.require_root()
     host.require_kernel(bundle.minimum_kernel)
     host.require_kernel_btf()

@@ -62,15 +62,19 @@ class PolicyTables:
         return self._classifier.reads_nodes
 
     def place(self, endpoint: EndpointRecord) -> Placement:
-        """The endpoint's row and columns, made where they are new; 0 where there is no room."""
+        """The endpoint's row and columns, made where they are new; 0 where there is no room.
+
+        With the bundle of one node, a pod of another node is a peer, never a subject: it has no row.
+        """
         shortages = self._n_shortages()
+        is_subject = not self.bundle.node or endpoint.node in ("", self.bundle.node)
         row = self._classifier.row(endpoint)
         columns = {
             family: self._classifier.column(endpoint, family) for family in endpoint.addresses
         }
         found: Placement = {}
         for direction in self._directions:
-            found[f"{direction.name}_row"] = direction.row(row)
+            found[f"{direction.name}_row"] = direction.row(row) if is_subject else FAIL_CLOSED
             for family in FAMILIES:
                 direction.place_column(found, family, columns.get(family))
         if self._n_shortages() > shortages:

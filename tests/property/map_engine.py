@@ -33,6 +33,7 @@ class MemoryBundle:
     classifier: dict[str, Any]
     rules: tuple[dict[str, Any], ...]
     seeds: dict[str, "array[int]"]
+    node: str = ""
 
     def seed_words(self, name: str) -> Sequence[int]:
         return tuple(self.seeds[name])
