@@ -14,7 +14,7 @@ PYTEST_FLAGS ?=
 TEST_SECONDS ?= 3600
 GUEST ?= 6.1
 
-.PHONY: help install system demo test test-all test-kernels kernel-table guest lint format grammar lock golden wheel clean
+.PHONY: help install system demo test test-all test-kernels kernel-table guest lint format grammar prebuilt lock golden wheel clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -68,6 +68,9 @@ golden: install ## rewrite the golden files from what the compiler emits now
 
 grammar: install ## generate grammar/generated from the ANTLR grammars (fetches ANTLR once)
 	@$(BIN)/python tools/grammar.py
+
+prebuilt: install ## make backends/llvm/prebuilt, for machines without clang, from runtime/datapath
+	@$(BIN)/python tools/prebuilt.py
 
 lock: install ## resolve the dependencies of setup.cfg into requirements.lock
 	@$(BIN)/pip-compile -q --all-extras --generate-hashes --allow-unsafe --strip-extras \

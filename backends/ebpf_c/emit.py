@@ -36,7 +36,7 @@ def emit_c(decision: DecisionIR, plan: LookupPlan) -> str:
     if plan.used_directions:
         parts += [_maps(plan), CLASS_AT, *_diagrams(decision, plan)]
     for direction in (Direction.EGRESS, Direction.INGRESS):
-        parts += _direction(plan, plan.directions[direction])
+        parts += _direction(plan.directions[direction])
     return "\n\n".join([*parts, '#include "policy_run.h"']) + "\n"
 
 
@@ -154,7 +154,7 @@ TITLES = {
 }
 
 
-def _direction(plan: LookupPlan, direction: DirectionPlan) -> list[str]:
+def _direction(direction: DirectionPlan) -> list[str]:
     """pc_ingress() or pc_egress(), and the searches for addresses before it."""
     name = direction.direction.value
     title = f"/* {TITLES[direction.direction]}: "

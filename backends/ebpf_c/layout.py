@@ -237,7 +237,7 @@ def _code_words(
     per_node = costs.NODE.at(n_nodes * NODE_BYTES)
     by_table = {word: depth_of(n) * per_node for word, n in steps.items()}
     ns = sum(weight[word] * by_table[word] for word in ranked) / total
-    leaves, best, candidates = 0, 0, [Candidate("0 in code", ns, 0, n_nodes * NODE_BYTES)]
+    at, leaves, best, candidates = 0, 0, 0, [Candidate("0 in code", ns, 0, n_nodes * NODE_BYTES)]
     cheapest = ns
     spent = 0.0
     for at, word in enumerate(ranked, start=1):
@@ -250,5 +250,16 @@ def _code_words(
             cheapest, best = expected, at
             code = Candidate(f"{at} in code", expected, round(leaves * costs.INSTRUCTIONS_PER_LEAF))
             candidates = [candidates[0], code]
+    if best < len(ranked) and leaves:
+        spent_on = sum(weight[word] * costs.CODE.at(steps[word]) for word in ranked[:at]) / total
+        rest = sum(weight[word] * by_table[word] for word in ranked[at:]) / total
+        more = Candidate(
+            f"{at} in code",
+            spent_on + rest + costs.CODE.at(at + 1),
+            round(leaves * costs.INSTRUCTIONS_PER_LEAF),
+            refused="" if leaves <= budget else f"more than {budget} steps in code",
+        )
+        if all(candidate.name != more.name for candidate in candidates):
+            candidates.append(more)
     part = f"diagrams of services ({len(ranked)} of more than one answer)"
-    return tuple(ranked[:best]), Choice(part, candidates[-1].name, tuple(candidates))
+    return tuple(ranked[:best]), Choice(part, f"{best} in code", tuple(candidates))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The policy program as a BPF object, by llvmlite: no clang, no headers.
 
-The program without its policy is kept as bitcode (`prebuilt/`, made by `make prebuilt`). Here it gets the
-sizes of its maps, the constants and the searches in code of one lookup plan; maps that the plan has not
-are taken out; then LLVM inlines, folds and writes the object.
+The program without its policy is kept as bitcode (`prebuilt/`, made by `make prebuilt`). Here it gets
+the sizes of its maps, the constants and the searches in code of one lookup plan; maps that the plan has
+not are taken out; then LLVM inlines, folds and writes the object.
 """
 
 import re
@@ -11,11 +11,14 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 
+import llvmlite
+from llvmlite import binding
+
 from policyc.backends.ebpf_c.seeds import Seed
 from policyc.backends.llvm.elf import without_debug_sections
 from policyc.backends.llvm.known import known_functions
 from policyc.ir.decision import DecisionIR
-from policyc.ir.errors import HostError, InternalError
+from policyc.ir.errors import InternalError
 from policyc.ir.plan import LookupPlan
 
 SHELL = "policy_shell.bc"
@@ -42,14 +45,11 @@ _USED = re.compile(r"^@llvm\.compiler\.used = .*$", re.MULTILINE)
 _DECLARED = re.compile(r"^declare .*@pc_(constant|diagram|column4|column6)\(.*$", re.MULTILINE)
 
 
-def compile_policy(decision: DecisionIR, plan: LookupPlan, seeds: tuple[Seed, ...]) -> bytes:
-    """The object of the policy program; `seeds` say which maps there are, and how large.
-
-    HostError where llvmlite is missing or has no BPF target; InternalError where LLVM refuses the IR.
-    """
+def policy_text(decision: DecisionIR, plan: LookupPlan, seeds: tuple[Seed, ...]) -> str:
+    """The IR of the policy program; `seeds` say which maps there are, and how large."""
     sizes = {seed.map_name: seed.entries for seed in seeds}
     text = specialised(shell_text(), sizes, plan)
-    return _emit(f"{text}\n{known_functions(decision, plan)}")
+    return f"{text}\n{known_functions(decision, plan)}"
 
 
 def specialised(shell: str, sizes: Mapping[str, int], plan: LookupPlan) -> str:
@@ -64,9 +64,13 @@ def specialised(shell: str, sizes: Mapping[str, int], plan: LookupPlan) -> str:
     found = _USED.search(text)
     if found is None:
         raise InternalError(f"{SHELL} has no list of what is used")
-    kept = [name for name in re.findall(r"ptr @(\w+)", found[0]) if sizes.get(name) or _is_shared(name)]
+    kept = [
+        name for name in re.findall(r"ptr @(\w+)", found[0]) if sizes.get(name) or _is_shared(name)
+    ]
     used = ", ".join(f"ptr @{name}" for name in kept)
-    line = f'@llvm.compiler.used = appending global [{len(kept)} x ptr] [{used}], section "llvm.metadata"'
+    count = len(kept)
+    line = f"@llvm.compiler.used = appending global [{count} x ptr] [{used}]"
+    line += ', section "llvm.metadata"'
     return text[: found.start()] + line + text[found.end() :]
 
 
@@ -78,21 +82,19 @@ def _is_shared(name: str) -> bool:
 @cache
 def shell_text() -> str:
     """The IR of the shell."""
-    binding = _binding()
     data = (resources.files("policyc.backends.llvm") / "prebuilt" / SHELL).read_bytes()
     return str(binding.parse_bitcode(data))
 
 
 def llvm_version() -> str:
     """The versions of llvmlite and LLVM, as `llvmlite 0.50.0 (LLVM 22.1.0)`."""
-    import llvmlite
-
-    number = ".".join(map(str, _binding().llvm_version_info))
+    number = ".".join(map(str, binding.llvm_version_info))
     return f"llvmlite {llvmlite.__version__} (LLVM {number})"
 
 
-def _emit(text: str) -> bytes:
-    binding = _binding()
+def compile_text(text: str) -> bytes:
+    """The object; InternalError where LLVM refuses the IR."""
+    _initialize()
     try:
         module = binding.parse_assembly(text)
         module.verify()
@@ -111,14 +113,6 @@ def _emit(text: str) -> bytes:
 
 
 @cache
-def _binding():  # type: ignore[no-untyped-def]  # llvmlite has no types
-    try:
-        from llvmlite import binding
-    except ImportError as missing:
-        raise HostError(
-            "llvmlite is not installed; nothing was compiled",
-            "pip install 'policyc[native]', or compile with --backend c",
-        ) from missing
+def _initialize() -> None:
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
-    return binding

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Take the debug sections out of a relocatable ELF object: BTF stays, DWARF has no reader on a node.
 
-Only what LLVM writes for BPF is understood: 64 bits, little-endian, ordinary section numbers. Source: the
-System V ABI, gABI 4.1, chapters 4 (sections, symbols, relocations).
+Only what LLVM writes for BPF is understood: 64 bits, little-endian, ordinary section numbers. Source:
+the System V ABI, gABI 4.1, chapters 4 (sections, symbols, relocations).
 """
 
 import struct
@@ -26,7 +26,18 @@ class _Section:
     data: bytes
 
     def with_fields(self, **changes: int) -> "_Section":
-        names = ("name", "type", "flags", "addr", "offset", "size", "link", "info", "align", "entry")
+        names = (
+            "name",
+            "type",
+            "flags",
+            "addr",
+            "offset",
+            "size",
+            "link",
+            "info",
+            "align",
+            "entry",
+        )
         fields = dict(zip(names, self.fields, strict=True)) | changes
         return replace(self, fields=tuple(fields.values()))
 

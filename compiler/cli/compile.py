@@ -9,15 +9,17 @@ from typing import Any
 
 import click
 
-from policyc.backends.report import dump
+from policyc.backends.report import dump, layout
 from policyc.compiler.cli.inputs import input_options, inputs_of, progress_on_stderr, show_read
 from policyc.compiler.cli.json_findings import findings_as_json
 from policyc.compiler.cli.shards import shard_options
-from policyc.compiler.driver.build_cache import DEFAULT_LIMIT, BuildCache, open_cache
+from policyc.compiler.driver.build_cache import DEFAULT_LIMIT, open_cache
 from policyc.compiler.driver.compile import Compiled, Inputs, compile_inputs, read_inputs
 from policyc.compiler.driver.node_bundles import NodesCompiled, compile_all_nodes
+from policyc.compiler.driver.target import Backend, Target
 from policyc.compiler.frontend.read import ReadOptions
 from policyc.compiler.frontend.sources import printable
+from policyc.ir.plan import Counters
 
 STAGES: dict[str, Callable[[Compiled], str]] = {
     "atoms": lambda done: dump.dump_atoms(done.decided.atoms),
@@ -45,6 +47,26 @@ POLICY_IR = "policy-ir"
     "--emit",
     type=click.Choice([POLICY_IR, *STAGES]),
     help="Print a stage of the pipeline instead of writing a bundle.",
+)
+@click.option(
+    "--explain-layout",
+    is_flag=True,
+    help="Print how each part was laid out, why, and what it is predicted to cost.",
+)
+@click.option(
+    "--backend",
+    type=click.Choice([backend.value for backend in Backend]),
+    default=Backend.C.value,
+    show_default=True,
+    help="What makes the object: C and clang, or LLVM in this process, without clang.",
+)
+@click.option(
+    "--rule-counters",
+    "counters",
+    type=click.Choice([counters.value for counters in Counters]),
+    default=Counters.BYTES.value,
+    show_default=True,
+    help="What is counted for each rule: packets and bytes, packets, or nothing.",
 )
 @click.option(
     "--allow-empty",
@@ -91,6 +113,9 @@ def compile_(
     options: ReadOptions,
     output: Path | None,
     emit: str | None,
+    explain_layout: bool,
+    backend: str,
+    counters: str,
     allow_empty: bool,
     node: str,
     all_nodes: bool,
@@ -105,9 +130,14 @@ def compile_(
     Every bundle is proved: Z3 shows that the decisions equal the policies for every flow, or nothing
     is written and the exit code is 3.
     """
-    if (output is None) == (emit is None):
-        raise click.UsageError("give either -o BUNDLE or --emit STAGE")
-    _check_nodes(bool(cluster), node, all_nodes, emit, jobs, executor)
+    if (output is not None) + (emit is not None) + explain_layout != 1:
+        raise click.UsageError("give one of -o BUNDLE, --emit STAGE and --explain-layout")
+    if all_nodes and output is None:
+        raise click.UsageError("--all-nodes writes bundles: give -o DIR")
+    _check_nodes(bool(cluster), node, all_nodes, jobs, executor)
+    target = Target(Backend(backend), Counters(counters))
+    if target.backend is Backend.LLVM and target.counters is Counters.PACKETS:
+        raise click.UsageError("--backend llvm counts bytes, too, or nothing: --rule-counters")
     inputs = inputs_of(files, cluster, options)
     inputs = replace(inputs, options=replace(inputs.options, allow_empty=allow_empty))
     with findings_as_json(format_ == "json"):
@@ -115,10 +145,16 @@ def compile_(
             return _show_policy_ir(inputs)
         kept = None if cache is None else open_cache(cache, cache_size << 20)
         if all_nodes and output is not None:
-            return _all_nodes(inputs, output, kept, jobs, executor, format_)
-        done = compile_inputs(inputs, output, progress_on_stderr(), kept, node)
+            work = compile_all_nodes(
+                inputs, output, progress_on_stderr(), kept, jobs, executor, target
+            )
+            return _show_nodes(work, output, format_)
+        done = compile_inputs(inputs, output, progress_on_stderr(), kept, node, target)
     show_read(done.read, done.findings)
-    if emit is not None:
+    if explain_layout:
+        endpoints = len(done.decided.universe.endpoints) if done.decided.universe else 0
+        click.echo(layout.explain_layout(done.emitted.plan, done.emitted.choices, endpoints))
+    elif emit is not None:
         click.echo(STAGES[emit](done))
     elif format_ == "json":
         click.echo(json.dumps(_summary(done, output, node)))
@@ -127,30 +163,18 @@ def compile_(
     return 0
 
 
-def _check_nodes(
-    has_cluster: bool, node: str, all_nodes: bool, emit: str | None, jobs: int, executor: str
-) -> None:
+def _check_nodes(has_cluster: bool, node: str, all_nodes: bool, jobs: int, executor: str) -> None:
     """Which options make sense together."""
     if node and all_nodes:
         raise click.UsageError("give either --node NAME or --all-nodes")
     if (node or all_nodes) and not has_cluster:
         option = "--node" if node else "--all-nodes"
         raise click.UsageError(f"{option} needs --cluster: it says which pods are where")
-    if all_nodes and emit is not None:
-        raise click.UsageError("--all-nodes writes bundles: give -o DIR instead of --emit")
     if not all_nodes and (jobs != 1 or executor):
         raise click.UsageError("--jobs and --executor are for --all-nodes")
 
 
-def _all_nodes(
-    inputs: Inputs,
-    output: Path,
-    cache: BuildCache | None,
-    jobs: int,
-    executor: str,
-    format_: str,
-) -> int:
-    done = compile_all_nodes(inputs, output, progress_on_stderr(), cache, jobs, executor)
+def _show_nodes(done: NodesCompiled, output: Path, format_: str) -> int:
     show_read(done.ready.read, done.ready.findings)
     summary = _nodes_summary(done, output)
     if format_ == "json":

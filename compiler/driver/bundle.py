@@ -20,12 +20,10 @@ from policyc.compiler.driver.json_lines import json_text
 from policyc.compiler.driver.node_tables import classifier_json, rules_json
 from policyc.compiler.driver.objects import (
     DATAPATH,
-    clang_release,
     datapath_files,
-    hooks_object,
-    policy_object,
 )
 from policyc.compiler.driver.pipeline import Decided, Emitted
+from policyc.ir.decision import DecisionIR
 from policyc.ir.errors import InputError
 from policyc.ir.spans import Span
 
@@ -128,8 +126,8 @@ def bundle_files(
     files = {f"{DATAPATH}/{name}": data for name, data in datapath_files().items()}
     files |= {
         "policy.bpf.c": emitted.c.encode(),
-        "policy.bpf.o": policy_object(emitted.c, cache),
-        "hooks.bpf.o": hooks_object(cache),
+        "policy.bpf.o": policy_object(decided.decision, emitted, cache),
+        "hooks.bpf.o": emitted.target.hooks_object(cache),
         "plan.json": json_text(emitted.plan.to_json()).encode(),
         "classifier.json": json_text(classifier_json(decided.decision)).encode(),
         "rules.json": json_text(rules_json(decided.decision)).encode(),
@@ -141,9 +139,15 @@ def bundle_files(
         {name: digest(data) for name, data in files.items()},
         emitted,
         provenance,
-        clang_release(cache),
+        emitted.target.release(cache),
     )
     return files
+
+
+def policy_object(decision: DecisionIR, emitted: Emitted, cache: BuildCache | None) -> bytes:
+    """The object of the policy program, by whoever compiles it."""
+    target = emitted.target
+    return target.policy_object(decision, emitted.plan, emitted.c, emitted.seeds, cache)
 
 
 def seed_files(emitted: Emitted) -> dict[str, bytes]:
@@ -160,21 +164,24 @@ def manifest_file(
     digests: Mapping[str, str],
     emitted: Emitted,
     provenance: Provenance,
-    clang: str,
+    release: Mapping[str, str],
 ) -> bytes:
-    """manifest.json, from the digests of all other files; `clang` is its version."""
-    value = _manifest(digests, emitted.seeds, provenance, clang)
+    """manifest.json, from the digests of all other files; `release` says who compiled."""
+    value = _manifest(digests, emitted.seeds, provenance, release)
     text = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
     return text.encode()
 
 
 def _manifest(
-    digests: Mapping[str, str], seeds: Iterable[Seed], provenance: Provenance, clang: str
+    digests: Mapping[str, str],
+    seeds: Iterable[Seed],
+    provenance: Provenance,
+    release: Mapping[str, str],
 ) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "policyc": metadata.version("policyc"),
-        "clang": clang,
+        **release,
         "minimum_kernel": MINIMUM_KERNEL,
         "profile": provenance.profile,
         **({"node": provenance.node} if provenance.node else {}),

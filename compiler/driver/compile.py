@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from policyc.backends.ebpf_c.clang import find_tool
 from policyc.compiler.driver.build_cache import BuildCache
 from policyc.compiler.driver.bundle import Provenance, check_target, write_bundle
 from policyc.compiler.driver.bundle_policies import policies_json
@@ -16,6 +15,7 @@ from policyc.compiler.driver.enforceable import enforceable
 from policyc.compiler.driver.node_subjects import check_node
 from policyc.compiler.driver.pipeline import Decided, Emitted, decide_all, emit_all
 from policyc.compiler.driver.proof_ledger import open_ledger
+from policyc.compiler.driver.target import DEFAULT_TARGET, Target
 from policyc.compiler.frontend.calico_hosts import HostEndpoint
 from policyc.compiler.frontend.cluster import Cluster
 from policyc.compiler.frontend.collector import collector_paused
@@ -171,10 +171,11 @@ def prepare(
     cache: BuildCache | None = None,
     node: str = "",
     is_written: bool = True,
+    target: Target = DEFAULT_TARGET,
 ) -> Prepared:
     """Read, decide and prove; for the subjects of `node` where it is given.
 
-    `is_written`: the result is to be compiled, so that clang must be there.
+    `is_written`: the result is to be compiled, so that what compiles for `target` must be there.
     """
     progress("reading")
     read = read_inputs(inputs)
@@ -186,7 +187,7 @@ def prepare(
         read.policies.policies, host_endpoints(read), inputs.options.unsupported
     )
     if is_written:
-        find_tool("clang")  # before the work, not after it
+        target.require()
     progress("deciding")
     decided = decide_read(read, policies, subjects)
     progress("proving")
@@ -203,6 +204,7 @@ def compile_inputs(
     progress: Progress,
     cache: BuildCache | None = None,
     node: str = "",
+    target: Target = DEFAULT_TARGET,
 ) -> Compiled:
     """Compile, and write the bundle where `out` is given. Nothing is written unless all succeeds.
 
@@ -210,9 +212,9 @@ def compile_inputs(
     """
     if out is not None:
         check_target(out)
-    ready = prepare(inputs, progress, cache, node, out is not None)
+    ready = prepare(inputs, progress, cache, node, out is not None, target)
     progress("emitting")
-    emitted = emit_all(ready.decided.decision)
+    emitted = emit_all(ready.decided.decision, target=target)
     if out is not None:
         write_bundle(out, ready.decided, emitted, provenance(ready, node), cache)
     findings = ready.findings

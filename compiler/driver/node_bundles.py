@@ -12,7 +12,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from policyc.backends.ebpf_c.clang import clang_version
 from policyc.compiler.driver.build_cache import BuildCache
 from policyc.compiler.driver.bundle import (
     MANIFEST,
@@ -21,6 +20,7 @@ from policyc.compiler.driver.bundle import (
     manifest_file,
     open_to_all,
     placed,
+    policy_object,
     seed_files,
 )
 from policyc.compiler.driver.bundle_policies import POLICIES_FILE
@@ -38,11 +38,10 @@ from policyc.compiler.driver.node_tables import classifier_json, rules_json
 from policyc.compiler.driver.objects import (
     DATAPATH,
     datapath_files,
-    hooks_object,
-    policy_object,
 )
 from policyc.compiler.driver.pipeline import emit_all
 from policyc.compiler.driver.shards import map_shards
+from policyc.compiler.driver.target import DEFAULT_TARGET, Target
 from policyc.ir.decision import DecisionIR
 from policyc.ir.errors import HostError, InternalError
 from policyc.ir.restrict import local_subjects, restrict, rows_of
@@ -70,7 +69,8 @@ class NodeWork:
     decision: DecisionIR
     provenance: Provenance
     shared: Mapping[str, str]
-    clang: str
+    target: Target
+    release: Mapping[str, str]
     cache: BuildCache | None
 
     @cached_property
@@ -104,10 +104,11 @@ def compile_all_nodes(
     cache: BuildCache | None = None,
     jobs: int = 1,
     executor: str = "",
+    target: Target = DEFAULT_TARGET,
 ) -> NodesCompiled:
     """Write a bundle for each node of the cluster to `out`, which must be new or such a directory."""
     check_node_bundles(out)
-    ready = prepare(inputs, progress, cache)
+    ready = prepare(inputs, progress, cache, target=target)
     cluster = ready.read.cluster
     if cluster is None:
         raise InternalError("--all-nodes without a cluster")
@@ -115,12 +116,18 @@ def compile_all_nodes(
     progress("emitting")
     with placed(out) as work_folder:
         store = NodeStore(work_folder, out)
-        common = _common_files(ready, cache)
+        common = _common_files(ready, cache, target)
         shared = {name: store.add(data) for name, data in common.items()}
         its_provenance = replace(provenance(ready), policies="")
         kept = cache if not executor else None  # a worker elsewhere has no such directory
         work = NodeWork(
-            cluster.universe, ready.decided.decision, its_provenance, shared, clang_version(), kept
+            cluster.universe,
+            ready.decided.decision,
+            its_provenance,
+            shared,
+            target,
+            target.release(cache),
+            kept,
         )
         shards = [nodes[at : at + SHARD] for at in range(0, len(nodes), SHARD)]
         bundles: list[NodeBundle] = []
@@ -138,10 +145,10 @@ def compile_all_nodes(
     return NodesCompiled(ready, tuple(bundles), store.n_objects)
 
 
-def _common_files(ready: Prepared, cache: BuildCache | None) -> dict[str, bytes]:
+def _common_files(ready: Prepared, cache: BuildCache | None, target: Target) -> dict[str, bytes]:
     """The files that every node's bundle has."""
     files = {f"{DATAPATH}/{name}": data for name, data in datapath_files().items()}
-    files["hooks.bpf.o"] = hooks_object(cache)
+    files["hooks.bpf.o"] = target.hooks_object(cache)
     files["rules.json"] = json_text(rules_json(ready.decided.decision)).encode()
     files[POLICIES_FILE] = provenance(ready).policies.encode()
     return files
@@ -149,10 +156,11 @@ def _common_files(ready: Prepared, cache: BuildCache | None) -> dict[str, bytes]
 
 def bundles_of_nodes(work: NodeWork, nodes: tuple[str, ...]) -> NodesDone:
     """The bundles of some nodes; run wherever the work is done."""
-    if clang_version() != work.clang:
+    theirs = work.target.release(None)
+    if theirs != work.release:
         raise HostError(
-            f"a worker has clang {clang_version()}, and {work.clang} is here",
-            "the same bundle comes from the same clang: install one release on all workers",
+            f"a worker has {_named(theirs)}, and {_named(work.release)} is here",
+            "the same bundle comes from the same compiler: install one release on all workers",
         )
     contents: dict[str, bytes] = {}
     bundles: list[NodeBundle] = []
@@ -163,6 +171,10 @@ def bundles_of_nodes(work: NodeWork, nodes: tuple[str, ...]) -> NodesDone:
     return NodesDone(tuple(bundles), contents)
 
 
+def _named(release: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in release.items())
+
+
 def _node_files(work: NodeWork, node: str) -> tuple[dict[str, bytes], NodeBundle]:
     """The files of one node's bundle that are not common to all."""
     subjects = local_subjects(work.universe, node)
@@ -170,18 +182,18 @@ def _node_files(work: NodeWork, node: str) -> tuple[dict[str, bytes], NodeBundle
     part = restrict(work.decision, rows, subjects)
     for broken in restriction_faults(work.decision, part, subjects):
         raise InternalError(f"the part of node {node} is not the whole's: {broken.what}")
-    emitted = emit_all(part)
+    emitted = emit_all(part, target=work.target)
     row_texts = list_text(work.classifier_rows[row] for row in rows)
     classifier = joined_members({**work.classifier_members, "rows": row_texts})
     files = {
         "policy.bpf.c": emitted.c.encode(),
-        "policy.bpf.o": policy_object(emitted.c, work.cache),
+        "policy.bpf.o": policy_object(part, emitted, work.cache),
         "plan.json": json_text(emitted.plan.to_json()).encode(),
         "classifier.json": classifier.encode(),
         **seed_files(emitted),
     }
     digests = {**work.shared, **{name: digest(data) for name, data in files.items()}}
     its_provenance = replace(work.provenance, node=node)
-    files[MANIFEST] = manifest_file(digests, emitted, its_provenance, work.clang)
+    files[MANIFEST] = manifest_file(digests, emitted, its_provenance, work.release)
     digests[MANIFEST] = digest(files[MANIFEST])
     return files, NodeBundle(node, digests, len(subjects), len(part.atoms.rows))

@@ -7,11 +7,12 @@ from policyc.backends.ebpf_c.choice import Choice
 from policyc.backends.ebpf_c.emit import emit_c
 from policyc.backends.ebpf_c.layout import MEASURED, Budgets, explained_layout
 from policyc.backends.ebpf_c.seeds import Seed, make_seeds
+from policyc.compiler.driver.target import DEFAULT_TARGET, Target
 from policyc.ir.atoms import Atoms, partition
 from policyc.ir.decide import decide
 from policyc.ir.decision import DecisionIR
 from policyc.ir.errors import InternalError
-from policyc.ir.plan import Counters, LookupPlan, fits
+from policyc.ir.plan import LookupPlan, fits
 from policyc.ir.policy import Network, PolicySet
 from policyc.ir.restrict import restrict, restricted_atoms, rows_of
 from policyc.ir.universe import Universe
@@ -30,12 +31,16 @@ class Decided:
 
 @dataclass(frozen=True)
 class Emitted:
-    """The target's part: plan, C and seeds, and why the plan is as it is."""
+    """The target's part: plan, C and seeds, and why the plan is as it is.
+
+    The C is there for reading whoever compiles; where LLVM does, its source is the Decision IR.
+    """
 
     plan: LookupPlan
     c: str
     seeds: tuple[Seed, ...]
     choices: tuple[Choice, ...] = ()
+    target: Target = DEFAULT_TARGET
 
 
 def decide_all(
@@ -59,12 +64,12 @@ def decide_all(
 
 
 def emit_all(
-    decision: DecisionIR, budgets: Budgets = MEASURED, counters: Counters = Counters.BYTES
+    decision: DecisionIR, budgets: Budgets = MEASURED, target: Target = DEFAULT_TARGET
 ) -> Emitted:
     """Back half: from the Decision IR to C and seeds."""
-    layout = explained_layout(decision, budgets, counters)
+    layout = explained_layout(decision, budgets, target.counters)
     plan = layout.plan
     if not fits(decision, plan):
         raise InternalError("the lookup plan has no room for the Decision IR")
     seeds = make_seeds(decision, plan)
-    return Emitted(plan, emit_c(decision, plan), seeds, layout.choices)
+    return Emitted(plan, emit_c(decision, plan), seeds, layout.choices, target)

@@ -45,13 +45,11 @@ static __always_inline void pc_count(const struct __sk_buff *skb, __u32 rule)
 	if (!count)
 		return;
 	count->packets += 1;
+#endif
 #if PC_COUNTED_WORDS > 1
 	count->bytes += skb->len;
 #endif
-#else
-	(void)skb;
-	(void)rule;
-#endif
+	(void)skb, (void)rule; /* not asked for where less is counted */
 }
 
 /* What a word says. One that is no verdict, or of a rule that is not there, is not believed. */

@@ -15,6 +15,7 @@ from pathlib import Path
 from policyc.backends.ebpf_c.layout import Budgets
 from policyc.compiler.driver.bundle import Provenance, write_bundle
 from policyc.compiler.driver.pipeline import decide_all, emit_all
+from policyc.compiler.driver.target import DEFAULT_TARGET, Target
 from policyc.ir.semantics import is_from_its_node
 from policyc.ir.services import is_neighbour_discovery
 from policyc.ir.universe import Endpoint, Flow, Node, Universe
@@ -46,11 +47,14 @@ def kernel_answers(
     flows: Sequence[Flow],
     folder: Path,
     budgets: Budgets,
+    target: Target = DEFAULT_TARGET,
 ) -> Answers:
     """Compile for the `known` endpoints, load for all of the case's, and run the flows."""
     decided = decide_all(case.policies, known)
     bundle = folder / "bundle"
-    write_bundle(bundle, decided, emit_all(decided.decision, budgets), Provenance((), {}, {}))
+    write_bundle(
+        bundle, decided, emit_all(decided.decision, budgets, target), Provenance((), {}, {})
+    )
     pods = pods_of(node, case.universe)
     endpoints = folder / "endpoints.json"
     endpoints.write_text(json.dumps(_endpoints_file(node, case.universe, pods)))

@@ -13,7 +13,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from policyc.compiler.driver.target import Backend, Target
 from policyc.ir.lookup import entry_of
+from policyc.ir.plan import Counters
 from policyc.ir.semantics import is_from_its_node, verdict
 from policyc.ir.universe import Endpoint, Flow, Node, Universe, end_name
 from policyc.runtime.lab.topology import Lab, LabEndpoint, LabNode
@@ -25,6 +27,7 @@ from tests.property.tiered_cases import tiered_case
 pytestmark = pytest.mark.kernel
 SEEDS = st.integers(min_value=0, max_value=2**32)
 FLOWS = 300
+TARGETS = (Target(), Target(Backend.LLVM), Target(counters=Counters.PACKETS))
 
 
 @pytest.fixture(scope="module")
@@ -87,9 +90,9 @@ def check(node: LabNode, seed: int, is_tiered: bool = False) -> None:
     rng = random.Random(seed)
     case = tiered_on_one_node(rng, node.name) if is_tiered else random_case(rng)
     flows = distinct_flows(case, rng)
-    known, budgets = known_part(case, rng), rng.choice(LAYOUTS)
+    known, budgets, target = known_part(case, rng), rng.choice(LAYOUTS), rng.choice(TARGETS)
     with tempfile.TemporaryDirectory() as folder:
-        answers = kernel_answers(node, case, known, flows, Path(folder), budgets)
+        answers = kernel_answers(node, case, known, flows, Path(folder), budgets, target)
     counted: Counter[tuple[str, tuple[str, ...], int]] = Counter()
     for flow, passed in zip(flows, answers.passed, strict=True):
         wanted, rules = expected(case, flow)

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a bundle is compiled by: C and clang, or LLVM in this process; and what the program counts."""
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache as once
+from importlib import resources
+
+from policyc.backends.ebpf_c.clang import find_tool
+from policyc.backends.ebpf_c.seeds import Seed
+from policyc.compiler.driver import objects
+from policyc.compiler.driver.build_cache import BuildCache, key_of
+from policyc.ir.decision import DecisionIR
+from policyc.ir.errors import HostError
+from policyc.ir.plan import Counters, LookupPlan
+
+HOOKS = "hooks.bpf.o"
+
+
+class Backend(Enum):
+    """Who makes the object of the policy program."""
+
+    C = "c"
+    LLVM = "llvm"
+
+
+@dataclass(frozen=True)
+class Target:
+    """The backend, and what is counted for each rule."""
+
+    backend: Backend = Backend.C
+    counters: Counters = Counters.BYTES
+
+    def require(self) -> None:
+        """HostError unless what compiles is there: asked before the work, not after it."""
+        if self.backend is Backend.C:
+            find_tool("clang")
+        else:
+            llvm_release()
+
+    def release(self, cache: BuildCache | None) -> dict[str, str]:
+        """Who compiles, for the manifest: {"clang": version} or {"llvm": version}."""
+        if self.backend is Backend.C:
+            return {"clang": objects.clang_release(cache)}
+        return {"llvm": llvm_release()}
+
+    def hooks_object(self, cache: BuildCache | None) -> bytes:
+        """The hooks, the same for every policy; without clang, as they were built beforehand."""
+        if self.backend is Backend.C:
+            return objects.hooks_object(cache)
+        return _prebuilt(HOOKS)
+
+    def policy_object(
+        self,
+        decision: DecisionIR,
+        plan: LookupPlan,
+        c: str,
+        seeds: tuple[Seed, ...],
+        cache: BuildCache | None,
+    ) -> bytes:
+        """The policy program; `c` is its source, which LLVM does not read."""
+        if self.backend is Backend.C:
+            return objects.policy_object(c, cache)
+        from policyc.backends.llvm import bpf
+
+        text = bpf.policy_text(decision, plan, seeds)
+        if cache is None:
+            return bpf.compile_text(text)
+        key = key_of("llvm object", llvm_release(), text)
+        found = cache.get(key)
+        if found is None:
+            found = bpf.compile_text(text)
+            cache.put(key, found)
+        return found
+
+
+DEFAULT_TARGET = Target()
+
+
+@once
+def llvm_release() -> str:
+    """The versions of llvmlite and its LLVM; HostError where llvmlite is missing."""
+    try:
+        from policyc.backends.llvm.bpf import llvm_version
+
+        return llvm_version()
+    except ImportError as missing:
+        raise HostError(
+            "llvmlite is not installed; nothing was compiled",
+            "pip install 'policyc[native]', or compile with --backend c",
+        ) from missing
+
+
+@once
+def _prebuilt(name: str) -> bytes:
+    return (resources.files("policyc.backends.llvm") / "prebuilt" / name).read_bytes()
