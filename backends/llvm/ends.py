@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from policyc.backends.llvm.layout import Layout
-from policyc.ir.atoms import AddressColumn, Column
+from policyc.ir.atoms import AddressColumn, Column, EndpointColumn, Row
 from policyc.ir.decision import DecisionIR
 from policyc.ir.errors import InternalError
 from policyc.ir.policy import Direction
@@ -73,6 +73,7 @@ class Ends:
     placed: list[Placed] = field(default_factory=list)
     _numbers: dict[object, int] = field(default_factory=dict)
     _added: dict[tuple[Endpoint | Node, int], int | None] = field(default_factory=dict)
+    _classes: dict[Endpoint, tuple[Row, list[EndpointColumn]]] = field(default_factory=dict)
     _pods: dict[Endpoint, int] = field(default_factory=dict)
     _nodes: dict[str, int] = field(default_factory=dict)
     _held: dict[int, dict[int, int]] = field(default_factory=lambda: {4: {}, 6: {}})
@@ -182,10 +183,15 @@ class Ends:
             and _is_on_link(int(destination), family),
         )
 
+    def _class(self, endpoint: Endpoint) -> tuple[Row, list[EndpointColumn]]:
+        """By its record: replicas of one name may be at different addresses."""
+        if endpoint not in self._classes:
+            classifier = self.decision.atoms.classifier
+            self._classes[endpoint] = classifier.place(endpoint, classifier.places(endpoint))
+        return self._classes[endpoint]
+
     def _row(self, endpoint: Endpoint) -> int | None:
-        atoms = self.decision.atoms
-        found = atoms.row_of.get(endpoint.qualified_name)
-        return atoms.row_index.get(atoms.classifier.row(endpoint)) if found is None else found
+        return self.decision.atoms.row_index.get(self._class(endpoint)[0])
 
     def _columns(self, seen: End, family: int) -> tuple[int, int] | None:
         """The column for pods elsewhere, and for those that run on the same node."""
@@ -198,7 +204,8 @@ class Ends:
             )
         else:
             assert isinstance(seen, Endpoint)
-            far = near = classifier.column(seen, family)
+            mine = (c for c in self._class(seen)[1] if c.family == family)
+            far = near = next(mine, None)
         if far is None or near is None or far not in index or near not in index:
             return None
         return index[far], index[near]

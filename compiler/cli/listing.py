@@ -24,6 +24,7 @@ from policyc.compiler.driver.listing import (
     exit_code_of,
     list_cluster,
 )
+from policyc.compiler.driver.native_flows import require_native
 from policyc.compiler.frontend.read import ReadOptions
 from policyc.ir.peers import Network
 from policyc.ir.results.listing import ListResult
@@ -53,6 +54,11 @@ REPLAYED = 500
 )
 @click.option("--all", "show_all", is_flag=True, help="Show every connection, and every member.")
 @click.option("--audit", is_flag=True, help="Ask Z3 about the whole formula, whatever its size.")
+@click.option(
+    "--recheck",
+    is_flag=True,
+    help="Work every pair of ends and services out again with compiled code (extra `native`).",
+)
 @solver_option
 @timeout_option
 @report_options(ListResult)
@@ -66,6 +72,7 @@ def list_(
     limit: int | None,
     show_all: bool,
     audit: bool,
+    recheck: bool,
     solver: str,
     timeout: float | None,
     report: Reporter,
@@ -80,6 +87,8 @@ def list_(
             "list needs --cluster: without pods there are no connections to list "
             "(policyc check, diff and verify also answer for every cluster that could exist)"
         )
+    if recheck:
+        require_native()
     chosen = ListOptions(
         focus,
         exposure,
@@ -88,6 +97,7 @@ def list_(
         limit_of(timeout),
         Choice(solver),
         audit,
+        recheck,
     )
     read = read_inputs(inputs_of(files, cluster, options))
     show_read(read, read.findings)

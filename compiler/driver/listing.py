@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """List: who may talk to whom in a cluster, grouped by equal behaviour, and the answer certified."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from policyc.compiler.driver.compile import Progress, Read
 from policyc.compiler.driver.diff import FEW_ENDS, FEW_POLICIES, WHOLE, universe_of
 from policyc.compiler.driver.focus import focus_of
+from policyc.compiler.driver.native_flows import why_not_native
 from policyc.compiler.frontend.collector import collector_relaxed
 from policyc.ir.errors import InternalError
 from policyc.ir.peers import Network
@@ -16,6 +17,7 @@ from policyc.ir.universe import Universe
 from policyc.verifier.cluster.exposure import Exposures
 from policyc.verifier.cluster.listing import Listing
 from policyc.verifier.cluster.partition import prove_partition
+from policyc.verifier.cluster.recheck import MOST_FLOWS, recheck
 from policyc.verifier.listing_query import ListingQuery
 from policyc.verifier.solvers import Answer, Choice, decide, versions_of
 
@@ -33,7 +35,8 @@ BUILTIN = (
 class ListOptions:
     """What is listed. `lines` and `connections` None: all of them. `audit`: Z3 at any size.
 
-    `lines` 0: none, and nothing is put together for them.
+    `lines` 0: none, and nothing is put together for them. `recheck`: compiled code works everything out
+    again; it must be installed (`require_native`).
     """
 
     focus: tuple[str, ...] = ()
@@ -44,6 +47,7 @@ class ListOptions:
     timeout_ms: int | None = None
     solver: Choice = Choice.Z3
     audit: bool = False
+    recheck: bool = False
 
 
 @collector_relaxed()
@@ -70,6 +74,12 @@ def _result(listing: Listing, options: ListOptions, progress: Progress) -> ListR
     exposures, more = _exposures(listing, options)
     progress("certifying")
     evidence, undecided = _certified(listing, connections, options)
+    rechecked = ""
+    if options.recheck:
+        progress("working it out again")
+        rechecked = why_not_native(listing.policies, with_effects=False)
+        if not rechecked:
+            evidence = replace(evidence, method=f"{evidence.method}; {_recheck(listing, options)}")
     return ListResult(
         universe_of(listing.universe, listing.universe),
         evidence,
@@ -84,7 +94,7 @@ def _result(listing: Listing, options: ListOptions, progress: Progress) -> ListR
         exposures,
         more,
         options.focus,
-        tuple(_notes(listing)),
+        tuple(_notes(listing, rechecked)),
         undecided,
     )
 
@@ -110,9 +120,20 @@ def _groups(
     return tuple(map(listing.group, sorted(named)))
 
 
-def _notes(listing: Listing) -> list[str]:
+def _recheck(listing: Listing, options: ListOptions) -> str:
+    """Compare with compiled code, pair by pair; how much, in words."""
+    from policyc.compiler.driver.native_pairs import NativePairs
+
+    most = None if options.audit else MOST_FLOWS
+    found = recheck(listing, lambda ends: NativePairs(listing.policies, ends), most)
+    return f"{found.compared} of {found.all} flows between atoms worked out again by compiled code"
+
+
+def _notes(listing: Listing, not_rechecked: str) -> list[str]:
     """What else a reader should know."""
     notes = [BUILTIN]
+    if not_rechecked:
+        notes.append(f"not worked out again by compiled code: {not_rechecked}")
     without = [e for e in listing.universe.endpoints if e.addresses_known and not e.addresses]
     if without:
         names = ", ".join(end.qualified_name for end in islice(without, 5))

@@ -80,8 +80,11 @@ def missing_for_native() -> str:
     return ""
 
 
-def why_not_native(policies: PolicySet) -> str:
-    """What the rules ask for that tables do not say; empty where there is nothing."""
+def why_not_native(policies: PolicySet, *, with_effects: bool = True) -> str:
+    """What the rules ask for that tables do not say; empty where there is nothing.
+
+    Without effects, what rules only note beside an action is not missed.
+    """
     for tier in policies.tiers:
         titles = [policy.title for policy in tier.policies]
         if len(set(titles)) < len(titles):
@@ -90,16 +93,18 @@ def why_not_native(policies: PolicySet) -> str:
             if policy.hosts != NEVER:
                 return f"{policy.title} guards host interfaces"
             for rule in (*policy.ingress, *policy.egress):
-                if what := _beyond_tables(rule):
+                if what := _beyond_tables(rule, with_effects):
                     return f"{policy.title} {rule.origin.path} has {what}"
     return ""
 
 
-def _beyond_tables(rule: Rule) -> str:
+def _beyond_tables(rule: Rule, with_effects: bool) -> str:
     if rule.action.goes_on:
         return f"`{rule.action.value}`"
     if rule.source_ports is not None:
         return "source ports"
+    if not with_effects:
+        return ""
     if rule.limit is not None:
         return "`limit`"
     return "`log`" if rule.log else ""
