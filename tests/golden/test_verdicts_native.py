@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The written verdicts, asked of compiled code: all but those that it leaves to the semantics."""
+
+import pytest
+
+from policyc.compiler.driver.native_flows import BY_SEMANTICS, evaluate_natively, why_not_native
+from tests.golden.verdict_cases import VerdictCase, engine_cases
+from tests.property.test_native_flows import columns_of
+
+CASES = engine_cases()
+
+
+def compare(case: VerdictCase) -> int:
+    """How many flows of the case compiled code answered, all of them as written."""
+    if why_not_native(case.policies):
+        return 0
+    found = evaluate_natively(case.policies, columns_of([each.flow for each in case.flows]))
+    answered = 0
+    for expected, out, into in zip(case.flows, found.egress, found.ingress, strict=True):
+        if out != BY_SEMANTICS:
+            denied = any(found.verdicts[at].action.is_deny for at in (out, into))
+            word = "deny" if denied else "allow"
+            assert word == expected.verdict, f"{case.title}: {expected.flow}"
+            answered += 1
+    return answered
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_compiled_code_gives_the_written_verdicts(part: int) -> None:
+    mine = CASES[part::4]
+    answered = sum(map(compare, mine))
+    assert answered > 0.7 * sum(len(case.flows) for case in mine)
