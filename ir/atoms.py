@@ -19,7 +19,7 @@ from itertools import product
 from policyc.ir.intervals import IntervalSet
 from policyc.ir.matching import condition_holds, selects
 from policyc.ir.peers import AddressPeer, Network
-from policyc.ir.selectors import EndpointSelector
+from policyc.ir.selectors import EndpointSelector, Operator
 from policyc.ir.semantics import as_seen
 from policyc.ir.universe import FAMILIES, Address, Endpoint, Node, Universe
 from policyc.ir.vocabulary import Vocabulary
@@ -145,19 +145,26 @@ class Classifier:
     addresses: Mapping[int, AddressAtoms]
 
     @cached_property
-    def _by_namespace(self) -> dict[str | None, list[tuple[int, EndpointSelector]]]:
-        groups: dict[str | None, list[tuple[int, EndpointSelector]]] = {}
+    def _candidates(self) -> dict[object, list[tuple[int, EndpointSelector]]]:
+        """The selectors by something that whoever they select must have.
+
+        By (namespace, key, value) for each value of a label that must be one of some, else by namespace.
+        """
+        groups: dict[object, list[tuple[int, EndpointSelector]]] = {}
         for bit, selector in enumerate(self.vocabulary.selectors):
-            groups.setdefault(selector.namespace, []).append((bit, selector))
+            for key in _needed(selector):
+                groups.setdefault(key, []).append((bit, selector))
         return groups
 
     def bits(self, endpoint: Endpoint) -> int:
         """The selectors that select the endpoint, as a mask."""
         found = 0
-        for key in (endpoint.namespace, None):
-            for bit, selector in self._by_namespace.get(key, ()):
-                if selects(selector, endpoint):
-                    found |= 1 << bit
+        for namespace in (endpoint.namespace, None):
+            keys = (namespace, *((namespace, *label) for label in endpoint.labels.items()))
+            for key in keys:
+                for bit, selector in self._candidates.get(key, ()):
+                    if selects(selector, endpoint):
+                        found |= 1 << bit
         return found
 
     def named(self, endpoint: Endpoint, mask: int) -> NamedNumbers:
@@ -220,6 +227,15 @@ class Classifier:
             return self.address_column(address)
         held = sum(1 << i for i, c in enumerate(v.node_conditions) if condition_holds(c, node))
         return NodeColumn(*self.place_of(address), held, is_local and v.reads_locality)
+
+
+def _needed(selector: EndpointSelector) -> list[object]:
+    """The keys under which a selector is found: every endpoint that it selects has one of them."""
+    lists = [r for r in selector.labels.requirements if r.operator is Operator.IN]
+    if not lists:
+        return [selector.namespace]
+    shortest = min(lists, key=lambda requirement: len(requirement.values))
+    return [(selector.namespace, shortest.key, value) for value in shortest.values]
 
 
 @dataclass(frozen=True)

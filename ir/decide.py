@@ -177,17 +177,15 @@ class _Deciding:
     ) -> tuple[int, ...]:
         defaults = [self._default_rule(tier, ps, direction) for tier, ps in selecting]
         found: list[tuple[int, Matched]] = []
-        parts: dict[int, int] = {
-            0: self.all_columns
-        }  # the matches, as bits over `found` -> columns
+        parts = _Parts(len(self.atoms.columns))
         for at, (tier, policies) in enumerate(selecting):
             for rule in in_deciding_order(tier, policies, direction):
                 own = self.all_columns if rule.own is None else self._columns_of_own(rule.own, row)
                 for services, columns in self._variants_of(rule, direction, named):
-                    parts = _split(parts, 1 << len(found), columns & own)
+                    parts.match(1 << len(found), columns & own)
                     found.append((at, Matched(rule.rule, rule.action, services)))
         cells = {}
-        for matched, columns in parts.items():
+        for matched, columns in parts.each():
             cells[columns] = self._cell_of([found[index] for index in _members(matched)], defaults)
         return _spread(cells, len(self.atoms.columns))
 
@@ -299,15 +297,40 @@ def action_diagram(rule_diagram: Diagram, entries: list[RuleEntry]) -> Diagram:
     return tuple(steps)
 
 
-def _split(parts: dict[int, int], match: int, columns: int) -> dict[int, int]:
-    """Split each part into the columns that `match`, a bit, matches, and the others."""
-    out: dict[int, int] = {}
-    for matched, members in parts.items():
-        if rest := members & ~columns:
-            out[matched] = rest
-        if hit := members & columns:
-            out[matched | match] = hit
-    return out
+class _Parts:
+    """The columns, split into parts that the same rules match.
+
+    A rule that matches few columns touches their parts alone: with a rule for each of ten thousand peers
+    nobody goes through all parts for all rules.
+    """
+
+    def __init__(self, n_columns: int) -> None:
+        self._columns = [(1 << n_columns) - 1]
+        self._matched = [0]
+        self._part_of = [0] * n_columns
+
+    def each(self) -> Iterator[tuple[int, int]]:
+        """(matches as a mask, columns as a mask) of every part."""
+        return zip(self._matched, self._columns, strict=True)
+
+    def match(self, bit: int, columns: int) -> None:
+        """The match `bit` holds of these columns."""
+        touched: Iterable[int] = range(len(self._columns))
+        if columns.bit_count() < len(self._columns):
+            touched = dict.fromkeys(self._part_of[column] for column in _members(columns))
+        for part in touched:
+            hit = self._columns[part] & columns
+            if hit == self._columns[part]:
+                self._matched[part] |= bit
+            elif hit:
+                self._split(part, hit, bit)
+
+    def _split(self, part: int, hit: int, bit: int) -> None:
+        self._columns[part] &= ~hit
+        for column in _members(hit):
+            self._part_of[column] = len(self._columns)
+        self._columns.append(hit)
+        self._matched.append(self._matched[part] | bit)
 
 
 def _members(mask: int) -> list[int]:

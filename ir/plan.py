@@ -166,8 +166,8 @@ class LookupPlan:
     """Sizes and layouts of one generation.
 
     `diagram_words[i]` is the word of the Decision IR's diagram i where it is a cell's rule diagram
-    (a leaf, or the root of a tree), 0 for others; `code_words` are those that are emitted as code; `nodes` the
-    nodes of all trees; `told_apart` the protocols of which the ports, or types, are asked.
+    (a leaf, or the root of a tree), 0 for others; `code_words` are those that are emitted as code;
+    `nodes` the nodes of all trees; `told_apart` the protocols of which the ports, or types, are asked.
     """
 
     directions: Mapping[Direction, DirectionPlan]

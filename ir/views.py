@@ -110,7 +110,12 @@ class View:
 
 def indices(mask: int) -> list[int]:
     """The indices of the bits set in a mask, ascending."""
-    return [index for index in range(mask.bit_length()) if mask >> index & 1]
+    text = bin(mask)[:1:-1]
+    found, at = [], text.find("1")
+    while at >= 0:
+        found.append(at)
+        at = text.find("1", at + 1)
+    return found
 
 
 def view_of(tables: Iterable[TierTable], direction: Direction) -> View:

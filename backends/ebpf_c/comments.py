@@ -3,10 +3,11 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import islice
 
 from policyc.ir.decision import DecisionIR
 from policyc.ir.plan import DirectionPlan, LookupPlan, viewed_columns, viewed_rows
-from policyc.ir.views import ColumnView
+from policyc.ir.views import ColumnView, indices
 from policyc.ir.words import describe_condition, describe_peer, describe_selector
 
 MAX_LINES = 200
@@ -21,32 +22,39 @@ def comment(text: str) -> str:
 
 def rule_lines(decision: DecisionIR) -> list[str]:
     """One line a rule, by id."""
-    lines = [f"{at}: {comment(entry.describe())}" for at, entry in enumerate(decision.rules)]
-    return _cut(lines, "rules.json")
+    shown = decision.rules[:MAX_LINES]
+    lines = [f"{at}: {comment(entry.describe())}" for at, entry in enumerate(shown)]
+    if len(decision.rules) > len(shown):
+        lines.append(f"... and {len(decision.rules) - len(shown)} more, in rules.json")
+    return lines
 
 
 def class_lines(decision: DecisionIR, plan: DirectionPlan) -> Iterator[str]:
     """The subjects and the peers that a direction tells apart."""
     selectors = decision.atoms.vocabulary.selectors
-    rows = []
-    for row, at in viewed_rows(decision, plan.view).items():
-        held = [describe_selector(s) for bit, s in enumerate(selectors) if row.bits >> bit & 1]
-        rows.append(f"{at}: {comment('; '.join(held) or 'no policy selects it')}")
+    rows = viewed_rows(decision, plan.view)
     yield f"{plan.direction.value}: the pods that policies select, by row"
-    yield from (f"  {line}" for line in _cut(rows, "classifier.json"))
+    for row, at in islice(rows.items(), MAX_LINES):
+        held = [describe_selector(selectors[bit]) for bit in indices(row.bits)]
+        yield f"  {at}: {comment('; '.join(held) or 'no policy selects it')}"
+    yield from _more(len(rows))
+    columns = viewed_columns(decision, plan.view)
     yield f"{plan.direction.value}: those they talk to, by column"
-    columns = [
-        f"{at}: {comment(column_words(decision, column))}"
-        for column, at in viewed_columns(decision, plan.view).items()
-    ]
-    yield from (f"  {line}" for line in _cut(columns, "classifier.json"))
+    for column, at in islice(columns.items(), MAX_LINES):
+        yield f"  {at}: {comment(column_words(decision, column))}"
+    yield from _more(len(columns))
+
+
+def _more(count: int) -> Iterator[str]:
+    if count > MAX_LINES:
+        yield f"  ... and {count - MAX_LINES} more, in classifier.json"
 
 
 def column_words(decision: DecisionIR, column: ColumnView) -> str:
     """A peer in words: what of it rules read."""
     v = decision.atoms.vocabulary
-    words = [describe_selector(s) for bit, s in enumerate(v.selectors) if column.bits >> bit & 1]
-    words += [describe_peer(b) for at, b in enumerate(v.blocks) if column.blocks >> at & 1]
+    words = [describe_selector(v.selectors[bit]) for bit in indices(column.bits)]
+    words += [describe_peer(v.blocks[at]) for at in indices(column.blocks)]
     where = "the own node" if column.is_local else "a node"
     words += [
         f"{where} with {describe_condition(c)}"
@@ -71,9 +79,3 @@ def rules_in_words(decision: DecisionIR, rules: list[int]) -> list[str]:
     if len(rules) > len(shown):
         shown.append(f"... and {len(rules) - len(shown)} more rules")
     return shown
-
-
-def _cut(lines: list[str], where: str) -> list[str]:
-    if len(lines) <= MAX_LINES:
-        return lines
-    return [*lines[:MAX_LINES], f"... and {len(lines) - MAX_LINES} more, in {where}"]

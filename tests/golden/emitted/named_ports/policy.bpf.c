@@ -77,29 +77,29 @@ static __always_inline __u32 pc_diagram_2(__u32 service)
 	return PC_DENIED(4);
 }
 
-/* allows TCP 9200
- * allow by shop/metrics spec.egress[0] (policies.yaml:8:12)
- * egress denied by default: isolated by shop/metrics */
-static __always_inline __u32 pc_diagram_3(__u32 service)
-{
-	if (service < 0x023f0 /* TCP 9200 */) {
-		return PC_DENIED(5);
-	}
-	if (service < 0x023f1 /* TCP 9201 */) {
-		return PC_ALLOWED(3);
-	}
-	return PC_DENIED(5);
-}
-
 /* allows TCP 9100
  * allow by shop/metrics spec.egress[0] (policies.yaml:8:12)
  * egress denied by default: isolated by shop/metrics */
-static __always_inline __u32 pc_diagram_4(__u32 service)
+static __always_inline __u32 pc_diagram_3(__u32 service)
 {
 	if (service < 0x0238c /* TCP 9100 */) {
 		return PC_DENIED(5);
 	}
 	if (service < 0x0238d /* TCP 9101 */) {
+		return PC_ALLOWED(3);
+	}
+	return PC_DENIED(5);
+}
+
+/* allows TCP 9200
+ * allow by shop/metrics spec.egress[0] (policies.yaml:8:12)
+ * egress denied by default: isolated by shop/metrics */
+static __always_inline __u32 pc_diagram_4(__u32 service)
+{
+	if (service < 0x023f0 /* TCP 9200 */) {
+		return PC_DENIED(5);
+	}
+	if (service < 0x023f1 /* TCP 9201 */) {
 		return PC_ALLOWED(3);
 	}
 	return PC_DENIED(5);
