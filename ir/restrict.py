@@ -19,26 +19,27 @@ FAIL_CLOSED_SIGNATURE = 0
 
 def local_subjects(universe: Universe, node: str) -> frozenset[str]:
     """The pods that are, or could be put, on a node: its own, and those that are on none yet."""
-    return frozenset(
-        endpoint.qualified_name
-        for endpoint in universe.endpoints
-        if not endpoint.host_network and _may_be_on(endpoint, node)
-    )
+    pods = endpoints_by_node(universe)
+    return frozenset(e.qualified_name for at in {"", node} for e in pods.get(at, ()))
 
 
-def _may_be_on(endpoint: Endpoint, node: str) -> bool:
-    return not endpoint.node or endpoint.node == node
-
-
-def rows_of(atoms: Atoms, universe: Universe, subjects: Collection[str]) -> tuple[int, ...]:
-    """The rows that some subjects can be in, ascending; several where an address is not known."""
-    found = {FAIL_CLOSED_SIGNATURE}
+def endpoints_by_node(universe: Universe) -> dict[str, list[Endpoint]]:
+    """The pods of each node that policies decide for; those on no node yet under the empty name."""
+    found: dict[str, list[Endpoint]] = {}
     for endpoint in universe.endpoints:
-        if endpoint.qualified_name in subjects:
-            if endpoint.qualified_name in atoms.row_of:
-                found.add(atoms.row_of[endpoint.qualified_name])
-            else:
-                found.update(_rows_anywhere(atoms, endpoint))
+        if not endpoint.host_network:
+            found.setdefault(endpoint.node, []).append(endpoint)
+    return found
+
+
+def rows_of(atoms: Atoms, subjects: Iterable[Endpoint]) -> tuple[int, ...]:
+    """The rows that some pods can be in, ascending; several where an address is not known."""
+    found = {FAIL_CLOSED_SIGNATURE}
+    for endpoint in subjects:
+        if endpoint.qualified_name in atoms.row_of:
+            found.add(atoms.row_of[endpoint.qualified_name])
+        else:
+            found.update(_rows_anywhere(atoms, endpoint))
     return tuple(sorted(found))
 
 
@@ -78,5 +79,5 @@ def restrict(decision: DecisionIR, rows: tuple[int, ...], subjects: Collection[s
 def restricted_atoms(atoms: Atoms, rows: tuple[int, ...], subjects: Collection[str]) -> Atoms:
     """The partition with these rows alone, and every column."""
     new = {row: index for index, row in enumerate(rows)}
-    row_of = {name: new[row] for name, row in atoms.row_of.items() if name in subjects}
+    row_of = {name: new[atoms.row_of[name]] for name in sorted(subjects) if name in atoms.row_of}
     return Atoms(atoms.classifier, tuple(atoms.rows[row] for row in rows), atoms.columns, row_of)

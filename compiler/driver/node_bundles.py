@@ -6,13 +6,15 @@ to be that by a finite check (`verifier/restriction.py`), and emitted like any o
 this process or in many. Written whole or not at all, as docs/bundle-format.md describes.
 """
 
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from policyc.compiler.driver.build_cache import BuildCache
+from policyc.compiler.driver.build_cache import BuildCache, open_cache
 from policyc.compiler.driver.bundle import (
     MANIFEST,
     Provenance,
@@ -44,8 +46,8 @@ from policyc.compiler.driver.shards import map_shards
 from policyc.compiler.driver.target import DEFAULT_TARGET, Target
 from policyc.ir.decision import DecisionIR
 from policyc.ir.errors import HostError, InternalError
-from policyc.ir.restrict import local_subjects, restrict, rows_of
-from policyc.ir.universe import Universe
+from policyc.ir.restrict import endpoints_by_node, restrict, rows_of
+from policyc.ir.universe import Endpoint, Universe
 from policyc.verifier.restriction import restriction_faults
 
 SHARD = 16
@@ -72,6 +74,11 @@ class NodeWork:
     target: Target
     release: Mapping[str, str]
     cache: BuildCache | None
+
+    @cached_property
+    def pods(self) -> dict[str, list[Endpoint]]:
+        """The pods of each node."""
+        return endpoints_by_node(self.universe)
 
     @cached_property
     def classifier_members(self) -> dict[str, str]:
@@ -114,12 +121,11 @@ def compile_all_nodes(
         raise InternalError("--all-nodes without a cluster")
     nodes = all_nodes(cluster.universe)
     progress("emitting")
-    with placed(out) as work_folder:
+    with placed(out) as work_folder, _shared_cache(cache, jobs, executor) as kept:
         store = NodeStore(work_folder, out)
         common = _common_files(ready, cache, target)
         shared = {name: store.add(data) for name, data in common.items()}
         its_provenance = replace(provenance(ready), policies="")
-        kept = cache if not executor else None  # a worker elsewhere has no such directory
         work = NodeWork(
             cluster.universe,
             ready.decided.decision,
@@ -143,6 +149,23 @@ def compile_all_nodes(
         cache.trim()
         ready = replace(ready, findings=(*ready.findings, *cache.findings))
     return NodesCompiled(ready, tuple(bundles), store.n_objects)
+
+
+@contextmanager
+def _shared_cache(
+    cache: BuildCache | None, jobs: int, executor: str
+) -> Iterator[BuildCache | None]:
+    """What processes share, so that equal objects are compiled once, also where no cache was given.
+
+    A worker elsewhere has no such directory, and one process remembers for itself.
+    """
+    if executor:
+        yield None
+    elif cache is not None or jobs == 1:
+        yield cache
+    else:
+        with tempfile.TemporaryDirectory(prefix="policyc-cache-") as folder:
+            yield open_cache(Path(folder))
 
 
 def _common_files(ready: Prepared, cache: BuildCache | None, target: Target) -> dict[str, bytes]:
@@ -177,8 +200,9 @@ def _named(release: Mapping[str, str]) -> str:
 
 def _node_files(work: NodeWork, node: str) -> tuple[dict[str, bytes], NodeBundle]:
     """The files of one node's bundle that are not common to all."""
-    subjects = local_subjects(work.universe, node)
-    rows = rows_of(work.decision.atoms, work.universe, subjects)
+    pods = [pod for at in ("", node) for pod in work.pods.get(at, ())]
+    subjects = frozenset(pod.qualified_name for pod in pods)
+    rows = rows_of(work.decision.atoms, pods)
     part = restrict(work.decision, rows, subjects)
     for broken in restriction_faults(work.decision, part, subjects):
         raise InternalError(f"the part of node {node} is not the whole's: {broken.what}")

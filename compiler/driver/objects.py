@@ -46,10 +46,15 @@ def clang_release(build_cache: BuildCache | None) -> str:
     found = build_cache.get(key) if build_cache else None
     if found is not None:
         return found.decode()
-    said = clang.clang_version()
+    said = _release_of(clang.tool_identity("clang"))
     if build_cache:
         build_cache.put(key, said.encode())
     return said
+
+
+@cache
+def _release_of(_identity: str) -> str:
+    return clang.clang_version()
 
 
 def _object(source: str, text: str, build_cache: BuildCache | None) -> bytes:

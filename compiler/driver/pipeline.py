@@ -56,7 +56,7 @@ def decide_all(
     atoms = partition(vocabulary_of(policies), universe, pod_networks)
     if universe is None or subjects is None:
         return Decided(policies, universe, atoms, decide(policies, atoms))
-    rows = rows_of(atoms, universe, subjects)
+    rows = rows_of(atoms, (e for e in universe.endpoints if e.qualified_name in subjects))
     local = restricted_atoms(atoms, rows, subjects)
     decision = decide(policies, local, atoms.rows)
     decision = restrict(decision, tuple(range(len(rows))), subjects)  # for its numbers alone

@@ -11,6 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
+from distributed import LocalCluster
 
 from policyc.compiler.cli.main import run
 from policyc.compiler.driver import node_bundles
@@ -130,6 +131,26 @@ def test_processes_give_the_same_bytes(cluster: Path, all_nodes: Path, tmp_path:
     assert tree(tmp_path / "out") == tree(all_nodes)
 
 
+def test_a_dask_cluster_gives_the_same_bytes(
+    cluster: Path, all_nodes: Path, tmp_path: Path
+) -> None:
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0") as dask:
+        where = dask.scheduler_address.replace("tcp://", "dask://")
+        assert compiled(cluster, tmp_path / "out", "--all-nodes", "--executor", where) == 0
+    assert tree(tmp_path / "out") == tree(all_nodes)
+
+
+def test_the_bundle_of_another_node_is_not_loaded(
+    all_nodes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    endpoints = tmp_path / "endpoints.json"
+    value = {"schema": "policyc.dev/endpoints/v1", "node": "node-b", "endpoints": []}
+    endpoints.write_text(json.dumps(value))
+    bundle = str(all_nodes / "nodes" / "node-a")
+    assert run(["node", "load", bundle, "--endpoints", str(endpoints)]) == 2
+    assert "the bundle is for the node node-a" in capsys.readouterr().err
+
+
 def test_the_json_is_what_its_schema_says(
     cluster: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -169,7 +190,7 @@ def test_what_cannot_be_meant_is_said(
     [
         (["--node", "node-a", "-o", "out"], "--node needs --cluster"),
         (["--all-nodes", "-o", "out"], "--all-nodes needs --cluster"),
-        (["--all-nodes"], "give either -o BUNDLE or --emit STAGE"),
+        (["--all-nodes"], "give one of -o BUNDLE"),
         (["--all-nodes", "--emit", "c", "--cluster", "cluster.yaml"], "give -o DIR"),
     ],
 )
