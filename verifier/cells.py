@@ -6,7 +6,6 @@ signatures (selector bits, blocks, named ports) and the Policy IR; columns that 
 cannot tell apart are one question (`cell_question.py`), which names all that its answer depends on.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,6 +22,8 @@ from policyc.verifier.cell_question import ALLOW, DENY, NO_RULE, PASS, CellQuest
 from policyc.verifier.outcome import Broken, Obligation
 
 UNKNOWN_RULE = (1 << 32) - 1
+ROWS_AT_ONCE = 64
+"""Rows whose cells are one key: few enough that the keys of all columns fit in memory."""
 Place = tuple[int, int, int]
 """(tier, policy within the tier, rule within the policy's direction)."""
 Selecting = tuple[tuple[int, int], ...]
@@ -59,7 +60,7 @@ class CellLemma:
         default_factory=dict
     )
     _masks: dict[tuple[Direction, Place], int] = field(default_factory=dict)
-    _cells: dict[tuple[int, ...], list[tuple[int, int]]] = field(default_factory=dict)
+    _groups: dict[Direction, list[tuple[int, int]]] = field(default_factory=dict)
 
     def obligations(self) -> Iterator[Obligation]:
         """Every obligation; equal questions may come again."""
@@ -125,7 +126,7 @@ class CellLemma:
         self, direction: Direction, frame: _Frame, owns: tuple[int, ...], cells: tuple[int, ...]
     ) -> dict[Part, int]:
         """A row's columns, as masks, by all that can matter; `cells` is the row of the table."""
-        parts = {(cell, 0): columns for cell, columns in self._columns_by_cell(cells)}
+        parts = {(cell, 0): columns for cell, columns in self._columns_by_cell(direction, cells)}
         for bit, place in enumerate(frame.places):
             columns = self._columns_of(direction, place) & owns[bit]
             if columns:
@@ -139,16 +140,19 @@ class CellLemma:
             if columns & holders
         }
 
-    def _columns_by_cell(self, row: tuple[int, ...]) -> list[tuple[int, int]]:
-        """(cell, its columns) of a row of the table; equal rows are looked at once."""
-        if row not in self._cells:
-            usual = Counter(row).most_common(1)[0][0]
-            found = {usual: 0}
-            for column, cell in [pair for pair in enumerate(row) if pair[1] != usual]:
-                found[cell] = found.get(cell, 0) | 1 << column
-            found[usual] = self._all_columns & ~sum(found.values())
-            self._cells[row] = list(found.items())
-        return self._cells[row]
+    def _columns_by_cell(self, direction: Direction, row: tuple[int, ...]) -> list[tuple[int, int]]:
+        """(cell, its columns) of a row of the table; columns that are equal in all rows at once."""
+        groups = self._groups.get(direction)
+        if groups is None:
+            groups = self._groups[direction] = _equal_columns(self.decision.table(direction))
+        usual = row[groups[0][0]]
+        found = {usual: 0}
+        for first, columns in groups:
+            cell = row[first]
+            if cell != usual:
+                found[cell] = found.get(cell, 0) | columns
+        found[usual] = self._all_columns & ~sum(found.values())
+        return list(found.items())
 
     def _columns_of(self, direction: Direction, place: Place) -> int:
         """The columns whose signature a rule's peers match (A12, A15)."""
@@ -358,6 +362,21 @@ def _split(parts: dict[tuple[int, int], int], bit: int, columns: int) -> dict[tu
         if hit := mask & columns:
             out[cell, matched | bit] = hit
     return out
+
+
+def _equal_columns(table: tuple[tuple[int, ...], ...]) -> list[tuple[int, int]]:
+    """(first column, all as a mask) of the columns that are equal in every row; the largest set first."""
+    rows = list(dict.fromkeys(table))
+    names = [0] * len(rows[0])
+    for at in range(0, len(rows), ROWS_AT_ONCE):
+        known: dict[tuple[int, ...], int] = {}
+        keys = zip(names, *rows[at : at + ROWS_AT_ONCE], strict=True)
+        names = [known.setdefault(key, len(known)) for key in keys]
+    members: dict[int, list[int]] = {}
+    for column, name in enumerate(names):
+        members.setdefault(name, []).append(column)
+    largest_first = sorted(members.values(), key=len, reverse=True)
+    return [(each[0], sum(1 << column for column in each)) for each in largest_first]
 
 
 def _set_bits(mask: int) -> Iterator[int]:

@@ -18,7 +18,7 @@ from policyc.compiler.driver.proof_ledger import open_ledger
 from policyc.compiler.driver.target import DEFAULT_TARGET, Target
 from policyc.compiler.frontend.calico_hosts import HostEndpoint
 from policyc.compiler.frontend.cluster import Cluster
-from policyc.compiler.frontend.collector import collector_paused
+from policyc.compiler.frontend.collector import collector_paused, collector_relaxed
 from policyc.compiler.frontend.read import (
     ClusterReading,
     Known,
@@ -179,6 +179,19 @@ def prepare(
     """
     progress("reading")
     read = read_inputs(inputs)
+    with collector_relaxed():
+        return _prepared(inputs, read, progress, cache, node, is_written, target)
+
+
+def _prepared(
+    inputs: Inputs,
+    read: Read,
+    progress: Progress,
+    cache: BuildCache | None,
+    node: str,
+    is_written: bool,
+    target: Target,
+) -> Prepared:
     subjects = None
     if node and read.cluster is not None:
         check_node(node, read.cluster.universe)
@@ -214,9 +227,10 @@ def compile_inputs(
         check_target(out)
     ready = prepare(inputs, progress, cache, node, out is not None, target)
     progress("emitting")
-    emitted = emit_all(ready.decided.decision, target=target)
-    if out is not None:
-        write_bundle(out, ready.decided, emitted, provenance(ready, node), cache)
+    with collector_relaxed():
+        emitted = emit_all(ready.decided.decision, target=target)
+        if out is not None:
+            write_bundle(out, ready.decided, emitted, provenance(ready, node), cache)
     findings = ready.findings
     if cache is not None:
         cache.trim()

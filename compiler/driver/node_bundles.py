@@ -123,9 +123,10 @@ def compile_all_nodes(
     progress("emitting")
     with placed(out) as work_folder, _shared_cache(cache, jobs, executor) as kept:
         store = NodeStore(work_folder, out)
-        common = _common_files(ready, cache, target)
+        said = provenance(ready)
+        common = _common_files(ready, said.policies, cache, target)
         shared = {name: store.add(data) for name, data in common.items()}
-        its_provenance = replace(provenance(ready), policies="")
+        its_provenance = replace(said, policies="")
         work = NodeWork(
             cluster.universe,
             ready.decided.decision,
@@ -168,12 +169,14 @@ def _shared_cache(
             yield open_cache(Path(folder))
 
 
-def _common_files(ready: Prepared, cache: BuildCache | None, target: Target) -> dict[str, bytes]:
+def _common_files(
+    ready: Prepared, policies: str, cache: BuildCache | None, target: Target
+) -> dict[str, bytes]:
     """The files that every node's bundle has."""
     files = {f"{DATAPATH}/{name}": data for name, data in datapath_files().items()}
     files["hooks.bpf.o"] = target.hooks_object(cache)
     files["rules.json"] = json_text(rules_json(ready.decided.decision)).encode()
-    files[POLICIES_FILE] = provenance(ready).policies.encode()
+    files[POLICIES_FILE] = policies.encode()
     return files
 
 
