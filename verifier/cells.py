@@ -365,7 +365,7 @@ def _split(parts: dict[tuple[int, int], int], bit: int, columns: int) -> dict[tu
 
 
 def _equal_columns(table: tuple[tuple[int, ...], ...]) -> list[tuple[int, int]]:
-    """(first column, all as a mask) of the columns that are equal in every row; the largest set first."""
+    """(first column, all as a mask) of columns that are equal in every row; the largest set first."""
     rows = list(dict.fromkeys(table))
     names = [0] * len(rows[0])
     for at in range(0, len(rows), ROWS_AT_ONCE):
