@@ -2,21 +2,17 @@
 """Many flows evaluated by compiled code, where it can say what the semantics would.
 
 Takes flows as columns, gives for each the numbers of the verdicts at its source and destination, or of
-none: flows with an end of which something is not known, or that the tables have no place for, are left
+none: flows whose verdict may depend on what is not known, or that the tables have no place for, are left
 to the reference semantics. Rules of which the tables say too little leave every flow to them.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from policyc.compiler.frontend.flow_columns import FlowColumns
-from policyc.ir.atoms import partition
-from policyc.ir.decide import decide
-from policyc.ir.decision import DecisionIR, RuleEntry
+from policyc.ir.decision import RuleEntry
 from policyc.ir.errors import HostError, InternalError
 from policyc.ir.policy import NEVER, Direction, Policy, PolicySet, Rule
-from policyc.ir.selectors import Condition
 from policyc.ir.semantics import (
     FROM_ITS_NODE,
     NEIGHBOURS,
@@ -28,9 +24,6 @@ from policyc.ir.semantics import (
     EndVerdict,
 )
 from policyc.ir.tables import RESERVED_RULES
-from policyc.ir.universe import FAMILIES, Endpoint, Node, Universe
-from policyc.ir.vocabulary import Vocabulary, vocabulary_of
-from policyc.verifier.unknown_nodes import is_node, is_open, reads_nodes
 
 if TYPE_CHECKING:  # what it needs may not be installed
     from policyc.backends.llvm.native import NativeEvaluator
@@ -38,8 +31,8 @@ if TYPE_CHECKING:  # what it needs may not be installed
 BY_SEMANTICS = -1
 """Instead of the number of a verdict: a flow that is left to the semantics."""
 _LEAST_FLOWS = 1000
-_LEAST_WORK = 400_000
-"""Flows times policies (and a little) from which compiling pays: some 0.4 s of the semantics."""
+_LEAST_WORK = 100_000
+"""Flows times policies (and twenty) from which compiling pays: half a second of the semantics."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +47,7 @@ class NativeAnswers:
 def is_worth_compiling(policies: PolicySet, n_flows: int) -> bool:
     """Whether so many flows are evaluated sooner by compiled code, compiling included."""
     n_policies = sum(len(tier.policies) for tier in policies.tiers)
-    return n_flows >= _LEAST_FLOWS and n_flows * (n_policies + 10) >= _LEAST_WORK
+    return n_flows >= _LEAST_FLOWS and n_flows * (n_policies + 20) >= _LEAST_WORK
 
 
 def require_native() -> None:
@@ -114,87 +107,20 @@ def evaluate_natively(policies: PolicySet, flows: FlowColumns) -> NativeAnswers:
     """The verdicts of all flows. Needs `why_not_native` to be empty, and llvmlite and numpy."""
     import numpy as np
 
-    from policyc.backends.llvm.batch import Flows, words
-    from policyc.backends.llvm.native import NativeEvaluator
+    from policyc.compiler.driver.native_ends import FlowEnds
+    from policyc.compiler.driver.native_places import WordsOfFlows
 
-    vocabulary = vocabulary_of(policies)
-    decision = decide(policies, partition(vocabulary, _universe_of(flows)))
-    numbers = _Numbers(decision, flows, _reads_nodes(policies, vocabulary))
-    native = NativeEvaluator(decision, numbers.ends)
-    src, dst, asked = (
-        np.frombuffer(column, dtype=np.uint32) for column in (flows.src, flows.dst, flows.asked)
-    )
-    families = np.array([family == 6 for family, _, _ in flows.questions], dtype=np.intp)[asked]
-    of_end = np.array(numbers.of_end, dtype=np.int64)
-    is_open_end, is_node_end = (np.array(each) for each in (numbers.is_open, numbers.is_node))
-    sources, destinations = of_end[src, families], of_end[dst, families]
-    by_node = is_open_end[src] & is_node_end[dst] | is_node_end[src] & is_open_end[dst]
-    known = (sources >= 0) & (destinations >= 0) & ~by_node
-    keys = words([service.key for _, service, _ in flows.questions])
-    found = native.verdicts(
-        Flows(words(sources[known]), words(destinations[known]), keys[asked[known]])
-    )
-    reading = _Words(policies, native)
+    found = WordsOfFlows(FlowEnds(policies, flows.ends), flows)
+    reading = _Words(policies, found.native)
     verdicts: list[EndVerdict] = []
     columns = []
-    for direction, column in ((Direction.EGRESS, found.egress), (Direction.INGRESS, found.ingress)):
-        different, which = np.unique(column, return_inverse=True)
-        numbers_of = np.full(len(flows), BY_SEMANTICS, dtype=np.int64)
-        numbers_of[known] = which + len(verdicts)
+    for direction, words in ((Direction.EGRESS, found.egress), (Direction.INGRESS, found.ingress)):
+        different, which = np.unique(words[found.is_answered], return_inverse=True)
+        numbers = np.full(len(flows), BY_SEMANTICS, dtype=np.int64)
+        numbers[found.is_answered] = which + len(verdicts)
         verdicts += [reading.verdict(direction, word) for word in different.tolist()]
-        columns.append(numbers_of.tolist())
+        columns.append(numbers.tolist())
     return NativeAnswers(verdicts, *columns)
-
-
-def _universe_of(flows: FlowColumns) -> Universe:
-    """The ends that the flows have; what else is in the cluster is no column of theirs."""
-    endpoints = dict.fromkeys(end for end in flows.ends if isinstance(end, Endpoint))
-    nodes = dict.fromkeys(end for end in flows.ends if isinstance(end, Node))
-    return Universe(tuple(end for end in endpoints if end.addresses_known), tuple(nodes))
-
-
-def _reads_nodes(policies: PolicySet, vocabulary: Vocabulary) -> bool:
-    """Whether any rule reads the node of a pod, or a node itself."""
-    return vocabulary.reads_nodes or any(map(reads_nodes, _conditions(policies, vocabulary)))
-
-
-def _conditions(policies: PolicySet, vocabulary: Vocabulary) -> Iterator[Condition]:
-    for selector in vocabulary.selectors:
-        yield selector.condition
-    for tier in policies.tiers:
-        for policy in tier.policies:
-            yield policy.subject.condition
-
-
-class _Numbers:
-    """Ends of the flows as ends of compiled code, in each family; -1: left to the semantics.
-
-    An end is open where its node, or what the node is like, is not known. It is left out where rules
-    read nodes; else it matters only against a node, which may be its own (A22).
-    """
-
-    def __init__(self, decision: DecisionIR, flows: FlowColumns, has_node_rules: bool) -> None:
-        from policyc.backends.llvm.ends import Ends
-
-        self.ends = Ends(decision)
-        self.is_node = [is_node(end) for end in flows.ends]
-        self.is_open = [is_open(end) for end in flows.ends]
-        self.of_end: list[tuple[int, int]] = []
-        for end, of_node, is_unknown in zip(flows.ends, self.is_node, self.is_open, strict=True):
-            if is_unknown and (of_node or has_node_rules):
-                self.of_end.append((-1, -1))
-                continue
-            found = [
-                self.ends.add(end, family) if _has(end, family) else None for family in FAMILIES
-            ]
-            four, six = (-1 if number is None else number for number in found)
-            self.of_end.append((four, six))
-
-
-def _has(end: object, family: int) -> bool:
-    if isinstance(end, Endpoint | Node):
-        return end.address(family) is not None
-    return bool(getattr(end, "version", None) == family)
 
 
 class _Words:
