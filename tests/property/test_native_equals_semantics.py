@@ -129,7 +129,7 @@ def test_compiled_code_gives_the_reference_verdict_and_rule(seed: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(SEEDS)
 def test_compiled_code_gives_the_reference_verdict_and_rule_at_length(seed: int) -> None:
     check(seed)

@@ -81,7 +81,7 @@ def test_compiled_answers_hold_where_ends_are_not_fully_known(seed: int) -> None
 
 
 @pytest.mark.slow
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(SEEDS)
 def test_compiled_answers_hold_where_ends_are_not_fully_known_at_length(seed: int) -> None:
     check(seed)

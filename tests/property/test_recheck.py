@@ -40,7 +40,7 @@ def test_every_listing_is_confirmed(seed: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(SEEDS)
 def test_every_listing_is_confirmed_at_length(seed: int) -> None:
     rechecked(listing_of(seed))
