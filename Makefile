@@ -14,7 +14,7 @@ PYTEST_FLAGS ?=
 TEST_SECONDS ?= 3600
 GUEST ?= 6.1
 
-.PHONY: help install system demo test test-all test-kernels kernel-table guest lint format grammar prebuilt lock golden wheel clean
+.PHONY: help install system demo test test-all test-kernels kernel-table bench-policy guest lint format grammar prebuilt lock golden wheel clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -53,6 +53,9 @@ kernel-table: install ## record what test-kernels compares with: docs/verifier-b
 
 guest: install ## the example's lab under Debian's kernel GUEST=6.1 or 6.12, in QEMU (a minute, fetches a kernel)
 	@tests/guest/run.sh $(GUEST) $(BIN)/policyc lab -f examples/online-shop/policies --cluster examples/online-shop/cluster
+
+bench-policy: install ## verdict ns over rules, for both backends and the builds they are compared with (a quiet machine, root)
+	@$(BIN)/python tests/bench/policy.py --json docs/benchmarks/policy.json --plot docs/benchmarks/policy
 
 lint: install ## pre-commit over every file: ruff, mypy --strict, import-linter, clang-format, headers
 	@$(BIN)/pre-commit run --all-files --show-diff-on-failure --color never >build-lint.log 2>&1 \

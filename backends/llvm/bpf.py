@@ -82,8 +82,12 @@ def _is_shared(name: str) -> bool:
 @cache
 def shell_text() -> str:
     """The IR of the shell."""
-    data = (resources.files("policyc.backends.llvm") / "prebuilt" / SHELL).read_bytes()
-    return str(binding.parse_bitcode(data))
+    return text_of((resources.files("policyc.backends.llvm") / "prebuilt" / SHELL).read_bytes())
+
+
+def text_of(bitcode: bytes) -> str:
+    """Bitcode, also of an older LLVM, as the IR of this one."""
+    return str(binding.parse_bitcode(bitcode))
 
 
 def llvm_version() -> str:

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* costs.c - one operation of the policy program a run, with keys nobody can guess.
+ * SIZE is in elements: words, nodes, buckets or prefixes. TREE is a file with `tree(key)` in code.
+ */
+#include "policy_words.h"
+
+PC_TABLE(c_words, SIZE, __u32);
+PC_TABLE(c_nodes, SIZE, struct pc_node);
+PC_TABLE(c_buckets, SIZE, struct pc_bucket);
+PC_TABLE(c_usual, 64, __u32);
+PC_TRIE(c_trie, SIZE, struct pc_cidr4_key);
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} c_state SEC(".maps");
+
+#include TREE
+
+/* A number that depends on the last answer, so that one run waits for the one before. */
+static __always_inline __u64 *next(__u32 *random)
+{
+	__u32 zero = 0;
+	__u64 *state = bpf_map_lookup_elem(&c_state, &zero);
+
+	if (!state)
+		return 0;
+	*state = *state * 6364136223846793005ULL + 1442695040888963407ULL;
+	*random = *state >> 32;
+	return state;
+}
+
+#define COST(name, answer)                                                                         \
+	SEC("tc") int name(struct __sk_buff *skb)                                                  \
+	{                                                                                          \
+		__u32 random;                                                                      \
+		__u64 *state = next(&random);                                                      \
+                                                                                                   \
+		(void)skb;                                                                         \
+		if (!state)                                                                        \
+			return 0;                                                                  \
+		*state += (answer);                                                                \
+		return 1;                                                                          \
+	}
+
+static __always_inline __u32 in_trie(__u32 random)
+{
+	struct pc_cidr4_key key = {.length = 32, .address = random};
+	__u32 *column = bpf_map_lookup_elem(&c_trie, &key);
+
+	return column ? *column : 0;
+}
+
+COST(c_nothing, random & 1)
+COST(c_array, pc_word_at(&c_words, random & (SIZE - 1)))
+COST(c_node, pc_child(&c_nodes, random & (SIZE - 1), (__u64)(random >> 3) + 1))
+COST(c_bucket, pc_hashed(&c_buckets, SIZE, &c_usual, 1 + (random & 31), 1 + (random >> 5)))
+COST(c_lpm, in_trie(random))
+COST(c_code, tree(random))
+
+char pc_license[] SEC("license") = "Dual BSD/GPL";
