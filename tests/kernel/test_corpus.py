@@ -13,6 +13,7 @@ import pytest
 
 from tests.kernel_corpus import budget
 from tests.kernel_corpus.build import build
+from tests.kernel_corpus.case import BUNDLES
 from tests.kernel_corpus.corpus import ASKED, SLICE, all_cases, cases_named
 from tests.kernel_corpus.load import load_all
 from tests.kernel_corpus.page import PAGE, page
@@ -38,7 +39,7 @@ def test_the_corpus_is_large_enough_and_its_names_are_its_own() -> None:
 
 def test_every_bundle_has_a_row_and_every_row_a_bundle() -> None:
     rows = [(name, row["what"]) for name, row in budget.read_table()["bundles"].items()]
-    assert rows == [(case.name, case.what) for case in all_cases()], budget.HOW
+    assert rows == [(c.name + end, c.what) for c in all_cases() for end in BUNDLES], budget.HOW
 
 
 def test_the_page_shows_the_table() -> None:
@@ -140,13 +141,13 @@ def test_a_wrong_verdict_is_found(tmp_path: Path) -> None:
         frame["passes"] = not frame["passes"]
     frames.write_text(json.dumps(record))
     result = load_all(tmp_path)
-    assert len(result["wrong"]["calico-icmp"]) == len(record["frames"])
+    assert [len(flows) for flows in result["wrong"].values()] == [len(record["frames"])] * 2
 
 
 @pytest.mark.kernel
 def test_an_object_that_the_kernel_refuses_is_found(tmp_path: Path) -> None:
     build(cases_named(("no-policies-unknown",)), tmp_path)
-    manifest = tmp_path / "no-policies-unknown" / "bundle" / "manifest.json"
+    manifest = tmp_path / "no-policies-unknown" / BUNDLES[" (llvm)"] / "manifest.json"
     (manifest.parent / "policy.bpf.o").write_bytes(b"\x7fELF not at all")
     result = load_all(tmp_path)
-    assert list(result["refused"]) == ["no-policies-unknown"]
+    assert list(result["refused"]) == ["no-policies-unknown (llvm)"]

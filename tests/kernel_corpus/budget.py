@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.kernel_corpus.case import BUNDLES
+
 TABLE = Path(__file__).with_name("budget.json")
 HOW = "if that is meant, record the table again: make kernel-table"
 VERIFIER_LIMIT = 1_000_000
@@ -35,15 +37,16 @@ def series(release: str) -> str:
 
 @dataclass(frozen=True)
 class Built:
-    """What the compiler made of the cases: each one's sentence, and why it was refused or ""."""
+    """What the compiler made: each bundle's sentence, and why it was refused or ""."""
 
     what: Mapping[str, str]
     refused: Mapping[str, str]
 
 
 def read_built(folder: Path, names: Iterable[str]) -> Built:
-    """From the build.json of the cases of these names."""
-    records = {name: json.loads((folder / name / "build.json").read_text()) for name in names}
+    """From the build.json of the cases of these names, for the bundles of each."""
+    read = {name: json.loads((folder / name / "build.json").read_text()) for name in names}
+    records = {name + suffix: read[name] for name in read for suffix in BUNDLES}
     return Built(
         {name: record["what"] for name, record in records.items()},
         {name: record["refused"] for name, record in records.items()},

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compile cases to bundles, once on the host: FOLDER/NAME/bundle, with build.json and frames.json.
+"""Compile cases to bundles, once on the host: FOLDER/NAME/bundle-c and bundle-llvm, one a backend.
 
-By the compiler's own stages, from YAML's objects to the objects of clang, but for the proof. A bundle is
-made again only where the case, clang or any file of the compiler changed. What the compiler refuses
-for its size stays in the corpus, and build.json says why.
+Beside them build.json and, for some, frames.json. By the compiler's own stages, from YAML's objects to
+BPF objects, but for the proof. A bundle is made again only where the case, clang, LLVM or any file of
+the compiler changed. What the compiler refuses for its size stays in the corpus; build.json says why.
 """
 
 import hashlib
@@ -23,14 +23,17 @@ from policyc.compiler.driver.bundle import Provenance, write_bundle
 from policyc.compiler.driver.compile import Inputs, decide_read, read_inputs
 from policyc.compiler.driver.enforceable import enforceable
 from policyc.compiler.driver.pipeline import Decided, emit_all
+from policyc.compiler.driver.target import Backend, Target, llvm_release
 from policyc.compiler.frontend.lowered import Unsupported
 from policyc.compiler.frontend.read import ReadOptions
 from policyc.compiler.frontend.sources import ObjectsSource
 from policyc.ir.errors import HostError
+from policyc.ir.plan import Counters
 from tests.kernel_corpus import flows
-from tests.kernel_corpus.case import CorpusCase
+from tests.kernel_corpus.case import BUNDLES, CorpusCase
 from tests.kernel_corpus.corpus import ASKED
 
+BACKENDS = {"": Backend.C, " (llvm)": Backend.LLVM}
 SOURCES = ("grammar", "ir", "compiler", "backends", "runtime/datapath")
 
 
@@ -52,7 +55,7 @@ def _is_there(case: CorpusCase, folder: Path) -> bool:
 
 def _of(case: CorpusCase) -> str:
     """What the bundle depends on, as a digest."""
-    text = json.dumps([case.policies, case.cluster], sort_keys=True)
+    text = json.dumps([case.policies, case.cluster, case.counters, case.node], sort_keys=True)
     if case.name in ASKED:
         text += Path(flows.__file__).read_text()
     return hashlib.sha256(f"{_compiler()}\n{text}".encode()).hexdigest()
@@ -62,13 +65,13 @@ def _of(case: CorpusCase) -> str:
 def _compiler() -> str:
     root = Path(policyc.ir.__file__).parents[1]
     files = sorted(p for name in SOURCES for p in (root / name).rglob("*") if p.suffix in _SUFFIXES)
-    whole = hashlib.sha256(clang_version().encode())
+    whole = hashlib.sha256(f"{clang_version()} {llvm_release()}".encode())
     for file in (*files, Path(__file__)):
         whole.update(file.name.encode() + b"\0" + file.read_bytes())
     return whole.hexdigest()
 
 
-_SUFFIXES = (".py", ".c", ".h", ".json")
+_SUFFIXES = (".py", ".c", ".h", ".json", ".bc", ".o")
 
 
 def _build_one(case: CorpusCase, folder: Path) -> None:
@@ -78,11 +81,14 @@ def _build_one(case: CorpusCase, folder: Path) -> None:
     decided = decided_case(case)
     record: dict[str, Any] = {"of": _of(case), "what": case.what, "refused": ""}
     try:
-        emitted = emit_all(decided.decision)
+        for suffix, backend in BACKENDS.items():
+            made_for = Target(backend, Counters(case.counters))
+            emitted = emit_all(decided.decision, target=made_for)
+            provenance = Provenance((), {}, {}, node=case.node)
+            write_bundle(target / BUNDLES[suffix], decided, emitted, provenance)
     except HostError as refusal:
         record["refused"] = str(refusal)
     else:
-        write_bundle(target / "bundle", decided, emitted, Provenance((), {}, {}))
         if case.name in ASKED:
             flows.write_frames(target, decided)
     (target / "build.json").write_text(json.dumps(record))
@@ -94,4 +100,10 @@ def decided_case(case: CorpusCase) -> Decided:
     cluster = (ObjectsSource(f"{case.name} cluster", case.cluster),) if case.cluster else ()
     read = read_inputs(Inputs((policies,), cluster, ReadOptions()))
     enforced, _ = enforceable(read.policies.policies, {}, Unsupported.ERROR)
-    return decide_read(read, enforced)
+    if not case.node:
+        return decide_read(read, enforced)
+    assert read.cluster is not None, "a bundle for a node needs its pods"
+    pods = read.cluster.universe.endpoints
+    return decide_read(
+        read, enforced, frozenset(pod.qualified_name for pod in pods if pod.node == case.node)
+    )

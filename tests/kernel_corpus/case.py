@@ -5,13 +5,21 @@ from dataclasses import dataclass
 from typing import Any
 
 Objects = tuple[dict[str, Any], ...]
+BUNDLES = {"": "bundle-c", " (llvm)": "bundle-llvm"}
+"""What a bundle's name has after the case's -> the folder of the bundle in the case's: one a backend."""
 
 
 @dataclass(frozen=True)
 class CorpusCase:
-    """`cluster` empty: for whatever cluster. `name` is the bundle's folder and its row in the table."""
+    """`cluster` empty: for whatever cluster. `name` is that of a folder with its bundles.
+
+    `counters` is what is counted for each rule (none, packets, bytes), `node` the node that the bundles
+    are for, "" for every node.
+    """
 
     name: str
     what: str
     policies: Objects
     cluster: Objects = ()
+    counters: str = "bytes"
+    node: str = ""

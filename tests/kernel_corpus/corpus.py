@@ -3,7 +3,12 @@
 
 from tests.kernel_corpus.case import CorpusCase
 from tests.kernel_corpus.sizes import size_cases
-from tests.kernel_corpus.written import example_cases, feature_cases, together_cases
+from tests.kernel_corpus.written import (
+    example_cases,
+    feature_cases,
+    together_cases,
+    variant_cases,
+)
 
 SLICE = (
     "no-policies-unknown",
@@ -14,7 +19,8 @@ SLICE = (
     "calico-protocols",
     "cilium-entities",
     "extended-own-addresses",
-    "all-together-calico",
+    "counters-none",
+    "node-n1",
     "example-online-shop",
     "cidrs-100",
     "ports-1000",
@@ -30,6 +36,8 @@ ASKED = (
     "calico-own-addresses",
     "all-together-calico",
     "all-together-cilium",
+    "counters-none",
+    "node-n1",
     "example-online-shop",
 )
 """Those that are asked for verdicts as well; their clusters are known and small."""
@@ -37,7 +45,7 @@ ASKED = (
 
 def all_cases() -> tuple[CorpusCase, ...]:
     """Every case, in the order of the table."""
-    return (*feature_cases(), *together_cases(), *example_cases(), *size_cases())
+    return (*feature_cases(), *together_cases(), *variant_cases(), *example_cases(), *size_cases())
 
 
 def cases_named(names: tuple[str, ...]) -> tuple[CorpusCase, ...]:

@@ -15,6 +15,7 @@ import os
 import platform
 import sys
 from contextlib import ExitStack
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from policyc.runtime import bpf_syscall
 from policyc.runtime.bundle import HOOKS_OBJECT
 from policyc.runtime.errors import NodeError
 from policyc.runtime.libbpf import Object
+from tests.kernel_corpus.case import BUNDLES
 from tests.kernel_corpus.surroundings import temporary_bpffs
 from tests.kernel_corpus.verdicts import wrong_verdicts
 
@@ -30,28 +32,28 @@ LOG_LINES = 12
 
 
 def load_all(folder: Path, names: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Load and ask the bundles of these names, else all that were built and not refused then."""
+    """Load and ask the bundles of these cases, else all that were built and not refused then."""
     bundles, refused, wrong = {}, {}, {}
     with temporary_bpffs() as bpffs, _Loader(bpffs) as loader:
-        for name in names or built(folder):
+        for case, (suffix, bundle) in product(names or built(folder), BUNDLES.items()):
             try:
-                bundles[name] = loader.measure(folder / name / "bundle")
+                bundles[case + suffix] = loader.measure(folder / case / bundle)
             except NodeError as failure:
                 log = failure.detail.splitlines()[-LOG_LINES:]
-                refused[name] = "\n".join([str(failure), *log])
-    for name in bundles:
-        if (folder / name / "frames.json").exists():
-            found = wrong_verdicts(folder / name)
-            if found:
-                wrong[name] = found
+                refused[case + suffix] = "\n".join([str(failure), *log])
+                continue
+            if (folder / case / "frames.json").exists():
+                found = wrong_verdicts(folder / case, bundle)
+                if found:
+                    wrong[case + suffix] = found
     return {
         "kernel": platform.release(), "bundles": bundles, "refused": refused, "wrong": wrong,
     }  # fmt: skip
 
 
 def built(folder: Path) -> list[str]:
-    """Names of the bundles that there are."""
-    return sorted(path.parent.name for path in folder.glob("*/bundle"))
+    """Names of the cases that there are bundles of."""
+    return sorted(path.parent.name for path in folder.glob(f"*/{BUNDLES['']}"))
 
 
 class _Loader:

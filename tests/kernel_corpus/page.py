@@ -6,14 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from tests.kernel_corpus.budget import COUNTS, VERIFIER_LIMIT, bound, most
+from tests.kernel_corpus.case import BUNDLES
 
 PAGE = Path(__file__).parents[2] / "docs" / "verifier-budget.md"
 HEAD = """\
 # What every bundle costs the verifier
 
-`make test-kernels` compiles a corpus of {n} bundles, loads each on this machine's kernel and, in QEMU,
-on Debian's 6.1 (the oldest that is supported) and 6.12, asks some of them for verdicts, and fails where
-a bundle
+`make test-kernels` compiles {n} bundles, {cases} cases by each backend, loads them on this machine's
+kernel and, in QEMU, on Debian's 6.1 (the oldest that is supported) and 6.12, asks some of them for
+verdicts, and fails where a bundle
 
 - is not loaded, or gives a verdict that the reference semantics does not give,
 - exceeds its bound: what the table has for the most demanding kernel, a tenth more and 64,
@@ -26,6 +27,7 @@ the most of any program here is {most:,} ({share} %), in `{worst}`.
 **Instructions** are those of the program after the kernel's translation, **verified** those that the
 verifier went through, each as often as it did. Numbers of several kernels stand in the order
 {kernels}.
+Bundles marked (llvm) are what the LLVM backend makes, with the prebuilt hooks.
 **Maps** is what the generation's own maps hold when full, of per-CPU maps one CPU's share.
 """
 REFUSED = "refused: {why}"
@@ -39,6 +41,7 @@ def page(table: Mapping[str, Any]) -> str:
     worst, count = _worst(rows)
     head = HEAD.format(
         n=len(rows),
+        cases=len(rows) // len(BUNDLES),
         limit=VERIFIER_LIMIT,
         most=count,
         share=round(100 * count / VERIFIER_LIMIT, 1),

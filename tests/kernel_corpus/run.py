@@ -81,9 +81,9 @@ def _alone() -> Iterator[None]:
 def _run(given: argparse.Namespace, cases: tuple[CorpusCase, ...]) -> int:
     start = time.monotonic()
     build(cases, FOLDER)
-    print(f"{len(cases)} bundles built in {time.monotonic() - start:.0f} s", flush=True)
+    print(f"{len(cases)} cases compiled in {time.monotonic() - start:.0f} s", flush=True)
     built = budget.read_built(FOLDER, [case.name for case in cases])
-    names = tuple(name for name, refused in built.refused.items() if not refused)
+    names = tuple(case.name for case in cases if not built.refused[case.name])
     try:
         results = [result_on(kernel, names) for kernel in given.kernels.split(",")]
     except NoGuestError as failure:

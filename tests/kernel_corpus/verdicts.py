@@ -16,8 +16,8 @@ NEXT, DROP = -1, 2
 UPLINK = "pcup"
 
 
-def wrong_verdicts(case: Path) -> list[str]:
-    """Load `case`/bundle on devices of its own; the flows whose verdict is not the expected one."""
+def wrong_verdicts(case: Path, bundle: str) -> list[str]:
+    """Load this bundle of a case on devices of its own; the flows whose verdict is another."""
     record = json.loads((case / "frames.json").read_text())
     with (
         own_network(),
@@ -26,7 +26,7 @@ def wrong_verdicts(case: Path) -> list[str]:
     ):
         _make_devices([*record["devices"], UPLINK])
         node.load(
-            case / "bundle", case / "endpoints.json", bpffs=bpffs, state_root=Path(state) / "state"
+            case / bundle, case / "endpoints.json", bpffs=bpffs, state_root=Path(state) / "state"
         )
         try:
             return _ask(Pins(bpffs), record["frames"])

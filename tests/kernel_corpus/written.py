@@ -7,6 +7,7 @@ A case has `bundle` (its name), `what` (a sentence) and `policies`, in the form 
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,18 @@ def together_cases() -> tuple[CorpusCase, ...]:
             tuple(_renamed(without_calico)),
             small_cluster(),
         ),
+    )
+
+
+def variant_cases() -> tuple[CorpusCase, ...]:
+    """Many features in bundles that count otherwise, or are for one node alone."""
+    whole = together_cases()[0]
+    return (
+        replace(whole, name="counters-none", what="nothing counted for rules", counters="none"),
+        replace(
+            whole, name="counters-packets", what="packets counted, not bytes", counters="packets"
+        ),
+        replace(whole, name="node-n1", what="for the pods of one node", node="n1"),
     )
 
 
