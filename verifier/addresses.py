@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from ipaddress import ip_network
 
-import z3
-
 from policyc.ir.atoms import ADDRESS_BITS, AddressAtoms
 from policyc.ir.decision import DecisionIR
 from policyc.ir.peers import AddressPeer, Network
@@ -18,6 +16,7 @@ from policyc.ir.universe import FAMILIES
 from policyc.verifier.asked import Terms
 from policyc.verifier.outcome import Broken, Obligation
 from policyc.verifier.terms import Term, in_block, in_range
+from policyc.verifier.z3_when_used import z3
 
 
 @dataclass(frozen=True, slots=True)

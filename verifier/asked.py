@@ -6,9 +6,8 @@ A named port stands for what the destination declares under it: the numbers, whe
 """
 
 from collections.abc import Callable, Hashable, Iterable
+from functools import cached_property
 from typing import Any, assert_never
-
-import z3
 
 from policyc.ir.policy import (
     AnyService,
@@ -21,6 +20,7 @@ from policyc.ir.policy import (
 )
 from policyc.ir.services import Kind, Protocol
 from policyc.verifier.terms import Term, asks_for, is_service, port_of, service_key
+from policyc.verifier.z3_when_used import z3
 
 PortWords = tuple[Any, ...]
 """The kind of a port entry and its numbers."""
@@ -71,10 +71,18 @@ class Terms:
     """The terms of one proof: what many questions share is made once."""
 
     def __init__(self) -> None:
-        self.key = service_key()
-        self.is_service = is_service(self.key)
         self._made: dict[Hashable, Term] = {}
         self._pairs: dict[Hashable, tuple[Term, Term]] = {}
+
+    @cached_property
+    def key(self) -> Term:
+        """The free service key that all questions are about."""
+        return service_key()
+
+    @cached_property
+    def is_service(self) -> Term:
+        """The key is one that a packet can have."""
+        return is_service(self.key)
 
     def once(self, what: Hashable, make: Callable[[], Term]) -> Term:
         """The term that `what` names; `make` is called the first time."""

@@ -7,11 +7,10 @@ nothing else off them, so cells that differ in names alone ask one question.
 
 from dataclasses import dataclass
 
-import z3
-
 from policyc.ir.decision import ALLOW_LEAF, Diagram
 from policyc.verifier.asked import AskedWords, Terms
 from policyc.verifier.terms import Term
+from policyc.verifier.z3_when_used import z3
 
 RULE_BITS = 32
 PASS, DENY, ALLOW = "pass", "deny", "allow"

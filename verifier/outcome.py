@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-import z3
-
 from policyc.ir.policy import Direction
 from policyc.verifier.asked import Terms
 from policyc.verifier.terms import Term
+from policyc.verifier.z3_when_used import z3
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-import z3
-
 from policyc.ir.decision import TablePeer, TableRule, TableService
 from policyc.ir.peers import AddressPeer, AnyPeer, EndpointPeer, NodePeer, Peer, Where
 from policyc.ir.policy import NamedPort, Rule
@@ -18,6 +16,7 @@ from policyc.ir.selectors import AllOf, Not, OneOf
 from policyc.ir.vocabulary import Vocabulary
 from policyc.verifier.asked import AskedWords, PortWords, Terms, asked_words, free
 from policyc.verifier.terms import Term, in_range
+from policyc.verifier.z3_when_used import z3
 
 OWN, OTHER = "own", "other"
 """The two sides of a flow, as a rule sees them: each has selector bits and blocks of its own."""

@@ -8,8 +8,6 @@ code that the compiler uses, so that a mistake there shows.
 from collections.abc import Callable, Mapping
 from typing import Any, assert_never
 
-import z3
-
 from policyc.ir.decision import Diagram
 from policyc.ir.policy import (
     AddressPeer,
@@ -24,6 +22,7 @@ from policyc.ir.policy import (
     Rule,
 )
 from policyc.ir.services import ALL_SERVICES, Kind, Protocol
+from policyc.verifier.z3_when_used import z3
 
 Term = Any
 KEY_BITS = 19

@@ -2,6 +2,7 @@
 """`policyc compile --cache`: the same bytes as without it, whatever is in the cache."""
 
 import random
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,20 @@ def test_the_second_run_asks_neither_z3_nor_clang(
     forbid(monkeypatch, outcome, "_judge")
     forbid(monkeypatch, clang, "_run")
     assert compiled(small, "two", *options) == first
+
+
+def test_a_run_with_nothing_to_prove_does_not_load_z3(small: Path) -> None:
+    compiled(small, "one", "--cache", str(small / "cache"))
+    arguments = ["compile", "-f", str(small / "p.yaml"), "--cluster", str(small / "c.yaml")]
+    arguments += ["-o", str(small / "two"), "--cache", str(small / "cache")]
+    said = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "policyc.compiler.cli", *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stderr
+    assert "policyc.verifier.outcome" in said
+    assert "z3.z3core" not in said
 
 
 def test_lines_that_move_leave_the_object_alone(
