@@ -34,6 +34,13 @@ POLICY_IR = "policy-ir"
 """The stage before any: also what cannot be enforced has it."""
 
 
+def _named(name: str | None) -> str:
+    """The name given to --node, empty where none is: an empty name would mean every node."""
+    if name == "":
+        raise click.UsageError("--node needs the name of a node")
+    return name or ""
+
+
 @click.command("compile")
 @input_options
 @click.option(
@@ -75,7 +82,7 @@ POLICY_IR = "policy-ir"
 )
 @click.option(
     "--node",
-    default="",
+    callback=lambda _context, _option, name: _named(name),
     metavar="NAME",
     help="Compile for the pods that are, or may come to be, on this node of the cluster.",
 )
@@ -94,10 +101,9 @@ POLICY_IR = "policy-ir"
 @click.option(
     "--cache-size",
     type=click.IntRange(min=1),
-    default=DEFAULT_LIMIT >> 20,
-    show_default=True,
     metavar="MIB",
-    help="What the cache may grow to; what was used least recently goes.",
+    help="What the cache may grow to; what was used least recently goes."
+    f"  [default: {DEFAULT_LIMIT >> 20}]",
 )
 @click.option(
     "--format",
@@ -122,7 +128,7 @@ def compile_(
     jobs: int,
     executor: str,
     cache: Path | None,
-    cache_size: int,
+    cache_size: int | None,
     format_: str,
 ) -> int:
     """Compile NetworkPolicies into a bundle that `policyc node load` loads.
@@ -134,6 +140,9 @@ def compile_(
         raise click.UsageError("give one of -o BUNDLE, --emit STAGE and --explain-layout")
     if all_nodes and output is None:
         raise click.UsageError("--all-nodes writes bundles: give -o DIR")
+    if cache_size is not None and cache is None:
+        raise click.UsageError("--cache-size needs --cache DIR")
+    limit = DEFAULT_LIMIT if cache_size is None else cache_size << 20
     _check_nodes(bool(cluster), node, all_nodes, jobs, executor)
     target = Target(Backend(backend), Counters(counters))
     if target.backend is Backend.LLVM and target.counters is Counters.PACKETS:
@@ -143,7 +152,7 @@ def compile_(
     with findings_as_json(format_ == "json"):
         if emit == POLICY_IR:
             return _show_policy_ir(inputs)
-        kept = None if cache is None else open_cache(cache, cache_size << 20)
+        kept = None if cache is None else open_cache(cache, limit)
         if all_nodes and output is not None:
             work = compile_all_nodes(
                 inputs, output, progress_on_stderr(), kept, jobs, executor, target
