@@ -14,6 +14,7 @@ from policyc.ir.decision import DecisionIR
 from policyc.ir.peers import AddressPeer, Network
 from policyc.ir.universe import FAMILIES
 from policyc.verifier.asked import Terms
+from policyc.verifier.cell_columns import set_bits
 from policyc.verifier.outcome import Broken, Obligation
 from policyc.verifier.terms import Term, in_block, in_range
 from policyc.verifier.z3_when_used import z3
@@ -71,17 +72,10 @@ def _runs_of_blocks(atoms: AddressAtoms) -> dict[int, list[tuple[int, int]]]:
     """Block -> its runs; neighbouring runs as one, so that the query stays small."""
     out: dict[int, list[tuple[int, int]]] = {}
     for lo, hi, atom in atoms.runs():
-        for block in _set_bits(atoms.blocks[atom]):
+        for block in set_bits(atoms.blocks[atom]):
             held = out.setdefault(block, [])
             if held and held[-1][1] + 1 == lo:
                 held[-1] = (held[-1][0], hi)
             else:
                 held.append((lo, hi))
     return out
-
-
-def _set_bits(mask: int) -> Iterator[int]:
-    while mask:
-        lowest = mask & -mask
-        yield lowest.bit_length() - 1
-        mask ^= lowest

@@ -9,21 +9,19 @@ cannot tell apart are one question (`cell_question.py`), which names all that it
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import assert_never
 
-from policyc.ir.atoms import EndpointColumn, NamedNumbers, NodeColumn, Row
+from policyc.ir.atoms import NamedNumbers, Row
 from policyc.ir.decision import DecisionIR, RuleEntry
-from policyc.ir.peers import AddressPeer, AnyPeer, EndpointPeer, NodePeer, Peer, Where
+from policyc.ir.peers import AnyPeer
 from policyc.ir.policy import Action, Direction, NamedPort, Policy, PolicySet, Rule, Tier, TierMode
-from policyc.ir.selectors import AllOf, Not, OneOf
+from policyc.ir.selectors import OneOf
 from policyc.ir.tables import RESERVED_RULES
 from policyc.verifier.asked import AskedWords, PortWords, asked_words, declared
+from policyc.verifier.cell_columns import SignatureColumns, equal_columns, set_bits
 from policyc.verifier.cell_question import ALLOW, DENY, NO_RULE, PASS, CellQuestion, TierWords
 from policyc.verifier.outcome import Broken, Obligation
 
 UNKNOWN_RULE = (1 << 32) - 1
-ROWS_AT_ONCE = 64
-"""Rows whose cells are one key: few enough that the keys of all columns fit in memory."""
 Place = tuple[int, int, int]
 """(tier, policy within the tier, rule within the policy's direction)."""
 Selecting = tuple[tuple[int, int], ...]
@@ -86,7 +84,7 @@ class CellLemma:
     def _selecting(self, row: Row) -> Selecting:
         """(tier, policy) of each policy that selects the row."""
         found: list[tuple[int, int]] = []
-        for bit in _set_bits(row.bits):
+        for bit in set_bits(row.bits):
             found += self._policies_by_subject.get(bit, ())
         return tuple(sorted(found))
 
@@ -136,7 +134,7 @@ class CellLemma:
         return {
             (cell, matched, named): columns & holders
             for (cell, matched), columns in parts.items()
-            for named, holders in self._columns_by_named.items()
+            for named, holders in self._columns.by_named.items()
             if columns & holders
         }
 
@@ -144,131 +142,37 @@ class CellLemma:
         """(cell, its columns) of a row of the table; columns that are equal in all rows at once."""
         groups = self._groups.get(direction)
         if groups is None:
-            groups = self._groups[direction] = _equal_columns(self.decision.table(direction))
+            groups = self._groups[direction] = equal_columns(self.decision.table(direction))
         usual = row[groups[0][0]]
         found = {usual: 0}
         for first, columns in groups:
             cell = row[first]
             if cell != usual:
                 found[cell] = found.get(cell, 0) | columns
-        found[usual] = self._all_columns & ~sum(found.values())
+        found[usual] = self._columns.every & ~sum(found.values())
         return list(found.items())
 
     def _columns_of(self, direction: Direction, place: Place) -> int:
         """The columns whose signature a rule's peers match (A12, A15)."""
         if (direction, place) not in self._masks:
             rule = self._policy(place[0], place[1]).rules(direction)[place[2]]
-            self._masks[direction, place] = self._columns_of_peer(OneOf(rule.peers))
+            self._masks[direction, place] = self._columns.of_peer(OneOf(rule.peers))
         return self._masks[direction, place]
 
     def _where_own(self, direction: Direction, place: Place, row: Row) -> int:
         """The columns of the families in which a rule's own side holds of the row."""
         own = self._policy(place[0], place[1]).rules(direction)[place[2]].own
         if isinstance(own, AnyPeer):
-            return self._all_columns
+            return self._columns.every
         return sum(
             columns
-            for family, columns in self._columns_by_family.items()
-            if self._is_own(own, row, family)
+            for family, columns in self._columns.by_family.items()
+            if self._columns.is_own(own, row, family)
         )
 
-    def _is_own(self, own: Peer, row: Row, family: int) -> bool:
-        """Whether a peer matches the row itself, under its address of one family."""
-        vocabulary = self.decision.atoms.vocabulary
-        match own:
-            case AnyPeer():
-                return True
-            case EndpointPeer(selector):
-                return bool(row.bits >> vocabulary.bit_of[selector] & 1)
-            case AddressPeer():
-                return bool(row.own(family) >> vocabulary.block_of[own] & 1)
-            case NodePeer():  # a row is of an endpoint
-                return False
-            case AllOf(parts):
-                return all(self._is_own(part, row, family) for part in parts)
-            case OneOf(parts):
-                return any(self._is_own(part, row, family) for part in parts)
-            case Not(part):
-                return not self._is_own(part, row, family)
-            case _:
-                assert_never(own)
-
     @cached_property
-    def _all_columns(self) -> int:
-        return (1 << len(self.decision.atoms.columns)) - 1
-
-    @cached_property
-    def _columns_by_family(self) -> dict[int, int]:
-        out: dict[int, int] = {}
-        for at, column in enumerate(self.decision.atoms.columns):
-            out[column.family] = out.get(column.family, 0) | 1 << at
-        return out
-
-    def _columns_of_peer(self, peer: Peer) -> int:
-        vocabulary = self.decision.atoms.vocabulary
-        match peer:
-            case AnyPeer():
-                return self._all_columns
-            case EndpointPeer(selector):
-                return self._columns_by_bit.get(vocabulary.bit_of[selector], 0)
-            case AddressPeer():
-                return self._columns_by_block.get(vocabulary.block_of[peer], 0)
-            case NodePeer():
-                return self._columns_of_nodes(peer)
-            case AllOf(parts):
-                found = self._all_columns
-                for part in parts:
-                    found &= self._columns_of_peer(part)
-                return found
-            case OneOf(parts):
-                found = 0
-                for part in parts:
-                    found |= self._columns_of_peer(part)
-                return found
-            case Not(part):
-                return self._all_columns & ~self._columns_of_peer(part)
-            case _:
-                assert_never(peer)
-
-    def _columns_of_nodes(self, peer: NodePeer) -> int:
-        """The columns of nodes of which the condition holds and that are where the peer wants them."""
-        bit = self.decision.atoms.vocabulary.node_of[peer.condition]
-        found = 0
-        for at, column in enumerate(self.decision.atoms.columns):
-            if isinstance(column, NodeColumn) and column.conditions >> bit & 1:
-                is_there = peer.where is Where.ANYWHERE or (
-                    column.is_local == (peer.where is Where.LOCAL)
-                )
-                found |= is_there << at
-        return found
-
-    @cached_property
-    def _columns_by_bit(self) -> dict[int, int]:
-        """Selector -> the endpoint columns in whose signature it holds; addresses have none."""
-        out: dict[int, int] = {}
-        for at, column in enumerate(self.decision.atoms.columns):
-            if isinstance(column, EndpointColumn):
-                for bit in _set_bits(column.bits):
-                    out[bit] = out.get(bit, 0) | 1 << at
-        return out
-
-    @cached_property
-    def _columns_by_block(self) -> dict[int, int]:
-        """Block -> the columns, endpoints and addresses, whose address atom is inside it."""
-        out: dict[int, int] = {}
-        for at, column in enumerate(self.decision.atoms.columns):
-            atoms = self.decision.atoms.classifier.addresses[column.family]
-            for block in _set_bits(atoms.blocks[column.atom]):
-                out[block] = out.get(block, 0) | 1 << at
-        return out
-
-    @cached_property
-    def _columns_by_named(self) -> dict[NamedNumbers, int]:
-        out: dict[NamedNumbers, int] = {}
-        for at, column in enumerate(self.decision.atoms.columns):
-            named = column.named if isinstance(column, EndpointColumn) else ()
-            out[named] = out.get(named, 0) | 1 << at
-        return out
+    def _columns(self) -> SignatureColumns:
+        return SignatureColumns(self.decision.atoms)
 
     @cached_property
     def _ids(self) -> dict[RuleEntry, int]:
@@ -362,25 +266,3 @@ def _split(parts: dict[tuple[int, int], int], bit: int, columns: int) -> dict[tu
         if hit := mask & columns:
             out[cell, matched | bit] = hit
     return out
-
-
-def _equal_columns(table: tuple[tuple[int, ...], ...]) -> list[tuple[int, int]]:
-    """(first column, all as a mask) of columns that are equal in every row; the largest set first."""
-    rows = list(dict.fromkeys(table))
-    names = [0] * len(rows[0])
-    for at in range(0, len(rows), ROWS_AT_ONCE):
-        known: dict[tuple[int, ...], int] = {}
-        keys = zip(names, *rows[at : at + ROWS_AT_ONCE], strict=True)
-        names = [known.setdefault(key, len(known)) for key in keys]
-    members: dict[int, list[int]] = {}
-    for column, name in enumerate(names):
-        members.setdefault(name, []).append(column)
-    largest_first = sorted(members.values(), key=len, reverse=True)
-    return [(each[0], sum(1 << column for column in each)) for each in largest_first]
-
-
-def _set_bits(mask: int) -> Iterator[int]:
-    while mask:
-        lowest = mask & -mask
-        yield lowest.bit_length() - 1
-        mask ^= lowest

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sets of columns as masks: those whose signature a peer matches, those that a table cannot tell apart.
+
+Reads signatures (selector bits, blocks, node conditions, named ports) and the Policy IR's peers. What
+`ir/decide.py` makes of the same signatures is not used.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import assert_never
+
+from policyc.ir.atoms import Atoms, EndpointColumn, NamedNumbers, NodeColumn, Row
+from policyc.ir.peers import AddressPeer, AnyPeer, EndpointPeer, NodePeer, Peer, Where
+from policyc.ir.selectors import AllOf, Not, OneOf
+
+ROWS_AT_ONCE = 64
+"""Rows whose cells are one key: few enough that the keys of all columns fit in memory."""
+
+
+@dataclass
+class SignatureColumns:
+    """The columns of one partition, by what their signatures hold."""
+
+    atoms: Atoms
+
+    def is_own(self, own: Peer, row: Row, family: int) -> bool:
+        """Whether a peer matches the row itself, under its address of one family."""
+        vocabulary = self.atoms.vocabulary
+        match own:
+            case AnyPeer():
+                return True
+            case EndpointPeer(selector):
+                return bool(row.bits >> vocabulary.bit_of[selector] & 1)
+            case AddressPeer():
+                return bool(row.own(family) >> vocabulary.block_of[own] & 1)
+            case NodePeer():  # a row is of an endpoint
+                return False
+            case AllOf(parts):
+                return all(self.is_own(part, row, family) for part in parts)
+            case OneOf(parts):
+                return any(self.is_own(part, row, family) for part in parts)
+            case Not(part):
+                return not self.is_own(part, row, family)
+            case _:
+                assert_never(own)
+
+    @cached_property
+    def every(self) -> int:
+        """All columns."""
+        return (1 << len(self.atoms.columns)) - 1
+
+    @cached_property
+    def by_family(self) -> dict[int, int]:
+        """Family -> its columns."""
+        out: dict[int, int] = {}
+        for at, column in enumerate(self.atoms.columns):
+            out[column.family] = out.get(column.family, 0) | 1 << at
+        return out
+
+    def of_peer(self, peer: Peer) -> int:
+        """The columns whose signature a peer matches (A12, A15)."""
+        vocabulary = self.atoms.vocabulary
+        match peer:
+            case AnyPeer():
+                return self.every
+            case EndpointPeer(selector):
+                return self._by_bit.get(vocabulary.bit_of[selector], 0)
+            case AddressPeer():
+                return self._by_block.get(vocabulary.block_of[peer], 0)
+            case NodePeer():
+                return self._of_nodes(peer)
+            case AllOf(parts):
+                found = self.every
+                for part in parts:
+                    found &= self.of_peer(part)
+                return found
+            case OneOf(parts):
+                found = 0
+                for part in parts:
+                    found |= self.of_peer(part)
+                return found
+            case Not(part):
+                return self.every & ~self.of_peer(part)
+            case _:
+                assert_never(peer)
+
+    def _of_nodes(self, peer: NodePeer) -> int:
+        """The columns of nodes of which the condition holds and that are where the peer wants them."""
+        bit = self.atoms.vocabulary.node_of[peer.condition]
+        found = 0
+        for at, column in enumerate(self.atoms.columns):
+            if isinstance(column, NodeColumn) and column.conditions >> bit & 1:
+                is_there = peer.where is Where.ANYWHERE or (
+                    column.is_local == (peer.where is Where.LOCAL)
+                )
+                found |= is_there << at
+        return found
+
+    @cached_property
+    def _by_bit(self) -> dict[int, int]:
+        """Selector -> the endpoint columns in whose signature it holds; addresses have none."""
+        out: dict[int, int] = {}
+        for at, column in enumerate(self.atoms.columns):
+            if isinstance(column, EndpointColumn):
+                for bit in set_bits(column.bits):
+                    out[bit] = out.get(bit, 0) | 1 << at
+        return out
+
+    @cached_property
+    def _by_block(self) -> dict[int, int]:
+        """Block -> the columns, endpoints and addresses, whose address atom is inside it."""
+        out: dict[int, int] = {}
+        for at, column in enumerate(self.atoms.columns):
+            atoms = self.atoms.classifier.addresses[column.family]
+            for block in set_bits(atoms.blocks[column.atom]):
+                out[block] = out.get(block, 0) | 1 << at
+        return out
+
+    @cached_property
+    def by_named(self) -> dict[NamedNumbers, int]:
+        """Named-port numbers -> the columns that declare exactly those; addresses none (A19)."""
+        out: dict[NamedNumbers, int] = {}
+        for at, column in enumerate(self.atoms.columns):
+            named = column.named if isinstance(column, EndpointColumn) else ()
+            out[named] = out.get(named, 0) | 1 << at
+        return out
+
+
+def equal_columns(table: tuple[tuple[int, ...], ...]) -> list[tuple[int, int]]:
+    """(first column, all as a mask) of columns that are equal in every row; the largest set first."""
+    rows = list(dict.fromkeys(table))
+    names = [0] * len(rows[0])
+    for at in range(0, len(rows), ROWS_AT_ONCE):
+        known: dict[tuple[int, ...], int] = {}
+        keys = zip(names, *rows[at : at + ROWS_AT_ONCE], strict=True)
+        names = [known.setdefault(key, len(known)) for key in keys]
+    members: dict[int, list[int]] = {}
+    for column, name in enumerate(names):
+        members.setdefault(name, []).append(column)
+    largest_first = sorted(members.values(), key=len, reverse=True)
+    return [(each[0], sum(1 << column for column in each)) for each in largest_first]
+
+
+def set_bits(mask: int) -> Iterator[int]:
+    """The indices of the bits that are set, ascending."""
+    while mask:
+        lowest = mask & -mask
+        yield lowest.bit_length() - 1
+        mask ^= lowest
