@@ -87,7 +87,7 @@ def shell_text() -> str:
 
 def text_of(bitcode: bytes) -> str:
     """Bitcode, also of an older LLVM, as the IR of this one."""
-    return str(binding.parse_bitcode(bitcode))
+    return str(binding.parse_bitcode(bitcode, binding.create_context()))
 
 
 def llvm_version() -> str:
@@ -100,7 +100,8 @@ def compile_text(text: str) -> bytes:
     """The object; InternalError where LLVM refuses the IR."""
     _initialize()
     try:
-        module = binding.parse_assembly(text)
+        # A context of its own: in a shared one names get numbers that depend on what came before.
+        module = binding.parse_assembly(text, binding.create_context())
         module.verify()
     except RuntimeError as failure:
         raise InternalError(f"LLVM refuses the policy program: {failure}") from failure

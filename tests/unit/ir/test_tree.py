@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Search trees give the leaf of the last step not above the key, and nothing where nothing is."""
+
+import random
+from bisect import bisect_right
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policyc.ir.tree import (
+    ALLOW,
+    EMPTY_NODE,
+    ID_MASK,
+    LEAF,
+    NO_KEY,
+    NOTHING,
+    Nodes,
+    column_word,
+    depth_of,
+    search,
+    search128,
+    verdict_word,
+)
+
+KEYS = st.one_of(st.integers(0, 40), st.integers(0, NO_KEY), st.integers(NO_KEY - 40, NO_KEY))
+STEPS = st.lists(
+    st.tuples(KEYS, st.integers(1, 5)), min_size=1, max_size=700, unique_by=lambda s: s[0]
+)
+
+
+def wanted(steps: list[tuple[int, int]], key: int) -> int:
+    return steps[bisect_right(steps, key, key=lambda step: step[0]) - 1][1]
+
+
+def from_zero(steps: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The steps as words, the first at 0."""
+    ordered = sorted((at, column_word(leaf)) for at, leaf in steps)
+    return [(0, ordered[0][1]), *ordered[1:]]
+
+
+@given(STEPS, st.lists(KEYS, max_size=20))
+def test_a_tree_finds_the_step_of_every_key(steps: list[tuple[int, int]], keys: list[int]) -> None:
+    steps = from_zero(steps)
+    nodes = Nodes()
+    root = nodes.tree(steps)
+    around = {0, NO_KEY, *keys, *(at for at, _ in steps), *(max(at - 1, 0) for at, _ in steps)}
+    for key in around:
+        assert search(nodes.nodes, root, key, depth_of(len(steps))) == wanted(steps, key)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 60))
+def test_a_tree_over_addresses_finds_the_run_of_every_address(seed: int, n: int) -> None:
+    rng = random.Random(seed)
+    stems = [rng.getrandbits(128) for _ in range(4)]
+    starts = {0}
+    for _ in range(n):
+        bits = rng.choice((0, 16, 32, 33, 48, 64, 96, 100, 127, 128))
+        starts.add(rng.choice(stems) >> (128 - bits) << (128 - bits) if bits else 0)
+        starts.add(min(2**128 - 1, rng.choice(stems) + rng.choice((0, 1, 2**32, 2**64))))
+    runs = [(at, column_word(rng.randrange(1, 6))) for at in sorted(starts)]
+    nodes = Nodes()
+    root = nodes.tree128(runs)
+    rounds = nodes.rounds(root)
+    edges = {at + by for at, _ in runs for by in (-1, 0, 1)} | {2**128 - 1}
+    for key in (key for key in edges if 0 <= key < 2**128):
+        assert search128(nodes.nodes, root, key, rounds) == wanted(runs, key)
+
+
+def test_what_was_never_written_leads_nowhere() -> None:
+    nodes = Nodes()
+    assert nodes.nodes == [EMPTY_NODE]
+    assert search(nodes.nodes, NOTHING, 80, 8) == NOTHING
+    root = nodes.tree([(at, column_word(at + 1)) for at in range(100)])
+    assert not search(nodes.nodes, root, 50, 2) & LEAF, "the rounds do not reach a leaf"
+    assert search(nodes.nodes, root, 50, 3) == column_word(51)
+
+
+def test_equal_trees_are_one_tree() -> None:
+    nodes = Nodes()
+    steps = [(at * 10, column_word(at % 3)) for at in range(50)]
+    assert nodes.tree(steps) == nodes.tree(list(steps))
+    size = len(nodes.nodes)
+    nodes.tree([*steps, (1000, steps[-1][1])])  # says the same
+    assert len(nodes.nodes) == size
+
+
+def test_a_verdict_word_holds_action_and_rule() -> None:
+    for allows in (False, True):
+        word = verdict_word(allows, 12345)
+        assert word & LEAF and bool(word & ALLOW) is allows and word & ID_MASK == 12345
