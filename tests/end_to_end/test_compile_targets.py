@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What compiles, what is counted, and why things are laid out as they are: by the command line."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SHOP = ["-f", "examples/online-shop/policies", "--cluster", "examples/online-shop/cluster"]
+DENY_ALL = """\
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: closed, namespace: shop}
+spec: {podSelector: {}, policyTypes: [Ingress]}
+"""
+
+
+def policyc(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "policyc.compiler.cli", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **variables},
+    )
+
+
+def test_llvm_compiles_where_there_is_no_clang(tmp_path: Path) -> None:
+    out = tmp_path / "bundle"
+    done = policyc("compile", *SHOP, "-o", str(out), "--backend", "llvm", PATH="/nonexistent")
+    assert done.returncode == 0, done.stderr
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert manifest["llvm"].startswith("llvmlite ") and "clang" not in manifest
+    again = tmp_path / "again"
+    done = policyc(
+        "compile", *SHOP, "-o", str(again), "--backend", "llvm", "--cache", str(tmp_path / "c")
+    )
+    assert done.returncode == 0, done.stderr
+    assert (again / "policy.bpf.o").read_bytes() == (out / "policy.bpf.o").read_bytes()
+
+
+def test_clang_that_is_missing_is_said_before_the_work(tmp_path: Path) -> None:
+    done = policyc("compile", *SHOP, "-o", str(tmp_path / "bundle"), PATH="/nonexistent")
+    assert done.returncode == 3
+    assert "clang is not installed" in done.stderr
+    assert not (tmp_path / "bundle").exists()
+
+
+@pytest.mark.parametrize(("backend", "counters", "entries"), [
+    ("c", "none", None), ("c", "packets", 2), ("c", "bytes", 4), ("llvm", "none", None),
+    ("llvm", "bytes", 4)])  # fmt: skip
+def test_rules_are_counted_as_asked(
+    tmp_path: Path, backend: str, counters: str, entries: int | None
+) -> None:
+    out = tmp_path / "bundle"
+    options = ["--backend", backend, "--rule-counters", counters]
+    done = policyc("compile", *SHOP, "-o", str(out), *options)
+    assert done.returncode == 0, done.stderr
+    maps = {each["name"]: each for each in json.loads((out / "manifest.json").read_text())["maps"]}
+    assert ("pc_counts" in maps) == (entries is not None)
+    if entries is not None:
+        assert maps["pc_counts"]["value_words"] == entries
+
+
+def test_llvm_counts_bytes_or_nothing(tmp_path: Path) -> None:
+    options = ["--backend", "llvm", "--rule-counters", "packets"]
+    done = policyc("compile", *SHOP, "-o", str(tmp_path / "bundle"), *options)
+    assert done.returncode == 2
+    assert "--rule-counters" in done.stderr
+
+
+def test_the_layout_is_explained_with_what_it_was_chosen_from() -> None:
+    done = policyc("compile", *SHOP, "--explain-layout")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    for part in ("ingress cells", "egress IPv4 addresses", "diagrams of services"):
+        at = next(index for index, line in enumerate(lines) if line.startswith(part))
+        options = [line for line in lines[at + 1 : at + 4] if line.startswith("  ")]
+        chosen = lines[at].rsplit(": ", 1)[1]
+        assert sum(line.startswith(f"  * {chosen}: ") for line in options) == 1
+        assert all(" ns, about " in line and " instructions" in line for line in options)
+    assert any(line.startswith("predicted for an ingress verdict: with a pod ") for line in lines)
+
+
+def test_what_the_policies_do_not_use_is_not_in_the_program(tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text(DENY_ALL)
+    done = policyc("compile", "-f", str(tmp_path / "policy.yaml"), "--emit", "c")
+    assert done.returncode == 0, done.stderr
+    code = done.stdout
+    assert "no policy says anything" in code, "egress is not decided"
+    for absent in ("pc_cells_eg", "pc_column4", "pc_column6", "pc_cidr", "pc_root4", "switch"):
+        assert absent not in code
+    assert "#define PC_TOLD_APART 0x0 " in code, "nobody asks for ports"
+    assert "isolated by shop/closed" in code and "no policy names addresses" in code
+    done = policyc("compile", "-f", str(tmp_path / "policy.yaml"), "--explain-layout")
+    assert "egress: no policy says anything, so nothing is looked up" in done.stdout
+
+
+@pytest.mark.parametrize("options", [
+    [], ["-o", "x", "--explain-layout"], ["--emit", "c", "--explain-layout"],
+    ["--backend", "gcc", "-o", "x"], ["--rule-counters", "all", "-o", "x"],
+    ["--all-nodes", "--explain-layout"]], ids=" ".join)  # fmt: skip
+def test_options_that_make_no_sense_are_refused(options: list[str]) -> None:
+    done = policyc("compile", *SHOP, *options)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
