@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One way to lay a part out: predicted ns for uniform keys, instructions, bytes of its maps.
+    """One way to lay a part out: predicted ns, instructions, bytes of its maps.
 
     `refused` says why it is out of the question, "" where it is not.
     """

@@ -7,11 +7,14 @@ finds the policy in it.
 """
 
 from policyc.backends.ebpf_c.comments import (
+    MAX_LINES,
+    MAX_RULES_OF_DIAGRAM,
     class_lines,
     comment,
     rule_lines,
     rules_by_word,
     rules_in_words,
+    verdict_lines,
 )
 from policyc.backends.ebpf_c.emit_addresses import emit_addresses
 from policyc.backends.ebpf_c.tree import tree
@@ -25,6 +28,7 @@ from policyc.ir.plan import (
 )
 from policyc.ir.policy import Direction
 from policyc.ir.services import Service, describe_services
+from policyc.ir.tree import LEAF
 from policyc.ir.universe import FAMILIES
 
 LICENCE = "/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */"
@@ -49,6 +53,8 @@ def _head(decision: DecisionIR, plan: LookupPlan) -> str:
     lines += [f"  {line}" for line in rule_lines(decision)]
     for direction in plan.used_directions:
         lines += ["", *class_lines(decision, direction)]
+        lines += verdict_lines(decision, plan, direction)
+    lines += diagram_lines(decision, plan)
     first, *rest = lines
     text = [f"/* {first}", *(f" * {line}".rstrip() for line in rest), " */"]
     return "\n".join([LICENCE, *text])
@@ -105,6 +111,30 @@ static __always_inline const struct pc_class *pc_class_at(__u32 id)
 }"""
 
 
+def diagram_lines(decision: DecisionIR, plan: LookupPlan) -> list[str]:
+    """The diagrams that are not in code, each with what it allows: they are in pc_nodes."""
+    rules = rules_by_word(decision, plan)
+    known = {word: at for at, word in enumerate(plan.diagram_words) if word and not word & LEAF}
+    there = [word for word in sorted(known) if word not in plan.code_words]
+    if not there:
+        return []
+    lines = ["", "Diagrams in pc_nodes, by their root"]
+    for word in there[:MAX_LINES]:
+        allowed = describe_services(_allowed(decision, known[word]))
+        by = ", ".join(map(str, rules[word][:MAX_RULES_OF_DIAGRAM]))
+        lines.append(f"  {word}: allows {allowed}; decided by rules {by}")
+    if len(there) > MAX_LINES:
+        lines.append(f"  ... and {len(there) - MAX_LINES} more")
+    return lines
+
+
+def _allowed(decision: DecisionIR, index: int) -> IntervalSet:
+    """The services that a rule diagram allows."""
+    regions = diagram_regions(decision.diagrams[index])
+    rules = (rule for rule in regions if not decision.rules[rule].action.is_deny)
+    return IntervalSet.of(span for rule in rules for span in regions[rule])
+
+
 def _diagrams(decision: DecisionIR, plan: LookupPlan) -> list[str]:
     """A function for each diagram in code, and the choice between them and the search."""
     rules = rules_by_word(decision, plan)
@@ -129,9 +159,7 @@ def _diagrams(decision: DecisionIR, plan: LookupPlan) -> list[str]:
 def _diagram(decision: DecisionIR, index: int, word: int, rules: list[int]) -> str:
     diagram = decision.diagrams[index]
     allowing = {rule for _, rule in diagram if not decision.rules[rule].action.is_deny}
-    regions = diagram_regions(diagram)
-    allowed = IntervalSet.of(span for rule in allowing for span in regions[rule])
-    lines = [f"/* allows {describe_services(allowed)}"]
+    lines = [f"/* allows {describe_services(_allowed(decision, index))}"]
     lines += [f" * {text}" for text in rules_in_words(decision, rules)]
     lines[-1] += " */"
     steps = [(f"{lo:#07x}", _verdict(rule, rule in allowing)) for lo, rule in diagram]

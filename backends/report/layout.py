@@ -11,7 +11,7 @@ UNITS = ((1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
 def explain_layout(plan: LookupPlan, choices: Sequence[Choice], endpoints: int) -> str:
-    """Each part with its candidates: predicted ns for uniform keys, instructions, bytes of its maps.
+    """Each part with its candidates: predicted ns, instructions, bytes of its maps.
 
     `endpoints` are those of the cluster: their classes compete for the caches.
     """

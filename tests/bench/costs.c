@@ -10,25 +10,30 @@ PC_TABLE(c_buckets, SIZE, struct pc_bucket);
 PC_TABLE(c_usual, 64, __u32);
 PC_TRIE(c_trie, SIZE, struct pc_cidr4_key);
 
+struct c_state_value {
+	__u64 number;
+	__u64 mask; /* 0: the same key always */
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, __u64);
+	__type(value, struct c_state_value);
 } c_state SEC(".maps");
 
 #include TREE
 
 /* A number that depends on the last answer, so that one run waits for the one before. */
-static __always_inline __u64 *next(__u32 *random)
+static __always_inline struct c_state_value *next(__u32 *random)
 {
 	__u32 zero = 0;
-	__u64 *state = bpf_map_lookup_elem(&c_state, &zero);
+	struct c_state_value *state = bpf_map_lookup_elem(&c_state, &zero);
 
 	if (!state)
 		return 0;
-	*state = *state * 6364136223846793005ULL + 1442695040888963407ULL;
-	*random = *state >> 32;
+	state->number = state->number * 6364136223846793005ULL + 1442695040888963407ULL;
+	*random = state->number >> 32 & state->mask;
 	return state;
 }
 
@@ -36,12 +41,12 @@ static __always_inline __u64 *next(__u32 *random)
 	SEC("tc") int name(struct __sk_buff *skb)                                                  \
 	{                                                                                          \
 		__u32 random;                                                                      \
-		__u64 *state = next(&random);                                                      \
+		struct c_state_value *state = next(&random);                                                      \
                                                                                                    \
 		(void)skb;                                                                         \
 		if (!state)                                                                        \
 			return 0;                                                                  \
-		*state += (answer);                                                                \
+		state->number += (answer);                                                                \
 		return 1;                                                                          \
 	}
 

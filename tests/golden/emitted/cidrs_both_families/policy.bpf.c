@@ -16,6 +16,14 @@
  *   2: 192.0.2.0/24 except 192.0.2.200/32, 192.0.2.64/26
  *   3: 192.0.2.64/28
  *   4: 2001:db8::/32 except 2001:db8:dead::/48
+ * ingress: verdicts, row by row
+ *   1, with 1-4: allowed by rule 0
+ *   2, with 1: denied by rule 4
+ *   2, with 2, 4: diagram 1
+ *   2, with 3: allowed by rule 3
+ *
+ * Diagrams in pc_nodes, by their root
+ *   1: allows TCP 443; decided by rules 2, 4
  */
 
 #define PC_RULES 320
@@ -41,29 +49,11 @@ static __always_inline const struct pc_class *pc_class_at(__u32 id)
 	return bpf_map_lookup_elem(&pc_class, &id);
 }
 
-/* allows TCP 443
- * allow by shop/from-office spec.ingress[0] (policies.yaml:7:7)
- * ingress denied by default: isolated by shop/from-office */
-static __always_inline __u32 pc_diagram_1(__u32 service)
-{
-	if (service < 0x001bb /* TCP 443 */) {
-		return PC_DENIED(4);
-	}
-	if (service < 0x001bc /* TCP 444 */) {
-		return PC_ALLOWED(2);
-	}
-	return PC_DENIED(4);
-}
-
 /* The verdict on a service: the word itself, or what its diagram says. */
 static __always_inline __u32 pc_verdict_of(__u32 word, __u32 service)
 {
 	if (word & PC_LEAF)
 		return word;
-	switch (word) {
-	case 1:
-		return pc_diagram_1(service);
-	}
 	return pc_search(&pc_nodes, word, service, 3);
 }
 
@@ -78,29 +68,9 @@ static __always_inline __u32 pc_egress(const struct pc_flow *flow, __u32 service
 static __always_inline __u32 pc_column4_in(__be32 address)
 {
 	__u32 a = bpf_ntohl(address);
+	__u32 root = 2;
 
-	if (a < 0xc0000280 /* 192.0.2.128 */) {
-		if (a < 0xc0000240 /* 192.0.2.64 */) {
-			if (a < 0xc0000200 /* 192.0.2.0 */) {
-				return 1;
-			}
-			return 2;
-		}
-		if (a < 0xc0000250 /* 192.0.2.80 */) {
-			return 3;
-		}
-		return 1;
-	}
-	if (a < 0xc00002c9 /* 192.0.2.201 */) {
-		if (a < 0xc00002c8 /* 192.0.2.200 */) {
-			return 2;
-		}
-		return 1;
-	}
-	if (a < 0xc0000300 /* 192.0.3.0 */) {
-		return 2;
-	}
-	return 1;
+	return pc_column_of(pc_search(&pc_nodes, root, a, 1));
 }
 
 static __always_inline __u32 pc_column6_in(const struct pc_addr6 *address)

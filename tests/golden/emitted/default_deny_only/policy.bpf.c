@@ -12,12 +12,18 @@
  *   2: shop: all pods
  * ingress: those they talk to, by column
  *   1: anyone that no rule names
+ * ingress: verdicts, row by row
+ *   1, with 1: allowed by rule 0
+ *   2, with 1: denied by rule 2
  *
  * egress: the pods that policies select, by row
  *   1: no policy selects it
  *   2: shop: all pods
  * egress: those they talk to, by column
  *   1: anyone that no rule names
+ * egress: verdicts, row by row
+ *   1, with 1: allowed by rule 0
+ *   2, with 1: denied by rule 3
  */
 
 #define PC_RULES 320

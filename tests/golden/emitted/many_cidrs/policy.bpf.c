@@ -53,6 +53,10 @@
  *   40: 198.51.76.0/24
  *   41: 198.51.78.0/24
  *   42: 203.0.113.0/24 except 203.0.113.128/25
+ * ingress: verdicts, row by row
+ *   1, with 1-42: allowed by rule 0
+ *   2, with 1: denied by rule 3
+ *   2, with 2-42: allowed by rule 2
  */
 
 #define PC_RULES 320

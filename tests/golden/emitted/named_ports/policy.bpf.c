@@ -11,18 +11,33 @@
  *
  * ingress: the pods that policies select, by row
  *   1: no policy selects it
- *   2: shop: all pods
- *   3: shop: all pods
+ *   2: shop: all pods; metrics = 9100
+ *   3: shop: all pods; metrics = 9200
  * ingress: those they talk to, by column
  *   1: anyone that no rule names
+ * ingress: verdicts, row by row
+ *   1, with 1: allowed by rule 0
+ *   2, with 1: diagram 1
+ *   3, with 1: diagram 2
  *
  * egress: the pods that policies select, by row
  *   1: no policy selects it
  *   2: shop: all pods
  * egress: those they talk to, by column
  *   1: anyone that no rule names
- *   2: *: all pods
- *   3: *: all pods
+ *   2: *: all pods; metrics = 9100
+ *   3: *: all pods; metrics = 9200
+ * egress: verdicts, row by row
+ *   1, with 1-3: allowed by rule 0
+ *   2, with 1: denied by rule 5
+ *   2, with 2: diagram 3
+ *   2, with 3: diagram 4
+ *
+ * Diagrams in pc_nodes, by their root
+ *   1: allows TCP 9100; decided by rules 2, 4
+ *   2: allows TCP 9200; decided by rules 2, 4
+ *   3: allows TCP 9100; decided by rules 3, 5
+ *   4: allows TCP 9200; decided by rules 3, 5
  */
 
 #define PC_RULES 320
@@ -49,77 +64,11 @@ static __always_inline const struct pc_class *pc_class_at(__u32 id)
 	return bpf_map_lookup_elem(&pc_class, &id);
 }
 
-/* allows TCP 9100
- * allow by shop/metrics spec.ingress[0] (policies.yaml:7:13)
- * ingress denied by default: isolated by shop/metrics */
-static __always_inline __u32 pc_diagram_1(__u32 service)
-{
-	if (service < 0x0238c /* TCP 9100 */) {
-		return PC_DENIED(4);
-	}
-	if (service < 0x0238d /* TCP 9101 */) {
-		return PC_ALLOWED(2);
-	}
-	return PC_DENIED(4);
-}
-
-/* allows TCP 9200
- * allow by shop/metrics spec.ingress[0] (policies.yaml:7:13)
- * ingress denied by default: isolated by shop/metrics */
-static __always_inline __u32 pc_diagram_2(__u32 service)
-{
-	if (service < 0x023f0 /* TCP 9200 */) {
-		return PC_DENIED(4);
-	}
-	if (service < 0x023f1 /* TCP 9201 */) {
-		return PC_ALLOWED(2);
-	}
-	return PC_DENIED(4);
-}
-
-/* allows TCP 9100
- * allow by shop/metrics spec.egress[0] (policies.yaml:8:12)
- * egress denied by default: isolated by shop/metrics */
-static __always_inline __u32 pc_diagram_3(__u32 service)
-{
-	if (service < 0x0238c /* TCP 9100 */) {
-		return PC_DENIED(5);
-	}
-	if (service < 0x0238d /* TCP 9101 */) {
-		return PC_ALLOWED(3);
-	}
-	return PC_DENIED(5);
-}
-
-/* allows TCP 9200
- * allow by shop/metrics spec.egress[0] (policies.yaml:8:12)
- * egress denied by default: isolated by shop/metrics */
-static __always_inline __u32 pc_diagram_4(__u32 service)
-{
-	if (service < 0x023f0 /* TCP 9200 */) {
-		return PC_DENIED(5);
-	}
-	if (service < 0x023f1 /* TCP 9201 */) {
-		return PC_ALLOWED(3);
-	}
-	return PC_DENIED(5);
-}
-
 /* The verdict on a service: the word itself, or what its diagram says. */
 static __always_inline __u32 pc_verdict_of(__u32 word, __u32 service)
 {
 	if (word & PC_LEAF)
 		return word;
-	switch (word) {
-	case 1:
-		return pc_diagram_1(service);
-	case 2:
-		return pc_diagram_2(service);
-	case 3:
-		return pc_diagram_3(service);
-	case 4:
-		return pc_diagram_4(service);
-	}
 	return pc_search(&pc_nodes, word, service, 3);
 }
 

@@ -16,6 +16,10 @@
  * ingress: those they talk to, by column
  *   1: anyone that no rule names
  *   2: shop: app=gateway
+ * ingress: verdicts, row by row
+ *   1, with 1-2: allowed by rule 0
+ *   2, with 1: denied by rule 5
+ *   2, with 2: diagram 1
  *
  * egress: the pods that policies select, by row
  *   1: no policy selects it
@@ -23,6 +27,14 @@
  * egress: those they talk to, by column
  *   1: anyone that no rule names
  *   2: shop: app=web
+ * egress: verdicts, row by row
+ *   1, with 1-2: allowed by rule 0
+ *   2, with 1: diagram 2
+ *   2, with 2: allowed by rule 2
+ *
+ * Diagrams in pc_nodes, by their root
+ *   1: allows TCP 8080, TCP 9000-9010; decided by rules 4, 5
+ *   2: allows TCP 53, UDP 53; decided by rules 3, 6
  */
 
 #define PC_RULES 320
@@ -49,57 +61,11 @@ static __always_inline const struct pc_class *pc_class_at(__u32 id)
 	return bpf_map_lookup_elem(&pc_class, &id);
 }
 
-/* allows TCP 53, UDP 53
- * allow by shop/gateway spec.egress[1] (policies.yaml:23:7)
- * egress denied by default: isolated by shop/gateway */
-static __always_inline __u32 pc_diagram_2(__u32 service)
-{
-	if (service < 0x00036 /* TCP 54 */) {
-		if (service < 0x00035 /* TCP 53 */) {
-			return PC_DENIED(6);
-		}
-		return PC_ALLOWED(3);
-	}
-	if (service < 0x10035 /* UDP 53 */) {
-		return PC_DENIED(6);
-	}
-	if (service < 0x10036 /* UDP 54 */) {
-		return PC_ALLOWED(3);
-	}
-	return PC_DENIED(6);
-}
-
-/* allows TCP 8080, TCP 9000-9010
- * allow by shop/web spec.ingress[0] (policies.yaml:9:7)
- * ingress denied by default: isolated by shop/web */
-static __always_inline __u32 pc_diagram_1(__u32 service)
-{
-	if (service < 0x01f91 /* TCP 8081 */) {
-		if (service < 0x01f90 /* TCP 8080 */) {
-			return PC_DENIED(5);
-		}
-		return PC_ALLOWED(4);
-	}
-	if (service < 0x02328 /* TCP 9000 */) {
-		return PC_DENIED(5);
-	}
-	if (service < 0x02333 /* TCP 9011 */) {
-		return PC_ALLOWED(4);
-	}
-	return PC_DENIED(5);
-}
-
 /* The verdict on a service: the word itself, or what its diagram says. */
 static __always_inline __u32 pc_verdict_of(__u32 word, __u32 service)
 {
 	if (word & PC_LEAF)
 		return word;
-	switch (word) {
-	case 1:
-		return pc_diagram_1(service);
-	case 2:
-		return pc_diagram_2(service);
-	}
 	return pc_search(&pc_nodes, word, service, 3);
 }
 
