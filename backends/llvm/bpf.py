@@ -40,7 +40,11 @@ PLACE_HOLDERS = {
     "pc_cidr6_eg": 2047934479,
 }
 """The number that stands for a map's size in the shell."""
-PROGRAM = "pc_policy_run"
+_POINTER = "!DIDerivedType(tag: DW_TAG_pointer_type, "
+_POINTED_TO = re.compile(
+    r'^!(\d+) = .*!DICompositeType\(tag: DW_TAG_structure_type, name: "(?:bpf_flow_keys|bpf_sock)"',
+    re.MULTILINE,
+)
 _USED = re.compile(r"^@llvm\.compiler\.used = .*$", re.MULTILINE)
 _DECLARED = re.compile(r"^declare .*@pc_(constant|diagram|column4|column6)\(.*$", re.MULTILINE)
 
@@ -82,12 +86,19 @@ def _is_shared(name: str) -> bool:
 @cache
 def shell_text() -> str:
     """The IR of the shell."""
-    return text_of((resources.files("policyc.backends.llvm") / "prebuilt" / SHELL).read_bytes())
+    return shell_of((resources.files("policyc.backends.llvm") / "prebuilt" / SHELL).read_bytes())
 
 
-def text_of(bitcode: bytes) -> str:
-    """Bitcode, also of an older LLVM, as the IR of this one."""
-    return str(binding.parse_bitcode(bitcode, binding.create_context()))
+def shell_of(bitcode: bytes) -> str:
+    """Bitcode of the shell, also by an older LLVM, as the IR of this one.
+
+    The types that struct __sk_buff only points to become void: LLVM declares such types in BTF in the
+    order of their addresses in memory, and equal IR would not give equal bytes.
+    """
+    text = str(binding.parse_bitcode(bitcode, binding.create_context()))
+    for number in _POINTED_TO.findall(text):
+        text = text.replace(f"{_POINTER}baseType: !{number},", f"{_POINTER}baseType: null,")
+    return text
 
 
 def llvm_version() -> str:

@@ -163,7 +163,7 @@ def _compile(work: Path, backend: str, decided: Decided) -> float:
     subprocess.run(command, cwd=work, check=True)
     began = time.process_time()
     sizes = {seed.map_name: seed.entries for seed in decided.emitted.seeds}
-    text = bpf.text_of((work / "shell.bc").read_bytes())
+    text = bpf.shell_of((work / "shell.bc").read_bytes())
     text = bpf.specialised(text, sizes, decided.emitted.plan)
     text += "\n" + known_functions(decided.decision, decided.emitted.plan)
     (work / "out.o").write_bytes(bpf.compile_text(text))
