@@ -2,7 +2,7 @@
 """Measure the cost table that layouts are chosen by: `python tests/bench/costs.py [--json FILE]`.
 
 One operation of the policy program a run, with the same key and with random ones, net of a run without
-it; medians of rounds over every size in turn. Prints the points of `backends/ebpf_c/costs.py` beside what was measured here.
+it; medians of rounds over every size in turn. Prints what `backends/ebpf_c/costs.py` says beside it.
 Needs root and a quiet machine.
 """
 

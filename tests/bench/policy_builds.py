@@ -12,14 +12,13 @@ import subprocess
 import tempfile
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
 from bpf_time import Loaded
 from policy_cases import SUBJECT, TCP, BenchCase, address_of
-from policy_chain import chain
+from policy_chain import NO_RULES_SLOT, chain, pieces
 from policy_chain import load as load_chain
 
 from policyc.backends.ebpf_c import clang
@@ -48,7 +47,6 @@ class Contender:
     programs: dict[str, tuple[int, int]]
     build_seconds: float
     object_bytes: int
-    kept: list[Any] = field(default_factory=list)
 
     def set_flows(self, mask: int, washes: int) -> None:
         """Begin at the first flow; `mask` is the number that take part less one."""
@@ -297,16 +295,18 @@ def linear(case: BenchCase, bpffs: Path, held: ExitStack) -> Contender:
         _fill(loaded.maps["l_sets"], sets)
     began = time.process_time()
     maps = loaded.maps["l_flow"], loaded.maps["l_sets"]
-    programs = [chain(rules, *maps) for rules in (case.rules, ())]
-    kept = [load_chain(code) for code in programs]
+    slots = dict(enumerate(pieces(case.rules, *maps, loaded.maps["l_chains"])))
+    slots[NO_RULES_SLOT] = chain((), *maps)
+    kept = {slot: load_chain(code) for slot, code in slots.items()}
     seconds = time.process_time() - began
-    for slot, fd in enumerate(kept):
+    for slot, fd in kept.items():
         held.enter_context(fd)
         value = struct.pack("=I", fd.number)
         bpf_syscall.map_update(loaded.maps["l_chains"], struct.pack("=I", slot), value)
     write_flows(case, loaded.maps)
     pair = (loaded.program("b_verdict"), loaded.program("b_no_rules"))
-    return Contender("linear", loaded, {"looked up": pair}, seconds, len(programs[0]), kept)
+    size = sum(map(len, slots.values()))
+    return Contender("linear", loaded, {"looked up": pair}, seconds, size)
 
 
 __all__ = ["N_FLOWS", "SUBJECT", "Contender", "decide", "generic", "linear", "ours"]

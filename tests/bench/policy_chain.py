@@ -2,7 +2,8 @@
 """Linear rule code, assembled: one rule after the other, the first that matches allows.
 
 For each rule: the network by mask and comparison, or the set of a selector by a lookup in a trie; then
-the port range. Instructions are those of linux/bpf.h.
+the port range. Long chains are cut into programs that tail call the next. Instructions are those of
+linux/bpf.h.
 """
 
 import ctypes
@@ -19,6 +20,9 @@ LOAD32, STORE32, STORE32_IMM, LOAD_IMM64 = 0x61, 0x63, 0x62, 0x18
 JEQ64_IMM, JNE32_IMM, JLT32_IMM, JGT32_IMM, CALL, EXIT = 0x15, 0x56, 0xA6, 0x26, 0x85, 0x95
 MAP_FD, LOOKUP, SCHED_CLS = 1, 1, 3
 ALLOW, DENY = 1, 2
+TAIL_CALL = 12
+RULES_OF_PIECE = 1000
+NO_RULES_SLOT = 32
 KEY_BITS = 64
 
 
@@ -43,12 +47,26 @@ class Assembler:
         self.add(EXIT)
 
 
-def chain(rules: Sequence[Rule], flow_map: int, sets_map: int) -> bytes:
-    """The program. r6 is the flow, which each rule reads anew.
+def pieces(rules: Sequence[Rule], flow_map: int, sets_map: int, chains: int) -> list[bytes]:
+    """The programs of a chain, for the slots from 0 on."""
+    cut = [rules[at : at + RULES_OF_PIECE] for at in range(0, len(rules), RULES_OF_PIECE)] or [()]
+    last = len(cut) - 1
+    return [
+        chain(part, flow_map, sets_map, (chains, at + 1) if at < last else None)
+        for at, part in enumerate(cut)
+    ]
 
-    The verifier would follow a value in all the variants that comparisons of earlier rules make of it.
+
+def chain(
+    rules: Sequence[Rule], flow_map: int, sets_map: int, then: tuple[int, int] | None = None
+) -> bytes:
+    """One program; `then` is the program array and the slot that go on where no rule matched.
+
+    r6 is the flow, which each rule reads anew: the verifier would follow a value in all the variants
+    that comparisons of earlier rules make of it.
     """
     out = Assembler()
+    out.add(MOV64_REG, 9, 1)
     out.add(STORE32_IMM, 10, off=-4)
     out.map_pointer(1, flow_map)
     out.add(MOV64_REG, 2, 10)
@@ -56,18 +74,20 @@ def chain(rules: Sequence[Rule], flow_map: int, sets_map: int) -> bytes:
     out.add(CALL, imm=LOOKUP)
     out.add(JEQ64_IMM, 0, off=2)
     out.add(MOV64_REG, 6, 0)
-    if not rules:
-        out.finish(DENY)
-        return b"".join(_with_null_check(out.code))
     for rule in rules:
         out.code += _rule(rule, sets_map).code
+    if then is not None:
+        out.add(MOV64_REG, 1, 9)
+        out.map_pointer(2, then[0])
+        out.add(MOV64_IMM, 3, imm=then[1])
+        out.add(CALL, imm=TAIL_CALL)
     out.finish(DENY)
     return b"".join(_with_null_check(out.code))
 
 
 def _with_null_check(code: list[bytes]) -> list[bytes]:
     """The jump of a missing flow goes to a return of its own."""
-    head, rest = code[:8], code[8:]
+    head, rest = code[:9], code[9:]
     landing = Assembler()
     landing.add(0x05, off=2)  # over the two instructions that follow
     landing.finish(0)
