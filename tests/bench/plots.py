@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plots of benchmark results, as SVG and PNG with the same contents."""
+"""Plots and tables of benchmark results: `python tests/bench/plots.py RESULT.json PREFIX`.
 
+Writes PREFIX.svg and PREFIX.png with the same contents, and PREFIX.md.
+"""
+
+import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +20,7 @@ TITLES = {"c": "this project, C", "llvm": "this project, LLVM", "generic": "gene
 def plot_policy(result: dict[str, Any], prefix: Path) -> None:
     """Verdict ns over the number of rules: a panel for each kind and way, both axes logarithmic."""
     pyplot.switch_backend("Agg")
+    rcParams["svg.fonttype"] = "none"
     rcParams["svg.hashsalt"] = "policyc"  # the same result gives the same file
     rows = [row for row in result["rows"] if "ns" in row]
     kinds = list(dict.fromkeys(row["kind"] for row in rows))
@@ -56,3 +62,37 @@ def _panel(panel: Any, rows: list[dict[str, Any]]) -> None:
     panel.set_xscale("log")
     panel.set_yscale("log")
     panel.grid(True, which="major", linewidth=0.3)
+
+
+def table_policy(result: dict[str, Any], path: Path) -> None:
+    """The same as a table in Markdown: medians in ns, build time, object size."""
+    machine = result["machine"]
+    lines = [
+        "<!-- written by tests/bench/plots.py -->",
+        f"Linux {machine['kernel']}, {machine['cpu']}; medians of {result['rounds']} rounds, ns net of"
+        " fetching the flow.",
+        "",
+        "| rules | build | asked | hot | uniform | cold | build CPU s | load CPU s | object bytes |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    shown: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for row in result["rows"]:
+        if "refused" in row:
+            lines.append(
+                f"| {row['case']} | {TITLES[row['contender']]} | refused: {row['refused']} |"
+            )
+            continue
+        line = shown.setdefault((row["case"], row["contender"], row["question"]), {"row": row})
+        line[row["way"]] = row["ns"]
+    for (case, contender, question), line in shown.items():
+        numbers = " | ".join(f"{max(line[way], 0):,.0f}" for way in ("hot", "uniform", "cold"))
+        row = line["row"]
+        built = f"{row['build_cpu_s']:.2f} | {row['load_cpu_s']:.2f} | {row['object_bytes']:,}"
+        lines.append(f"| {case} | {TITLES[contender]} | {question} | {numbers} | {built} |")
+    path.write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    found = json.loads(Path(sys.argv[1]).read_text())
+    plot_policy(found, Path(sys.argv[2]))
+    table_policy(found, Path(sys.argv[2]).with_suffix(".md"))

@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--without", default="", help="contenders to leave out")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--plot", type=Path, help="write PREFIX.svg and PREFIX.png")
+    parser.add_argument("--plot", type=Path, help="write PREFIX.svg, PREFIX.png and PREFIX.md")
     asked = parser.parse_args(arguments)
     pin_to_one_cpu()
     rows: list[Row] = []
@@ -57,9 +57,10 @@ def main(arguments: list[str]) -> int:
     if asked.json:
         asked.json.write_text(json.dumps(result, indent=1) + "\n")
     if asked.plot:
-        from plots import plot_policy
+        from plots import plot_policy, table_policy
 
         plot_policy(result, asked.plot)
+        table_policy(result, asked.plot.with_suffix(".md"))
     return 0
 
 
