@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The parts of a bundle that do not depend on a policy, for machines without clang: `make prebuilt`.
 
-Writes the bitcode of the policy program's shell and the object of the hooks into backends/llvm/prebuilt, with
-the digests of the C that they were made from. `--check` says whether they still are, without clang.
+Writes the bitcode of the policy program's shell and the object of the hooks into backends/llvm/prebuilt,
+with the digests of the C that they were made from. `--check` says whether they still are, without clang.
 """
 
 import hashlib
@@ -27,7 +27,6 @@ def sources() -> dict[str, str]:
 
 def made(folder: Path) -> dict[str, bytes]:
     """Both files, as this machine's clang makes them."""
-    sys.path.insert(0, str(ROOT / ".venv" / "lib"))
     from policyc.backends.ebpf_c import clang
     from policyc.compiler.driver.objects import hooks_object
 
@@ -36,7 +35,12 @@ def made(folder: Path) -> dict[str, bytes]:
         if path.suffix in (".h", ".c"):
             (folder / "datapath" / path.name).write_bytes(path.read_bytes())
     # Nothing is optimised yet: sizes and searches are still to come.
-    command = [clang.find_tool("clang"), *clang.flags("datapath"), "-Xclang", "-disable-llvm-passes"]
+    command = [
+        clang.find_tool("clang"),
+        *clang.flags("datapath"),
+        "-Xclang",
+        "-disable-llvm-passes",
+    ]
     command += ["-emit-llvm", "-c", "datapath/policy_shell.bpf.c", "-o", SHELL]
     subprocess.run(command, cwd=folder, check=True)
     return {SHELL: (folder / SHELL).read_bytes(), HOOKS: hooks_object(None)}

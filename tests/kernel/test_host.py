@@ -148,7 +148,9 @@ def test_the_verifiers_words_are_in_the_error_and_its_log_one_flag_away(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    broken = variant("broken", {"policy_run.h": ("count->packets += 1;", "count[PC_RULES * 1000].packets += 1;")})
+    broken = variant(
+        "broken", {"policy_run.h": ("count->packets += 1;", "count[PC_RULES * 1000].packets += 1;")}
+    )
     bundle, endpoints = node.bundle(node.policy(), broken), node.endpoints()
     monkeypatch.setattr(runtime, "_tables", NamePlacer)
     command = [

@@ -45,9 +45,10 @@ def test_status_tells_what_was_loaded(node: NodeUnderTest) -> None:
     assert node.sent_by("a", frame(A, B, udp(1, 2)))
     found = node.status()
     assert found is not None
-    assert [(e.id, e.name, e.interface, e.place["row"], e.place["column4"]) for e in found.endpoints] == [
-        (1, "a", "pca", 1, 1), (2, "b", "pcb", 2, 2), (3, "c", "", 3, 3),
-    ]  # fmt: skip
+    places = [
+        (e.id, e.name, e.interface, e.place["row"], e.place["column4"]) for e in found.endpoints
+    ]
+    assert places == [(1, "a", "pca", 1, 1), (2, "b", "pcb", 2, 2), (3, "c", "", 3, 3)]
     sizes = {each.name: (each.used, each.entries) for each in found.maps}
     assert sizes["pc_ep4"] == (3, 65536)
     assert sizes["pc_if"] == (2, 4096)
