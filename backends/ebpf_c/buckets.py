@@ -2,7 +2,7 @@
 """The hash table of large cell tables: an entry is in one of two buckets of four, or nowhere.
 
 The datapath looks into two cache lines at most, whatever the table holds. Where both buckets are full an
-entry of them moves to its other one. `runtime/buckets.py` is the twin on the node, which adds entries.
+entry of them moves to its other one. `runtime/cells.py` is the twin on the node, which adds entries.
 """
 
 from collections.abc import Mapping
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from policyc.ir.errors import InternalError
 
 SLOTS = 4
+"""Entries of a bucket."""
 BUCKET_WORDS = 16
 MASK64 = (1 << 64) - 1
 FIRST_FACTOR = 0x9E3779B97F4A7C15

@@ -94,7 +94,8 @@ def find_tool(name: str) -> str:
     found = shutil.which(os.environ.get(variable) or name)
     if found is None:
         raise HostError(
-            f"{name} is not installed; nothing was compiled", f"{HINT}, or set {variable}"
+            f"{name} is not installed; nothing was compiled",
+            f"{HINT}, or set {variable}, or compile with --backend llvm",
         )
     return str(Path(found).absolute())  # it is run from another directory
 

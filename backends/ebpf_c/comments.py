@@ -8,6 +8,7 @@ from itertools import islice
 from policyc.ir.atoms import NamedNumbers
 from policyc.ir.decision import DecisionIR
 from policyc.ir.plan import DirectionPlan, LookupPlan, viewed_columns, viewed_rows
+from policyc.ir.selectors import ALWAYS
 from policyc.ir.tree import ALLOW, ID_MASK, LEAF
 from policyc.ir.views import ColumnView, indices
 from policyc.ir.words import describe_condition, describe_peer, describe_selector
@@ -110,7 +111,7 @@ def column_words(decision: DecisionIR, column: ColumnView) -> str:
     words += _named(decision, column.named)
     where = "the own node" if column.is_local else "a node"
     words += [
-        f"{where} with {describe_condition(c)}"
+        where if c == ALWAYS else f"{where} with {describe_condition(c)}"
         for at, c in enumerate(v.node_conditions)
         if column.conditions >> at & 1
     ]

@@ -10,6 +10,7 @@ from math import log2
 
 from policyc.backends.ebpf_c import costs
 from policyc.backends.ebpf_c.addresses import plan_addresses
+from policyc.backends.ebpf_c.buckets import SLOTS
 from policyc.backends.ebpf_c.choice import Candidate, Choice, choose
 from policyc.ir.decision import DecisionIR
 from policyc.ir.errors import HostError
@@ -48,8 +49,6 @@ NO_CODE = Budgets(0, 0)
 """Everything by table: what large policy sets get."""
 ENDPOINTS = 65536
 """Endpoints of the whole cluster that a node can tell apart."""
-SLOTS = 4
-"""Entries of a bucket of the hash table."""
 
 
 @dataclass(frozen=True)

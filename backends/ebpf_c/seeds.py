@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from policyc.backends.ebpf_c.addresses import column_prefixes
-from policyc.backends.ebpf_c.buckets import fill_buckets
+from policyc.backends.ebpf_c.buckets import SLOTS, fill_buckets
 from policyc.ir.decision import DecisionIR
 from policyc.ir.plan import (
     AddressLayout,
@@ -21,7 +21,6 @@ from policyc.ir.plan import (
 from policyc.ir.tree import NODE_WORDS
 
 NODE_FIELDS = (*(f"lowest{at}" for at in range(1, 8)), *(f"child{at}" for at in range(8)), "zero")
-SLOTS = 4
 BUCKET_FIELDS = (
     *(f"{part}{at}" for at in range(SLOTS) for part in ("column", "row")),
     *(f"word{at}" for at in range(SLOTS)),

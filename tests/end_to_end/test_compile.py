@@ -125,6 +125,7 @@ def test_without_clang_nothing_is_written_and_the_package_is_named(
     done = policyc("compile", "-f", str(policies), "-o", str(out), POLICYC_CLANG="/no/clang")
     assert done.returncode == 3
     assert "clang is not installed" in done.stderr and "apt install clang" in done.stderr
+    assert "--backend llvm" in done.stderr
     assert not out.exists()
 
 

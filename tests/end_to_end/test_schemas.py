@@ -36,6 +36,15 @@ def test_compile(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     check(json.loads((tmp_path / "b" / "manifest.json").read_text()), "bundle-v1")
 
 
+@pytest.mark.parametrize("profile", ["kubernetes", "calico", "cilium"])
+def test_the_manifest_of_every_profile(profile: str, tmp_path: Path) -> None:
+    out = tmp_path / "b"
+    assert run(["compile", *INPUT, "-o", str(out), "--profile", profile]) == 0
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert manifest["profile"] == profile
+    check(manifest, "bundle-v1")
+
+
 def test_eval(capfd: pytest.CaptureFixture[str]) -> None:
     flow = ["203.0.113.1", "payments/payment-gateway", "tcp/8443"]
     assert run(["eval", *INPUT, *flow, "--format", "json"]) == 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file name cannot end the comment it is named in, or do anything else to the emitted C."""
+"""What the comments of the emitted C say; a file name cannot end the one it is named in."""
 
 import shutil
 from dataclasses import replace
@@ -42,3 +42,15 @@ def test_a_hostile_file_name_stays_in_its_comment(name: str, tmp_path: Path) -> 
     assert "#error" not in "\n".join(
         line for line in c.splitlines() if not line.lstrip().startswith(("*", "/*", " *"))
     )
+
+
+def test_a_node_of_any_kind_is_named_without_a_condition(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(
+        "apiVersion: cilium.io/v2\nkind: CiliumNetworkPolicy\nmetadata: {name: c, namespace: a}\n"
+        "spec:\n  endpointSelector: {}\n  ingress: [{fromEntities: [host]}]\n"
+        "  egress: [{toEntities: [remote-node]}]\n"
+    )
+    inputs = Inputs((PathSource(str(policy)),), (), ReadOptions())
+    c = emit_all(compile_inputs(inputs, None, lambda stage: None).decided.decision).c
+    assert ": the own node\n" in c and ": a node\n" in c
