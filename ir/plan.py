@@ -196,10 +196,6 @@ class LookupPlan:
         """Whether anything is searched in nodes; where a direction is used, the node may need it."""
         return bool(self.used_directions)
 
-    def word_of(self, decision: DecisionIR, direction: Direction, row: int, column: int) -> int:
-        """The word of a cell of the Decision IR."""
-        return self.diagram_words[decision.cell(direction, row, column).rule]
-
     def leaf(self, word: int, key: int) -> int:
         """The leaf of a word for a service key."""
         return search(self.nodes, word, key, self.rounds)

@@ -46,7 +46,7 @@ class Budgets:
 
 MEASURED = Budgets()
 NO_CODE = Budgets(0, 0)
-"""Everything by table: what large policy sets get."""
+"""Everything by table, however small: tests and benchmarks ask for it."""
 ENDPOINTS = 65536
 """Endpoints of the whole cluster that a node can tell apart."""
 
