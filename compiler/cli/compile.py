@@ -41,6 +41,15 @@ def _named(name: str | None) -> str:
     return name or ""
 
 
+class _NamedFolder(click.Path):
+    """The directory of --cache: an empty name, as of a variable that is not set, would mean this one."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            raise click.UsageError("--cache needs the name of a directory")
+        return super().convert(value, param, ctx)
+
+
 @click.command("compile")
 @input_options
 @click.option(
@@ -94,7 +103,7 @@ def _named(name: str | None) -> str:
 @shard_options
 @click.option(
     "--cache",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=_NamedFolder(path_type=Path, file_okay=False),
     metavar="DIR",
     help="Reuse proofs and objects of earlier runs, which may be those of others.",
 )

@@ -168,6 +168,7 @@ def test_the_json_is_what_its_schema_says(
     [
         (["--node", "node-a", "--all-nodes"], "either --node NAME or --all-nodes"),
         (["--node", ""], "--node needs the name of a node"),
+        (["--cache", ""], "--cache needs the name of a directory"),
         (["--cache-size", "5"], "--cache-size needs --cache"),
         (["--node", "nod-a"], "did you mean `node-a`?"),
         (["--jobs", "2"], "--jobs and --executor are for --all-nodes"),
