@@ -19,6 +19,7 @@ def explain_layout(plan: LookupPlan, choices: Sequence[Choice], endpoints: int) 
 
 
 def _lines(plan: LookupPlan, choices: Sequence[Choice]) -> Iterator[str]:
+    yield "ns: net of an empty program, the mean of hot and random keys; instructions: of the code"
     for direction in plan.directions.values():
         if not direction.is_used:
             yield f"{direction.direction.value}: no policy says anything, so nothing is looked up"

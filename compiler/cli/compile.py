@@ -152,6 +152,8 @@ def compile_(
     if cache_size is not None and cache is None:
         raise click.UsageError("--cache-size needs --cache DIR")
     limit = DEFAULT_LIMIT if cache_size is None else cache_size << 20
+    if cache is not None and output is not None and cache.resolve() == output.resolve():
+        raise click.UsageError("--cache and -o are the same directory")
     _check_nodes(bool(cluster), node, all_nodes, jobs, executor)
     target = Target(Backend(backend), Counters(counters))
     if target.backend is Backend.LLVM and target.counters is Counters.PACKETS:
@@ -249,8 +251,9 @@ def _in_words(done: Compiled, output: Path | None, node: str) -> str:
     over = f"{made['endpoints']} endpoints" if done.read.cluster else "any endpoint"
     if node:
         over += f" that may be on {node}"
+    policies = "1 policy" if made["policies"] == 1 else f"{made['policies']} policies"
     return (
-        f"{printable(str(output))}: {made['policies']} policies over {over}:"
+        f"{printable(str(output))}: {policies} over {over}:"
         f" {made['rows']} subject classes"
         f" x {made['columns']} peer classes, {made['diagrams']} diagrams;"
         f" proved equal to the policies ({made['proved_obligations']} obligations)"

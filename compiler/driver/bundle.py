@@ -5,7 +5,7 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
@@ -167,14 +167,14 @@ def manifest_file(
     release: Mapping[str, str],
 ) -> bytes:
     """manifest.json, from the digests of all other files; `release` says who compiled."""
-    value = _manifest(digests, emitted.seeds, provenance, release)
+    value = _manifest(digests, emitted, provenance, release)
     text = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
     return text.encode()
 
 
 def _manifest(
     digests: Mapping[str, str],
-    seeds: Iterable[Seed],
+    emitted: Emitted,
     provenance: Provenance,
     release: Mapping[str, str],
 ) -> dict[str, Any]:
@@ -186,13 +186,17 @@ def _manifest(
         "profile": provenance.profile,
         **({"node": provenance.node} if provenance.node else {}),
         "inputs": [{"path": path, "sha256": digest} for path, digest in provenance.inputs],
-        "options": dict(provenance.options),
+        "options": {
+            **provenance.options,
+            "backend": emitted.target.backend.value,
+            "rule_counters": emitted.target.counters.value,
+        },
         "proof": dict(provenance.proof),
         "programs": [
             *({"name": name, "object": "hooks.bpf.o"} for name in HOOKS),
             {"name": POLICY_PROGRAM, "object": "policy.bpf.o"},
         ],
-        "maps": [_map(seed) for seed in seeds],
+        "maps": [_map(seed) for seed in emitted.seeds],
         "files": dict(digests),
     }
 

@@ -36,6 +36,8 @@ def test_llvm_compiles_where_there_is_no_clang(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["llvm"].startswith("llvmlite ") and "clang" not in manifest
+    asked = manifest["options"]
+    assert (asked["backend"], asked["rule_counters"]) == ("llvm", "bytes")
     again = tmp_path / "again"
     done = policyc(
         "compile", *SHOP, "-o", str(again), "--backend", "llvm", "--cache", str(tmp_path / "c")
@@ -104,7 +106,7 @@ def test_what_the_policies_do_not_use_is_not_in_the_program(tmp_path: Path) -> N
 @pytest.mark.parametrize("options", [
     [], ["-o", "x", "--explain-layout"], ["--emit", "c", "--explain-layout"],
     ["--backend", "gcc", "-o", "x"], ["--rule-counters", "all", "-o", "x"],
-    ["--all-nodes", "--explain-layout"]], ids=" ".join)  # fmt: skip
+    ["--all-nodes", "--explain-layout"], ["-o", "x", "--cache", "x"]], ids=" ".join)  # fmt: skip
 def test_options_that_make_no_sense_are_refused(options: list[str]) -> None:
     done = policyc("compile", *SHOP, *options)
     assert done.returncode == 2
