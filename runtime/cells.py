@@ -20,6 +20,8 @@ MASK64 = (1 << 64) - 1
 FIRST_FACTOR = 0x9E3779B97F4A7C15
 SECOND_FACTOR = 0xC2B2AE3D27D4EB4F
 MAX_MOVES = 500
+NEW_BUCKET = [0] * 12 + [1] + [0] * 3
+"""Nothing in it, and filled."""
 
 
 class Cells(Protocol):
@@ -27,6 +29,8 @@ class Cells(Protocol):
 
     n_refused: int
     """How often there was no room for a cell, which denies instead."""
+    closed: set[int]
+    """Rows that deny more than their policies say, for want of room."""
 
     def new_row(self, row: int, words: Mapping[int, int]) -> list[MapWrite]:
         """Write a row: column id -> word."""
@@ -51,6 +55,7 @@ class DenseCells:
         self._name = name
         self._stride = stride
         self.n_refused = 0
+        self.closed: set[int] = set()
 
     def new_row(self, row: int, words: Mapping[int, int]) -> list[MapWrite]:
         """Write a row: column id -> word."""
@@ -79,6 +84,7 @@ class HashedCells:
         }
         self._lost: list[tuple[int, int, int]] = []
         self.n_refused = 0
+        self.closed: set[int] = set()
 
     def new_row(self, row: int, words: Mapping[int, int]) -> list[MapWrite]:
         """Write a row; its most common word becomes the usual one."""
@@ -118,7 +124,7 @@ class HashedCells:
         self._lost.append(entry)
 
     def _free_slot(self, at: int) -> int | None:
-        bucket = self._buckets.setdefault(at, [0] * 16)
+        bucket = self._buckets.setdefault(at, list(NEW_BUCKET))
         return next((slot for slot in range(SLOTS) if not bucket[2 * slot + 1]), None)
 
     def _store(self, at: int, slot: int, entry: tuple[int, int, int]) -> None:
@@ -137,6 +143,7 @@ class HashedCells:
         self._lost.clear()
         for row in rows:
             self._usual[row] = CLOSED
+        self.closed.update(rows)
         return [MapWrite(self._usual_name, row, (CLOSED,)) for row in rows]
 
 

@@ -6,7 +6,7 @@ No compiler is at hand: a signature nobody has seen is decided here, by walking 
 stretch of service keys. Row 0 and column 0 are the answer when the reserved ids run out: they deny.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,7 +74,9 @@ class PolicyTables:
         }
         found: Placement = {}
         for direction in self._directions:
-            found[f"{direction.name}_row"] = direction.row(row) if is_subject else FAIL_CLOSED
+            at = direction.row(row) if is_subject else FAIL_CLOSED
+            direction.subjects.setdefault(at, {})[str(endpoint)] = None
+            found[f"{direction.name}_row"] = at
             for family in FAMILIES:
                 direction.place_column(found, family, columns.get(family))
         if self._n_shortages() > shortages:
@@ -108,8 +110,12 @@ class PolicyTables:
         return self._tiers.new_rules()
 
     def refused(self) -> tuple[str, ...]:
-        """Endpoints whose placement ran out of rows, columns, nodes, cells or rule ids."""
-        return tuple(self._refused)
+        """Endpoints whose placement ran out of rows, columns, nodes, cells or rule ids.
+
+        Those, too, whose row was closed because another one's cells had no place.
+        """
+        closed = (name for direction in self._directions for name in direction.closed_subjects())
+        return tuple(dict.fromkeys((*self._refused, *closed)))
 
     def _n_shortages(self) -> int:
         """How often something has run out so far."""
@@ -153,6 +159,13 @@ class _Direction:
             viewed = self._view.column(column, tables.blocks_of(column))
             self._columns.setdefault(viewed, (at, column))
         self._writes: list[MapWrite] = []
+        self.subjects: dict[int, dict[str, None]] = {}
+        """Row -> the endpoints that stand in it."""
+
+    def closed_subjects(self) -> Iterator[str]:
+        """The endpoints whose row denies more than their policies say."""
+        for row in sorted(self._cells.closed):
+            yield from self.subjects.get(row, ())
 
     @property
     def n_refused(self) -> int:

@@ -18,7 +18,9 @@ SECOND_FACTOR = 0xC2B2AE3D27D4EB4F
 MAX_MOVES = 500
 
 Bucket = list[int]
-"""Four keys of two words (column, row), four words, four zeros."""
+"""Four keys of two words (column, row), four words, FILLED, three zeros."""
+FILLED = 1
+"""Of every bucket that was written: what is in none of two filled buckets has its row's usual word."""
 
 
 def bucket_of(row: int, column: int, n_buckets: int) -> tuple[int, int]:
@@ -55,6 +57,7 @@ def _insert(
 
 def _packed(bucket: list[tuple[int, int, int]]) -> Bucket:
     out = [0] * BUCKET_WORDS
+    out[3 * SLOTS] = FILLED
     for slot, (row, column, word) in enumerate(bucket):
         out[2 * slot], out[2 * slot + 1], out[2 * SLOTS + slot] = column, row, word
     return out

@@ -24,9 +24,10 @@ NODE_FIELDS = (*(f"lowest{at}" for at in range(1, 8)), *(f"child{at}" for at in 
 BUCKET_FIELDS = (
     *(f"{part}{at}" for at in range(SLOTS) for part in ("column", "row")),
     *(f"word{at}" for at in range(SLOTS)),
-    *(f"zero{at}" for at in range(SLOTS)),
+    "filled",
+    *(f"zero{at}" for at in range(3)),
 )
-"""Keys first, each a little-endian 64-bit number with the row above; then the words."""
+"""Keys first, each a little-endian 64-bit number with the row above; then the words, and 1."""
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,8 @@ _Static_assert(sizeof(struct pc_node) == 64, "a node is a cache line");
 struct pc_bucket {
 	__u64 key[4]; /* row << 32 | column; 0 is free, as no row is 0 */
 	__u32 word[4];
-	__u32 zero[4];
+	__u32 filled; /* 1, or nobody wrote the bucket, and what is not in it is not known */
+	__u32 zero[3];
 };
 _Static_assert(sizeof(struct pc_bucket) == 64, "a bucket is a cache line");
 
@@ -150,7 +151,7 @@ static __always_inline __u32 pc_in_bucket(void *buckets, __u32 at, __u64 key)
 	for (int i = 0; i < 4; i++)
 		if (bucket->key[i] == key)
 			return bucket->word[i];
-	return PC_NOTHING;
+	return bucket->filled ? PC_NOTHING : PC_DENIED(PC_RULE_FAIL_CLOSED);
 }
 
 /* The word of a cell, where only those are kept that differ from their row's usual one. */

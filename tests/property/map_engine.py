@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from policyc.backends.ebpf_c.buckets import bucket_of
+from policyc.backends.ebpf_c.buckets import FILLED, bucket_of
 from policyc.backends.ebpf_c.seeds import make_seeds
 from policyc.compiler.driver.node_tables import classifier_json, rules_json
 from policyc.ir.decision import FAIL_CLOSED_RULE, NOT_ISOLATED_RULE, DecisionIR
@@ -119,10 +119,12 @@ class MapEngine:
             return words[at] if at < len(words) else NOTHING
         buckets = self.bundle.seeds[f"pc_buckets_{plan.short}"]
         for at in bucket_of(row, column, plan.buckets):
+            bucket = buckets[16 * at : 16 * at + 16]
             for slot in range(4):
-                key = buckets[16 * at + 2 * slot : 16 * at + 2 * slot + 2]
-                if list(key) == [column, row]:
-                    return buckets[16 * at + 8 + slot]
+                if list(bucket[2 * slot : 2 * slot + 2]) == [column, row]:
+                    return bucket[8 + slot]
+            if bucket[12] != FILLED:
+                return NOTHING
         usual = self.bundle.seeds[f"pc_usual_{plan.short}"]
         return usual[row] if row < len(usual) else NOTHING
 
