@@ -20,6 +20,7 @@ from policyc.ir.atoms import (
     NodeColumn,
     Row,
 )
+from policyc.ir.bits import members
 from policyc.ir.decision import (
     ALLOW_LEAF,
     DENY_LEAF,
@@ -162,7 +163,7 @@ class _Deciding:
     ) -> list[tuple[TierTable, list[PolicyTable]]]:
         """The policies of each tier that select a row and say something in this direction."""
         by_subject = self.policies_by_subject[direction]
-        found = sorted(at for bit in _members(row.bits) for at in by_subject.get(bit, ()))
+        found = sorted(at for bit in members(row.bits) for at in by_subject.get(bit, ()))
         out: list[tuple[TierTable, list[PolicyTable]]] = [(tier, []) for tier in self.tiers]
         for t, p in found:
             out[t][1].append(self.tiers[t].policies[p])
@@ -186,7 +187,7 @@ class _Deciding:
                     found.append((at, Matched(rule.rule, rule.action, services)))
         cells = {}
         for matched, columns in parts.each():
-            cells[columns] = self._cell_of([found[index] for index in _members(matched)], defaults)
+            cells[columns] = self._cell_of([found[index] for index in members(matched)], defaults)
         return _spread(cells, len(self.atoms.columns))
 
     def _columns_of_own(self, own: TablePeer, row: Row) -> int:
@@ -317,7 +318,7 @@ class _Parts:
         """The match `bit` holds of these columns."""
         touched: Iterable[int] = range(len(self._columns))
         if columns.bit_count() < len(self._columns):
-            touched = dict.fromkeys(self._part_of[column] for column in _members(columns))
+            touched = dict.fromkeys(self._part_of[column] for column in members(columns))
         for part in touched:
             hit = self._columns[part] & columns
             if hit == self._columns[part]:
@@ -327,20 +328,10 @@ class _Parts:
 
     def _split(self, part: int, hit: int, bit: int) -> None:
         self._columns[part] &= ~hit
-        for column in _members(hit):
+        for column in members(hit):
             self._part_of[column] = len(self._columns)
         self._columns.append(hit)
         self._matched.append(self._matched[part] | bit)
-
-
-def _members(mask: int) -> list[int]:
-    """The indices of the bits set in a mask, ascending."""
-    text = bin(mask)[:1:-1]
-    found, at = [], text.find("1")
-    while at >= 0:
-        found.append(at)
-        at = text.find("1", at + 1)
-    return found
 
 
 def _spread(cells: dict[int, int], n_columns: int) -> tuple[int, ...]:
@@ -349,7 +340,7 @@ def _spread(cells: dict[int, int], n_columns: int) -> tuple[int, ...]:
     out = [cells[most]] * n_columns
     for columns, cell in cells.items():
         if columns != most:
-            for column in _members(columns):
+            for column in members(columns):
                 out[column] = cell
     return tuple(out)
 
@@ -377,14 +368,14 @@ def _columns_by_leaf(atoms: Atoms) -> dict[TableLeaf, int]:
 
 def _leaves_of(column: Column, atoms: Atoms) -> Iterator[TableLeaf]:
     """The leaves that match a column."""
-    for block in _members(atoms.classifier.addresses[column.family].blocks[column.atom]):
+    for block in members(atoms.classifier.addresses[column.family].blocks[column.atom]):
         yield "block", block
     match column:
         case EndpointColumn():
-            for bit in _members(column.bits):
+            for bit in members(column.bits):
                 yield "bit", bit
         case NodeColumn():
-            for condition in _members(column.conditions):
+            for condition in members(column.conditions):
                 yield "node", condition
                 yield "local" if column.is_local else "remote", condition
         case AddressColumn():

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from policyc.ir.atoms import Atoms, Column, EndpointColumn, NamedNumbers, NodeColumn, Row
+from policyc.ir.bits import members
 from policyc.ir.decision import PolicyTable, TableLeaf, TableRule, TierTable, table_leaves
 from policyc.ir.policy import Action, Direction
 
@@ -97,25 +98,15 @@ class View:
     def to_json(self) -> dict[str, Any]:
         """The view as JSON values, for plan.json."""
         return {
-            "subject_bits": indices(self.subject_bits),
-            "peer_bits": indices(self.peer_bits),
-            "own_blocks": indices(self.own_blocks),
-            "blocks": indices(self.blocks),
-            "ports": indices(self.ports),
-            "conditions": indices(self.conditions),
+            "subject_bits": members(self.subject_bits),
+            "peer_bits": members(self.peer_bits),
+            "own_blocks": members(self.own_blocks),
+            "blocks": members(self.blocks),
+            "ports": members(self.ports),
+            "conditions": members(self.conditions),
             "reads_locality": self.reads_locality,
             "by_family": self.by_family,
         }
-
-
-def indices(mask: int) -> list[int]:
-    """The indices of the bits set in a mask, ascending."""
-    text = bin(mask)[:1:-1]
-    found, at = [], text.find("1")
-    while at >= 0:
-        found.append(at)
-        at = text.find("1", at + 1)
-    return found
 
 
 def view_of(tables: Iterable[TierTable], direction: Direction) -> View:

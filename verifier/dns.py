@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 
+from policyc.ir.bits import first
 from policyc.ir.errors import InternalError
 from policyc.ir.policy import NEVER, Action, Direction, Policy, PolicySet
 from policyc.ir.selectors import EndpointSelector, LabelSelector, Operator, Requirement
@@ -16,7 +17,6 @@ from policyc.ir.semantics import DecidedByRule, DeniedByDefault, EndVerdict, Ver
 from policyc.ir.services import Protocol, Service
 from policyc.ir.universe import End, Endpoint, Flow
 from policyc.verifier.cancel import restricted
-from policyc.verifier.cluster.bits import first
 from policyc.verifier.cluster.outcomes import Decider, Segment, segments_of, with_action
 from policyc.verifier.cluster.redundancy import Redundancy
 from policyc.verifier.cluster.rows import Row

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import z3
 
+from policyc.ir.bits import members
 from policyc.verifier.cluster.areas import LAST_PORT, Area
-from policyc.verifier.cluster.bits import members
 from policyc.verifier.cluster.listing import Listing
 from policyc.verifier.cluster_connection import ClusterConnection
 from policyc.verifier.connection_ends import ConnectionEnd

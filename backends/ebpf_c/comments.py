@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from policyc.ir.atoms import NamedNumbers
+from policyc.ir.bits import members
 from policyc.ir.decision import DecisionIR
 from policyc.ir.plan import DirectionPlan, LookupPlan, viewed_columns, viewed_rows
 from policyc.ir.selectors import ALWAYS
 from policyc.ir.tree import ALLOW, ID_MASK, LEAF
-from policyc.ir.views import ColumnView, indices
+from policyc.ir.views import ColumnView
 from policyc.ir.words import describe_condition, describe_peer, describe_selector
 
 MAX_LINES = 200
@@ -39,7 +40,7 @@ def class_lines(decision: DecisionIR, plan: DirectionPlan) -> Iterator[str]:
     rows = viewed_rows(decision, plan.view)
     yield f"{plan.direction.value}: the pods that policies select, by row"
     for row, at in islice(rows.items(), MAX_LINES):
-        held = [describe_selector(selectors[bit]) for bit in indices(row.bits)]
+        held = [describe_selector(selectors[bit]) for bit in members(row.bits)]
         held += _named(decision, row.named)
         yield f"  {at}: {comment('; '.join(held) or 'no policy selects it')}"
     yield from _more(len(rows))
@@ -106,8 +107,8 @@ def _more(count: int) -> Iterator[str]:
 def column_words(decision: DecisionIR, column: ColumnView) -> str:
     """A peer in words: what of it rules read."""
     v = decision.atoms.vocabulary
-    words = [describe_selector(v.selectors[bit]) for bit in indices(column.bits)]
-    words += [describe_peer(v.blocks[at]) for at in indices(column.blocks)]
+    words = [describe_selector(v.selectors[bit]) for bit in members(column.bits)]
+    words += [describe_peer(v.blocks[at]) for at in members(column.blocks)]
     words += _named(decision, column.named)
     where = "the own node" if column.is_local else "a node"
     words += [

@@ -9,6 +9,7 @@ from policyc.compiler.driver.check_findings import place_of, selects_nothing
 from policyc.compiler.driver.codes_check import UNDECLARED_PORT
 from policyc.compiler.driver.compile import Progress, Read
 from policyc.compiler.driver.diff import DiffOptions, diff_sides
+from policyc.ir.bits import members, union
 from policyc.ir.errors import InternalError
 from policyc.ir.matching import selects
 from policyc.ir.policy import NEVER, Direction, NamedPort, Policy
@@ -17,7 +18,6 @@ from policyc.ir.results.diff import DiffOutcome
 from policyc.ir.results.places import key_of_rule
 from policyc.ir.universe import Endpoint, Universe
 from policyc.verifier.accidents import all_rules
-from policyc.verifier.cluster.bits import members, union
 from policyc.verifier.cluster.reads import Reads, policies_of
 from policyc.verifier.cluster.redundancy import Redundancy
 from policyc.verifier.cluster.rows import RuleId

@@ -7,6 +7,7 @@ to the reference semantics. Rules of which the tables say too little leave every
 """
 
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from policyc.compiler.frontend.flow_columns import FlowColumns
@@ -62,14 +63,11 @@ def require_native() -> None:
 
 def missing_for_native() -> str:
     """What is not installed of llvmlite and numpy; empty where nothing is missing."""
-    try:
-        import llvmlite.binding  # noqa: F401
-    except ImportError:
-        return "llvmlite"
-    try:
-        import numpy  # noqa: F401
-    except ImportError:
-        return "numpy"
+    for module in ("llvmlite.binding", "numpy"):
+        try:
+            import_module(module)
+        except ImportError:
+            return module.partition(".")[0]
     return ""
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any, assert_never
 
 from policyc.ir.atoms import AddressAtoms, Column, EndpointColumn, NamedNumbers, NodeColumn, Row
+from policyc.ir.bits import members
 from policyc.ir.decision import (
     DecisionIR,
     PolicyTable,
@@ -29,7 +30,6 @@ from policyc.ir.selectors import (
     OneOf,
     Requirement,
 )
-from policyc.ir.views import indices
 
 CLASSIFIER_SCHEMA = "policyc.dev/classifier/v2"
 RULES_SCHEMA = "policyc.dev/rules/v1"
@@ -42,9 +42,9 @@ def classifier_json(decision: DecisionIR) -> dict[str, Any]:
     return {
         "schema": CLASSIFIER_SCHEMA,
         "selectors": [_selector(s) for s in vocabulary.selectors],
-        "subject_bits": indices(vocabulary.subject_bits),
-        "peer_bits": indices(vocabulary.peer_bits),
-        "own_blocks": indices(vocabulary.own_blocks),
+        "subject_bits": members(vocabulary.subject_bits),
+        "peer_bits": members(vocabulary.peer_bits),
+        "own_blocks": members(vocabulary.own_blocks),
         "node_conditions": [_condition(c) for c in vocabulary.node_conditions],
         "reads_nodes": vocabulary.reads_nodes,
         "reads_locality": vocabulary.reads_locality,
@@ -52,8 +52,8 @@ def classifier_json(decision: DecisionIR) -> dict[str, Any]:
             {"name": p.name, "protocol": p.protocol.name, "kind": int(p.protocol.kind)}
             for p in vocabulary.named_ports
         ],
-        "ingress_ports": indices(vocabulary.ingress_ports),
-        "egress_ports": indices(vocabulary.egress_ports),
+        "ingress_ports": members(vocabulary.ingress_ports),
+        "egress_ports": members(vocabulary.egress_ports),
         "addresses": {str(family): _atoms(atoms) for family, atoms in addresses.items()},
         "rows": [_row(row) for row in decision.atoms.rows],
         "columns": [_column(column) for column in decision.atoms.columns],
@@ -127,7 +127,7 @@ def _atoms(atoms: AddressAtoms) -> dict[str, Any]:
     return {
         "starts": [f"{start:x}" for start in atoms.starts],
         "atoms": list(atoms.atoms),
-        "blocks": [indices(mask) for mask in atoms.blocks],
+        "blocks": [members(mask) for mask in atoms.blocks],
     }
 
 
@@ -136,16 +136,16 @@ def _named(named: NamedNumbers) -> list[list[Any]]:
 
 
 def _row(row: Row) -> dict[str, Any]:
-    own = {"4": indices(row.own4), "6": indices(row.own6)}
-    return {"bits": indices(row.bits), "named": _named(row.named), "own": own}
+    own = {"4": members(row.own4), "6": members(row.own6)}
+    return {"bits": members(row.bits), "named": _named(row.named), "own": own}
 
 
 def _column(column: Column) -> dict[str, Any]:
     out: dict[str, Any] = {"family": column.family, "atom": column.atom}
     if isinstance(column, EndpointColumn):
-        out |= {"bits": indices(column.bits), "named": _named(column.named)}
+        out |= {"bits": members(column.bits), "named": _named(column.named)}
     if isinstance(column, NodeColumn):
-        out |= {"node": indices(column.conditions), "local": column.is_local}
+        out |= {"node": members(column.conditions), "local": column.is_local}
     return out
 
 

@@ -14,10 +14,9 @@ from policyc.backends.ebpf_c import clang
 from policyc.compiler.cli.main import run
 from policyc.compiler.driver import objects
 from policyc.verifier import outcome
+from tests.bench import synthetic
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "bench"))
-import synthetic  # noqa: E402
 
 
 def write(path: Path, documents: list[dict[str, Any]]) -> None:

@@ -4,7 +4,6 @@
 import hashlib
 import json
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,9 @@ from policyc.compiler.driver import node_bundles
 from policyc.ir.errors import InternalError
 from policyc.runtime.bundle import read_bundle
 from policyc.verifier.outcome import Broken
+from tests.bench import synthetic
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "bench"))
-import synthetic  # noqa: E402
 
 NODES = ("node-a", "node-b", "node-c")
 

@@ -104,7 +104,7 @@ def _frame(decided: Decided, flow: Flow, number: int, devices: dict[str, Device]
         "hook": "pc_from_pod" if from_pod else "pc_to_pod",
         "device": device,
         "came_in": device if from_pod else UPLINK,
-        "bytes": frame_of(flow, number, devices).hex(),  # type: ignore[arg-type]
+        "bytes": frame_of(flow, number, devices).hex(),
         "passes": not verdict(decided.policies, flow).action.is_deny,
         "flow": f"{_shown(flow.src)} -> {_shown(flow.dst)} {flow.service} (IPv{flow.family})",
     }

@@ -8,9 +8,10 @@ else `pc_to_pod` of the destination's.
 
 import json
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from policyc.backends.ebpf_c.layout import Budgets
 from policyc.compiler.driver.bundle import Provenance, write_bundle
@@ -158,7 +159,14 @@ def _counts(node: LabNode, state: Path) -> dict[tuple[str, tuple[str, ...], int]
     return found
 
 
-def frame_of(flow: Flow, number: int, pods: dict[str, LabPod]) -> bytes:
+class HasMac(Protocol):
+    """What a frame's builder asks of a pod."""
+
+    @property
+    def mac(self) -> str: ...
+
+
+def frame_of(flow: Flow, number: int, pods: Mapping[str, HasMac]) -> bytes:
     """The first packet of a flow; `number` keeps flows apart as source port or ICMP id."""
     src, dst = _host(flow.src, flow.family, pods), _host(flow.dst, flow.family, pods)
     if flow.family == 6 and is_neighbour_discovery(flow.service):
@@ -168,7 +176,7 @@ def frame_of(flow: Flow, number: int, pods: dict[str, LabPod]) -> bytes:
     return packets.frame(src, dst, _payload(flow, number), family=flow.family)
 
 
-def _host(end: object, family: int, pods: dict[str, LabPod]) -> Host:
+def _host(end: object, family: int, pods: Mapping[str, HasMac]) -> Host:
     if isinstance(end, Endpoint) and not end.host_network:
         address = str(end.address(family))
         return Host(pods[end.qualified_name].mac, address, address)

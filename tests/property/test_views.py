@@ -7,11 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policyc.compiler.driver.pipeline import decide_all
+from policyc.ir.bits import members
 from policyc.ir.decision import leaf_of
 from policyc.ir.policy import Direction
 from policyc.ir.services import ALL_SERVICES, Kind, kind_span
 from policyc.ir.told_apart import kinds_told_apart, plain_key
-from policyc.ir.views import indices, view_of
+from policyc.ir.views import view_of
 from tests.property.cases import Case, random_case
 from tests.property.tiered_cases import tiered_case
 
@@ -60,6 +61,6 @@ def test_a_protocol_that_is_not_told_apart_is_asked_about_without_its_ports(seed
 
 
 @given(st.integers(0, 2**200 - 1))
-def test_indices_are_the_bits_that_are_set(mask: int) -> None:
-    assert indices(mask) == [at for at in range(200) if mask >> at & 1]
+def test_members_are_the_bits_that_are_set(mask: int) -> None:
+    assert members(mask) == [at for at in range(200) if mask >> at & 1]
     assert ALL_SERVICES.size > 3 * 65536

@@ -8,11 +8,11 @@ where they reach the same, and are reached by the same, for the same services.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from policyc.ir.bits import bits_of, members, union
 from policyc.ir.policy import Action, Direction, PolicySet
 from policyc.ir.services import ALL_SERVICES, Kind, kind_span
 from policyc.ir.universe import Endpoint
 from policyc.verifier.cluster.areas import LAST_PORT, Areas, area_of, without
-from policyc.verifier.cluster.bits import bits_of, members, union
 from policyc.verifier.cluster.outcomes import Decider, segments_of, with_action
 from policyc.verifier.cluster.rows import Row, Rules
 from policyc.verifier.cluster.space import Space

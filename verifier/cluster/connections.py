@@ -9,9 +9,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from policyc.ir.bits import members, union
 from policyc.ir.policy import Action, Direction, Policy, PolicySet
 from policyc.ir.results.diff import DifferenceKind
-from policyc.verifier.cluster.bits import members, union
 from policyc.verifier.cluster.outcomes import (
     Decider,
     Outcome,

@@ -4,6 +4,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from policyc.ir.bits import members
 from policyc.ir.errors import InternalError
 from policyc.ir.peers import EndpointPeer, Network, leaves
 from policyc.ir.policy import Direction, PolicySet
@@ -13,7 +14,6 @@ from policyc.ir.selectors import EndpointSelector
 from policyc.ir.semantics import verdict
 from policyc.ir.services import describe_services
 from policyc.ir.universe import Universe
-from policyc.verifier.cluster.bits import members
 from policyc.verifier.cluster.connections import Cell, Comparison
 from policyc.verifier.cluster.reads import Reads, policies_of
 from policyc.verifier.cluster.regions import Examples, Region, regions

@@ -7,6 +7,7 @@ A *potential* peer is what a rule opens to and the cluster has not: a selector t
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
+from policyc.ir.bits import bits_of, members
 from policyc.ir.peers import EndpointPeer
 from policyc.ir.policy import NEVER, Action, Direction, Policy, Rule
 from policyc.ir.results.common import Place
@@ -14,7 +15,6 @@ from policyc.ir.results.listing import ExposedTo, Exposure, PotentialPeer
 from policyc.ir.results.places import place_of_policy, place_of_rule
 from policyc.ir.universe import FAMILIES, Endpoint
 from policyc.ir.words import describe_ports, describe_selector
-from policyc.verifier.cluster.bits import bits_of, members
 from policyc.verifier.cluster.groups import Group
 from policyc.verifier.cluster.listing import Listing
 from policyc.verifier.cluster.reads import policies_of

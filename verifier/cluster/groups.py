@@ -9,10 +9,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from policyc.ir.bits import bits_of, members, union
 from policyc.ir.universe import FAMILIES, Endpoint, end_name
 from policyc.verifier.cluster.areas import without
 from policyc.verifier.cluster.behaviour import OF_OTHER_FAMILY, Behaviour
-from policyc.verifier.cluster.bits import bits_of, members, union
 
 PODS, NODES, OUTSIDE = "pods", "nodes", "outside"
 KINDS = (PODS, NODES, OUTSIDE)

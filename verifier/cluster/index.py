@@ -11,6 +11,7 @@ from functools import reduce
 from operator import and_, or_
 from typing import assert_never
 
+from policyc.ir.bits import bits_of, union
 from policyc.ir.matching import attributes
 from policyc.ir.selectors import (
     ALWAYS,
@@ -26,7 +27,6 @@ from policyc.ir.selectors import (
     Requirement,
 )
 from policyc.ir.universe import Endpoint, Node
-from policyc.verifier.cluster.bits import bits_of, union
 
 _Values = dict[str, list[int]]
 

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from policyc.ir.bits import bits_of, members, union
 from policyc.ir.errors import InternalError
 from policyc.ir.intervals import IntervalSet
 from policyc.ir.peers import AddressPeer, Network
@@ -21,7 +22,6 @@ from policyc.ir.services import ALL_SERVICES, Kind, describe_services
 from policyc.ir.universe import FAMILIES, Universe, end_name
 from policyc.verifier.cluster.areas import LAST_PORT
 from policyc.verifier.cluster.behaviour import OF_OTHER_FAMILY, Behaviour
-from policyc.verifier.cluster.bits import bits_of, members, union
 from policyc.verifier.cluster.diff import selectors_of
 from policyc.verifier.cluster.groups import OUTSIDE, Groups, Talk
 from policyc.verifier.cluster.reads import Reads

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from policyc.ir.bits import members
 from policyc.ir.errors import InternalError
 from policyc.ir.services import ALL_SERVICES, Kind, Service
 from policyc.ir.universe import FAMILIES, End, Flow, Node
 from policyc.verifier.cluster.behaviour import OF_OTHER_FAMILY
-from policyc.verifier.cluster.bits import members
 from policyc.verifier.cluster.listing import Listing
 
 MOST_FLOWS = 50_000_000

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
+from policyc.ir.bits import union
 from policyc.ir.policy import Action, Direction, Policy, PolicySet
 from policyc.ir.services import Kind
-from policyc.verifier.cluster.bits import union
 from policyc.verifier.cluster.outcomes import (
     Active,
     Outcome,

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from policyc.ir.bits import bits_of, first, members
 from policyc.ir.errors import InternalError
 from policyc.ir.intervals import IntervalSet
 from policyc.ir.results.diff import DifferenceKind
@@ -15,7 +16,6 @@ from policyc.ir.services import (
     kind_span,
 )
 from policyc.ir.universe import End, Endpoint, Flow, Node, end_address, end_name
-from policyc.verifier.cluster.bits import bits_of, first, members
 from policyc.verifier.cluster.connections import Cell
 from policyc.verifier.cluster.outcomes import Segment
 from policyc.verifier.cluster.space import LINK_NETWORKS, Space

@@ -8,6 +8,7 @@ are interned by content, so that two versions of a policy set share what did not
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from policyc.ir.bits import members
 from policyc.ir.intervals import IntervalSet
 from policyc.ir.policy import (
     NEVER,
@@ -37,7 +38,6 @@ from policyc.ir.services import (
     kind_span,
 )
 from policyc.ir.universe import FAMILIES, ContainerPort, Endpoint, HostInterface, Node
-from policyc.verifier.cluster.bits import members
 from policyc.verifier.cluster.reads import Reads
 from policyc.verifier.cluster.space import Space, View
 

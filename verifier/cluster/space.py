@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv6Network
 from typing import assert_never
 
+from policyc.ir.bits import bits_of, span, union
 from policyc.ir.peers import (
     AddressPeer,
     AnyPeer,
@@ -26,7 +27,6 @@ from policyc.ir.peers import (
 from policyc.ir.policy import NamedPort
 from policyc.ir.selectors import AllOf, Not, OneOf
 from policyc.ir.universe import FAMILIES, Address, Endpoint, HostInterface, Node, end_name
-from policyc.verifier.cluster.bits import bits_of, span, union
 from policyc.verifier.cluster.index import Index
 from policyc.verifier.cluster.reads import Reads
 from policyc.verifier.cluster.sites import Named, Site, run_of, unheld

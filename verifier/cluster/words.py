@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from functools import cached_property
 from ipaddress import IPv4Address, IPv6Address, summarize_address_range
 
+from policyc.ir.bits import members
 from policyc.ir.peers import Network, is_inside
 from policyc.ir.selectors import EndpointSelector
 from policyc.ir.universe import Endpoint, Node, end_name
 from policyc.ir.words import describe_selector
-from policyc.verifier.cluster.bits import members
 from policyc.verifier.cluster.regions import owners
 from policyc.verifier.cluster.space import Space
 
