@@ -11,7 +11,8 @@ import click
 from policyc.backends.report.text import print_findings
 from policyc.compiler.driver.compile import Inputs, Progress, Read
 from policyc.compiler.frontend.lowered import Channel, Profile, Unsupported
-from policyc.compiler.frontend.read import DEFAULT_KUBE_VERSION, PolicyInput, ReadOptions
+from policyc.compiler.frontend.read import PolicyInput, ReadOptions
+from policyc.compiler.frontend.read_options import DEFAULT_KUBE_VERSION
 from policyc.compiler.frontend.sources import sources_of
 from policyc.ir.diagnostics import Diagnostic
 

@@ -1,22 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""YAML and JSON -> typed objects -> Policy IR. The public names; the rest is internal."""
+"""YAML and JSON -> typed objects -> Policy IR. The public names; the rest is internal.
 
-from policyc.compiler.frontend.cluster import Cluster
-from policyc.compiler.frontend.read import (
-    PolicyInput,
-    ReadOptions,
-    read_cluster,
-    read_policies,
-    read_scenario,
-)
-from policyc.compiler.frontend.sources import (
-    InputFile,
-    ObjectsSource,
-    PathSource,
-    Source,
-    StreamSource,
-    sources_of,
-)
+A name is imported when it is asked for: whoever imports one module of the package pays for that module.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from policyc.compiler.frontend.cluster import Cluster
+    from policyc.compiler.frontend.read import (
+        PolicyInput,
+        read_cluster,
+        read_policies,
+        read_scenario,
+    )
+    from policyc.compiler.frontend.read_options import ReadOptions
+    from policyc.compiler.frontend.sources import (
+        InputFile,
+        ObjectsSource,
+        PathSource,
+        Source,
+        StreamSource,
+        sources_of,
+    )
+else:
+    _HOMES: dict[str, str] = {
+        "Cluster": "cluster",
+        "ReadOptions": "read_options",
+        **dict.fromkeys(("PolicyInput", "read_cluster", "read_policies", "read_scenario"), "read"),
+        **dict.fromkeys(("InputFile", "ObjectsSource", "PathSource", "Source"), "sources"),
+        **dict.fromkeys(("StreamSource", "sources_of"), "sources"),
+    }
+
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
 
 __all__ = [
     "Cluster",

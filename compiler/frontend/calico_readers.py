@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads one NetworkPolicy or GlobalNetworkPolicy of Calico's, live or staged (semantics D41 to D44)."""
 
-from policyc.compiler.frontend.calico_hosts import read_host_endpoint
 from policyc.compiler.frontend.calico_lowering import GROUP, lower_calico_policy
 from policyc.compiler.frontend.calico_policy import (
     DELETE,
@@ -9,9 +8,7 @@ from policyc.compiler.frontend.calico_policy import (
     check_deletion,
     decode_calico_policy,
 )
-from policyc.compiler.frontend.calico_sets import read_network_set
-from policyc.compiler.frontend.calico_staged import StagedDeletion, read_staged_kubernetes_policy
-from policyc.compiler.frontend.calico_tiers import read_tier
+from policyc.compiler.frontend.calico_staged import StagedDeletion
 from policyc.compiler.frontend.calico_validation import validate_calico_policy
 from policyc.compiler.frontend.decode import Decoder
 from policyc.compiler.frontend.lowered import Pending, Reading
@@ -34,17 +31,3 @@ def read_calico_policy(raw: RawObject, reading: Reading) -> Pending | None:
 def _deletion(policy: CalicoPolicy) -> StagedDeletion:
     kind = f"{policy.kind.removeprefix('Staged')}.{GROUP}"
     return StagedDeletion(kind, policy.metadata.namespace, policy.metadata.name)
-
-
-CALICO_READERS = {
-    "NetworkPolicy": read_calico_policy,
-    "GlobalNetworkPolicy": read_calico_policy,
-    "StagedNetworkPolicy": read_calico_policy,
-    "StagedGlobalNetworkPolicy": read_calico_policy,
-    "StagedKubernetesNetworkPolicy": read_staged_kubernetes_policy,
-    "Tier": read_tier,
-    "NetworkSet": read_network_set,
-    "GlobalNetworkSet": read_network_set,
-    "HostEndpoint": read_host_endpoint,
-}
-"""Kind -> reader, in both API versions."""

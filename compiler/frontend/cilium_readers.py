@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads Cilium's kinds: policies, and the CIDR groups that they refer to."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 
 from policyc.compiler.frontend.admin_policy_decoding import warn_of_namespace
 from policyc.compiler.frontend.cilium_cidrs import CidrGroup, decode_networks
@@ -71,10 +71,3 @@ def read_cidr_group(raw: RawObject, reading: Reading) -> Pending | None:
     decoder.required(spec, "externalCIDRs", "spec")
     networks = decode_networks(decoder, spec, "externalCIDRs", "spec")
     return Pending(metadata, provides=(CidrGroup(metadata.name, metadata.labels, networks),))
-
-
-CILIUM_READERS: Mapping[str, Callable[[RawObject, Reading], Pending | None]] = {
-    "CiliumNetworkPolicy": read_cilium_policy,
-    "CiliumClusterwideNetworkPolicy": read_clusterwide_policy,
-    "CiliumCIDRGroup": read_cidr_group,
-}

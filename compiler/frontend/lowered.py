@@ -9,12 +9,14 @@ else there is: services, network sets). `tiers.py` then puts what was lowered in
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from policyc.compiler.frontend.metadata import ObjectMeta
-from policyc.compiler.frontend.services import Service
 from policyc.ir.diagnostics import Report
 from policyc.ir.policy import Policy
+
+if TYPE_CHECKING:  # who reads NetworkPolicies alone does not load the readers of Services
+    from policyc.compiler.frontend.services import Service
 
 T = TypeVar("T")
 
@@ -113,7 +115,7 @@ class Surroundings:
     """
 
     report: Report
-    services: Mapping[tuple[str, str], Service] = field(default_factory=dict)
+    services: "Mapping[tuple[str, str], Service]" = field(default_factory=dict)
     provided: tuple[object, ...] = ()
     unsupported: Unsupported = Unsupported.ERROR
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

@@ -1,42 +1,68 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which reader reads which kind of policy: one line a kind, and nothing API-specific beyond it."""
+"""Which reader reads which kind of policy: one line a kind, and nothing API-specific beyond it.
+
+A reader is imported for the first object of its kind: NetworkPolicies alone load no other API.
+"""
 
 from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import import_module
 
-from policyc.compiler.frontend.admin_network_policy import (
-    read_admin_network_policy,
-    read_baseline_admin_network_policy,
-)
-from policyc.compiler.frontend.calico_readers import CALICO_READERS
-from policyc.compiler.frontend.cilium_readers import CILIUM_READERS
-from policyc.compiler.frontend.cluster_network_policy import read_cluster_network_policy
-from policyc.compiler.frontend.extended_policy import read_extended_policy
-from policyc.compiler.frontend.intent_kind import read_intent
 from policyc.compiler.frontend.kinds import (
     ADMIN_NETWORK_POLICY,
     BASELINE_ADMIN_NETWORK_POLICY,
     CALICO_VERSIONS,
-    CILIUM_KINDS,
+    CILIUM_CIDR_GROUPS,
+    CILIUM_CLUSTERWIDE_NETWORK_POLICY,
+    CILIUM_NETWORK_POLICY,
     CLUSTER_NETWORK_POLICY,
     EXTENDED_POLICY,
     INTENT,
     NETWORK_POLICY,
 )
 from policyc.compiler.frontend.lowered import Pending, Reading
-from policyc.compiler.frontend.network_policy_reader import read_network_policy
 from policyc.compiler.frontend.objects import RawObject
 
 Reader = Callable[[RawObject, Reading], Pending | None]
 """Decode and validate; None where what was reported leaves nothing to lower."""
 
+
+@cache
+def _imported(module: str, function: str) -> Reader:
+    found: Reader = getattr(import_module(f"{__package__}.{module}"), function)
+    return found
+
+
+def _reader(module: str, function: str) -> Reader:
+    """The reader `function` of a module beside this one, which is imported when it is called."""
+    return lambda raw, reading: _imported(module, function)(raw, reading)
+
+
+_CALICO: Mapping[str, Reader] = {
+    "NetworkPolicy": _reader("calico_readers", "read_calico_policy"),
+    "GlobalNetworkPolicy": _reader("calico_readers", "read_calico_policy"),
+    "StagedNetworkPolicy": _reader("calico_readers", "read_calico_policy"),
+    "StagedGlobalNetworkPolicy": _reader("calico_readers", "read_calico_policy"),
+    "StagedKubernetesNetworkPolicy": _reader("calico_staged", "read_staged_kubernetes_policy"),
+    "Tier": _reader("calico_tiers", "read_tier"),
+    "NetworkSet": _reader("calico_sets", "read_network_set"),
+    "GlobalNetworkSet": _reader("calico_sets", "read_network_set"),
+    "HostEndpoint": _reader("calico_hosts", "read_host_endpoint"),
+}
+"""Kind -> reader, in both of Calico's API versions."""
+
 READERS: Mapping[tuple[str, str], Reader] = {
-    NETWORK_POLICY: read_network_policy,
-    ADMIN_NETWORK_POLICY: read_admin_network_policy,
-    BASELINE_ADMIN_NETWORK_POLICY: read_baseline_admin_network_policy,
-    CLUSTER_NETWORK_POLICY: read_cluster_network_policy,
-    EXTENDED_POLICY: read_extended_policy,
-    INTENT: read_intent,
-    **{(v, kind): reader for v in CALICO_VERSIONS for kind, reader in CALICO_READERS.items()},
-    **{(version, kind): CILIUM_READERS[kind] for version, kind in CILIUM_KINDS},
+    NETWORK_POLICY: _reader("network_policy_reader", "read_network_policy"),
+    ADMIN_NETWORK_POLICY: _reader("admin_network_policy", "read_admin_network_policy"),
+    BASELINE_ADMIN_NETWORK_POLICY: _reader(
+        "admin_network_policy", "read_baseline_admin_network_policy"
+    ),
+    CLUSTER_NETWORK_POLICY: _reader("cluster_network_policy", "read_cluster_network_policy"),
+    EXTENDED_POLICY: _reader("extended_policy", "read_extended_policy"),
+    INTENT: _reader("intent_kind", "read_intent"),
+    **{(v, kind): reader for v in CALICO_VERSIONS for kind, reader in _CALICO.items()},
+    CILIUM_NETWORK_POLICY: _reader("cilium_readers", "read_cilium_policy"),
+    CILIUM_CLUSTERWIDE_NETWORK_POLICY: _reader("cilium_readers", "read_clusterwide_policy"),
+    **dict.fromkeys(CILIUM_CIDR_GROUPS, _reader("cilium_readers", "read_cidr_group")),
 }
 """(apiVersion, kind) -> reader, for every kind with the role of a policy."""

@@ -5,9 +5,8 @@
 together. Each raises InputError with all findings where one of them is an error.
 """
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -18,22 +17,19 @@ from policyc.compiler.frontend.cilium_hosts import with_node_hosts
 from policyc.compiler.frontend.cluster import Cluster, ClusterObjects, HasMetadata
 from policyc.compiler.frontend.collector import collector_paused
 from policyc.compiler.frontend.kinds import Role
-from policyc.compiler.frontend.lowered import (
-    Channel,
-    Lowered,
-    Pending,
-    Profile,
-    Reading,
-    Surroundings,
-    Unsupported,
-)
-from policyc.compiler.frontend.metadata import ObjectMeta, quoted
+from policyc.compiler.frontend.lowered import Lowered, Pending, Profile, Reading, Surroundings
+from policyc.compiler.frontend.metadata import ObjectMeta
 from policyc.compiler.frontend.missing_accounts import warn_missing_accounts
 from policyc.compiler.frontend.missing_namespaces import warn_missing_namespaces
 from policyc.compiler.frontend.missing_nodes import warn_missing_nodes
-from policyc.compiler.frontend.names import dns_label_problems
 from policyc.compiler.frontend.objects import ObjectReader, RawObject
 from policyc.compiler.frontend.policy_kinds import READERS
+from policyc.compiler.frontend.read_options import (
+    DEFAULT_OPTIONS,
+    NOTHING_KNOWN,
+    Known,
+    ReadOptions,
+)
 from policyc.compiler.frontend.services import Service
 from policyc.compiler.frontend.sources import InputFile, ObjectsSource, Source
 from policyc.compiler.frontend.tiers import CalicoTier, assemble, profile_of
@@ -43,9 +39,16 @@ from policyc.ir.errors import InputError
 from policyc.ir.policy import PolicySet
 from policyc.ir.spans import Span
 
-DEFAULT_KUBE_VERSION = "1.36"
-STRICT_SINCE = (1, 36)
-"""The version whose API server rejects what older ones only warned about (A14)."""
+__all__ = [
+    "ClusterReading",
+    "Known",
+    "PolicyInput",
+    "ReadOptions",
+    "read_cluster",
+    "read_policies",
+    "read_scenario",
+]
+
 NO_POLICIES = PolicySet(())
 INPUT = Span("-f", 0, 0)
 """Where a finding is that is about all files of `-f` together."""
@@ -54,63 +57,6 @@ _NO_POLICY = (
     "--allow-empty compiles no policies on purpose"
 )
 _ONLY_STAGED = "all policies of the input are staged; --allow-empty compiles it without them"
-_KUBE_VERSION = re.compile(r"v?(\d{1,3})\.(\d{1,3})(?:[.+-].*)?")
-
-
-@dataclass(frozen=True, slots=True)
-class ReadOptions:
-    """How input is read: the namespace of objects without one, the server to be as strict as.
-
-    Without `allow_empty`, input that has no policy at all is an error. `profile` None: the one that
-    the kinds present ask for.
-    """
-
-    default_namespace: str = "default"
-    kube_version: str = DEFAULT_KUBE_VERSION
-    allow_unknown_kinds: frozenset[str] = frozenset()
-    allow_empty: bool = True
-    channel: Channel = Channel.EXPERIMENTAL
-    profile: Profile | None = None
-    unsupported: Unsupported = Unsupported.ERROR
-
-    @property
-    def server(self) -> tuple[int, int]:
-        """Major and minor version of the server. Raises InputError for what is no version."""
-        match = _KUBE_VERSION.fullmatch(self.kube_version)
-        if match is None:
-            finding = codes.BAD_KUBE_VERSION.at(
-                Span("--kube-version", 0, 0), text=self.kube_version
-            )
-            raise InputError([finding.help("write it as 1.36")])
-        return int(match[1]), int(match[2])
-
-    @property
-    def is_strict(self) -> bool:
-        """Whether CIDRs must be as 1.36 wants them."""
-        return self.server >= STRICT_SINCE
-
-    def check(self) -> None:
-        """Raises InputError where an option is none that the API server could have."""
-        _ = self.server
-        where, name = "--namespace", self.default_namespace
-        found = [
-            codes.NAME_INVALID.at(Span(where, 0, 0), where=where, value=quoted(name), problem=p)
-            for p in dns_label_problems(name)
-        ]
-        if found:
-            raise InputError(found)
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What a cluster has that policies may name, beside its services.
-
-    `namespaces` are their labels by name; `provided` is what readers of policy kinds found there, such
-    as tiers, network sets and host endpoints.
-    """
-
-    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict, hash=False)
-    provided: tuple[object, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +84,9 @@ class PolicyInput:
 
 def read_policies(
     sources: Sequence[Source],
-    options: ReadOptions = ReadOptions(),
+    options: ReadOptions = DEFAULT_OPTIONS,
     services: Iterable[Service] = (),
-    known: Known = Known(),
+    known: Known = NOTHING_KNOWN,
 ) -> PolicyInput:
     """Policies from `-f`; cluster objects among them are counted, not read.
 
@@ -174,7 +120,7 @@ def read_policies(
 class ClusterReading:
     """A cluster that was read; `finish` makes it of use once the policies are known."""
 
-    def __init__(self, sources: Sequence[Source], options: ReadOptions = ReadOptions()) -> None:
+    def __init__(self, sources: Sequence[Source], options: ReadOptions = DEFAULT_OPTIONS) -> None:
         self._reading = _Reading(options)
         with collector_paused():
             for raw in self._reading.reader.read(sources):
@@ -205,7 +151,7 @@ class ClusterReading:
 
 def read_cluster(
     sources: Sequence[Source],
-    options: ReadOptions = ReadOptions(),
+    options: ReadOptions = DEFAULT_OPTIONS,
     given: PolicySet = NO_POLICIES,
 ) -> Cluster:
     """Cluster objects from `--cluster`; a policy there must be among those of `given` too."""
@@ -213,7 +159,7 @@ def read_cluster(
 
 
 def read_scenario(
-    name: str, objects: Iterable[object], options: ReadOptions = ReadOptions()
+    name: str, objects: Iterable[object], options: ReadOptions = DEFAULT_OPTIONS
 ) -> tuple[PolicySet, Cluster]:
     """Policies and cluster objects together, as Python values; findings name `<scenario NAME>`."""
     reading = _Reading(options)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where input comes from: files, directories, standard input, and objects in memory.
 
-The one place of the front end that touches files; those of a commit are read by `sources_git`.
+The one place of the front end that touches files; those of a commit are read by `sources_git`,
+which is imported when there are some.
 """
 
 import hashlib
@@ -13,13 +14,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 from policyc.compiler.frontend import codes
-from policyc.compiler.frontend.sources_git import GitSource, git_files
 from policyc.ir.diagnostics import Report
 from policyc.ir.spans import Span
 
 SUFFIXES = (".yaml", ".yml", ".json")
 INTENT_SUFFIX = ".intent"
 STDIN_NAME = "<stdin>"
+GIT_SCHEME = "git:"
 MAX_BYTES = 256 << 20
 """More than any snapshot of a cluster has in one file; /dev/zero has it soon."""
 _CHUNK = 1 << 20
@@ -46,6 +47,23 @@ class ObjectsSource:
 
     name: str
     objects: tuple[object, ...] = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class GitSource:
+    """A file or directory as it is in a commit; `path` counts from the root, "" is all of it.
+
+    `repository` is a directory inside the repository.
+    """
+
+    repository: str
+    revision: str
+    path: str
+
+    @property
+    def name(self) -> str:
+        """What findings call it."""
+        return f"{GIT_SCHEME}{self.revision}:{self.path}"
 
 
 FileSource = PathSource | StreamSource | GitSource
@@ -99,6 +117,8 @@ def contents(
             case StreamSource(stream, name):
                 yield from _bounded(stream, name, report)
             case GitSource():
+                from policyc.compiler.frontend.sources_git import git_files
+
                 for name, data in git_files(source, report, suffixes, MAX_BYTES):
                     if name not in seen:
                         seen.add(name)

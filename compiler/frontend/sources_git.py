@@ -15,32 +15,16 @@ from pathlib import Path
 from typing import IO
 
 from policyc.compiler.frontend import codes, codes_git
+from policyc.compiler.frontend.sources import GIT_SCHEME, GitSource
 from policyc.ir.diagnostics import Diagnostic, Report
 from policyc.ir.errors import HostError, InputError
 from policyc.ir.spans import Span
 
-SCHEME = "git:"
+SCHEME = GIT_SCHEME
 _LFS = b"version https://git-lfs.github.com/spec/"
 _LINK, _SUBMODULE, _TREE = b"120000", b"160000", b"040000"
 _FETCH = "fetch it first; what a remote has is named git:origin/{revision}, as in `git log`"
 _NOT_THERE = "PATH counts from the root of the repository, ./PATH from the working directory"
-
-
-@dataclass(frozen=True, slots=True)
-class GitSource:
-    """A file or directory as it is in a commit; `path` counts from the root, "" is all of it.
-
-    `repository` is a directory inside the repository.
-    """
-
-    repository: str
-    revision: str
-    path: str
-
-    @property
-    def name(self) -> str:
-        """What findings call it."""
-        return f"{SCHEME}{self.revision}:{self.path}"
 
 
 def git_source(text: str, other: str | None = None) -> GitSource:

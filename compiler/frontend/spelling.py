@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nearest valid spelling of a name that is none."""
+"""The nearest valid spelling of a name that is none.
+
+Only wrong input needs `difflib`, so it is imported for the first mistake.
+"""
 
 from collections.abc import Iterable
-from difflib import SequenceMatcher, get_close_matches
 
 MAX_LENGTH = 80
 """Nothing longer is a slip of the pen, and comparing is quadratic."""
@@ -12,6 +14,8 @@ def nearest(name: str, names: Iterable[str], cutoff: float = 0.7) -> str | None:
     """The name of `names` that is most like `name`, letter case aside; None if none is alike."""
     if len(name) > MAX_LENGTH:
         return None
+    from difflib import get_close_matches
+
     by_lower = {known.lower(): known for known in sorted(names, reverse=True)}
     found = get_close_matches(name.lower(), by_lower, n=1, cutoff=cutoff)
     return by_lower[found[0]] if found else None
@@ -32,4 +36,6 @@ def likeness(one: str, other: str) -> float:
     """How alike two names are, 0 to 1, letter case aside."""
     if len(one) > MAX_LENGTH:
         return 0.0
+    from difflib import SequenceMatcher
+
     return SequenceMatcher(None, one.lower(), other.lower()).ratio()

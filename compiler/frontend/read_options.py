@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How input is read, and what else there is for it to name; without the readers themselves."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from policyc.compiler.frontend import codes
+from policyc.compiler.frontend.lowered import Channel, Profile, Unsupported
+from policyc.compiler.frontend.metadata import quoted
+from policyc.compiler.frontend.names import dns_label_problems
+from policyc.ir.errors import InputError
+from policyc.ir.spans import Span
+
+DEFAULT_KUBE_VERSION = "1.36"
+STRICT_SINCE = (1, 36)
+"""The version whose API server rejects what older ones only warned about (A14)."""
+_KUBE_VERSION = re.compile(r"v?(\d{1,3})\.(\d{1,3})(?:[.+-].*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How input is read: the namespace of objects without one, the server to be as strict as.
+
+    Without `allow_empty`, input that has no policy at all is an error. `profile` None: the one that
+    the kinds present ask for.
+    """
+
+    default_namespace: str = "default"
+    kube_version: str = DEFAULT_KUBE_VERSION
+    allow_unknown_kinds: frozenset[str] = frozenset()
+    allow_empty: bool = True
+    channel: Channel = Channel.EXPERIMENTAL
+    profile: Profile | None = None
+    unsupported: Unsupported = Unsupported.ERROR
+
+    @property
+    def server(self) -> tuple[int, int]:
+        """Major and minor version of the server. Raises InputError for what is no version."""
+        match = _KUBE_VERSION.fullmatch(self.kube_version)
+        if match is None:
+            finding = codes.BAD_KUBE_VERSION.at(
+                Span("--kube-version", 0, 0), text=self.kube_version
+            )
+            raise InputError([finding.help("write it as 1.36")])
+        return int(match[1]), int(match[2])
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether CIDRs must be as 1.36 wants them."""
+        return self.server >= STRICT_SINCE
+
+    def check(self) -> None:
+        """Raises InputError where an option is none that the API server could have."""
+        _ = self.server
+        where, name = "--namespace", self.default_namespace
+        found = [
+            codes.NAME_INVALID.at(Span(where, 0, 0), where=where, value=quoted(name), problem=p)
+            for p in dns_label_problems(name)
+        ]
+        if found:
+            raise InputError(found)
+
+
+DEFAULT_OPTIONS = ReadOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a cluster has that policies may name, beside its services.
+
+    `namespaces` are their labels by name; `provided` is what readers of policy kinds found there, such
+    as tiers, network sets and host endpoints.
+    """
+
+    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict, hash=False)
+    provided: tuple[object, ...] = ()
+
+
+NOTHING_KNOWN = Known()
+"""No cluster, or one that has nothing to name."""
