@@ -10,14 +10,13 @@ docs/decisions/0015-build-cache.md.
 import contextlib
 import hashlib
 import os
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import metadata, resources
 from pathlib import Path
 
 from policyc.compiler.driver.codes import CACHE_NOT_WRITTEN, CACHE_UNUSABLE
+from policyc.compiler.driver.installed import folder_of, release_of
 from policyc.ir.diagnostics import Diagnostic
 from policyc.ir.errors import InputError
 from policyc.ir.spans import Span
@@ -58,14 +57,14 @@ class BuildCache:
         path = self._path(key)
         try:
             path.parent.mkdir(exist_ok=True)
-            handle, name = tempfile.mkstemp(prefix=".new-", dir=path.parent)
+            handle, new = _new_file(path.parent)
             try:
                 with os.fdopen(handle, "wb") as out:
                     out.write(hashlib.sha256(content).digest())
                     out.write(content)
-                Path(name).replace(path)
+                new.replace(path)
             except BaseException:
-                Path(name).unlink(missing_ok=True)
+                new.unlink(missing_ok=True)
                 raise
         except OSError as failure:
             self._complain(failure)
@@ -106,8 +105,9 @@ def open_cache(folder: Path, limit: int = DEFAULT_LIMIT) -> BuildCache:
     """The cache in a directory, which is made. InputError where it cannot be written to."""
     try:
         (folder / FORMAT).mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder / FORMAT):
-            pass
+        handle, new = _new_file(folder / FORMAT)
+        os.close(handle)
+        new.unlink()
         if not (folder / _TAG).exists():
             (folder / _TAG).write_text(_TAG_TEXT, encoding="utf-8")
     except OSError as failure:
@@ -131,12 +131,17 @@ def key_of(*parts: str | bytes) -> str:
 @cache
 def source_digest(*packages: str) -> str:
     """The digest of our own code in some packages: a changed compiler uses no older entries."""
-    parts: list[str | bytes] = [metadata.version("policyc")]
+    parts: list[str | bytes] = [release_of("policyc")]
     for package in packages:
-        for item in sorted(resources.files(package).iterdir(), key=lambda item: item.name):
-            if item.name.endswith(".py"):
-                parts += [item.name, item.read_bytes()]
+        for item in sorted(folder_of(package).glob("*.py")):
+            parts += [item.name, item.read_bytes()]
     return key_of(*parts)
+
+
+def _new_file(folder: Path) -> tuple[int, Path]:
+    """A new file, open for writing; by hand, for `tempfile` takes long to load."""
+    path = folder / f".new-{os.getpid()}-{os.urandom(8).hex()}"
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), path
 
 
 def _span(folder: Path) -> Span:

@@ -8,14 +8,13 @@ llvm-strip, and on the system's headers: their digests stand in the entry, and a
 import hashlib
 import json
 import os
-import tempfile
 from functools import cache, lru_cache
-from importlib import resources
 from pathlib import Path
 
 from policyc.backends.ebpf_c import clang
 from policyc.backends.ebpf_c.bare import bare_text
 from policyc.compiler.driver.build_cache import BuildCache, key_of
+from policyc.compiler.driver.installed import folder_of
 
 DATAPATH = "datapath"
 HOOKS_SOURCE = "hooks.bpf.c"
@@ -24,9 +23,8 @@ HOOKS_SOURCE = "hooks.bpf.c"
 @cache
 def datapath_files() -> dict[str, bytes]:
     """The C that objects are made from, by name; it travels with them."""
-    folder = resources.files("policyc.runtime.datapath")
-    found = {item.name: item for item in folder.iterdir() if item.name.endswith((".h", ".c"))}
-    return {name: found[name].read_bytes() for name in sorted(found)}
+    files = sorted(folder_of("policyc.runtime.datapath").iterdir())
+    return {item.name: item.read_bytes() for item in files if item.name.endswith((".h", ".c"))}
 
 
 def policy_object(text: str, build_cache: BuildCache | None) -> bytes:
@@ -97,6 +95,8 @@ def _digest(path: Path) -> str:
 @lru_cache(maxsize=64)
 def _compiled(source: str, text: str) -> tuple[bytes, tuple[Path, ...]]:
     """The object, and the system's headers that it was compiled with."""
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="policyc-") as folder:
         work = Path(folder)
         (work / DATAPATH).mkdir()

@@ -4,15 +4,16 @@
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache as once
-from importlib import resources
+from typing import TYPE_CHECKING
 
-from policyc.backends.ebpf_c.clang import find_tool
-from policyc.backends.ebpf_c.seeds import Seed
-from policyc.compiler.driver import objects
 from policyc.compiler.driver.build_cache import BuildCache, key_of
+from policyc.compiler.driver.installed import folder_of
 from policyc.ir.decision import DecisionIR
 from policyc.ir.errors import HostError
 from policyc.ir.plan import Counters, LookupPlan
+
+if TYPE_CHECKING:  # the command line knows targets before it is known whether anything is compiled
+    from policyc.backends.ebpf_c.seeds import Seed
 
 HOOKS = "hooks.bpf.o"
 
@@ -34,6 +35,8 @@ class Target:
     def require(self) -> None:
         """HostError unless what compiles is there: asked before the work, not after it."""
         if self.backend is Backend.C:
+            from policyc.backends.ebpf_c.clang import find_tool
+
             find_tool("clang")
         else:
             llvm_release()
@@ -41,12 +44,16 @@ class Target:
     def release(self, cache: BuildCache | None) -> dict[str, str]:
         """Who compiles, for the manifest: {"clang": version} or {"llvm": version}."""
         if self.backend is Backend.C:
+            from policyc.compiler.driver import objects
+
             return {"clang": objects.clang_release(cache)}
         return {"llvm": llvm_release()}
 
     def hooks_object(self, cache: BuildCache | None) -> bytes:
         """The hooks, the same for every policy; without clang, as they were built beforehand."""
         if self.backend is Backend.C:
+            from policyc.compiler.driver import objects
+
             return objects.hooks_object(cache)
         return _prebuilt(HOOKS)
 
@@ -55,11 +62,13 @@ class Target:
         decision: DecisionIR,
         plan: LookupPlan,
         c: str,
-        seeds: tuple[Seed, ...],
+        seeds: "tuple[Seed, ...]",
         cache: BuildCache | None,
     ) -> bytes:
         """The policy program; `c` is its source, which LLVM does not read."""
         if self.backend is Backend.C:
+            from policyc.compiler.driver import objects
+
             return objects.policy_object(c, cache)
         from policyc.backends.llvm import bpf
 
@@ -93,4 +102,4 @@ def llvm_release() -> str:
 
 @once
 def _prebuilt(name: str) -> bytes:
-    return (resources.files("policyc.backends.llvm") / "prebuilt" / name).read_bytes()
+    return (folder_of("policyc.backends.llvm") / "prebuilt" / name).read_bytes()

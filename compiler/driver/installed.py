@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is installed: the folders of our packages, and the releases of distributions.
+
+`importlib.resources` and `importlib.metadata` say the same, but take as long to load as a short run.
+"""
+
+import os
+import sys
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+_INFO = ".dist-info"
+
+
+def folder_of(package: str) -> Path:
+    """The folder of a package. ModuleNotFoundError where there is none."""
+    spec = find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError(f"no package {package}", name=package)
+    return Path(next(iter(spec.submodule_search_locations)))
+
+
+@cache
+def release_of(distribution: str) -> str:
+    """The version in the metadata of a distribution: that of the first one on the path of modules.
+
+    importlib.metadata.PackageNotFoundError, an ImportError, where it is not installed.
+    """
+    wanted = _normalized(distribution)
+    for entry in sys.path:
+        for folder in _infos_in(entry):
+            if _normalized(folder.name.removesuffix(_INFO).rpartition("-")[0]) == wanted:
+                version = _version_in(folder / "METADATA")
+                if version:
+                    return version
+    from importlib import metadata  # it knows of eggs and archives, and what to raise
+
+    return metadata.version(distribution)
+
+
+def _normalized(name: str) -> str:
+    return name.lower().replace("-", "_").replace(".", "_")
+
+
+def _infos_in(entry: str) -> list[Path]:
+    try:
+        with os.scandir(entry or ".") as items:
+            return [Path(item) for item in items if item.name.endswith(_INFO)]
+    except OSError:
+        return []
+
+
+def _version_in(path: Path) -> str:
+    """The header `Version`, empty where it cannot be read."""
+    try:
+        head, _, _ = path.read_text("utf-8").partition("\n\n")
+    except OSError:
+        return ""
+    found = (line.partition(":") for line in head.splitlines())
+    return next((value.strip() for key, _, value in found if key.lower() == "version"), "")
