@@ -1,141 +1,200 @@
 # SPDX-License-Identifier: Apache-2.0
 """IR values as JSON and back, with nothing lost: spans and names, too.
 
-A table of distinct values, each after its parts, so that what many rules share is written once. An
-entry is `[type, part, ...]`; a part is a JSON scalar as it is, or `[n]`, the n-th entry. The parts of a
-dataclass are its fields, in the order that `fields` lists beside the table. Same value, same JSON.
+A value is a table of distinct values, each after its parts, so that what many rules share is written
+once. An entry is `[type, part, ...]`: the type by its number in the table of types, which is written
+apart and is the same for all values; a part is a JSON scalar as it is, or `[n]`, the n-th entry. The
+parts of a dataclass are its fields, in the order of the table of types. Same value, same JSON.
+
+A value may be written as seen from a place, `near`: its spans in that file have null for the file and
+count lines from there, so that nothing changes where all of it moves.
 """
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
-_FORMAT = ("fields", "entries", "root")
-_SCALARS = frozenset({str, int, float, bool})
+from policyc.ir.spans import Span
+
+_BUILT_IN: dict[str, tuple[Callable[..., object], int | None]] = {
+    "tuple": (lambda *parts: parts, None),
+    "set": (lambda *parts: frozenset(parts), None),
+    "map": (lambda *parts: dict(zip(parts[::2], parts[1::2], strict=True)), None),
+    "network": (ip_network, 1),
+    "address": (ip_address, 1),
+}
+"""What is no type of our own: how it is made, of how many parts (None: of any number)."""
+_json = json.JSONEncoder(ensure_ascii=False).encode
+_SCALARS: dict[type, Callable[[Any], str]] = {
+    type(None): lambda _: "null",
+    str: _json,
+    bool: lambda value: "true" if value else "false",
+    int: str,
+    float: _json,
+}
+"""How scalars are written, each as the json module would, and sooner."""
 
 
 class DecodingError(ValueError):
-    """The JSON is not what `encode` writes, or of another release."""
+    """The JSON is not what an Encoder writes, or of another release."""
 
 
-def encode(value: object, types: Iterable[type]) -> dict[str, Any]:
-    """A value made of `types` (dataclasses and enums), tuples, sets, mappings and networks.
+def _field_names(kind: object) -> list[str]:
+    return [field.name for field in fields(kind) if field.init] if is_dataclass(kind) else []
 
-    Raises TypeError for a value of any other type.
+
+class Encoder:
+    """Writes values made of `types` (dataclasses and enums), tuples, sets, mappings and networks.
+
+    `table` is the table of types: `[name, field, ...]` of each.
     """
-    writer = _Writer({kind.__name__: kind for kind in types})
-    root = writer.part(value)
-    return {"fields": writer.fields, "entries": writer.entries, "root": root}
+
+    def __init__(self, types: Iterable[type]) -> None:
+        kinds = tuple(types)
+        self.table = [[name] for name in _BUILT_IN]
+        self.table += [[kind.__name__, *_field_names(kind)] for kind in kinds]
+        heads = {name: f"[{number}" for number, (name, *_) in enumerate(self.table)}
+        self._shapes = {kind: (heads[kind.__name__], _parts_of(kind)) for kind in kinds}
+        self._shapes |= {
+            tuple: (heads["tuple"], tuple),
+            frozenset: (heads["set"], lambda value: sorted(value, key=repr)),
+            dict: (heads["map"], lambda value: chain.from_iterable(sorted(value.items()))),
+            IPv4Network: (heads["network"], _text),
+            IPv6Network: (heads["network"], _text),
+            IPv4Address: (heads["address"], _text),
+            IPv6Address: (heads["address"], _text),
+        }
+
+    def members(self, value: object, near: Span | None = None) -> str:
+        """The members of a JSON object that stand for a value: `"entries":[...],"root":...`.
+
+        Raises TypeError for a value of a type that is not among those given.
+        """
+        shapes = self._shapes
+        if near is not None and Span in shapes:
+            head, parts_of = shapes[Span]
+            shapes = shapes | {Span: (head, _seen_from(near, parts_of))}
+        writer = _Writer(shapes)
+        root = writer.part(value)
+        return f'"entries":[{",".join(writer.numbers)}],"root":{root}'
 
 
-def decode(encoded: object, types: Iterable[type]) -> Any:
-    """The value that `encode` wrote. Raises DecodingError for anything else."""
-    if not isinstance(encoded, dict) or set(encoded) != set(_FORMAT):
-        raise DecodingError(f"expected the fields {', '.join(_FORMAT)}")
-    reader = _Reader({kind.__name__: kind for kind in types}, encoded["fields"])
-    try:
-        for entry in encoded["entries"]:
-            reader.values.append(reader.value(*entry))
-        return reader.part(encoded["root"])
-    except (TypeError, ValueError, LookupError, AttributeError) as failure:
-        at = len(reader.values)
-        raise DecodingError(f"entry {at} is not of this release: {failure}") from failure
+_Parts = Callable[[Any], Iterable[object]]
+
+
+def _parts_of(kind: type) -> _Parts:
+    """What takes a value apart."""
+    if issubclass(kind, Enum):
+        return lambda member: (member.value,)
+    match _field_names(kind):
+        case []:
+            return lambda _: ()
+        case [name]:
+            return lambda value: (getattr(value, name),)
+        case names:
+            return attrgetter(*names)
+
+
+def _seen_from(near: Span, parts_of: _Parts) -> _Parts:
+    def seen(span: Span) -> Iterable[object]:
+        if span.file != near.file:
+            return parts_of(span)
+        _, _, *columns = parts_of(span)
+        return (None, span.line - near.line, *columns)
+
+    return seen
+
+
+def _text(value: object) -> tuple[str]:
+    return (str(value),)
 
 
 class _Writer:
-    """Collects entries; equal ones share a number."""
+    """Collects the texts of entries; equal ones share a number."""
 
-    def __init__(self, types: Mapping[str, type]) -> None:
-        self.fields: dict[str, list[str]] = {}
-        self.entries: list[list[Any]] = []
-        self._types = types
-        self._names: dict[type, list[str]] = {}
-        self._numbers: dict[tuple[Any, ...], list[int]] = {}
-        self._met: dict[int, tuple[object, list[int]]] = {}
+    def __init__(self, shapes: Mapping[type, tuple[str, _Parts]]) -> None:
+        self.numbers: dict[str, int] = {}
+        self._shapes = shapes
+        self._met: dict[int, tuple[object, str]] = {}
 
-    def part(self, value: object) -> Any:
+    def part(self, value: object) -> str:
         """A scalar as it is, anything else by the number of its entry."""
-        if value is None or type(value) in _SCALARS:
-            return value
+        kind = type(value)
+        if kind in _SCALARS:
+            return _SCALARS[kind](value)
         met = self._met.get(id(value))  # the value is kept beside, so that its id stays its own
         if met is not None:
             return met[1]
-        names = self._names.get(type(value))
-        if names is None:
-            entry = self._entry(value)
-        else:
-            entry = [type(value).__name__, *[self.part(getattr(value, name)) for name in names]]
-        # 1, 1.0 and True are equal, and not the same in JSON
-        key = (*[p[0] if type(p) is list else p for p in entry], *map(type, entry))
-        number = self._numbers.get(key)
-        if number is None:
-            number = self._numbers[key] = [len(self.entries)]
-            self.entries.append(entry)
+        head, parts_of = self._shape(kind)
+        entry = ",".join([head, *map(self.part, parts_of(value))]) + "]"
+        number = f"[{self.numbers.setdefault(entry, len(self.numbers))}]"
         self._met[id(value)] = value, number
         return number
 
-    def _entry(self, value: object) -> list[Any]:
-        match value:
-            case tuple():
-                return ["tuple", *map(self.part, value)]
-            case frozenset():
-                return ["set", *map(self.part, sorted(value, key=repr))]
-            case Mapping():
-                return ["map", *(self.part(p) for pair in sorted(value.items()) for p in pair)]
-            case IPv4Network() | IPv6Network():
-                return ["network", str(value)]
-            case IPv4Address() | IPv6Address():
-                return ["address", str(value)]
-        name = type(value).__name__
-        if self._types.get(name) is not type(value):
-            raise TypeError(f"{name} is not among the types to be written")
-        if isinstance(value, Enum):
-            return [name, value.value]
-        assert is_dataclass(value)
-        names = self.fields.setdefault(name, [f.name for f in fields(value) if f.init])
-        self._names[type(value)] = names
-        return [name, *(self.part(getattr(value, field)) for field in names)]
+    def _shape(self, kind: type) -> tuple[str, _Parts]:
+        shape = self._shapes.get(kind)
+        if shape is None and issubclass(kind, Mapping):
+            return self._shapes[dict]
+        if shape is None:
+            raise TypeError(f"{kind.__name__} is not among the types to be written")
+        return shape
 
 
-class _Reader:
-    """Makes the values of entries; each may name those before it."""
+class Decoder:
+    """Reads what an Encoder of the same types wrote; `table` is the table of types that it wrote.
 
-    def __init__(self, types: Mapping[str, type], written: Mapping[str, list[str]]) -> None:
-        self.values: list[Any] = []
-        self._types = types
-        for name, names in written.items():
-            kind = types.get(name)
-            known = [f.name for f in fields(kind) if f.init] if is_dataclass(kind) else []
-            if names != known:
-                raise DecodingError(f"{name} has other fields in this release")
-        self._written = written
+    `prefix` is put before the file of every span. Raises DecodingError for anything else.
+    """
 
-    def part(self, part: Any) -> Any:
-        """A scalar, or the value of the entry that `[n]` names."""
-        if not isinstance(part, list):
-            return part
-        (number,) = part
-        if not 0 <= number < len(self.values):
-            raise LookupError(f"there is no entry {number} before it")
-        return self.values[number]
+    def __init__(self, types: Iterable[type], table: object, prefix: str = "") -> None:
+        self._known = {kind.__name__: kind for kind in types}
+        self._prefix = prefix
+        if not isinstance(table, list):
+            raise DecodingError("there is no table of types")
+        self._shapes = {number: self._shape(row) for number, row in enumerate(table)}
 
-    def value(self, kind: str, *parts: Any) -> Any:
-        """The value of an entry."""
-        values = [self.part(part) for part in parts]
-        match kind:
-            case "tuple":
-                return tuple(values)
-            case "set":
-                return frozenset(values)
-            case "map":
-                return dict(zip(values[::2], values[1::2], strict=True))
-            case "network":
-                return ip_network(*values)
-            case "address":
-                return ip_address(*values)
-        made = self._types[kind]
-        if kind in self._written:
-            return made(**dict(zip(self._written[kind], values, strict=True)))
-        return made(*values)
+    def _shape(self, row: object) -> tuple[Callable[..., object], int | None]:
+        match row:
+            case [str(name)] if name in _BUILT_IN:
+                return _BUILT_IN[name]
+            case [str(name), *names]:
+                kind = self._known.get(name)
+                if kind is None or names != _field_names(kind):
+                    raise DecodingError(f"{name} has other fields in this release")
+                return kind, 1 if issubclass(kind, Enum) else len(names)
+        raise DecodingError(f"{row!r} is no type")
+
+    def value(self, entries: Any, root: object, near: Span | None = None) -> Any:
+        """What `Encoder.members` was given: a value, and the place that it was seen from."""
+        values: dict[int, object] = {}
+        try:
+            for number, (kind, *parts) in enumerate(entries):
+                make, n_parts = self._shapes[kind]
+                if n_parts is not None and len(parts) != n_parts:
+                    raise ValueError(f"{len(parts)} parts instead of {n_parts}")
+                made = [_part(part, values) for part in parts]
+                values[number] = self._span(near, *made) if make is Span else make(*made)
+            return _part(root, values)
+        except (TypeError, ValueError, LookupError, AttributeError) as failure:
+            at = len(values)
+            raise DecodingError(f"entry {at} is not of this release: {failure}") from failure
+
+    def _span(self, near: Span | None, file: Any, line: Any, *columns: Any) -> Span:
+        if file is None and near is not None:
+            file, line = near.file, near.line + line
+        return Span(self._prefix + file, line, *columns)
+
+
+def _part(part: object, values: Mapping[int, object]) -> object:
+    """A scalar, or the value of the entry that `[n]` names."""
+    if not isinstance(part, list):
+        return part
+    (number,) = part
+    if number not in values:
+        raise LookupError(f"there is no entry {number} before it")
+    return values[number]

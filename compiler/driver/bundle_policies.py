@@ -6,12 +6,22 @@ node, such as Secrets between the policies.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from policyc.compiler.driver.codes import BUNDLE_BROKEN
+from policyc.compiler.driver.policy_texts import (
+    POLICIES_SCHEMA,
+    TYPES,
+    ItemText,
+    TierText,
+    item_text,
+    policies_text,
+    policy_text,
+)
 from policyc.compiler.frontend.calico_hosts import HostEndpoint
+from policyc.compiler.frontend.collector import collector_paused
 from policyc.compiler.frontend.lowered import (
     AdminSlot,
     BaselineSlot,
@@ -21,24 +31,23 @@ from policyc.compiler.frontend.lowered import (
     Lowered,
     NetworkPolicySlot,
     Profile,
+    Slot,
 )
 from policyc.compiler.frontend.read import PolicyInput
 from policyc.compiler.frontend.sources import InputFile
 from policyc.ir import policy as ir
-from policyc.ir.encoding import DecodingError, decode, encode
+from policyc.ir.encoding import Decoder, DecodingError
 from policyc.ir.errors import InputError
-from policyc.ir.intervals import IntervalSet
-from policyc.ir.services import Kind, Protocol
-from policyc.ir.spans import Origin, Span
+from policyc.ir.spans import Span
 from policyc.runtime.bundle import MANIFEST, read_bundle
 from policyc.runtime.errors import InputError as BadBundle
 
 POLICIES_FILE = "policies.json"
-POLICIES_SCHEMA = "policyc.dev/policies/v1"
+_MEMBERS = frozenset({"profile", "types", "tiers", "staged", "hosts"})
 _BUNDLE_SCHEMAS = "policyc.dev/bundle/"
 _AGAIN = "compile it again with this release"
-_SLOTS = (AdminSlot, BaselineSlot, CalicoSlot, CiliumSlot, ExtendedSlot, NetworkPolicySlot)
-_IR = tuple(kind for name in ir.__all__ if isinstance(kind := getattr(ir, name), type))
+_SLOT_KINDS = (AdminSlot, BaselineSlot, CalicoSlot, CiliumSlot, ExtendedSlot, NetworkPolicySlot)
+_SLOTS = {kind.__name__: kind for kind in _SLOT_KINDS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,27 +60,30 @@ class BundledPolicies:
     hosts: tuple[HostEndpoint, ...]
 
 
-_TYPES = (
-    *_IR,
-    *_SLOTS,
-    BundledPolicies,
-    HostEndpoint,
-    IntervalSet,
-    Kind,
-    Lowered,
-    Origin,
-    Profile,
-    Protocol,
-    Span,
-)
-
-
 def policies_json(given: PolicyInput, enforced: ir.PolicySet) -> str:
     """The text of policies.json. `enforced` are the policies as the bundle enforces them."""
-    hosts = tuple(item for item in given.provided if isinstance(item, HostEndpoint))
-    held = BundledPolicies(given.profile, enforced, given.staged, hosts)
-    value = {"schema": POLICIES_SCHEMA, **encode(held, _TYPES)}
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")) + "\n"
+    tiers = [
+        TierText(t.name, t.mode, t.unmatched, [policy_text(policy).text for policy in t.policies])
+        for t in enforced.tiers
+    ]
+    staged = [staged_text(item).text for item in given.staged]
+    hosts = [host_text(h).text for h in given.provided if isinstance(h, HostEndpoint)]
+    return policies_text(given.profile.value, tiers, staged, hosts)
+
+
+def staged_text(item: Lowered) -> ItemText:
+    """The text of a staged policy, with the slot that it would have."""
+    slot = {"kind": type(item.slot).__name__, **_fields(item.slot)}
+    return item_text({"policy": item.policy, "slot": slot}, item.policy.origin.span)
+
+
+def host_text(host: HostEndpoint) -> ItemText:
+    """The text of a host endpoint: its fields by their names."""
+    return item_text(_fields(host), host.span)
+
+
+def _fields(value: Slot | HostEndpoint) -> dict[str, object]:
+    return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
 def is_bundle(path: str) -> bool:
@@ -96,23 +108,69 @@ def read_bundled(path: str) -> PolicyInput:
     if POLICIES_FILE not in bundle.digests:
         raise _broken(path, f"it has no {POLICIES_FILE}", _AGAIN)
     try:
-        value = json.loads((Path(path) / POLICIES_FILE).read_text("utf-8"))
-        if not isinstance(value, dict) or value.pop("schema", None) != POLICIES_SCHEMA:
-            raise DecodingError(f"the schema is not {POLICIES_SCHEMA}")
-        held = decode(_placed(value, f"bundle:{path}:"), _TYPES)
-    except (ValueError, TypeError, LookupError, RecursionError) as failure:
+        held = parse_policies((Path(path) / POLICIES_FILE).read_text("utf-8"), f"bundle:{path}:")
+    except ValueError as failure:
         raise _broken(path, f"{POLICIES_FILE}: {failure}", _AGAIN) from failure
-    if not isinstance(held, BundledPolicies):
-        raise _broken(path, f"{POLICIES_FILE}: it holds no policies", _AGAIN)
     return _as_input(path, bundle.digests[POLICIES_FILE], held)
 
 
-def _placed(value: dict[str, Any], prefix: str) -> dict[str, Any]:
-    """The encoded value whose places say that they are in the bundle."""
-    for entry in value.get("entries", ()):
-        if entry[0] == Span.__name__:
-            entry[1] = prefix + entry[1]
+def parse_policies(text: str, prefix: str = "") -> BundledPolicies:
+    """What policies.json holds; the files of its places begin with `prefix`.
+
+    Raises DecodingError where it is not what `policies_json` of this release writes.
+    """
+    try:
+        with collector_paused():
+            return _held(json.loads(text), prefix)
+    except DecodingError:
+        raise
+    except (ValueError, TypeError, LookupError, RecursionError) as failure:
+        raise DecodingError(f"it is not of this release: {failure}") from failure
+
+
+def _held(value: object, prefix: str) -> BundledPolicies:
+    if not isinstance(value, dict) or value.pop("schema", None) != POLICIES_SCHEMA:
+        raise DecodingError(f"the schema is not {POLICIES_SCHEMA}")
+    if set(value) != _MEMBERS:
+        raise DecodingError(f"expected the members {', '.join(sorted(_MEMBERS))}")
+    decoder = Decoder(TYPES, value["types"], prefix)
+    return BundledPolicies(
+        Profile(value["profile"]),
+        ir.PolicySet(tuple(_tier(tier, decoder) for tier in value["tiers"])),
+        tuple(_staged(_item(item, decoder)) for item in value["staged"]),
+        tuple(HostEndpoint(**_item(item, decoder)) for item in value["hosts"]),
+    )
+
+
+def _tier(tier: object, decoder: Decoder) -> ir.Tier:
+    match tier:
+        case {"name": str(name), "mode": mode, "unmatched": unmatched, "policies": list(items)}:
+            policies = tuple(_policy(_item(item, decoder)) for item in items)
+            return ir.Tier(name, ir.TierMode(mode), ir.Action(unmatched), policies)
+    raise DecodingError("a tier is not of this release")
+
+
+def _policy(value: object) -> ir.Policy:
+    if not isinstance(value, ir.Policy):
+        raise DecodingError("it has something else among the policies")
     return value
+
+
+def _staged(value: object) -> Lowered:
+    match value:
+        case {"policy": policy, "slot": dict(slot)}:
+            values = {**slot}
+            kind = _SLOTS[values.pop("kind")]
+            return Lowered(_policy(policy), kind(**values), is_staged=True)
+    raise DecodingError("a staged policy is not of this release")
+
+
+def _item(item: object, decoder: Decoder) -> Any:
+    """The value of a line."""
+    match item:
+        case {"entries": list(entries), "root": root, "file": str(file), "line": int(line)}:
+            return decoder.value(entries, root, Span(file, line, 0))
+    raise DecodingError("a line is not of this release")
 
 
 def _as_input(path: str, digest: str, held: BundledPolicies) -> PolicyInput:

@@ -22,7 +22,8 @@ def member_text(member: Any) -> str:
 
 def list_text(items: Iterable[str]) -> str:
     """A list from the texts of its items."""
-    return "[\n" + ",\n".join(items) + "]"
+    text = ",\n".join(items)
+    return f"[\n{text}]" if text else "[]"
 
 
 def item_texts(members: Iterable[Any]) -> list[str]:
@@ -30,7 +31,12 @@ def item_texts(members: Iterable[Any]) -> list[str]:
     return [_ENCODER.encode(item) for item in members]
 
 
-def joined_members(texts: Mapping[str, str]) -> str:
+def object_text(texts: Mapping[str, str]) -> str:
     """An object from the texts of its members."""
     members = (f"{_ENCODER.encode(name)}:{texts[name]}" for name in sorted(texts))
-    return "{" + ",\n".join(members) + "}\n"
+    return "{" + ",\n".join(members) + "}"
+
+
+def joined_members(texts: Mapping[str, str]) -> str:
+    """The text of a file: an object from the texts of its members."""
+    return object_text(texts) + "\n"
