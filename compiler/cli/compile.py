@@ -1,34 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`policyc compile`: policies to a bundle, or any stage in between as text."""
+"""`policyc compile`: policies to a bundle, or any stage in between as text.
+
+What compiles is loaded when it is known that something must be compiled: with --cache, much need not be.
+"""
 
 import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from policyc.backends.report import dump, layout
 from policyc.compiler.cli.inputs import input_options, inputs_of, progress_on_stderr, show_read
 from policyc.compiler.cli.json_findings import findings_as_json
 from policyc.compiler.cli.shards import shard_options
 from policyc.compiler.driver.build_cache import DEFAULT_LIMIT, open_cache
-from policyc.compiler.driver.compile import Compiled, Inputs, compile_inputs, read_inputs
-from policyc.compiler.driver.node_bundles import NodesCompiled, compile_all_nodes
 from policyc.compiler.driver.target import Backend, Target
-from policyc.compiler.frontend.read import ReadOptions
+from policyc.compiler.frontend.read_options import ReadOptions
 from policyc.compiler.frontend.sources import printable
 from policyc.ir.plan import Counters
 
-STAGES: dict[str, Callable[[Compiled], str]] = {
-    "atoms": lambda done: dump.dump_atoms(done.decided.atoms),
-    "decision-ir": lambda done: dump.dump_decision_ir(done.decided.decision),
-    "plan": lambda done: dump.dump_plan(done.emitted.plan),
-    "c": lambda done: done.emitted.c.rstrip("\n"),
-    "seeds": lambda done: dump.dump_seeds(done.emitted.seeds),
-}
-"""Stage of the compilation -> what it made, as text."""
+if TYPE_CHECKING:
+    from policyc.compiler.driver.compile import Compiled, Inputs
+    from policyc.compiler.driver.node_bundles import NodesCompiled
+
+STAGES = ("atoms", "decision-ir", "plan", "c", "seeds")
+"""The stages of the compilation that --emit shows; `_stage` has the text of each."""
 
 POLICY_IR = "policy-ir"
 """The stage before any: also what cannot be enforced has it."""
@@ -158,24 +156,26 @@ def compile_(
     target = Target(Backend(backend), Counters(counters))
     if target.backend is Backend.LLVM and target.counters is Counters.PACKETS:
         raise click.UsageError("--backend llvm counts bytes, too, or nothing: --rule-counters")
-    inputs = inputs_of(files, cluster, options)
-    inputs = replace(inputs, options=replace(inputs.options, allow_empty=allow_empty))
+    inputs = inputs_of(files, cluster, replace(options, allow_empty=allow_empty))
     with findings_as_json(format_ == "json"):
         if emit == POLICY_IR:
             return _show_policy_ir(inputs)
         kept = None if cache is None else open_cache(cache, limit)
         if all_nodes and output is not None:
+            from policyc.compiler.driver.node_bundles import compile_all_nodes
+
             work = compile_all_nodes(
                 inputs, output, progress_on_stderr(), kept, jobs, executor, target
             )
             return _show_nodes(work, output, format_)
+        from policyc.compiler.driver.compile import compile_inputs
+
         done = compile_inputs(inputs, output, progress_on_stderr(), kept, node, target)
     show_read(done.read, done.findings)
     if explain_layout:
-        endpoints = len(done.decided.universe.endpoints) if done.decided.universe else 0
-        click.echo(layout.explain_layout(done.emitted.plan, done.emitted.choices, endpoints))
+        click.echo(_layout(done))
     elif emit is not None:
-        click.echo(STAGES[emit](done))
+        click.echo(_stage(emit, done))
     elif format_ == "json":
         click.echo(json.dumps(_summary(done, output, node)))
     else:
@@ -194,7 +194,29 @@ def _check_nodes(has_cluster: bool, node: str, all_nodes: bool, jobs: int, execu
         raise click.UsageError("--jobs and --executor are for --all-nodes")
 
 
-def _show_nodes(done: NodesCompiled, output: Path, format_: str) -> int:
+def _stage(stage: str, done: "Compiled") -> str:
+    """What a stage made, as text."""
+    from policyc.backends.report import dump
+
+    texts: dict[str, Callable[[], str]] = {
+        "atoms": lambda: dump.dump_atoms(done.decided.atoms),
+        "decision-ir": lambda: dump.dump_decision_ir(done.decided.decision),
+        "plan": lambda: dump.dump_plan(done.emitted.plan),
+        "c": lambda: done.emitted.c.rstrip("\n"),
+        "seeds": lambda: dump.dump_seeds(done.emitted.seeds),
+    }
+    return texts[stage]()
+
+
+def _layout(done: "Compiled") -> str:
+    """How each part was laid out, and why."""
+    from policyc.backends.report import layout
+
+    endpoints = len(done.decided.universe.endpoints) if done.decided.universe else 0
+    return layout.explain_layout(done.emitted.plan, done.emitted.choices, endpoints)
+
+
+def _show_nodes(done: "NodesCompiled", output: Path, format_: str) -> int:
     show_read(done.ready.read, done.ready.findings)
     summary = _nodes_summary(done, output)
     if format_ == "json":
@@ -208,7 +230,7 @@ def _show_nodes(done: NodesCompiled, output: Path, format_: str) -> int:
     return 0
 
 
-def _nodes_summary(done: NodesCompiled, output: Path) -> dict[str, Any]:
+def _nodes_summary(done: "NodesCompiled", output: Path) -> dict[str, Any]:
     return {
         "schema": "policyc.dev/compile-nodes-result/v1",
         "directory": str(output),
@@ -223,14 +245,17 @@ def _nodes_summary(done: NodesCompiled, output: Path) -> dict[str, Any]:
     }
 
 
-def _show_policy_ir(inputs: Inputs) -> int:
+def _show_policy_ir(inputs: "Inputs") -> int:
+    from policyc.backends.report import dump
+    from policyc.compiler.driver.compile import read_inputs
+
     read = read_inputs(inputs)
     show_read(read, read.findings)
     click.echo(dump.dump_policy_ir(read.policies.policies))
     return 0
 
 
-def _summary(done: Compiled, output: Path | None, node: str) -> dict[str, Any]:
+def _summary(done: "Compiled", output: Path | None, node: str) -> dict[str, Any]:
     return {
         "schema": "policyc.dev/compile-result/v1",
         "bundle": str(output),
@@ -246,7 +271,7 @@ def _summary(done: Compiled, output: Path | None, node: str) -> dict[str, Any]:
     }
 
 
-def _in_words(done: Compiled, output: Path | None, node: str) -> str:
+def _in_words(done: "Compiled", output: Path | None, node: str) -> str:
     made = _summary(done, output, node)
     over = f"{made['endpoints']} endpoints" if done.read.cluster else "any endpoint"
     if node:

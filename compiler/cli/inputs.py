@@ -1,20 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options by which commands name their input, and what they say about it on standard error."""
+"""The options by which commands name their input, and what they say about it on standard error.
+
+The readers are not loaded for it: a command may be done before it reads anything.
+"""
 
 import sys
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from policyc.backends.report.text import print_findings
-from policyc.compiler.driver.compile import Inputs, Progress, Read
 from policyc.compiler.frontend.lowered import Channel, Profile, Unsupported
-from policyc.compiler.frontend.read import PolicyInput, ReadOptions
-from policyc.compiler.frontend.read_options import DEFAULT_KUBE_VERSION
-from policyc.compiler.frontend.sources import sources_of
+from policyc.compiler.frontend.read_options import DEFAULT_KUBE_VERSION, ReadOptions
+from policyc.compiler.frontend.sources import Source, sources_of
 from policyc.ir.diagnostics import Diagnostic
+
+if TYPE_CHECKING:
+    from policyc.compiler.driver.compile import Inputs, Progress, Read
+    from policyc.compiler.frontend.read import PolicyInput
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -110,12 +115,22 @@ _READ_OPTIONS = (
 )
 
 
-def inputs_of(files: tuple[str, ...], cluster: tuple[str, ...], options: ReadOptions) -> Inputs:
-    """What the options above name."""
+def sources_given(
+    files: tuple[str, ...], cluster: tuple[str, ...]
+) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
+    """The sources that -f and --cluster name."""
     if (*files, *cluster).count("-") > 1:
         raise click.UsageError("standard input (-) can be read only once")
     stdin = sys.stdin.buffer
-    return Inputs(sources_of(files, stdin), sources_of(cluster, stdin), options)
+    return sources_of(files, stdin), sources_of(cluster, stdin)
+
+
+def inputs_of(files: tuple[str, ...], cluster: tuple[str, ...], options: ReadOptions) -> "Inputs":
+    """What the options above name."""
+    policies, around = sources_given(files, cluster)
+    from policyc.compiler.driver.compile import Inputs
+
+    return Inputs(policies, around, options)
 
 
 def show_profile(profile: Profile) -> None:
@@ -124,14 +139,14 @@ def show_profile(profile: Profile) -> None:
         click.echo(f"policyc: profile: {profile.value}", err=True)
 
 
-def show_staged(policies: PolicyInput) -> None:
+def show_staged(policies: "PolicyInput") -> None:
     """How many policies are only staged, on standard error: nothing enforces or evaluates them."""
     if policies.staged:
         names = ", ".join(sorted(item.policy.title for item in policies.staged))
         click.echo(f"policyc: staged, not in force: {names}", err=True)
 
 
-def show_read(read: Read, findings: Iterable[Diagnostic]) -> None:
+def show_read(read: "Read", findings: Iterable[Diagnostic]) -> None:
     """Findings, the profile, and what was passed over, on standard error."""
     print_findings(findings)
     show_profile(read.policies.profile)
@@ -144,7 +159,7 @@ def show_read(read: Read, findings: Iterable[Diagnostic]) -> None:
         click.echo(f"policyc: used only with --cluster: {found}", err=True)
 
 
-def progress_on_stderr(is_quiet: bool = False) -> Progress:
+def progress_on_stderr(is_quiet: bool = False) -> "Progress":
     """Long work shows its stage on a terminal, and on standard error only."""
 
     def show(stage: str) -> None:

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`policyc compile` starts without what a run may not need.
+
+Listed here is what it takes to read, decide and check one NetworkPolicy, with nothing else loaded.
+"""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+START = (
+    *("compiler.cli.main", "compiler.cli.compile"),
+    *("compiler.driver.build_cache", "compiler.driver.proof_ledger", "compiler.driver.z3_release"),
+)
+READING = tuple(
+    f"compiler.frontend.{name}"
+    for name in (
+        *("yaml_documents", "nodes", "decode", "metadata", "selectors", "addresses", "scalars"),
+        *("network_policy", "network_policy_reader", "network_policy_lowering"),
+        *("network_policy_validation", "network_policy_warnings", "lowered", "read_options"),
+        *("objects", "policy_kinds"),
+    )
+)
+DECIDING = tuple(
+    f"ir.{name}"
+    for name in "policy vocabulary atoms tables decide decision views plan tree".split()
+)
+CHECKING = tuple(f"verifier.{name}" for name in ("cells", "unseen", "entries", "form", "outcome"))
+
+NOT_NEEDED = re.compile(
+    r"policyc\.(grammar|runtime)\b.*"
+    r"|policyc\.backends\.(llvm|ebpf_c)\b.*|policyc\.backends\.report\.(dump|layout|formats)\b.*"
+    r"|policyc\.compiler\.driver\.(compile|pipeline|bundle|node_bundles|node_tables|objects|shards.*)"
+    r"|policyc\.compiler\.frontend\.(calico|cilium|admin|extended|intent|rule)_.*"
+    r"|policyc\.compiler\.frontend\.(cluster|pods|services|cluster_nodes|read|sources_git|tiers)"
+    r"|(antlr4|bitwuzla|dask|distributed|llvmlite|numpy|rich|z3)(\..*)?"
+    r"|importlib\.(metadata|resources)(\..*)?"
+    r"|asyncio|concurrent|difflib|email|multiprocessing|socket|subprocess|tempfile|urllib\.request"
+)
+
+
+def imported_by(code: str) -> set[str]:
+    """The modules that a new interpreter has loaded after some code."""
+    shown = "import json, sys; print(json.dumps(sorted(sys.modules)))"
+    command = [sys.executable, "-c", f"{code}\n{shown}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def not_needed(loaded: set[str]) -> list[str]:
+    return sorted(name for name in loaded if NOT_NEEDED.fullmatch(name))
+
+
+@pytest.mark.parametrize(
+    "modules",
+    [START, READING, (*START, *READING, *DECIDING, *CHECKING)],
+    ids=["the command", "the reading", "all that a small change needs"],
+)
+def test_nothing_else_is_loaded(modules: tuple[str, ...]) -> None:
+    names = [f"policyc.{name}" for name in modules]
+    loaded = imported_by(f"import {', '.join(names)}")
+    assert loaded.issuperset(names)
+    assert not_needed(loaded) == []
+
+
+def test_options_are_read_without_the_compiler() -> None:
+    """A mistake in the options is said before anything of the pipeline is loaded."""
+    loaded = imported_by(
+        "from policyc.compiler.cli.main import run\n"
+        "assert run(['compile', '--help']) == 0\n"
+        "assert run(['compile', '-f', 'p.yaml', '--cache-size', '3', '-o', 'b']) == 2\n"
+        "assert run(['compile', '-f', 'p.yaml', '--node', 'a', '-o', 'b']) == 2"
+    )
+    assert not_needed(loaded - {"difflib"}) == []  # click has a use for it
+
+
+def test_a_network_policy_is_read_without_the_readers_of_others() -> None:
+    loaded = imported_by(
+        "from policyc.compiler.frontend.lowered import Reading\n"
+        "from policyc.compiler.frontend.objects import ObjectReader\n"
+        "from policyc.compiler.frontend.policy_kinds import READERS\n"
+        "from policyc.compiler.frontend.sources import ObjectsSource\n"
+        "from policyc.ir.diagnostics import Report\n"
+        "report = Report()\n"
+        "policy = {'apiVersion': 'networking.k8s.io/v1', 'kind': 'NetworkPolicy',\n"
+        "          'metadata': {'name': 'a'}, 'spec': {'podSelector': {}}}\n"
+        "(raw,) = ObjectReader(report).read([ObjectsSource('<test>', (policy,))])\n"
+        "assert READERS[raw.api_version, raw.kind](raw, Reading(report)) is not None\n"
+        "assert not report.findings"
+    )
+    assert not_needed(loaded) == []
+
+
+def test_the_pattern_knows_what_a_whole_run_loads() -> None:
+    """The other tests would hold of a pattern that is out of date, too."""
+    loaded = imported_by("import policyc.compiler.driver.compile, policyc.compiler.frontend.read")
+    found = not_needed(loaded)
+    assert {"policyc.compiler.driver.pipeline", "policyc.compiler.frontend.pods"} < set(found)
