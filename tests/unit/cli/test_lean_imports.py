@@ -24,9 +24,9 @@ READING = tuple(
         *("objects", "policy_kinds"),
     )
 )
-DECIDING = tuple(
-    f"ir.{name}"
-    for name in "policy vocabulary atoms tables decide decision views plan tree".split()
+DECIDING = (
+    *("ir.policy", "ir.vocabulary", "ir.atoms", "ir.tables", "ir.decide", "ir.decision"),
+    *("ir.views", "ir.plan", "ir.tree"),
 )
 CHECKING = tuple(f"verifier.{name}" for name in ("cells", "unseen", "entries", "form", "outcome"))
 
