@@ -19,27 +19,32 @@ from policyc.ir.policy import (
     ProtocolNumber,
 )
 from policyc.ir.services import Kind, Protocol
-from policyc.verifier.terms import Term, asks_for, is_service, port_of, service_key
+from policyc.verifier.terms import Term, asks_for, is_service, service_key
 from policyc.verifier.z3_when_used import z3
 
 PortWords = tuple[Any, ...]
 """The kind of a port entry and its numbers."""
 AskedWords = tuple[tuple[PortWords, ...], tuple[PortWords, ...]]
-"""A rule's port entries, and those it excepts."""
-NamedWords = Callable[[NamedPort], PortWords]
+"""A rule's port entries, and those it excepts: each once, ascending."""
+NamedWords = Callable[[NamedPort], Iterable[PortWords]]
 
 
 def asked_words(
     ports: Iterable[Ports], except_ports: Iterable[Ports], named: NamedWords
 ) -> AskedWords:
     """A rule's ports in words; `named` says what stands for a named port."""
-    return (
-        tuple(_words(entry, named) for entry in ports),
-        tuple(_words(entry, named) for entry in except_ports),
-    )
+    return words_of(ports, named), words_of(except_ports, named)
 
 
-def _words(entry: Ports, named: NamedWords) -> PortWords:
+def words_of(entries: Iterable[Ports], named: NamedWords) -> tuple[PortWords, ...]:
+    """The entries as a set, in one order: a rule that lists them otherwise asks the same."""
+    words: set[PortWords] = set()
+    for entry in entries:
+        words.update(named(entry) if isinstance(entry, NamedPort) else (_words(entry),))
+    return tuple(sorted(words))
+
+
+def _words(entry: AnyService | EveryPort | PortRange | IcmpType | ProtocolNumber) -> PortWords:
     match entry:
         case AnyService():
             return ("any",)
@@ -47,19 +52,17 @@ def _words(entry: Ports, named: NamedWords) -> PortWords:
             return "every", protocol.value
         case PortRange(protocol, lo, hi):
             return "range", protocol.value, lo, hi
-        case NamedPort():
-            return named(entry)
         case IcmpType(kind, icmp_type, code):
-            return "icmp", int(kind), icmp_type, code
+            return "icmp", int(kind), *(n for n in (icmp_type, code) if n is not None)
         case ProtocolNumber(number):
             return "protocol", number
         case _:
             assert_never(entry)
 
 
-def declared(protocol: Protocol, numbers: Iterable[int]) -> PortWords:
-    """A named port whose numbers at the destination are known."""
-    return "declared", protocol.value, *sorted(numbers)
+def declared(protocol: Protocol, numbers: Iterable[int]) -> Iterable[PortWords]:
+    """A named port whose numbers at the destination are known: these ports, and no others."""
+    return (("range", protocol.value, number, number) for number in numbers)
 
 
 def free(protocol: Protocol, index: int) -> PortWords:
@@ -112,12 +115,7 @@ class Terms:
         return self.once(("entry", words), lambda: self._entry_term(words))
 
     def _entry_term(self, words: PortWords) -> Term:
-        def declares(_: NamedPort) -> Term:
-            if words[0] == "free":
-                return z3.Bool(f"named{words[2]}")
-            return z3.Or(*(port_of(self.key) == number for number in words[2:]))
-
-        return asks_for(self.key, _entry_of(words), declares)
+        return asks_for(self.key, _entry_of(words), lambda _: z3.Bool(f"named{words[2]}"))
 
 
 def _entry_of(words: PortWords) -> Ports:
@@ -129,11 +127,11 @@ def _entry_of(words: PortWords) -> Ports:
             return EveryPort(Protocol(protocol))
         case ("range", protocol, lo, hi):
             return PortRange(Protocol(protocol), lo, hi)
-        case ("icmp", kind, icmp_type, code):
-            return IcmpType(Kind(kind), icmp_type, code)
+        case ("icmp", kind, *type_and_code):
+            return IcmpType(Kind(kind), *type_and_code)
         case ("protocol", number):
             return ProtocolNumber(number)
-        case ("declared" | "free", protocol, *_):
+        case ("free", protocol, _):
             return NamedPort(Protocol(protocol), "")
         case _:
             raise AssertionError(f"{words} are no port entry")

@@ -6,7 +6,7 @@ signatures (selector bits, blocks, named ports) and the Policy IR; columns that 
 cannot tell apart are one question (`cell_question.py`), which names all that its answer depends on.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -218,7 +218,7 @@ class CellLemma:
             ports = self.decision.atoms.vocabulary.named_ports
             numbers = {ports[index]: found for index, found in named}
 
-            def words(port: NamedPort) -> PortWords:
+            def words(port: NamedPort) -> Iterable[PortWords]:
                 return declared(port.protocol, numbers.get(port, ()))
 
             self._asked_words[key] = asked_words(rule.ports, rule.except_ports, words)

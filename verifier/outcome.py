@@ -3,11 +3,12 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from policyc.ir.policy import Direction
 from policyc.verifier.asked import Terms
+from policyc.verifier.port_order import Places, ServiceQuestion, in_order, original
 from policyc.verifier.terms import Term
 from policyc.verifier.z3_when_used import z3
 
@@ -16,8 +17,9 @@ from policyc.verifier.z3_when_used import z3
 class Broken:
     """What is wrong with a Decision IR: the lemma, the words, and where known the place.
 
-    `columns` is a mask; `key` a service key and `address` a number, from the solver's model. Before
-    there is a model, `address` is what the question's address 0 stands for.
+    `columns` is a mask; `key` a service key and `address` a number, from the solver's model, ports and
+    addresses under their own names again. Before there is a model, `address` is what the question's
+    address 0 stands for.
     """
 
     lemma: str
@@ -44,10 +46,14 @@ class Question(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Obligation:
-    """A question whose term must be unsatisfiable, and what is wrong where it is not."""
+    """A question whose term must be unsatisfiable, and what is wrong where it is not.
+
+    `places`: how the ports in the question were renamed, where they were.
+    """
 
     question: Question
     broken: Broken
+    places: Places = field(default_factory=dict)
 
 
 class Ledger(Protocol):
@@ -95,13 +101,13 @@ BATCH = 64
 
 
 def discharge(obligations: Iterable[Obligation | Broken], ledger: Ledger | None = None) -> Outcome:
-    """Have Z3 judge all questions, each once; the first that fails ends it.
+    """Have Z3 judge all questions, ports renamed, each once; the first that fails ends it.
 
     What the ledger has is not asked again, what is proved is added to it.
     """
-    asked: set[Question] = set()
+    given = _Counted(obligations)
     terms = Terms()
-    for batch in _batches(obligations, asked, ledger):
+    for batch in _batches(given, ledger):
         if isinstance(batch, Broken):
             return Refuted(batch)
         failed = _judge(batch, terms)
@@ -110,29 +116,57 @@ def discharge(obligations: Iterable[Obligation | Broken], ledger: Ledger | None 
         if ledger is not None:
             for obligation in batch:
                 ledger.add(digest_of(obligation.question))
-    return Proved(len(asked))
+    return Proved(given.count)
+
+
+@dataclass
+class _Counted:
+    """Obligations, and how many of them were looked at; equal ones count each."""
+
+    obligations: Iterable[Obligation | Broken]
+    count: int = 0
+
+    def __iter__(self) -> Iterator[Obligation | Broken]:
+        for each in self.obligations:
+            self.count += 1
+            yield each
 
 
 def _batches(
-    obligations: Iterable[Obligation | Broken], asked: set[Question], ledger: Ledger | None
+    obligations: Iterable[Obligation | Broken], ledger: Ledger | None
 ) -> Iterator[list[Obligation] | Broken]:
-    """What is to be judged: no question twice, none that the ledger has."""
+    """What is to be judged: no question twice, under its own ports or renamed, none of the ledger's."""
     batch: list[Obligation] = []
+    given: set[Question] = set()
+    asked: set[Question] = set()
     for obligation in obligations:
         if isinstance(obligation, Broken):
             yield obligation
             return
-        if obligation.question in asked:
+        if obligation.question in given:
             continue
-        asked.add(obligation.question)
-        if ledger is not None and ledger.has(digest_of(obligation.question)):
+        given.add(obligation.question)
+        renamed = _renamed(obligation)
+        if renamed.question in asked:
             continue
-        batch.append(obligation)
+        asked.add(renamed.question)
+        if ledger is not None and ledger.has(digest_of(renamed.question)):
+            continue
+        batch.append(renamed)
         if len(batch) == BATCH:
             yield batch
             batch = []
     if batch:
         yield batch
+
+
+def _renamed(obligation: Obligation) -> Obligation:
+    """The obligation as it is judged."""
+    question = obligation.question
+    if not isinstance(question, ServiceQuestion):
+        return obligation
+    renamed, places = in_order(question)
+    return Obligation(renamed, obligation.broken, places)
 
 
 def _judge(batch: list[Obligation], terms: Terms) -> Refuted | Undecided | None:
@@ -147,17 +181,18 @@ def _judge(batch: list[Obligation], terms: Terms) -> Refuted | Undecided | None:
     model = solver.model()
     for obligation, term in zip(batch, violated, strict=True):
         if z3.is_true(model.eval(term, model_completion=True)):
-            return Refuted(_placed(obligation.broken, model))
+            return Refuted(_placed(obligation, model))
     return Undecided("a model satisfies the batch and no obligation in it")
 
 
-def _placed(broken: Broken, model: Term) -> Broken:
-    """The broken obligation with the model's service key and address."""
+def _placed(obligation: Obligation, model: Term) -> Broken:
+    """What is broken, with the model's service key and address."""
+    broken = obligation.broken
     values = {name.name(): model[name] for name in model.decls()}
     key = values.get("service")
     address = values.get(f"address{broken.family}")
     return replace(
         broken,
-        key=0 if key is None else key.as_long(),
+        key=0 if key is None else original(key.as_long(), obligation.places),
         address=(broken.address or 0) + (0 if address is None else address.as_long()),
     )

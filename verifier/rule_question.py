@@ -65,8 +65,8 @@ def rule_question(rule: Rule, table: TableRule, vocabulary: Vocabulary) -> RuleQ
     def rename(kind: str, index: int) -> int:
         return numbers.setdefault((kind, index), sum(key[0] == kind for key in numbers))
 
-    def named(port: NamedPort) -> PortWords:
-        return free(port.protocol, rename("port", vocabulary.port_of[port]))
+    def named(port: NamedPort) -> Iterable[PortWords]:
+        return (free(port.protocol, rename("port", vocabulary.port_of[port])),)
 
     def services(given: Iterable[TableService]) -> tuple[PortWords, ...]:
         return tuple(
