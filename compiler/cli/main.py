@@ -5,6 +5,7 @@ A node has no compiler on it: `policyc node` must work where neither PyYAML nor 
 """
 
 import errno
+import gc
 import importlib
 import os
 import sys
@@ -84,7 +85,11 @@ def cli() -> None:
 
 def main(argv: list[str] | None = None) -> None:
     """Run a command and leave with its exit code."""
-    sys.exit(run(argv))
+    code = run(argv)
+    # The process ends: the collector need not walk all that there is, which it would do several times
+    # (0.3 of 5 s for a thousand policies, and 6 % of a start that does nothing else).
+    gc.freeze()
+    sys.exit(code)
 
 
 def run(argv: list[str] | None = None) -> int:
