@@ -6,7 +6,6 @@ Reads signatures (selector bits, blocks, node conditions, named ports) and the P
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import assert_never
 
@@ -18,11 +17,11 @@ ROWS_AT_ONCE = 64
 """Rows whose cells are one key: few enough that the keys of all columns fit in memory."""
 
 
-@dataclass
 class SignatureColumns:
     """The columns of one partition, by what their signatures hold."""
 
-    atoms: Atoms
+    def __init__(self, atoms: Atoms) -> None:
+        self.atoms = atoms
 
     def is_own(self, own: Peer, row: Row, family: int) -> bool:
         """Whether a peer matches the row itself, under its address of one family."""

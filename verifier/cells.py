@@ -7,7 +7,7 @@ cannot tell apart are one question (`cell_question.py`), which names all that it
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 from policyc.ir.atoms import NamedNumbers, Row
@@ -46,19 +46,17 @@ class _Frame:
     tiers: tuple[_TierFrame, ...]
 
 
-@dataclass
 class CellLemma:
     """Makes the obligations of one Decision IR."""
 
-    policies: PolicySet
-    decision: DecisionIR
-    _rows_done: set[object] = field(default_factory=set)
-    _frames: dict[tuple[Direction, Selecting], _Frame] = field(default_factory=dict)
-    _asked_words: dict[tuple[Direction, Place, NamedNumbers], AskedWords] = field(
-        default_factory=dict
-    )
-    _masks: dict[tuple[Direction, Place], int] = field(default_factory=dict)
-    _groups: dict[Direction, list[tuple[int, int]]] = field(default_factory=dict)
+    def __init__(self, policies: PolicySet, decision: DecisionIR) -> None:
+        self.policies = policies
+        self.decision = decision
+        self._rows_done: set[object] = set()
+        self._frames: dict[tuple[Direction, Selecting], _Frame] = {}
+        self._asked_words: dict[tuple[Direction, Place, NamedNumbers], AskedWords] = {}
+        self._masks: dict[tuple[Direction, Place], int] = {}
+        self._groups: dict[Direction, list[tuple[int, int]]] = {}
 
     def obligations(self) -> Iterator[Obligation]:
         """Every obligation; equal questions may come again."""

@@ -119,15 +119,15 @@ def discharge(obligations: Iterable[Obligation | Broken], ledger: Ledger | None 
     return Proved(given.count)
 
 
-@dataclass
 class _Counted:
     """Obligations, and how many of them were looked at; equal ones count each."""
 
-    obligations: Iterable[Obligation | Broken]
-    count: int = 0
+    def __init__(self, obligations: Iterable[Obligation | Broken]) -> None:
+        self._obligations = obligations
+        self.count = 0
 
     def __iter__(self) -> Iterator[Obligation | Broken]:
-        for each in self.obligations:
+        for each in self._obligations:
             self.count += 1
             yield each
 
