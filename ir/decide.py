@@ -2,7 +2,8 @@
 """Decide: from the Policy IR and its atoms to the Decision IR.
 
 For one row and direction, the columns are split by which rules match them; each part is folded once.
-Parts, cells and diagrams are interned, so that equal behaviour is stored and emitted once.
+Parts, cells and diagrams are interned, so that equal behaviour is stored and emitted once; they are
+numbered as one meets them going through the rows column by column.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,7 +21,7 @@ from policyc.ir.atoms import (
     NodeColumn,
     Row,
 )
-from policyc.ir.bits import members
+from policyc.ir.bits import first, members, union
 from policyc.ir.decision import (
     ALLOW_LEAF,
     DENY_LEAF,
@@ -134,7 +135,7 @@ class _Deciding:
 
     def __post_init__(self) -> None:
         self.all_columns = (1 << len(self.atoms.columns)) - 1
-        self.columns_of = _columns_by_leaf(self.atoms)
+        self.columns_of = _columns_by_leaf(self.atoms, *_asked_of_peers(self.tiers))
         self.columns_by_named = _columns_by_named(self.atoms.columns)
         self.columns_by_family = _columns_by_family(self.atoms.columns)
         self.own_bits = _own_bits(self.tiers)
@@ -186,7 +187,7 @@ class _Deciding:
                     parts.match(1 << len(found), columns & own)
                     found.append((at, Matched(rule.rule, rule.action, services)))
         cells = {}
-        for matched, columns in parts.each():
+        for matched, columns in sorted(parts.each(), key=lambda part: first(part[1])):
             cells[columns] = self._cell_of([found[index] for index in members(matched)], defaults)
         return _spread(cells, len(self.atoms.columns))
 
@@ -357,22 +358,42 @@ def _policies_by_subject(
     return out
 
 
-def _columns_by_leaf(atoms: Atoms) -> dict[TableLeaf, int]:
-    """Leaf -> mask of the columns it matches: any column by its block (A15), each kind by its bits."""
+def _asked_of_peers(tiers: tuple[TierTable, ...]) -> tuple[int, int]:
+    """The selectors and the blocks that rules ask of the other side, as masks."""
+    leaves = {
+        leaf
+        for tier in tiers
+        for policy in tier.policies
+        for rule in (*policy.ingress, *policy.egress)
+        for peer in rule.peers or ()
+        for leaf in table_leaves(peer)
+    }
+    bits, blocks = (
+        union(1 << at for kind, at in leaves if kind == name) for name in ("bit", "block")
+    )
+    return bits, blocks
+
+
+def _columns_by_leaf(atoms: Atoms, bits: int, blocks: int) -> dict[TableLeaf, int]:
+    """Leaf -> mask of the columns it matches: any column by its block (A15), each kind by its bits.
+
+    Only of these selectors and blocks.
+    """
     out: dict[TableLeaf, int] = {}
     for index, column in enumerate(atoms.columns):
-        for leaf in _leaves_of(column, atoms):
+        for leaf in _leaves_of(column, atoms, bits, blocks):
             out[leaf] = out.get(leaf, 0) | 1 << index
     return out
 
 
-def _leaves_of(column: Column, atoms: Atoms) -> Iterator[TableLeaf]:
+def _leaves_of(column: Column, atoms: Atoms, bits: int, blocks: int) -> Iterator[TableLeaf]:
     """The leaves that match a column."""
-    for block in members(atoms.classifier.addresses[column.family].blocks[column.atom]):
+    inside = atoms.classifier.addresses[column.family].blocks[column.atom] & blocks
+    for block in members(inside):
         yield "block", block
     match column:
         case EndpointColumn():
-            for bit in members(column.bits):
+            for bit in members(column.bits & bits):
                 yield "bit", bit
         case NodeColumn():
             for condition in members(column.conditions):

@@ -7,7 +7,7 @@ closed.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from ipaddress import ip_network
@@ -79,7 +79,7 @@ class AddressPlan:
     runs: tuple[tuple[int, int], ...]
     root_bits: int = 0
     root: int = 0
-    roots: tuple[int, ...] = ()
+    roots: Sequence[int] = ()
     rounds: tuple[int, int, int, int] = (0, 0, 0, 0)
     entries: int = 0
 
@@ -165,9 +165,9 @@ class DirectionPlan:
 class LookupPlan:
     """Sizes and layouts of one generation.
 
-    `diagram_words[i]` is the word of the Decision IR's diagram i where it is a cell's rule diagram
-    (a leaf, or the root of a tree), 0 for others; `code_words` are those that are emitted as code;
-    `nodes` the nodes of all trees; `told_apart` the protocols of which the ports, or types, are asked.
+    `cell_words[i]` is the word of the rule diagram of the Decision IR's cell i (a leaf, or the root of
+    a tree); `code_words` are those that are emitted as code; `nodes` the nodes of all trees, those of
+    addresses first; `told_apart` the protocols of which the ports, or types, are asked.
     """
 
     directions: Mapping[Direction, DirectionPlan]
@@ -176,7 +176,7 @@ class LookupPlan:
     rounds: int
     rules: Size
     endpoints: int
-    diagram_words: tuple[int, ...]
+    cell_words: tuple[int, ...]
     code_words: tuple[int, ...]
     told_apart: frozenset[Kind]
     counters: Counters = Counters.BYTES
@@ -262,7 +262,7 @@ def address_runs(
     return tuple(runs)
 
 
-def prefix_atoms(blocks: tuple[AddressPeer, ...], atoms: AddressAtoms) -> list[tuple[Network, int]]:
+def prefix_atoms(blocks: Sequence[AddressPeer], atoms: AddressAtoms) -> list[tuple[Network, int]]:
     """Every prefix that rules name, with the atom of what lies in it and in no longer one.
 
     What an address belongs to depends only on the longest of these prefixes around it, so this is

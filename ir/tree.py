@@ -30,6 +30,7 @@ Node = tuple[int, ...]
 Steps = Sequence[tuple[int, int]]
 """(lowest key, word), ascending; the first is for everything below the second."""
 
+_NO_KEYS = (NO_KEY,) * WIDTH
 EMPTY_NODE: Node = (0,) * NODE_WORDS
 
 
@@ -67,6 +68,11 @@ class Nodes:
     nodes: list[Node] = field(default_factory=lambda: [EMPTY_NODE])
     _ids: dict[Node, int] = field(default_factory=dict)
 
+    @classmethod
+    def after(cls, nodes: Sequence[Node]) -> "Nodes":
+        """Nodes that begin with these, of which the first leads nowhere."""
+        return cls(list(nodes), {node: at for at, node in enumerate(nodes) if at})
+
     def tree(self, steps: Steps, *, is_chained: bool = False) -> int:
         """The word of a tree over 32-bit keys: a leaf where there is one step, else its root.
 
@@ -78,6 +84,10 @@ class Nodes:
         return self._node_over(steps)
 
     def _node_over(self, steps: list[tuple[int, int]]) -> int:
+        if len(steps) <= WIDTH:
+            lows, words = zip(*steps, strict=True)
+            missing = WIDTH - len(steps)
+            return self._id((*lows[1:], *_NO_KEYS[:missing], *words, *words[-1:] * missing, 0))
         share = WIDTH ** max(0, depth_of(len(steps)) - 1)
         parts = [steps[at : at + share] for at in range(0, len(steps), share)]
         children = [part[0][1] if len(part) == 1 else self._node_over(part) for part in parts]

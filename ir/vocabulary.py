@@ -7,7 +7,7 @@ Takes a PolicySet, gives the Vocabulary whose indices every later stage uses: se
 indices.
 """
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -28,8 +28,8 @@ class Vocabulary:
     whether a node is any different from an address, `reads_locality` whether the own node is.
     """
 
-    selectors: tuple[EndpointSelector, ...]
-    blocks: tuple[AddressPeer, ...]
+    selectors: Sequence[EndpointSelector]
+    blocks: Sequence[AddressPeer]
     named_ports: tuple[NamedPort, ...]
     subject_bits: int
     peer_bits: int
@@ -41,12 +41,12 @@ class Vocabulary:
     reads_locality: bool = False
 
     @cached_property
-    def bit_of(self) -> dict[EndpointSelector, int]:
+    def bit_of(self) -> Mapping[EndpointSelector, int]:
         """Selector -> index of its bit."""
         return {selector: bit for bit, selector in enumerate(self.selectors)}
 
     @cached_property
-    def block_of(self) -> dict[AddressPeer, int]:
+    def block_of(self) -> Mapping[AddressPeer, int]:
         """Block -> its index."""
         return {block: index for index, block in enumerate(self.blocks)}
 

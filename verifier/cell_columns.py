@@ -18,10 +18,13 @@ ROWS_AT_ONCE = 64
 
 
 class SignatureColumns:
-    """The columns of one partition, by what their signatures hold."""
+    """The columns of one partition, by what their signatures hold.
 
-    def __init__(self, atoms: Atoms) -> None:
-        self.atoms = atoms
+    `bits` and `blocks` are those that may be asked for, as masks: -1 is all.
+    """
+
+    def __init__(self, atoms: Atoms, bits: int = -1, blocks: int = -1) -> None:
+        self.atoms, self.bits, self.blocks = atoms, bits, blocks
 
     def is_own(self, own: Peer, row: Row, family: int) -> bool:
         """Whether a peer matches the row itself, under its address of one family."""
@@ -102,7 +105,7 @@ class SignatureColumns:
         out: dict[int, int] = {}
         for at, column in enumerate(self.atoms.columns):
             if isinstance(column, EndpointColumn):
-                for bit in set_bits(column.bits):
+                for bit in set_bits(column.bits & self.bits):
                     out[bit] = out.get(bit, 0) | 1 << at
         return out
 
@@ -112,7 +115,7 @@ class SignatureColumns:
         out: dict[int, int] = {}
         for at, column in enumerate(self.atoms.columns):
             atoms = self.atoms.classifier.addresses[column.family]
-            for block in set_bits(atoms.blocks[column.atom]):
+            for block in set_bits(atoms.blocks[column.atom] & self.blocks):
                 out[block] = out.get(block, 0) | 1 << at
         return out
 

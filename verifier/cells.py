@@ -12,7 +12,7 @@ from functools import cached_property
 
 from policyc.ir.atoms import NamedNumbers, Row
 from policyc.ir.decision import DecisionIR, RuleEntry
-from policyc.ir.peers import AnyPeer
+from policyc.ir.peers import AddressPeer, AnyPeer, EndpointPeer, Leaf, leaves
 from policyc.ir.policy import Action, Direction, NamedPort, Policy, PolicySet, Rule, Tier, TierMode
 from policyc.ir.selectors import OneOf
 from policyc.ir.tables import RESERVED_RULES
@@ -170,7 +170,14 @@ class CellLemma:
 
     @cached_property
     def _columns(self) -> SignatureColumns:
-        return SignatureColumns(self.decision.atoms)
+        vocabulary = self.decision.atoms.vocabulary
+        bits = blocks = 0
+        for leaf in _peer_leaves(self.policies):
+            if isinstance(leaf, EndpointPeer):
+                bits |= 1 << vocabulary.bit_of[leaf.selector]
+            elif isinstance(leaf, AddressPeer):
+                blocks |= 1 << vocabulary.block_of[leaf]
+        return SignatureColumns(self.decision.atoms, bits, blocks)
 
     @cached_property
     def _ids(self) -> dict[RuleEntry, int]:
@@ -234,6 +241,19 @@ class CellLemma:
     def _id(self, entry: RuleEntry) -> int:
         """The id that must decide; one past all rules where there is no such entry: never equal."""
         return self._ids.get(entry, UNKNOWN_RULE)
+
+
+def _peer_leaves(policies: PolicySet) -> set[Leaf]:
+    """What rules ask of the other side."""
+    return {
+        leaf
+        for tier in policies.tiers
+        for policy in tier.policies
+        for direction in Direction
+        for rule in policy.rules(direction)
+        for peer in rule.peers
+        for leaf in leaves(peer)
+    }
 
 
 def _does(action: Action) -> str:

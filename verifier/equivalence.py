@@ -14,8 +14,8 @@ Takes policies, a universe (None: whatever could exist) and a Decision IR. Z3 ju
    the policies.
 
 0 to 3 give equality on the universe's endpoints and every address; 4 carries it to endpoints that
-appear later. What is trusted: Z3, the reading of services and prefixes in `terms.py`, and that a
-packet's fields are what the datapath says they are.
+appear later. What is trusted: Z3, the reading of services and prefixes in `terms.py`, the renaming of
+ports in `port_order.py`, and that a packet's fields are what the datapath says they are.
 """
 
 from collections.abc import Container, Iterator

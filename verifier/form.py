@@ -39,13 +39,17 @@ from policyc.verifier.outcome import Broken
 LAST_KEY = ALL_SERVICES.spans[-1][1]
 
 
-def form_faults(policies: PolicySet, decision: DecisionIR) -> Iterator[Broken]:
-    """What is wrong with the form; the words name the first fault of each part."""
+def form_faults(
+    policies: PolicySet, decision: DecisionIR, is_partition_known: bool = False
+) -> Iterator[Broken]:
+    """What is wrong with the form; the words name the first fault of each part.
+
+    `is_partition_known`: lists, addresses and columns are those of a decision that was proved.
+    """
     for words in (
+        *(() if is_partition_known else _partition(decision)),
         *_vocabulary(policies, decision),
-        *_addresses(decision),
         *_rows(decision),
-        *_columns(decision),
         *_diagrams(decision),
         *_cells(decision),
         *_tables(decision),
@@ -53,8 +57,14 @@ def form_faults(policies: PolicySet, decision: DecisionIR) -> Iterator[Broken]:
         yield Broken("form", words)
 
 
-def _vocabulary(policies: PolicySet, decision: DecisionIR) -> Iterator[str]:
-    """Nothing that the policies read is missing, from the lists or from the masks over them."""
+def _partition(decision: DecisionIR) -> Iterator[str]:
+    yield from _lists(decision)
+    yield from _addresses(decision)
+    yield from _columns(decision)
+
+
+def _lists(decision: DecisionIR) -> Iterator[str]:
+    """Nothing stands twice in the vocabulary."""
     v = decision.atoms.vocabulary
     for name, items in (
         ("selectors", v.selectors),
@@ -64,6 +74,11 @@ def _vocabulary(policies: PolicySet, decision: DecisionIR) -> Iterator[str]:
     ):
         if len(set(items)) != len(items):
             yield f"the vocabulary's {name} are not distinct"
+
+
+def _vocabulary(policies: PolicySet, decision: DecisionIR) -> Iterator[str]:
+    """Nothing that the policies read is missing, from the lists or from the masks over them."""
+    v = decision.atoms.vocabulary
     for mask, items in (
         (v.subject_bits, v.selectors),
         (v.peer_bits, v.selectors),

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The search for the column of an address that no endpoint holds: constant, code, tree or trie."""
 
-from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import ip_network
@@ -140,19 +139,31 @@ def _tree_plan(family: int, runs: Runs, root_bits: int, nodes: Nodes) -> Address
     if not root_bits:
         root = nodes.tree(words)
         return AddressPlan(family, AddressLayout.TREE, runs, root=root, rounds=nodes.rounds(root))
-    below = 32 - root_bits
-    starts = [start for start, _ in words]
-    roots = []
-    for slot in range(1 << root_bits):
-        first, last = slot << below, ((slot + 1) << below) - 1
-        at, end = bisect_right(starts, first) - 1, bisect_right(starts, last)
-        roots.append(nodes.tree(words[at:end]))
+    roots = _roots(words, root_bits, nodes)
     rounds = max((nodes.rounds(word)[0] for word in set(roots) if not word & LEAF), default=0)
     return AddressPlan(
         family,
         AddressLayout.TREE,
         runs,
         root_bits=root_bits,
-        roots=tuple(roots),
+        roots=roots,
         rounds=(rounds, 0, 0, 0),
     )
+
+
+def _roots(words: list[tuple[int, int]], root_bits: int, nodes: Nodes) -> tuple[int, ...]:
+    """The word of each value of the leading bits: a leaf for whole stretches in which no run begins."""
+    below, n_slots = 32 - root_bits, 1 << root_bits
+    roots: list[int] = []
+    at = 0  # the run that has the first address of the next slot
+    while (slot := len(roots)) < n_slots:
+        end = at + 1
+        while end < len(words) and words[end][0] < (slot + 1) << below:
+            end += 1
+        stretch = 1
+        if end == at + 1:
+            stretch = (words[end][0] >> below if end < len(words) else n_slots) - slot
+        roots += [nodes.tree(words[at:end])] * stretch
+        while at + 1 < len(words) and words[at + 1][0] <= len(roots) << below:
+            at += 1
+    return tuple(roots)

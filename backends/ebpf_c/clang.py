@@ -2,10 +2,8 @@
 """Run clang on BPF C: the same source gives the same object, wherever it is compiled."""
 
 import os
-import platform
 import re
 import shutil
-import subprocess
 from functools import cache
 from pathlib import Path
 
@@ -49,7 +47,7 @@ def compile_object(folder: Path, source: str, include: str, target: str) -> tupl
 
 def flags(include: str) -> tuple[str, ...]:
     """The options of clang that can change an object."""
-    machine = f"/usr/include/{platform.machine()}-linux-gnu"  # asm/types.h, for a foreign target
+    machine = f"/usr/include/{os.uname().machine}-linux-gnu"  # asm/types.h, for a foreign target
     return *FLAGS, "-I", include, "-idirafter", machine
 
 
@@ -71,6 +69,8 @@ def clang_version() -> str:
 
 def _run(command: list[str], folder: Path, source: str) -> str:
     """What a tool prints. HostError where it cannot be run or is not the tool it should be."""
+    import subprocess  # a run that finds all objects in a cache runs nothing
+
     try:
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     except OSError as failure:

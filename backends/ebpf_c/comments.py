@@ -1,16 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """The comments of the emitted C: rules with their places, and classes by their selectors."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterator
+from itertools import groupby, islice
 
 from policyc.ir.atoms import NamedNumbers
 from policyc.ir.bits import members
-from policyc.ir.decision import DecisionIR
-from policyc.ir.plan import DirectionPlan, LookupPlan, viewed_columns, viewed_rows
+from policyc.ir.decision import DecisionIR, Diagram
+from policyc.ir.plan import (
+    FIRST_COLUMN,
+    FIRST_ROW,
+    DirectionPlan,
+    LookupPlan,
+    viewed_columns,
+    viewed_rows,
+)
 from policyc.ir.selectors import ALWAYS
 from policyc.ir.tree import ALLOW, ID_MASK, LEAF
+from policyc.ir.viewed import Verdicts, ViewedTable
 from policyc.ir.views import ColumnView
 from policyc.ir.words import describe_condition, describe_peer, describe_selector
 
@@ -25,12 +32,12 @@ def comment(text: str) -> str:
     return shown.replace("*/", "* /").replace("/*", "/ *")
 
 
-def rule_lines(decision: DecisionIR) -> list[str]:
+def rule_lines(verdicts: Verdicts) -> list[str]:
     """One line a rule, by id."""
-    shown = decision.rules[:MAX_LINES]
+    shown = verdicts.entries[:MAX_LINES]
     lines = [f"{at}: {comment(entry.describe())}" for at, entry in enumerate(shown)]
-    if len(decision.rules) > len(shown):
-        lines.append(f"... and {len(decision.rules) - len(shown)} more, in rules.json")
+    if len(verdicts.allows) > len(shown):
+        lines.append(f"... and {len(verdicts.allows) - len(shown)} more, in rules.json")
     return lines
 
 
@@ -51,37 +58,23 @@ def class_lines(decision: DecisionIR, plan: DirectionPlan) -> Iterator[str]:
     yield from _more(len(columns))
 
 
-def verdict_lines(
-    decision: DecisionIR, plan: LookupPlan, direction: DirectionPlan
-) -> Iterator[str]:
+def verdict_lines(table: ViewedTable, plan: LookupPlan, direction: DirectionPlan) -> Iterator[str]:
     """For each row, the columns with the same verdict: the table, as a policy's author would say it."""
-    table, at_once = decision.table(direction.direction), len(direction.column_ids)
-    first_row: dict[int, int] = {}
-    for index, row in enumerate(direction.row_ids):
-        first_row.setdefault(row, index)
     yield f"{direction.direction.value}: verdicts, row by row"
-    for count, (row, index) in enumerate(sorted(first_row.items())):
-        if count == MAX_ROWS:
-            yield f"  ... and {len(first_row) - count} more rows, in the tables"
-            return
-        by_word: dict[int, dict[int, None]] = {}
-        for column in range(at_once):
-            word = plan.diagram_words[decision.cells[table[index][column]].rule]
-            by_word.setdefault(word, {})[direction.column_ids[column]] = None
-        for word, columns in by_word.items():
-            yield f"  {row}, with {_columns(columns)}: {word_in_words(word)}"
-
-
-def _columns(columns: Iterable[int]) -> str:
-    """Ids, runs of them as first-last; the first of many."""
-    runs: list[list[int]] = []
-    for column in sorted(columns):
-        if runs and runs[-1][1] == column - 1:
-            runs[-1][1] = column
-        else:
-            runs.append([column, column])
-    shown = [str(lo) if lo == hi else f"{lo}-{hi}" for lo, hi in runs[:MAX_RUNS]]
-    return ", ".join(shown) + (", ..." if len(runs) > MAX_RUNS else "")
+    for row, at in enumerate(table.of_row[:MAX_ROWS], start=FIRST_ROW):
+        cells, parts = table.rows[at].cells, table.rows[at].parts
+        runs: list[list[str]] = [[] for _ in cells]
+        column = FIRST_COLUMN
+        for part, its_columns in groupby(parts):
+            end = column + len(list(its_columns))
+            runs[part].append(str(column) if end == column + 1 else f"{column}-{end - 1}")
+            column = end
+        for cell, shown in zip(cells, runs, strict=True):
+            more = ", ..." if len(shown) > MAX_RUNS else ""
+            word = word_in_words(plan.cell_words[cell])
+            yield f"  {row}, with {', '.join(shown[:MAX_RUNS])}{more}: {word}"
+    if len(table.of_row) > MAX_ROWS:
+        yield f"  ... and {len(table.of_row) - MAX_ROWS} more rows, in the tables"
 
 
 def word_in_words(word: int) -> str:
@@ -120,17 +113,14 @@ def column_words(decision: DecisionIR, column: ColumnView) -> str:
     return f"{said} (IPv{column.family})" if column.family else said
 
 
-def rules_by_word(decision: DecisionIR, plan: LookupPlan) -> dict[int, list[int]]:
-    """Word of a diagram -> the ids of the rules that decide in it."""
-    found: defaultdict[int, set[int]] = defaultdict(set)
-    for cell in decision.cells:
-        found[plan.diagram_words[cell.rule]] |= {leaf for _, leaf in decision.diagrams[cell.rule]}
-    return {word: sorted(rules) for word, rules in found.items()}
+def rules_of(diagram: Diagram) -> list[int]:
+    """The ids of the rules that decide in a diagram."""
+    return sorted({rule for _, rule in diagram})
 
 
-def rules_in_words(decision: DecisionIR, rules: list[int]) -> list[str]:
+def rules_in_words(verdicts: Verdicts, rules: list[int]) -> list[str]:
     """The rules with their places, the first ones."""
-    shown = [comment(decision.rules[rule].describe()) for rule in rules[:MAX_RULES_OF_DIAGRAM]]
+    shown = [comment(verdicts.entries[rule].describe()) for rule in rules[:MAX_RULES_OF_DIAGRAM]]
     if len(rules) > len(shown):
         shown.append(f"... and {len(rules) - len(shown)} more rules")
     return shown

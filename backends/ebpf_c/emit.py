@@ -6,19 +6,21 @@ policies do not use is not in it. Comments name the rules and their lines, so th
 finds the policy in it.
 """
 
+from collections.abc import Iterable, Mapping
+
 from policyc.backends.ebpf_c.comments import (
     MAX_LINES,
     MAX_RULES_OF_DIAGRAM,
     class_lines,
     comment,
     rule_lines,
-    rules_by_word,
     rules_in_words,
+    rules_of,
     verdict_lines,
 )
 from policyc.backends.ebpf_c.emit_addresses import emit_addresses
 from policyc.backends.ebpf_c.tree import tree
-from policyc.ir.decision import DecisionIR, diagram_regions
+from policyc.ir.decision import DecisionIR, Diagram, diagram_regions
 from policyc.ir.intervals import IntervalSet
 from policyc.ir.plan import (
     AddressLayout,
@@ -30,31 +32,43 @@ from policyc.ir.policy import Direction
 from policyc.ir.services import Service, describe_services
 from policyc.ir.tree import LEAF
 from policyc.ir.universe import FAMILIES
+from policyc.ir.viewed import Verdicts, verdicts_of
 
 LICENCE = "/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */"
 
 
-def emit_c(decision: DecisionIR, plan: LookupPlan) -> str:
+def emit_c(decision: DecisionIR, plan: LookupPlan, verdicts: Verdicts | None = None) -> str:
     """The text of policy.bpf.c."""
-    parts = [_head(decision, plan), _defines(plan)]
+    ids = {each.direction: (each.row_ids, each.column_ids) for each in plan.used_directions}
+    return c_of(verdicts or verdicts_of(decision, ids), plan, classes_in_words(decision, plan))
+
+
+def classes_in_words(decision: DecisionIR, plan: LookupPlan) -> dict[Direction, list[str]]:
+    """The lines about the rows and columns of each direction, which no verdict changes."""
+    return {each.direction: list(class_lines(decision, each)) for each in plan.used_directions}
+
+
+def c_of(verdicts: Verdicts, plan: LookupPlan, classes: Mapping[Direction, Iterable[str]]) -> str:
+    """The same where the lines about classes are known."""
+    parts = [_head(verdicts, plan, classes), _defines(plan)]
     if plan.used_directions:
-        parts += [_maps(plan), CLASS_AT, *_diagrams(decision, plan)]
+        parts += [_maps(plan), CLASS_AT, *_diagrams(verdicts, plan)]
     for direction in (Direction.EGRESS, Direction.INGRESS):
         parts += _direction(plan.directions[direction])
     return "\n\n".join([*parts, '#include "policy_run.h"']) + "\n"
 
 
-def _head(decision: DecisionIR, plan: LookupPlan) -> str:
+def _head(verdicts: Verdicts, plan: LookupPlan, classes: Mapping[Direction, Iterable[str]]) -> str:
     lines = [
         "Generated from network policies: do not edit, compile them again.",
         "",
         "Rules, by id:",
     ]
-    lines += [f"  {line}" for line in rule_lines(decision)]
+    lines += [f"  {line}" for line in rule_lines(verdicts)]
     for direction in plan.used_directions:
-        lines += ["", *class_lines(decision, direction)]
-        lines += verdict_lines(decision, plan, direction)
-    lines += diagram_lines(decision, plan)
+        lines += ["", *classes[direction.direction]]
+        lines += verdict_lines(verdicts.tables[direction.direction], plan, direction)
+    lines += diagram_lines(verdicts, plan)
     first, *rest = lines
     text = [f"/* {first}", *(f" * {line}".rstrip() for line in rest), " */"]
     return "\n".join([LICENCE, *text])
@@ -111,35 +125,44 @@ static __always_inline const struct pc_class *pc_class_at(__u32 id)
 }"""
 
 
-def diagram_lines(decision: DecisionIR, plan: LookupPlan) -> list[str]:
+def diagram_lines(verdicts: Verdicts, plan: LookupPlan) -> list[str]:
     """The diagrams that are not in code, each with what it allows: they are in pc_nodes."""
-    rules = rules_by_word(decision, plan)
-    known = {word: at for at, word in enumerate(plan.diagram_words) if word and not word & LEAF}
-    there = [word for word in sorted(known) if word not in plan.code_words]
+    cells = cells_by_tree(plan)
+    there = [word for word in sorted(cells) if word not in plan.code_words]
     if not there:
         return []
     lines = ["", "Diagrams in pc_nodes, by their root"]
+    in_words: dict[tuple[tuple[int, bool], ...], str] = {}
     for word in there[:MAX_LINES]:
-        allowed = describe_services(_allowed(decision, known[word]))
-        by = ", ".join(map(str, rules[word][:MAX_RULES_OF_DIAGRAM]))
+        diagram = verdicts.diagrams[cells[word]]
+        actions = tuple((lo, verdicts.allows[rule]) for lo, rule in diagram)
+        allowed = in_words.get(actions)
+        if allowed is None:  # diagrams of other rules often allow the same
+            allowed = in_words[actions] = describe_services(_allowed(verdicts, diagram))
+        by = ", ".join(map(str, rules_of(diagram)[:MAX_RULES_OF_DIAGRAM]))
         lines.append(f"  {word}: allows {allowed}; decided by rules {by}")
     if len(there) > MAX_LINES:
         lines.append(f"  ... and {len(there) - MAX_LINES} more")
     return lines
 
 
-def _allowed(decision: DecisionIR, index: int) -> IntervalSet:
+def cells_by_tree(plan: LookupPlan) -> dict[int, int]:
+    """Word of a diagram with several answers -> its cell."""
+    return {word: cell for cell, word in enumerate(plan.cell_words) if not word & LEAF}
+
+
+def _allowed(verdicts: Verdicts, diagram: Diagram) -> IntervalSet:
     """The services that a rule diagram allows."""
-    regions = diagram_regions(decision.diagrams[index])
-    rules = (rule for rule in regions if not decision.rules[rule].action.is_deny)
-    return IntervalSet.of(span for rule in rules for span in regions[rule])
+    regions = diagram_regions(diagram)
+    return IntervalSet.of(
+        span for rule in regions if verdicts.allows[rule] for span in regions[rule]
+    )
 
 
-def _diagrams(decision: DecisionIR, plan: LookupPlan) -> list[str]:
+def _diagrams(verdicts: Verdicts, plan: LookupPlan) -> list[str]:
     """A function for each diagram in code, and the choice between them and the search."""
-    rules = rules_by_word(decision, plan)
-    index_of = {word: index for index, word in enumerate(plan.diagram_words) if word}
-    parts = [_diagram(decision, index_of[word], word, rules[word]) for word in plan.code_words]
+    cells = cells_by_tree(plan)
+    parts = [_diagram(verdicts, verdicts.diagrams[cells[word]], word) for word in plan.code_words]
     lines = [
         "/* The verdict on a service: the word itself, or what its diagram says. */",
         "static __always_inline __u32 pc_verdict_of(__u32 word, __u32 service)",
@@ -156,13 +179,11 @@ def _diagrams(decision: DecisionIR, plan: LookupPlan) -> list[str]:
     return [*parts, "\n".join(lines)]
 
 
-def _diagram(decision: DecisionIR, index: int, word: int, rules: list[int]) -> str:
-    diagram = decision.diagrams[index]
-    allowing = {rule for _, rule in diagram if not decision.rules[rule].action.is_deny}
-    lines = [f"/* allows {describe_services(_allowed(decision, index))}"]
-    lines += [f" * {text}" for text in rules_in_words(decision, rules)]
+def _diagram(verdicts: Verdicts, diagram: Diagram, word: int) -> str:
+    lines = [f"/* allows {describe_services(_allowed(verdicts, diagram))}"]
+    lines += [f" * {text}" for text in rules_in_words(verdicts, rules_of(diagram))]
     lines[-1] += " */"
-    steps = [(f"{lo:#07x}", _verdict(rule, rule in allowing)) for lo, rule in diagram]
+    steps = [(f"{lo:#07x}", _verdict(rule, verdicts.allows[rule])) for lo, rule in diagram]
     body = tree(steps, lambda at: f"service < {at} /* {_key(at)} */", 1)
     head = f"static __always_inline __u32 pc_diagram_{word}(__u32 service)"
     return "\n".join([*lines, head, "{", *body, "}"])

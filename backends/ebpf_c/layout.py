@@ -6,57 +6,37 @@ Every choice is kept with what it was chosen from (`--explain-layout`).
 
 from collections import Counter
 from dataclasses import dataclass
-from math import log2
 
 from policyc.backends.ebpf_c import costs
-from policyc.backends.ebpf_c.addresses import plan_addresses
 from policyc.backends.ebpf_c.buckets import SLOTS
 from policyc.backends.ebpf_c.choice import Candidate, Choice, choose
-from policyc.ir.decision import DecisionIR
+from policyc.backends.ebpf_c.frames import MEASURED, Budgets, Frame, Frames, frames_of, roomy
+from policyc.ir.decision import DecisionIR, Diagram
 from policyc.ir.errors import HostError
 from policyc.ir.plan import (
-    FIRST_COLUMN,
-    FIRST_ROW,
-    AddressLayout,
     CellLayout,
     Counters,
     DirectionPlan,
     LookupPlan,
     Size,
     rounds_for,
-    viewed_columns,
-    viewed_rows,
 )
 from policyc.ir.policy import Direction
-from policyc.ir.told_apart import kinds_told_apart
 from policyc.ir.tree import LEAF, NODE_BYTES, Nodes, depth_of, verdict_word
-from policyc.ir.universe import FAMILIES
-from policyc.ir.views import view_of
+from policyc.ir.viewed import Verdicts, ViewedTable, verdicts_of
 
-
-@dataclass(frozen=True, slots=True)
-class Budgets:
-    """How much may become code, and layouts that are asked for rather than chosen."""
-
-    leaves: int = costs.MAX_CODE_LEAVES
-    steps: int = costs.MAX_CODE_STEPS
-    addresses: AddressLayout | None = None
-    cells: CellLayout | None = None
-
-
-MEASURED = Budgets()
-NO_CODE = Budgets(0, 0)
-"""Everything by table, however small: tests and benchmarks ask for it."""
 ENDPOINTS = 65536
 """Endpoints of the whole cluster that a node can tell apart."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A plan, and how it came to be."""
+    """A plan, how it came to be, and what was laid out."""
 
     plan: LookupPlan
     choices: tuple[Choice, ...]
+    frames: Frames
+    verdicts: Verdicts
 
 
 def choose_layout(
@@ -70,117 +50,83 @@ def explained_layout(
     decision: DecisionIR, budgets: Budgets = MEASURED, counters: Counters = Counters.BYTES
 ) -> Layout:
     """The plan and the choices that were made for it."""
-    nodes, choices = Nodes(), list[Choice]()
-    words = _diagram_words(decision, nodes)
+    frames = frames_of(decision, budgets)
+    return lay_out(frames, verdicts_of(decision, frames.ids), budgets, counters)
+
+
+def lay_out(
+    frames: Frames,
+    verdicts: Verdicts,
+    budgets: Budgets = MEASURED,
+    counters: Counters = Counters.BYTES,
+) -> Layout:
+    """The layout of verdicts over frames; the nodes of their diagrams come after those of addresses."""
+    nodes, choices = Nodes.after(frames.nodes), list[Choice]()
+    words = _cell_words(verdicts, nodes)
     directions = {}
-    for direction in Direction:
-        directed, made = _direction(decision, direction, words, nodes, budgets)
-        directions[direction] = directed
+    for direction, frame in frames.directions.items():
+        directions[direction], made = _direction(frame, verdicts, budgets)
         choices += made
     is_used = any(plan.is_used for plan in directions.values())
-    code, choice = _code_words(decision, words, len(nodes.nodes), budgets.steps)
-    longest = max((len(decision.diagrams[cell.rule]) for cell in decision.cells), default=1)
+    code, choice = _code_words(verdicts, words, len(nodes.nodes), budgets.steps)
     plan = LookupPlan(
         directions=directions,
         nodes=tuple(nodes.nodes),
         node_room=roomy(len(nodes.nodes), 1024) if is_used else Size(len(nodes.nodes), 1),
-        rounds=rounds_for(longest),
-        rules=roomy(len(decision.rules), 256),
+        rounds=rounds_for(max(map(len, verdicts.diagrams), default=1)),
+        rules=roomy(len(verdicts.allows), 256),
         endpoints=ENDPOINTS,
-        diagram_words=words,
+        cell_words=words,
         code_words=code,
-        told_apart=kinds_told_apart(decision.tables, decision.atoms.vocabulary),
+        told_apart=frames.told_apart,
         counters=counters,
     )
-    return Layout(plan, (*choices, choice) if is_used else ())
+    return Layout(plan, (*choices, choice) if is_used else (), frames, verdicts)
 
 
-def roomy(used: int, spare: int) -> Size:
-    """Room for what is there and for more; a few more or less ids give the same capacity.
-
-    The same capacity is the same program, so that a small change of policy compiles nothing anew.
-    """
-    wanted = used + max(spare, used // 4)
-    grid = max(64, 1 << max(0, int(log2(wanted)) - 3))
-    return Size(used, -(-wanted // grid) * grid)
-
-
-def _diagram_words(decision: DecisionIR, nodes: Nodes) -> tuple[int, ...]:
-    """The word of each rule diagram: a leaf where it always decides the same, else a tree."""
-    words = [0] * len(decision.diagrams)
-    allows = [not entry.action.is_deny for entry in decision.rules]
-    for index in sorted({cell.rule for cell in decision.cells}):
-        words[index] = nodes.tree(
-            [(lo, verdict_word(allows[rule], rule)) for lo, rule in decision.diagrams[index]]
-        )
-    return tuple(words)
+def _cell_words(verdicts: Verdicts, nodes: Nodes) -> tuple[int, ...]:
+    """The word of each cell: a leaf where it always decides the same, else a tree."""
+    leaves = [verdict_word(allows, rule) for rule, allows in enumerate(verdicts.allows)]
+    return tuple(
+        leaves[diagram[0][1]]
+        if len(diagram) == 1
+        else nodes.tree([(lo, leaves[rule]) for lo, rule in diagram])
+        for diagram in verdicts.diagrams
+    )
 
 
 def _direction(
-    decision: DecisionIR,
-    direction: Direction,
-    words: tuple[int, ...],
-    nodes: Nodes,
-    budgets: Budgets,
+    frame: Frame, verdicts: Verdicts, budgets: Budgets
 ) -> tuple[DirectionPlan, list[Choice]]:
-    view = view_of(decision.tables, direction)
+    direction, view = frame.direction, frame.view
     if not view.is_used:
-        nothing = Size(0, 0)
-        unused = DirectionPlan(direction, view, CellLayout.DENSE, nothing, nothing, (), (), {})
-        return unused, []
-    atoms = decision.atoms
-    rows, columns = viewed_rows(decision, view), viewed_columns(decision, view)
-    row_ids = tuple(rows[view.row(row)] for row in atoms.rows)
-    column_ids = tuple(columns[view.column(column, atoms)] for column in atoms.columns)
-    addresses, choices = {}, []
-    for family in FAMILIES:
-        addresses[family], choice = plan_addresses(
-            decision, view, family, columns, nodes, budgets.leaves, budgets.addresses
+        unused = DirectionPlan(
+            direction, view, CellLayout.DENSE, frame.rows, frame.columns, (), (), {}
         )
-        choices.append(choice)
-    row_room = roomy(FIRST_ROW + len(rows), 64)
-    column_room = roomy(FIRST_COLUMN + len(columns), 128)
-    n_special = _special_cells(decision, direction, words, rows=row_ids, columns=column_ids)
+        return unused, []
     # The node adds entries: a table half full still has short ways.
+    n_special = _special_cells(verdicts.tables[direction])
     buckets = 1 << max(4, (2 * (n_special + 512) // SLOTS - 1).bit_length())
-    choice = _cells(direction, row_room, column_room, buckets, budgets.cells)
+    choice = _cells(direction, frame.rows, frame.columns, buckets, budgets.cells)
     layout = CellLayout(choice.chosen)
     plan = DirectionPlan(
         direction,
         view,
         layout,
-        row_room,
-        column_room,
-        row_ids,
-        column_ids,
-        addresses,
+        frame.rows,
+        frame.columns,
+        tuple(frame.row_ids),
+        tuple(frame.column_ids),
+        frame.addresses,
         buckets=buckets if layout is CellLayout.HASH else 0,
     )
-    return plan, [choice, *choices]
+    return plan, [choice, *frame.choices]
 
 
-def _special_cells(
-    decision: DecisionIR,
-    direction: Direction,
-    words: tuple[int, ...],
-    *,
-    rows: tuple[int, ...],
-    columns: tuple[int, ...],
-) -> int:
+def _special_cells(table: ViewedTable) -> int:
     """The (row, column) ids whose word is not the row's most common one."""
-    table = decision.table(direction)
-    first_rows = {at: index for index, at in reversed(list(enumerate(rows)))}
-    first_columns = {at: index for index, at in reversed(list(enumerate(columns)))}
-    wanted = list(first_columns.values())
-    by_table: dict[tuple[int, ...], int] = {}
-    total = 0
-    for index in first_rows.values():
-        row = table[index]
-        if row not in by_table:
-            counts = Counter(words[decision.cells[row[column]].rule] for column in wanted)
-            by_table[row] = len(wanted) - max(counts.values())
-        total += by_table[row]
-    return total
+    special = [sum(row.counts) - max(row.counts) for row in table.rows]
+    return sum(special[row] for row in table.of_row)
 
 
 def _cells(
@@ -216,21 +162,13 @@ def _cells(
 
 
 def _code_words(
-    decision: DecisionIR, words: tuple[int, ...], n_nodes: int, budget: int
+    verdicts: Verdicts, words: tuple[int, ...], n_nodes: int, budget: int
 ) -> tuple[tuple[int, ...], Choice]:
     """The trees emitted as code: the most used ones, as long as the whole gets cheaper.
 
     One more in code makes that one faster, and the question which it is dearer for all.
     """
-    weight: Counter[int] = Counter()
-    steps: dict[int, int] = {}
-    for direction in Direction:
-        for row, times in Counter(decision.table(direction)).items():
-            for cell, uses in Counter(row).items():
-                rule = decision.cells[cell].rule
-                if not words[rule] & LEAF:
-                    weight[words[rule]] += uses * times
-                    steps[words[rule]] = len(decision.diagrams[rule])
+    weight, steps = _weights(verdicts, words)
     ranked = sorted(weight, key=lambda word: (-weight[word], word))
     total = sum(weight.values()) or 1
     per_node = costs.NODE.at(n_nodes * NODE_BYTES)
@@ -262,3 +200,18 @@ def _code_words(
             candidates.append(more)
     part = f"diagrams of services ({len(ranked)} of more than one answer)"
     return tuple(ranked[:best]), Choice(part, f"{best} in code", tuple(candidates))
+
+
+def _weights(verdicts: Verdicts, words: tuple[int, ...]) -> tuple[Counter[int], dict[int, int]]:
+    """How many (row, column) ids meet each tree, and the steps of its diagram."""
+    weight: Counter[int] = Counter()
+    steps: dict[int, int] = {}
+    diagrams: tuple[Diagram, ...] = verdicts.diagrams
+    for table in verdicts.tables.values():
+        times = Counter(table.of_row)
+        for at, row in enumerate(table.rows):
+            for cell, uses in zip(row.cells, row.counts, strict=True):
+                if not words[cell] & LEAF:
+                    weight[words[cell]] += uses * times[at]
+                    steps[words[cell]] = len(diagrams[cell])
+    return weight, steps

@@ -2,10 +2,10 @@
 """Map seeds from the Decision IR and its plan: little-endian 32-bit words (docs/bundle-format.md)."""
 
 import struct
-import sys
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from policyc.backends.ebpf_c.addresses import column_prefixes
 from policyc.backends.ebpf_c.buckets import SLOTS, fill_buckets
@@ -18,7 +18,9 @@ from policyc.ir.plan import (
     LookupPlan,
     viewed_columns,
 )
+from policyc.ir.policy import Direction
 from policyc.ir.tree import NODE_WORDS
+from policyc.ir.viewed import Verdicts, ViewedTable, little_endian, verdicts_of
 
 NODE_FIELDS = (*(f"lowest{at}" for at in range(1, 8)), *(f"child{at}" for at in range(8)), "zero")
 BUCKET_FIELDS = (
@@ -42,20 +44,37 @@ class Seed:
     key_bytes: int = 0
 
 
-def make_seeds(decision: DecisionIR, plan: LookupPlan) -> tuple[Seed, ...]:
+def make_seeds(
+    decision: DecisionIR, plan: LookupPlan, verdicts: Verdicts | None = None
+) -> tuple[Seed, ...]:
     """Every map of a generation, with what it starts from."""
+    ids = {each.direction: (each.row_ids, each.column_ids) for each in plan.used_directions}
+    addresses = {
+        direction.direction: [
+            seed
+            for address in direction.addresses.values()
+            for seed in address_seeds(decision, direction, address)
+        ]
+        for direction in plan.used_directions
+    }
+    return seeds_of(verdicts or verdicts_of(decision, ids), plan, addresses)
+
+
+def seeds_of(
+    verdicts: Verdicts, plan: LookupPlan, addresses: Mapping[Direction, Sequence[Seed]]
+) -> tuple[Seed, ...]:
+    """The same where the `address_seeds` of each direction are known."""
     seeds: list[Seed] = []
     if plan.used_directions:
         seeds.append(Seed("pc_class", "array", plan.endpoints, plan.class_fields, b""))
     for direction in plan.used_directions:
-        seeds += _cells(decision, plan, direction)
-        for address in direction.addresses.values():
-            seeds += _address(decision, direction, address)
+        seeds += _cells(verdicts.tables[direction.direction], plan, direction)
+        seeds += addresses[direction.direction]
     if plan.has_trees:
-        words = array("I", (word for node in plan.nodes for word in node))
+        words = array("I", chain.from_iterable(plan.nodes))
         assert len(words) == NODE_WORDS * plan.node_room.used
         seeds.append(
-            Seed("pc_nodes", "array", plan.node_room.capacity, NODE_FIELDS, _little_endian(words))
+            Seed("pc_nodes", "array", plan.node_room.capacity, NODE_FIELDS, little_endian(words))
         )
     if plan.counters.words:
         fields = ("packets_low", "packets_high", "bytes_low", "bytes_high")
@@ -64,75 +83,45 @@ def make_seeds(decision: DecisionIR, plan: LookupPlan) -> tuple[Seed, ...]:
     return tuple(seeds)
 
 
-def _cells(decision: DecisionIR, plan: LookupPlan, direction: DirectionPlan) -> Iterator[Seed]:
-    rows = viewed_words(decision, plan, direction)
+def _cells(table: ViewedTable, plan: LookupPlan, direction: DirectionPlan) -> Iterator[Seed]:
     if direction.cells is CellLayout.DENSE:
-        data = _dense(rows, direction)
+        data = _dense(table, plan, direction)
         yield Seed(f"pc_cells_{direction.short}", "array", direction.dense_words, ("word",), data)
         return
     usual, entries = array("I", [0]), {}
-    for row, words in enumerate(rows, start=1):
-        default = usual_word(words)
+    for row, at in enumerate(table.of_row, start=1):
+        cells = table.rows[at]
+        words = [plan.cell_words[cell] for cell in cells.cells]
+        default = usual_word(words, cells.counts)
         usual.append(default)
-        for column, word in enumerate(words, start=1):
-            if word != default:
-                entries[row, column] = word
+        for column, part in enumerate(cells.parts, start=1):
+            if words[part] != default:
+                entries[row, column] = words[part]
     buckets = fill_buckets(entries, direction.buckets)
     capacity = direction.rows.capacity
     name = f"pc_usual_{direction.short}"
-    yield Seed(name, "array", capacity, ("word",), _little_endian(usual))
-    flat = array("I", (word for bucket in buckets for word in bucket))
+    yield Seed(name, "array", capacity, ("word",), little_endian(usual))
+    flat = array("I", chain.from_iterable(buckets))
     name = f"pc_buckets_{direction.short}"
-    yield Seed(name, "array", direction.buckets, BUCKET_FIELDS, _little_endian(flat))
+    yield Seed(name, "array", direction.buckets, BUCKET_FIELDS, little_endian(flat))
 
 
-def viewed_words(
-    decision: DecisionIR, plan: LookupPlan, direction: DirectionPlan
-) -> list["array[int]"]:
-    """The words of every row id from 1 on, each by column id from 1 on."""
-    table = decision.table(direction.direction)
-    words = [plan.diagram_words[cell.rule] for cell in decision.cells]
-    columns = _first_of(direction.column_ids)
-    done: dict[tuple[int, ...], array[int]] = {}
-    out = []
-    for index in _first_of(direction.row_ids):
-        row = table[index]
-        if row not in done:
-            done[row] = array("I", [words[row[column]] for column in columns])
-        out.append(done[row])
-    return out
-
-
-def _first_of(ids: tuple[int, ...]) -> list[int]:
-    """For each id, in their order, the first index that has it."""
-    first: dict[int, int] = {}
-    for index, at in enumerate(ids):
-        first.setdefault(at, index)
-    return [first[at] for at in sorted(first)]
-
-
-def usual_word(words: "array[int]") -> int:
+def usual_word(words: Sequence[int], counts: Sequence[int]) -> int:
     """The word that most columns of a row have; the smallest of several."""
-    counts: dict[int, int] = {}
-    for word in words:
-        counts[word] = counts.get(word, 0) + 1
-    return min(counts, key=lambda word: (-counts[word], word))
+    return min(zip(words, counts, strict=True), key=lambda pair: (-pair[1], pair[0]))[0]
 
 
-def _dense(rows: list["array[int]"], direction: DirectionPlan) -> bytes:
+def _dense(table: ViewedTable, plan: LookupPlan, direction: DirectionPlan) -> bytes:
     """The dense table up to the last row in use; what nobody placed is the word 0."""
-    capacity = direction.columns.capacity
-    out = array("I", bytes(4 * capacity))
-    for words in rows:
-        out.append(0)
-        out.extend(words)
-        out.frombytes(bytes(4 * (capacity - 1 - len(words))))
-    return _little_endian(out)
+    size = 4 * direction.columns.capacity
+    rows = [(b"\0" * 4 + row.words(plan.cell_words)).ljust(size, b"\0") for row in table.rows]
+    return b"".join((b"\0" * size, *(rows[at] for at in table.of_row)))
 
 
-def _address(
+def address_seeds(
     decision: DecisionIR, direction: DirectionPlan, address: AddressPlan
 ) -> Iterator[Seed]:
+    """The tables in which the columns of a family's addresses are found, beside the nodes."""
     name = f"{address.family}_{direction.short}"
     if address.layout is AddressLayout.LPM:
         columns = viewed_columns(decision, direction.view)
@@ -144,11 +133,4 @@ def _address(
         yield Seed(f"pc_cidr{name}", "lpm", address.entries, ("column",), bytes(data), key_bytes)
     if address.roots:
         roots = array("I", address.roots)
-        yield Seed(f"pc_root{name}", "array", len(roots), ("word",), _little_endian(roots))
-
-
-def _little_endian(words: "array[int]") -> bytes:
-    if sys.byteorder == "big":
-        words = array("I", words)
-        words.byteswap()
-    return words.tobytes()
+        yield Seed(f"pc_root{name}", "array", len(roots), ("word",), little_endian(roots))

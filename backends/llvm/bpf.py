@@ -17,9 +17,9 @@ from llvmlite import binding
 from policyc.backends.ebpf_c.seeds import Seed
 from policyc.backends.llvm.elf import without_debug_sections
 from policyc.backends.llvm.known import known_functions
-from policyc.ir.decision import DecisionIR
 from policyc.ir.errors import InternalError
 from policyc.ir.plan import LookupPlan
+from policyc.ir.viewed import Verdicts
 
 SHELL = "policy_shell.bc"
 PLACE_HOLDERS = {
@@ -49,11 +49,11 @@ _USED = re.compile(r"^@llvm\.compiler\.used = .*$", re.MULTILINE)
 _DECLARED = re.compile(r"^declare .*@pc_(constant|diagram|column4|column6)\(.*$", re.MULTILINE)
 
 
-def policy_text(decision: DecisionIR, plan: LookupPlan, seeds: tuple[Seed, ...]) -> str:
+def policy_text(verdicts: Verdicts, plan: LookupPlan, seeds: tuple[Seed, ...]) -> str:
     """The IR of the policy program; `seeds` say which maps there are, and how large."""
     sizes = {seed.map_name: seed.entries for seed in seeds}
     text = specialised(shell_text(), sizes, plan)
-    return f"{text}\n{known_functions(decision, plan)}"
+    return f"{text}\n{known_functions(verdicts, plan)}"
 
 
 def specialised(shell: str, sizes: Mapping[str, int], plan: LookupPlan) -> str:

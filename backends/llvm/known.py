@@ -7,10 +7,10 @@ lookup plan. All of them are inlined, so that what the policies do not use is op
 
 from policyc.backends.llvm.text import Function
 from policyc.backends.llvm.trees import Halves, Steps, Word, emit_switch, emit_tree, returns
-from policyc.ir.decision import DecisionIR
 from policyc.ir.plan import AddressLayout, CellLayout, DirectionPlan, LookupPlan
 from policyc.ir.policy import Direction
 from policyc.ir.tree import NOTHING, verdict_word
+from policyc.ir.viewed import Verdicts
 
 SIDES = (Direction.INGRESS, Direction.EGRESS)
 """In the order of enum pc_side."""
@@ -23,10 +23,10 @@ LAYOUTS = {
 INLINE = "alwaysinline nounwind"
 
 
-def known_functions(decision: DecisionIR, plan: LookupPlan) -> str:
+def known_functions(verdicts: Verdicts, plan: LookupPlan) -> str:
     """The definitions of pc_constant, pc_diagram, pc_column4 and pc_column6."""
     return "\n".join(
-        [_constants(plan), _diagrams(decision, plan), _columns(plan, 4), _columns(plan, 6)]
+        [_constants(plan), _diagrams(verdicts, plan), _columns(plan, 4), _columns(plan, 6)]
     )
 
 
@@ -72,14 +72,14 @@ def _constants(plan: LookupPlan) -> str:
     return fn.text()
 
 
-def _diagrams(decision: DecisionIR, plan: LookupPlan) -> str:
+def _diagrams(verdicts: Verdicts, plan: LookupPlan) -> str:
     """The diagrams in code; every other word has none, and is searched in the nodes."""
     fn = Function(f"define internal i32 @pc_diagram(i32 %word, i32 %service) {INLINE}")
-    index_of = {word: index for index, word in enumerate(plan.diagram_words) if word}
-    allows = [not entry.action.is_deny for entry in decision.rules]
+    cell_of = {word: cell for cell, word in enumerate(plan.cell_words)}
     trees: dict[int, Steps] = {
         word: [
-            (lo, verdict_word(allows[rule], rule)) for lo, rule in decision.diagrams[index_of[word]]
+            (lo, verdict_word(verdicts.allows[rule], rule))
+            for lo, rule in verdicts.diagrams[cell_of[word]]
         ]
         for word in plan.code_words
     }

@@ -22,7 +22,8 @@ from policyc.compiler.frontend.sources import printable
 from policyc.ir.plan import Counters
 
 if TYPE_CHECKING:
-    from policyc.compiler.driver.compile import Compiled, Inputs
+    from policyc.compiler.driver.compile import Compiled
+    from policyc.compiler.driver.inputs import Inputs
     from policyc.compiler.driver.node_bundles import NodesCompiled
 
 STAGES = ("atoms", "decision-ir", "plan", "c", "seeds")
@@ -213,7 +214,7 @@ def _layout(done: "Compiled") -> str:
     from policyc.backends.report import layout
 
     endpoints = len(done.decided.universe.endpoints) if done.decided.universe else 0
-    return layout.explain_layout(done.emitted.plan, done.emitted.choices, endpoints)
+    return layout.explain_layout(done.emitted.plan, done.emitted.layout.choices, endpoints)
 
 
 def _show_nodes(done: "NodesCompiled", output: Path, format_: str) -> int:

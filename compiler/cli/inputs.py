@@ -18,7 +18,8 @@ from policyc.compiler.frontend.sources import Source, sources_of
 from policyc.ir.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
-    from policyc.compiler.driver.compile import Inputs, Progress, Read
+    from policyc.compiler.driver.compile import Progress, Read
+    from policyc.compiler.driver.inputs import Inputs
     from policyc.compiler.frontend.read import PolicyInput
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -128,7 +129,7 @@ def sources_given(
 def inputs_of(files: tuple[str, ...], cluster: tuple[str, ...], options: ReadOptions) -> "Inputs":
     """What the options above name."""
     policies, around = sources_given(files, cluster)
-    from policyc.compiler.driver.compile import Inputs
+    from policyc.compiler.driver.inputs import Inputs
 
     return Inputs(policies, around, options)
 

@@ -3,32 +3,33 @@
 
 import hashlib
 import json
+import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from policyc.backends.ebpf_c.seeds import Seed
 from policyc.compiler.driver.build_cache import BuildCache
-from policyc.compiler.driver.bundle_policies import POLICIES_FILE
 from policyc.compiler.driver.codes import CANNOT_WRITE, NOT_A_BUNDLE
+from policyc.compiler.driver.installed import release_of
 from policyc.compiler.driver.json_lines import json_text
 from policyc.compiler.driver.node_tables import classifier_json, rules_json
 from policyc.compiler.driver.objects import (
     DATAPATH,
     datapath_files,
 )
-from policyc.compiler.driver.pipeline import Decided, Emitted
+from policyc.compiler.driver.pipeline import Emitted
+from policyc.compiler.driver.policy_texts import POLICIES_FILE
 from policyc.ir.decision import DecisionIR
 from policyc.ir.errors import InputError
 from policyc.ir.spans import Span
 
 SCHEMA = "policyc.dev/bundle/v1"
 MANIFEST = "manifest.json"
+CLASSIFIER_FILE, RULES_FILE = "classifier.json", "rules.json"
 MINIMUM_KERNEL = "6.1"
 HOOKS = ("pc_from_pod", "pc_to_pod")
 POLICY_PROGRAM = "pc_policy_run"
@@ -50,6 +51,11 @@ class Provenance:
     node: str = ""
 
 
+def proof_json(universe: str) -> dict[str, str]:
+    """What the manifest says of the proof; `universe` is what the endpoints are those of."""
+    return {"decision_ir_equals_policy_ir": "proved", "universe": universe}
+
+
 def check_target(out: Path) -> None:
     """Refuse to replace what is not a bundle, before any work is done."""
     try:
@@ -68,15 +74,18 @@ def check_target(out: Path) -> None:
 
 def write_bundle(
     out: Path,
-    decided: Decided,
+    texts: Mapping[str, str],
     emitted: Emitted,
     provenance: Provenance,
     cache: BuildCache | None = None,
 ) -> None:
-    """Make the bundle beside its target, then put it in place by a rename."""
+    """Make the bundle beside its target, then put it in place by a rename.
+
+    `texts` are the files that the node reads beside the maps (`node_texts`).
+    """
     check_target(out)
     with placed(out) as work:
-        for name, data in bundle_files(decided, emitted, provenance, cache).items():
+        for name, data in bundle_files(texts, emitted, provenance, cache).items():
             (work / name).parent.mkdir(exist_ok=True)
             (work / name).write_bytes(data)
         open_to_all(work)
@@ -88,7 +97,7 @@ def placed(out: Path) -> Iterator[Path]:
     out = out.resolve()  # behind a link, what it leads to is replaced, and not the link
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+        work = _new_folder(out)
     except OSError as failure:
         raise cannot_write(out, failure) from failure
     try:
@@ -96,6 +105,17 @@ def placed(out: Path) -> Iterator[Path]:
         _replace(out, work)
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _new_folder(out: Path) -> Path:
+    """A new directory beside `out`, of no one else's."""
+    while True:
+        path = out.with_name(f".{out.name}.{os.urandom(6).hex()}")
+        try:
+            path.mkdir(0o700)
+        except FileExistsError:
+            continue
+        return path
 
 
 def cannot_write(out: Path, failure: OSError) -> InputError:
@@ -119,18 +139,28 @@ def open_to_all(work: Path) -> None:
         path.chmod(0o755 if path.is_dir() else 0o644)
 
 
+def node_texts(decision: DecisionIR) -> dict[str, str]:
+    """The classifier and the rules, by the names of their files."""
+    return {
+        CLASSIFIER_FILE: json_text(classifier_json(decision)),
+        RULES_FILE: json_text(rules_json(decision)),
+    }
+
+
 def bundle_files(
-    decided: Decided, emitted: Emitted, provenance: Provenance, cache: BuildCache | None = None
+    texts: Mapping[str, str],
+    emitted: Emitted,
+    provenance: Provenance,
+    cache: BuildCache | None = None,
 ) -> dict[str, bytes]:
     """Every file of the bundle, by its path in it."""
     files = {f"{DATAPATH}/{name}": data for name, data in datapath_files().items()}
     files |= {
         "policy.bpf.c": emitted.c.encode(),
-        "policy.bpf.o": policy_object(decided.decision, emitted, cache),
+        "policy.bpf.o": policy_object(emitted, cache),
         "hooks.bpf.o": emitted.target.hooks_object(cache),
         "plan.json": json_text(emitted.plan.to_json()).encode(),
-        "classifier.json": json_text(classifier_json(decided.decision)).encode(),
-        "rules.json": json_text(rules_json(decided.decision)).encode(),
+        **{name: text.encode() for name, text in texts.items()},
     }
     if provenance.policies:
         files[POLICIES_FILE] = provenance.policies.encode()
@@ -144,10 +174,12 @@ def bundle_files(
     return files
 
 
-def policy_object(decision: DecisionIR, emitted: Emitted, cache: BuildCache | None) -> bytes:
+def policy_object(emitted: Emitted, cache: BuildCache | None) -> bytes:
     """The object of the policy program, by whoever compiles it."""
     target = emitted.target
-    return target.policy_object(decision, emitted.plan, emitted.c, emitted.seeds, cache)
+    return target.policy_object(
+        emitted.layout.verdicts, emitted.plan, emitted.c, emitted.seeds, cache
+    )
 
 
 def seed_files(emitted: Emitted) -> dict[str, bytes]:
@@ -180,7 +212,7 @@ def _manifest(
 ) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
-        "policyc": metadata.version("policyc"),
+        "policyc": release_of("policyc"),
         **release,
         "minimum_kernel": MINIMUM_KERNEL,
         "profile": provenance.profile,

@@ -12,6 +12,7 @@ from typing import Any
 
 from policyc.compiler.driver.codes import BUNDLE_BROKEN
 from policyc.compiler.driver.policy_texts import (
+    POLICIES_FILE,
     POLICIES_SCHEMA,
     TYPES,
     ItemText,
@@ -42,7 +43,6 @@ from policyc.ir.spans import Span
 from policyc.runtime.bundle import MANIFEST, read_bundle
 from policyc.runtime.errors import InputError as BadBundle
 
-POLICIES_FILE = "policies.json"
 _MEMBERS = frozenset({"profile", "types", "tiers", "staged", "hosts"})
 _BUNDLE_SCHEMAS = "policyc.dev/bundle/"
 _AGAIN = "compile it again with this release"

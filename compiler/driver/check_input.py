@@ -8,7 +8,8 @@ from typing import BinaryIO
 
 from policyc.compiler.driver.bundle_policies import is_bundle, read_bundled
 from policyc.compiler.driver.codes import STDIN_TWICE
-from policyc.compiler.driver.compile import Inputs, Read, read_inputs
+from policyc.compiler.driver.compile import Read, read_inputs
+from policyc.compiler.driver.inputs import Inputs
 from policyc.compiler.frontend.read import ClusterReading, ReadOptions
 from policyc.compiler.frontend.sources import (
     FileSource,

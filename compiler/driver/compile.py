@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compile: read policies and cluster, decide, prove, emit, write."""
 
-import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from policyc.compiler.driver.build_cache import BuildCache
-from policyc.compiler.driver.bundle import Provenance, check_target, write_bundle
+from policyc.compiler.driver.bundle import (
+    Provenance,
+    check_target,
+    node_texts,
+    proof_json,
+    write_bundle,
+)
 from policyc.compiler.driver.bundle_policies import policies_json
 from policyc.compiler.driver.enforceable import enforceable
+from policyc.compiler.driver.inputs import Inputs, context_of, options_json
 from policyc.compiler.driver.node_subjects import check_node
 from policyc.compiler.driver.pipeline import Decided, Emitted, decide_all, emit_all
 from policyc.compiler.driver.proof_ledger import open_ledger
@@ -23,10 +28,8 @@ from policyc.compiler.frontend.read import (
     ClusterReading,
     Known,
     PolicyInput,
-    ReadOptions,
     read_policies,
 )
-from policyc.compiler.frontend.sources import Source
 from policyc.ir.diagnostics import Diagnostic
 from policyc.ir.errors import InputError, InternalError
 from policyc.ir.policy import PolicySet
@@ -37,15 +40,6 @@ from policyc.verifier.outcome import Broken, Ledger, Proved, Refuted, Undecided
 from policyc.verifier.witness import find_witness
 
 Progress = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """What one run reads. `cluster` empty: policies alone."""
-
-    policies: tuple[Source, ...]
-    cluster: tuple[Source, ...]
-    options: ReadOptions
 
 
 @dataclass(frozen=True)
@@ -204,7 +198,7 @@ def _prepared(
     progress("deciding")
     decided = decide_read(read, policies, subjects)
     progress("proving")
-    ledger = open_ledger(cache, _context(inputs, read)) if cache else None
+    ledger = open_ledger(cache, context_of(inputs)) if cache else None
     proof = prove(decided, subjects, ledger)
     if ledger is not None:
         ledger.close()
@@ -230,7 +224,8 @@ def compile_inputs(
     with collector_relaxed():
         emitted = emit_all(ready.decided.decision, target=target)
         if out is not None:
-            write_bundle(out, ready.decided, emitted, provenance(ready, node), cache)
+            texts = node_texts(ready.decided.decision)
+            write_bundle(out, texts, emitted, provenance(ready, node), cache)
     findings = ready.findings
     if cache is not None:
         cache.trim()
@@ -244,34 +239,9 @@ def provenance(ready: Prepared, node: str = "") -> Provenance:
     files = [*read.policies.inputs, *(read.cluster.inputs if read.cluster else ())]
     return Provenance(
         inputs=tuple((file.path, file.sha256) for file in files),
-        options=_options(ready.inputs, read),
+        options=options_json(ready.inputs),
         policies=policies_json(read.policies, ready.decided.policies),
         profile=read.policies.profile.value,
-        proof={
-            "decision_ir_equals_policy_ir": "proved",
-            "obligations": ready.proof.obligations,
-            "universe": _universe(read),
-        },
+        proof=proof_json(ready.inputs.universe),
         node=node,
     )
-
-
-def _options(inputs: Inputs, read: Read) -> dict[str, Any]:
-    return {
-        "kube_version": inputs.options.kube_version,
-        "namespace": inputs.options.default_namespace,
-        "allow_unknown_kinds": sorted(inputs.options.allow_unknown_kinds),
-        "channel": inputs.options.channel.value,
-        "unsupported": inputs.options.unsupported.value,
-        "universe": _universe(read),
-    }
-
-
-def _universe(read: Read) -> str:
-    return "cluster" if read.cluster else "symbolic"
-
-
-def _context(inputs: Inputs, read: Read) -> str:
-    """What runs have in common that ask the same questions: the paths given, and the options."""
-    sources = [[str(source) for source in some] for some in (inputs.policies, inputs.cluster)]
-    return json.dumps([sources, _options(inputs, read)], sort_keys=True)

@@ -17,7 +17,8 @@ from policyc.backends.policies.extended import to_extended_policies
 from policyc.backends.policies.network_policy import to_network_policies
 from policyc.backends.policies.target import InexpressibleError, Object, Writer
 from policyc.compiler.driver.codes import INEXPRESSIBLE
-from policyc.compiler.driver.compile import Inputs, Progress, Read, host_endpoints, read_inputs
+from policyc.compiler.driver.compile import Progress, Read, host_endpoints, read_inputs
+from policyc.compiler.driver.inputs import Inputs
 from policyc.compiler.frontend.read import read_policies
 from policyc.compiler.frontend.scalars import resolve
 from policyc.compiler.frontend.sources import StreamSource

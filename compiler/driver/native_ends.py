@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from policyc.backends.llvm.ends import Ends
-from policyc.ir.atoms import AddressAtoms, address_atoms, partition
+from policyc.ir.atoms import AddressAtoms, address_atoms
 from policyc.ir.decide import decide
+from policyc.ir.partition import partition
 from policyc.ir.policy import PolicySet
 from policyc.ir.selectors import Condition
 from policyc.ir.universe import FAMILIES, End, Endpoint, Node, Universe

@@ -8,8 +8,8 @@ import numpy as np
 from policyc.backends.llvm.batch import Flows, Special, words
 from policyc.backends.llvm.ends import Ends
 from policyc.backends.llvm.native import NativeEvaluator
-from policyc.ir.atoms import partition
 from policyc.ir.decide import decide
+from policyc.ir.partition import partition
 from policyc.ir.policy import PolicySet
 from policyc.ir.universe import End, Endpoint, Node, Universe
 from policyc.ir.vocabulary import vocabulary_of

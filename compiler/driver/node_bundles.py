@@ -25,8 +25,8 @@ from policyc.compiler.driver.bundle import (
     policy_object,
     seed_files,
 )
-from policyc.compiler.driver.bundle_policies import POLICIES_FILE
-from policyc.compiler.driver.compile import Inputs, Prepared, Progress, prepare, provenance
+from policyc.compiler.driver.compile import Prepared, Progress, prepare, provenance
+from policyc.compiler.driver.inputs import Inputs
 from policyc.compiler.driver.json_lines import (
     item_texts,
     joined_members,
@@ -42,6 +42,7 @@ from policyc.compiler.driver.objects import (
     datapath_files,
 )
 from policyc.compiler.driver.pipeline import emit_all
+from policyc.compiler.driver.policy_texts import POLICIES_FILE
 from policyc.compiler.driver.shards import map_shards
 from policyc.compiler.driver.target import DEFAULT_TARGET, Target
 from policyc.ir.decision import DecisionIR
@@ -214,7 +215,7 @@ def _node_files(work: NodeWork, node: str) -> tuple[dict[str, bytes], NodeBundle
     classifier = joined_members({**work.classifier_members, "rows": row_texts})
     files = {
         "policy.bpf.c": emitted.c.encode(),
-        "policy.bpf.o": policy_object(part, emitted, work.cache),
+        "policy.bpf.o": policy_object(emitted, work.cache),
         "plan.json": json_text(emitted.plan.to_json()).encode(),
         "classifier.json": classifier.encode(),
         **seed_files(emitted),

@@ -154,11 +154,12 @@ def _tier(tier: TierTable) -> dict[str, Any]:
         "name": tier.name,
         "mode": tier.mode.value,
         "unmatched": tier.unmatched.value,
-        "policies": [_policy(policy) for policy in tier.policies],
+        "policies": [policy_json(policy) for policy in tier.policies],
     }
 
 
-def _policy(policy: PolicyTable) -> dict[str, Any]:
+def policy_json(policy: PolicyTable) -> dict[str, Any]:
+    """A policy over atoms as JSON values."""
     span = policy.origin.span
     return {
         "name": policy.name,

@@ -3,15 +3,16 @@
 
 from dataclasses import dataclass
 
-from policyc.backends.ebpf_c.choice import Choice
 from policyc.backends.ebpf_c.emit import emit_c
-from policyc.backends.ebpf_c.layout import MEASURED, Budgets, explained_layout
+from policyc.backends.ebpf_c.frames import MEASURED, Budgets
+from policyc.backends.ebpf_c.layout import Layout, explained_layout
 from policyc.backends.ebpf_c.seeds import Seed, make_seeds
 from policyc.compiler.driver.target import DEFAULT_TARGET, Target
-from policyc.ir.atoms import Atoms, partition
+from policyc.ir.atoms import Atoms
 from policyc.ir.decide import decide
 from policyc.ir.decision import DecisionIR
 from policyc.ir.errors import InternalError
+from policyc.ir.partition import partition
 from policyc.ir.plan import LookupPlan, fits
 from policyc.ir.policy import Network, PolicySet
 from policyc.ir.restrict import restrict, restricted_atoms, rows_of
@@ -31,16 +32,20 @@ class Decided:
 
 @dataclass(frozen=True)
 class Emitted:
-    """The target's part: plan, C and seeds, and why the plan is as it is.
+    """The target's part: layout, C and seeds.
 
     The C is there for reading whoever compiles; where LLVM does, its source is the Decision IR.
     """
 
-    plan: LookupPlan
+    layout: Layout
     c: str
     seeds: tuple[Seed, ...]
-    choices: tuple[Choice, ...] = ()
     target: Target = DEFAULT_TARGET
+
+    @property
+    def plan(self) -> LookupPlan:
+        """What is where, and how large."""
+        return self.layout.plan
 
 
 def decide_all(
@@ -71,5 +76,5 @@ def emit_all(
     plan = layout.plan
     if not fits(decision, plan):
         raise InternalError("the lookup plan has no room for the Decision IR")
-    seeds = make_seeds(decision, plan)
-    return Emitted(plan, emit_c(decision, plan), seeds, layout.choices, target)
+    seeds = make_seeds(decision, plan, layout.verdicts)
+    return Emitted(layout, emit_c(decision, plan, layout.verdicts), seeds, target)

@@ -15,6 +15,7 @@ from policyc.ir.intervals import IntervalSet
 from policyc.ir.services import Kind, Protocol
 from policyc.ir.spans import Origin, Span
 
+POLICIES_FILE = "policies.json"
 POLICIES_SCHEMA = "policyc.dev/policies/v2"
 _IR = (kind for name in ir.__all__ if isinstance(kind := getattr(ir, name), type))
 TYPES = (*_IR, IntervalSet, Kind, Origin, Protocol, Span)

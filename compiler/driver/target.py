@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from policyc.compiler.driver.build_cache import BuildCache, key_of
 from policyc.compiler.driver.installed import folder_of
-from policyc.ir.decision import DecisionIR
 from policyc.ir.errors import HostError
 from policyc.ir.plan import Counters, LookupPlan
 
 if TYPE_CHECKING:  # the command line knows targets before it is known whether anything is compiled
     from policyc.backends.ebpf_c.seeds import Seed
+    from policyc.ir.viewed import Verdicts
 
 HOOKS = "hooks.bpf.o"
 
@@ -59,7 +59,7 @@ class Target:
 
     def policy_object(
         self,
-        decision: DecisionIR,
+        verdicts: "Verdicts",
         plan: LookupPlan,
         c: str,
         seeds: "tuple[Seed, ...]",
@@ -72,7 +72,7 @@ class Target:
             return objects.policy_object(c, cache)
         from policyc.backends.llvm import bpf
 
-        text = bpf.policy_text(decision, plan, seeds)
+        text = bpf.policy_text(verdicts, plan, seeds)
         if cache is None:
             return bpf.compile_text(text)
         key = key_of("llvm object", llvm_release(), text)

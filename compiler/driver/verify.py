@@ -4,7 +4,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from policyc.compiler.driver.compile import Inputs, Progress, Read, read_inputs
+from policyc.compiler.driver.compile import Progress, Read, read_inputs
+from policyc.compiler.driver.inputs import Inputs
 from policyc.compiler.frontend.intent_kind import IntentText
 from policyc.compiler.frontend.read_intents import IntentInput, read_intents
 from policyc.compiler.frontend.sources import PathSource, Source, printable

@@ -27,9 +27,9 @@ from policyc.backends.llvm.layout import Dense, segment_of_key
 from policyc.backends.llvm.native import NativeEvaluator
 from policyc.compiler.frontend import ReadOptions, read_policies, sources_of
 from policyc.compiler.frontend.read import ClusterReading
-from policyc.ir.atoms import partition
 from policyc.ir.decide import decide
 from policyc.ir.lookup import end_decision
+from policyc.ir.partition import partition
 from policyc.ir.policy import Direction, PolicySet
 from policyc.ir.semantics import verdict
 from policyc.ir.services import Service

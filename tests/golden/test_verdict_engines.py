@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from policyc.backends.ebpf_c.layout import MEASURED, NO_CODE, Budgets, choose_layout
+from policyc.backends.ebpf_c.frames import MEASURED, NO_CODE, Budgets
+from policyc.backends.ebpf_c.layout import choose_layout
 from policyc.compiler.driver.pipeline import decide_all
 from policyc.ir.lookup import end_decision
 from policyc.ir.policy import Direction

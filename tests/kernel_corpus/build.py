@@ -19,7 +19,7 @@ from typing import Any
 
 import policyc.ir
 from policyc.backends.ebpf_c.clang import clang_version
-from policyc.compiler.driver.bundle import Provenance, write_bundle
+from policyc.compiler.driver.bundle import Provenance, node_texts, write_bundle
 from policyc.compiler.driver.compile import Inputs, decide_read, read_inputs
 from policyc.compiler.driver.enforceable import enforceable
 from policyc.compiler.driver.pipeline import Decided, emit_all
@@ -85,7 +85,8 @@ def _build_one(case: CorpusCase, folder: Path) -> None:
             made_for = Target(backend, Counters(case.counters))
             emitted = emit_all(decided.decision, target=made_for)
             provenance = Provenance((), {}, {}, node=case.node)
-            write_bundle(target / BUNDLES[suffix], decided, emitted, provenance)
+            texts = node_texts(decided.decision)
+            write_bundle(target / BUNDLES[suffix], texts, emitted, provenance)
     except HostError as refusal:
         record["refused"] = str(refusal)
     else:

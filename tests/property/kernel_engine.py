@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from policyc.backends.ebpf_c.layout import Budgets
-from policyc.compiler.driver.bundle import Provenance, write_bundle
+from policyc.backends.ebpf_c.frames import Budgets
+from policyc.compiler.driver.bundle import Provenance, node_texts, write_bundle
 from policyc.compiler.driver.pipeline import decide_all, emit_all
 from policyc.compiler.driver.target import DEFAULT_TARGET, Target
 from policyc.ir.semantics import is_from_its_node
@@ -53,9 +53,8 @@ def kernel_answers(
     """Compile for the `known` endpoints, load for all of the case's, and run the flows."""
     decided = decide_all(case.policies, known)
     bundle = folder / "bundle"
-    write_bundle(
-        bundle, decided, emit_all(decided.decision, budgets, target), Provenance((), {}, {})
-    )
+    emitted = emit_all(decided.decision, budgets, target)
+    write_bundle(bundle, node_texts(decided.decision), emitted, Provenance((), {}, {}))
     pods = pods_of(node, case.universe)
     endpoints = folder / "endpoints.json"
     endpoints.write_text(json.dumps(_endpoints_file(node, case.universe, pods)))

@@ -6,9 +6,9 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policyc.ir.atoms import partition
 from policyc.ir.decide import decide
 from policyc.ir.lookup import end_decision, entry_of
+from policyc.ir.partition import partition
 from policyc.ir.policy import Direction
 from policyc.ir.semantics import end_verdict
 from policyc.ir.vocabulary import vocabulary_of

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from policyc.backends.ebpf_c.layout import NO_CODE, Budgets
+from policyc.backends.ebpf_c.frames import NO_CODE, Budgets
 from policyc.ir.policy import PolicySet
 from policyc.ir.results.diff import Difference, DifferenceKind
 from policyc.ir.semantics import verdict

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policyc.backends.llvm.batch import Special, words
-from policyc.ir.atoms import partition
 from policyc.ir.decide import decide
+from policyc.ir.partition import partition
 from policyc.ir.policy import Direction
 from policyc.ir.semantics import verdict
 from policyc.ir.services import Service

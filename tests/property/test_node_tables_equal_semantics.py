@@ -7,7 +7,8 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policyc.backends.ebpf_c.layout import MEASURED, NO_CODE, Budgets, choose_layout
+from policyc.backends.ebpf_c.frames import MEASURED, NO_CODE, Budgets
+from policyc.backends.ebpf_c.layout import choose_layout
 from policyc.backends.ebpf_c.seeds import make_seeds
 from policyc.compiler.driver.pipeline import decide_all
 from policyc.ir.decision import DecisionIR

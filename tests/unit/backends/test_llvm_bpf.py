@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from policyc.backends.ebpf_c.clang import clang_version
-from policyc.backends.ebpf_c.layout import MEASURED, NO_CODE, Budgets
+from policyc.backends.ebpf_c.frames import MEASURED, NO_CODE, Budgets
 from policyc.backends.llvm.bpf import PLACE_HOLDERS, compile_text, policy_text, shell_of, shell_text
 from policyc.backends.llvm.elf import HEADER, SECTION
 from policyc.backends.llvm.known import LAYOUTS, constants
@@ -61,7 +61,7 @@ def test_the_object_has_the_maps_of_the_plan_and_no_debug_sections(
     decision: DecisionIR, budgets: Budgets
 ) -> None:
     emitted = emit_all(decision, budgets)
-    text = policy_text(decision, emitted.plan, emitted.seeds)
+    text = policy_text(emitted.layout.verdicts, emitted.plan, emitted.seeds)
     data = compile_text(text)
     for _ in range(6):
         assert compile_text(text) == data, "the same text, the same bytes"
@@ -93,7 +93,9 @@ def strings(table: bytes) -> set[str]:
 
 def test_symbols_keep_their_places(decision: DecisionIR) -> None:
     emitted = emit_all(decision)
-    found = sections(compile_text(policy_text(decision, emitted.plan, emitted.seeds)))
+    found = sections(
+        compile_text(policy_text(emitted.layout.verdicts, emitted.plan, emitted.seeds))
+    )
     symbols = list(struct.iter_unpack("<IBBHQQ", found[".symtab"]))
     count = len(found)
     for relocations in (data for name, data in found.items() if name.startswith(".rel")):

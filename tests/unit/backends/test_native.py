@@ -20,10 +20,10 @@ from policyc.backends.llvm.layout import (
     segment_of_key,
 )
 from policyc.backends.llvm.native import NativeEvaluator
-from policyc.ir.atoms import partition
 from policyc.ir.decide import decide
 from policyc.ir.decision import DecisionIR
 from policyc.ir.errors import InternalError
+from policyc.ir.partition import partition
 from policyc.ir.policy import Direction, PolicySet
 from policyc.ir.universe import Endpoint, HostInterface, Node, Universe
 from policyc.ir.vocabulary import vocabulary_of

@@ -8,10 +8,11 @@ from ipaddress import IPv4Address, ip_network
 
 import pytest
 
-from policyc.ir.atoms import Atoms, EndpointColumn, Row, partition
+from policyc.ir.atoms import Atoms, EndpointColumn, Row
 from policyc.ir.decide import decide
 from policyc.ir.decision import Cell, DecisionIR, PolicyTable, RuleEntry
 from policyc.ir.lookup import entry_of
+from policyc.ir.partition import partition
 from policyc.ir.policy import (
     NETWORK_POLICY_TIER,
     Action,

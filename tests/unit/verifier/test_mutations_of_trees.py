@@ -11,11 +11,12 @@ from ipaddress import IPv4Address, ip_network
 
 import pytest
 
-from policyc.ir.atoms import NodeColumn, Row, partition
+from policyc.ir.atoms import NodeColumn, Row
 from policyc.ir.decide import decide
 from policyc.ir.decision import DecisionIR, TableRule
 from policyc.ir.intervals import IntervalSet
 from policyc.ir.lookup import entry_of
+from policyc.ir.partition import partition
 from policyc.ir.policy import (
     Action,
     AddressPeer,

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 import z3
 
-from policyc.ir.atoms import partition
 from policyc.ir.decide import decide
 from policyc.ir.decision import DecisionIR, leaf_of
 from policyc.ir.errors import InternalError
+from policyc.ir.partition import partition
 from policyc.ir.policy import (
     NETWORK_POLICY_TIER,
     Action,

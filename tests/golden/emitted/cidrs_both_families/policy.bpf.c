@@ -19,11 +19,11 @@
  * ingress: verdicts, row by row
  *   1, with 1-4: allowed by rule 0
  *   2, with 1: denied by rule 4
- *   2, with 2, 4: diagram 1
+ *   2, with 2, 4: diagram 2
  *   2, with 3: allowed by rule 3
  *
  * Diagrams in pc_nodes, by their root
- *   1: allows TCP 443; decided by rules 2, 4
+ *   2: allows TCP 443; decided by rules 2, 4
  */
 
 #define PC_RULES 320
@@ -68,7 +68,7 @@ static __always_inline __u32 pc_egress(const struct pc_flow *flow, __u32 service
 static __always_inline __u32 pc_column4_in(__be32 address)
 {
 	__u32 a = bpf_ntohl(address);
-	__u32 root = 2;
+	__u32 root = 1;
 
 	return pc_column_of(pc_search(&pc_nodes, root, a, 1));
 }

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verdicts of a Decision IR as they are laid out: by viewed row and column, equal rows once.
+
+A layout needs no more of the decisions than this, and it is small: a row is the cells that it has, and
+which of them each column meets.
+"""
+
+import sys
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import TypeAlias
+
+from policyc.ir.decision import DecisionIR, Diagram, RuleEntry
+from policyc.ir.policy import Direction
+
+_BYTE = 256
+
+Parts: TypeAlias = "bytes | array[int]"
+"""For each column, which of its row's cells it meets."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewedRow:
+    """One distinct row: its cells in the order of their first column, and the cell of each column.
+
+    `parts` indexes `cells`, by column id from the first on; `counts` are the columns of each cell.
+    """
+
+    cells: tuple[int, ...]
+    parts: Parts
+    counts: tuple[int, ...]
+
+    def words(self, words: Sequence[int]) -> bytes:
+        """The 32-bit little-endian word of each column, from the words of cells."""
+        mine = [words[cell] for cell in self.cells]
+        if not isinstance(self.parts, bytes):
+            found = array("I", [mine[part] for part in self.parts])
+            return little_endian(found)
+        packed = little_endian(array("I", mine))
+        out = bytearray(4 * len(self.parts))
+        for at in range(4):  # a byte of all words at once
+            out[at::4] = self.parts.translate(packed[at::4].ljust(_BYTE, b"\0"))
+        return bytes(out)
+
+
+@dataclass(frozen=True, slots=True)
+class ViewedTable:
+    """The table of one direction; `of_row` says for each row id, from the first on, which of `rows`."""
+
+    rows: tuple[ViewedRow, ...]
+    of_row: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """What is laid out. `diagrams` are the rule diagrams by cell, `allows` the actions by rule id."""
+
+    entries: Sequence[RuleEntry]
+    allows: Sequence[bool]
+    diagrams: tuple[Diagram, ...]
+    tables: Mapping[Direction, ViewedTable]
+
+
+def little_endian(words: "array[int]") -> bytes:
+    """The bytes of 32-bit words, the lowest first, on any machine."""
+    if sys.byteorder == "big":
+        words = array("I", words)
+        words.byteswap()
+    return words.tobytes()
+
+
+def viewed_row(cells: Sequence[int]) -> ViewedRow:
+    """The row whose columns meet these cells."""
+    order: dict[int, int] = {}
+    found = [order.setdefault(cell, len(order)) for cell in cells]
+    parts: Parts = bytes(found) if len(order) <= _BYTE else array("I", found)
+    return ViewedRow(tuple(order), parts, tuple(map(parts.count, range(len(order)))))
+
+
+def viewed_table(
+    decision: DecisionIR, direction: Direction, row_ids: Sequence[int], column_ids: Sequence[int]
+) -> ViewedTable:
+    """One direction's table; ids are by the Decision IR's rows and columns."""
+    table = decision.table(direction)
+    columns = first_of(column_ids)
+    pick = itemgetter(*columns) if len(columns) > 1 else lambda row: (row[columns[0]],)
+    numbers: dict[tuple[int, ...], int] = {}
+    met: dict[int, int] = {}  # rows that were decided together are one object
+    of_row = []
+    for index in first_of(row_ids):
+        row = table[index]
+        if id(row) not in met:
+            met[id(row)] = numbers.setdefault(pick(row), len(numbers))
+        of_row.append(met[id(row)])
+    return ViewedTable(tuple(map(viewed_row, numbers)), tuple(of_row))
+
+
+def first_of(ids: Sequence[int]) -> list[int]:
+    """For each id, in their order, the first index that has it."""
+    first: dict[int, int] = {}
+    for index, at in enumerate(ids):
+        first.setdefault(at, index)
+    return [first[at] for at in sorted(first)]
+
+
+def verdicts_of(
+    decision: DecisionIR, ids: Mapping[Direction, tuple[Sequence[int], Sequence[int]]]
+) -> Verdicts:
+    """What is laid out of a Decision IR; `ids` are the (row, column) ids of the directions in use."""
+    return Verdicts(
+        decision.rules,
+        [not entry.action.is_deny for entry in decision.rules],
+        tuple(decision.diagrams[cell.rule] for cell in decision.cells),
+        {
+            direction: viewed_table(decision, direction, rows, columns)
+            for direction, (rows, columns) in ids.items()
+        },
+    )
