@@ -5,17 +5,25 @@ What compiles is loaded when it is known that something must be compiled: with -
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from policyc.compiler.cli.inputs import input_options, inputs_of, progress_on_stderr, show_read
+from policyc.compiler.cli.inputs import (
+    input_options,
+    inputs_of,
+    progress_on_stderr,
+    show_passed_over,
+    show_read,
+)
 from policyc.compiler.cli.json_findings import findings_as_json
 from policyc.compiler.cli.shards import shard_options
-from policyc.compiler.driver.build_cache import DEFAULT_LIMIT, open_cache
+from policyc.compiler.driver.build_cache import DEFAULT_LIMIT, BuildCache, open_cache
+from policyc.compiler.driver.inputs import Inputs
+from policyc.compiler.driver.last_run import has_record
 from policyc.compiler.driver.target import Backend, Target
 from policyc.compiler.frontend.read_options import ReadOptions
 from policyc.compiler.frontend.sources import printable
@@ -23,8 +31,10 @@ from policyc.ir.plan import Counters
 
 if TYPE_CHECKING:
     from policyc.compiler.driver.compile import Compiled
-    from policyc.compiler.driver.inputs import Inputs
     from policyc.compiler.driver.node_bundles import NodesCompiled
+    from policyc.compiler.driver.rebuild.again import Rebuilt
+
+RESULT_SCHEMA = "policyc.dev/compile-result/v1"
 
 STAGES = ("atoms", "decision-ir", "plan", "c", "seeds")
 """The stages of the compilation that --emit shows; `_stage` has the text of each."""
@@ -169,6 +179,10 @@ def compile_(
                 inputs, output, progress_on_stderr(), kept, jobs, executor, target
             )
             return _show_nodes(work, output, format_)
+        if kept is not None and output is not None and not node:
+            again = _rebuilt(inputs, output, kept, target)
+            if again is not None:
+                return _show_rebuilt(again, output, format_)
         from policyc.compiler.driver.compile import compile_inputs
 
         done = compile_inputs(inputs, output, progress_on_stderr(), kept, node, target)
@@ -177,10 +191,8 @@ def compile_(
         click.echo(_layout(done))
     elif emit is not None:
         click.echo(_stage(emit, done))
-    elif format_ == "json":
-        click.echo(json.dumps(_summary(done, output, node)))
     else:
-        click.echo(_in_words(done, output, node))
+        _show(_summary(done, output, node), bool(cluster), format_)
     return 0
 
 
@@ -193,6 +205,34 @@ def _check_nodes(has_cluster: bool, node: str, all_nodes: bool, jobs: int, execu
         raise click.UsageError(f"{option} needs --cluster: it says which pods are where")
     if not all_nodes and (jobs != 1 or executor):
         raise click.UsageError("--jobs and --executor are for --all-nodes")
+
+
+def _rebuilt(inputs: Inputs, output: Path, kept: BuildCache, target: Target) -> "Rebuilt | None":
+    """What the short way makes of what an earlier run left in the cache, if it can."""
+    if not has_record(kept, inputs, target):
+        return None
+    from policyc.compiler.driver.rebuild.again import rebuild
+
+    return rebuild(inputs, output, kept, target)
+
+
+def _show_rebuilt(made: "Rebuilt", output: Path, format_: str) -> int:
+    show_passed_over(made.passed_over, made.cluster_objects, made.has_cluster)
+    summary = {
+        "schema": RESULT_SCHEMA,
+        "bundle": str(output),
+        "policies": made.policies,
+        "endpoints": made.endpoints,
+        "rules": made.rules,
+        "rows": made.rows,
+        "columns": made.columns,
+        "diagrams": made.diagrams,
+        "proved_obligations": made.obligations,
+        "rows_proved_before": made.rows - made.rows_anew,
+        "diagnostics": [],
+    }
+    _show(summary, made.has_cluster, format_)
+    return 0
 
 
 def _stage(stage: str, done: "Compiled") -> str:
@@ -246,7 +286,7 @@ def _nodes_summary(done: "NodesCompiled", output: Path) -> dict[str, Any]:
     }
 
 
-def _show_policy_ir(inputs: "Inputs") -> int:
+def _show_policy_ir(inputs: Inputs) -> int:
     from policyc.backends.report import dump
     from policyc.compiler.driver.compile import read_inputs
 
@@ -258,7 +298,7 @@ def _show_policy_ir(inputs: "Inputs") -> int:
 
 def _summary(done: "Compiled", output: Path | None, node: str) -> dict[str, Any]:
     return {
-        "schema": "policyc.dev/compile-result/v1",
+        "schema": RESULT_SCHEMA,
         "bundle": str(output),
         **({"node": node} if node else {}),
         "policies": sum(len(tier.policies) for tier in done.decided.policies.tiers),
@@ -266,21 +306,28 @@ def _summary(done: "Compiled", output: Path | None, node: str) -> dict[str, Any]
         "rules": len(done.decided.decision.rules),
         "rows": len(done.decided.atoms.rows),
         "columns": len(done.decided.atoms.columns),
-        "diagrams": len(done.decided.decision.diagrams),
+        "diagrams": len(done.decided.decision.cells),
         "proved_obligations": done.proof.obligations,
+        "rows_proved_before": 0,
         "diagnostics": [finding.to_json() for finding in done.findings],
     }
 
 
-def _in_words(done: "Compiled", output: Path | None, node: str) -> str:
-    made = _summary(done, output, node)
-    over = f"{made['endpoints']} endpoints" if done.read.cluster else "any endpoint"
-    if node:
-        over += f" that may be on {node}"
+def _show(made: Mapping[str, Any], has_cluster: bool, format_: str) -> None:
+    click.echo(json.dumps(made) if format_ == "json" else _in_words(made, has_cluster))
+
+
+def _in_words(made: Mapping[str, Any], has_cluster: bool) -> str:
+    over = f"{made['endpoints']} endpoints" if has_cluster else "any endpoint"
+    if "node" in made:
+        over += f" that may be on {made['node']}"
+    before = ""
+    if made["rows_proved_before"]:
+        before = f"; {made['rows_proved_before']} subject classes as an earlier run proved them"
     policies = "1 policy" if made["policies"] == 1 else f"{made['policies']} policies"
     return (
-        f"{printable(str(output))}: {policies} over {over}:"
+        f"{printable(made['bundle'])}: {policies} over {over}:"
         f" {made['rows']} subject classes"
         f" x {made['columns']} peer classes, {made['diagrams']} diagrams;"
-        f" proved equal to the policies ({made['proved_obligations']} obligations)"
+        f" proved equal to the policies ({made['proved_obligations']} obligations{before})"
     )

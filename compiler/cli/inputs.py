@@ -5,13 +5,14 @@ The readers are not loaded for it: a command may be done before it reads anythin
 """
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from policyc.backends.report.text import print_findings
+from policyc.compiler.driver.inputs import Inputs
 from policyc.compiler.frontend.lowered import Channel, Profile, Unsupported
 from policyc.compiler.frontend.read_options import DEFAULT_KUBE_VERSION, ReadOptions
 from policyc.compiler.frontend.sources import Source, sources_of
@@ -19,7 +20,6 @@ from policyc.ir.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
     from policyc.compiler.driver.compile import Progress, Read
-    from policyc.compiler.driver.inputs import Inputs
     from policyc.compiler.frontend.read import PolicyInput
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -126,11 +126,9 @@ def sources_given(
     return sources_of(files, stdin), sources_of(cluster, stdin)
 
 
-def inputs_of(files: tuple[str, ...], cluster: tuple[str, ...], options: ReadOptions) -> "Inputs":
+def inputs_of(files: tuple[str, ...], cluster: tuple[str, ...], options: ReadOptions) -> Inputs:
     """What the options above name."""
     policies, around = sources_given(files, cluster)
-    from policyc.compiler.driver.inputs import Inputs
-
     return Inputs(policies, around, options)
 
 
@@ -152,11 +150,18 @@ def show_read(read: "Read", findings: Iterable[Diagnostic]) -> None:
     print_findings(findings)
     show_profile(read.policies.profile)
     show_staged(read.policies)
-    over = ", ".join(f"{count} {kind}" for kind, count in sorted(read.passed_over.items()))
+    show_passed_over(read.passed_over, read.policies.cluster_objects, read.cluster is not None)
+
+
+def show_passed_over(
+    passed_over: Mapping[str, int], cluster_objects: Mapping[str, int], has_cluster: bool
+) -> None:
+    """Objects that were not used, by kind: those of no use, and those that only a cluster's are."""
+    over = ", ".join(f"{count} {kind}" for kind, count in sorted(passed_over.items()))
     if over:
         click.echo(f"policyc: passed over: {over}", err=True)
-    if read.cluster is None and read.policies.cluster_objects:
-        found = ", ".join(f"{n} {k}" for k, n in sorted(read.policies.cluster_objects.items()))
+    if not has_cluster and cluster_objects:
+        found = ", ".join(f"{n} {k}" for k, n in sorted(cluster_objects.items()))
         click.echo(f"policyc: used only with --cluster: {found}", err=True)
 
 

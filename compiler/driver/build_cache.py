@@ -52,6 +52,10 @@ class BuildCache:
             os.utime(path)
         return content
 
+    def has(self, key: str) -> bool:
+        """Whether there is an entry under a key, damaged or not."""
+        return self._path(key).exists()
+
     def put(self, key: str, content: bytes) -> None:
         """Keep content under a key. Where that fails, the run goes on, and `findings` say so."""
         path = self._path(key)

@@ -17,6 +17,7 @@ from policyc.compiler.driver.bundle import (
 from policyc.compiler.driver.bundle_policies import policies_json
 from policyc.compiler.driver.enforceable import enforceable
 from policyc.compiler.driver.inputs import Inputs, context_of, options_json
+from policyc.compiler.driver.last_run import record_key
 from policyc.compiler.driver.node_subjects import check_node
 from policyc.compiler.driver.pipeline import Decided, Emitted, decide_all, emit_all
 from policyc.compiler.driver.proof_ledger import open_ledger
@@ -226,11 +227,26 @@ def compile_inputs(
         if out is not None:
             texts = node_texts(ready.decided.decision)
             write_bundle(out, texts, emitted, provenance(ready, node), cache)
+            if cache is not None and not node and not ready.findings:
+                _keep_record(ready, emitted, cache)
     findings = ready.findings
     if cache is not None:
         cache.trim()
         findings = (*findings, *cache.findings)
     return Compiled(ready.read, findings, ready.decided, emitted, ready.proof)
+
+
+def _keep_record(ready: Prepared, emitted: Emitted, cache: BuildCache) -> None:
+    """Leave what the next run may use (`rebuild/`); the entry of the run before is replaced."""
+    from policyc.compiler.driver.rebuild.note import note
+    from policyc.compiler.driver.rebuild.record import to_bytes
+
+    read = ready.read
+    sources = (ready.inputs.policies, ready.inputs.cluster)
+    options = options_json(ready.inputs)
+    record = note(sources, read.policies, read.cluster, ready.decided, emitted, options)
+    if record is not None:
+        cache.put(record_key(ready.inputs, emitted.target), to_bytes(record))
 
 
 def provenance(ready: Prepared, node: str = "") -> Provenance:

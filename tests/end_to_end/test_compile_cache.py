@@ -136,6 +136,7 @@ def test_a_wrong_decision_is_not_proved_by_a_cache(
 
     options = ("--cache", str(small / "cache"))
     compiled(small, "one", *options)
+    write(small / "p.yaml", synthetic.objects(9)[0])  # one more, so that all are read
     honest = driver.decide_read
 
     def corrupted(*arguments: Any) -> Decided:

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The short way of `policyc compile --cache`: only what a change of some policies touches.
+
+Where the changed documents read no selector, block or named port that no policy read before, rows and
+columns stay. Then only those policies are read, only the rows that they select are decided and proved
+(with the policies that select them, too), and everything else is copied from the record of an earlier
+run. Wherever that does not hold, or there is anything to be said about the input, the whole way does it.
+Both write the same bytes.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from policyc.backends.ebpf_c.emit import c_of
+from policyc.backends.ebpf_c.layout import lay_out
+from policyc.backends.ebpf_c.seeds import seeds_of
+from policyc.compiler.driver.build_cache import BuildCache
+from policyc.compiler.driver.bundle import Provenance, check_target, proof_json, write_bundle
+from policyc.compiler.driver.inputs import Inputs, context_of
+from policyc.compiler.driver.last_run import record_key
+from policyc.compiler.driver.pipeline import Emitted
+from policyc.compiler.driver.proof_ledger import open_ledger
+from policyc.compiler.driver.rebuild.changes import Input, input_of, read_again
+from policyc.compiler.driver.rebuild.facts import PolicyFacts, facts_of
+from policyc.compiler.driver.rebuild.reading import (
+    is_known,
+    reads_namespace_labels,
+    reads_the_same,
+)
+from policyc.compiler.driver.rebuild.record import Record, from_bytes
+from policyc.compiler.driver.rebuild.rows import (
+    Affected,
+    Anew,
+    affected,
+    defaults_of,
+    numbering_of,
+    put_together,
+)
+from policyc.compiler.driver.rebuild.texts import Entries, node_texts, policies_json, rule_texts
+from policyc.compiler.driver.target import Target
+from policyc.compiler.frontend.collector import collector_paused
+from policyc.ir.atoms import Atoms
+from policyc.ir.decide import decide
+from policyc.ir.policy import Action, Direction, Policy, PolicySet, Tier, TierMode
+from policyc.ir.services import Kind
+from policyc.verifier.outcome import Proved
+from policyc.verifier.row_equivalence import prove_rows
+
+PROFILE = "kubernetes"
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """What a run on the short way made. `rows_anew` of the rows were decided and proved in it."""
+
+    passed_over: Counter[str]
+    cluster_objects: Counter[str]
+    has_cluster: bool
+    policies: int
+    endpoints: int
+    rules: int
+    rows: int
+    rows_anew: int
+    columns: int
+    diagrams: int
+    obligations: int
+
+
+@dataclass(frozen=True)
+class _Changed:
+    """The facts of all policies today, and the decision on the rows that changed."""
+
+    facts: tuple[PolicyFacts, ...]
+    anew: Anew
+    obligations: int
+
+
+def rebuild(inputs: Inputs, out: Path, cache: BuildCache, target: Target) -> Rebuilt | None:
+    """Write the bundle where an earlier run left enough for it; None where it did not."""
+    with collector_paused():
+        data = cache.get(record_key(inputs, target))
+        if data is None:
+            return None
+        record = from_bytes(data)
+        given = input_of(record, inputs.policies, inputs.cluster)
+        if given is None:
+            return None
+        check_target(out)
+        target.require()
+        changed = _changed(record, given, inputs, cache)
+        if changed is None:
+            return None
+        return _write(record, given, changed, out, cache, target)
+
+
+def _changed(record: Record, given: Input, inputs: Inputs, cache: BuildCache) -> _Changed | None:
+    vocabulary = record.partition.vocabulary
+    policies = read_again(given, given.changed, inputs.options)
+    if policies is None:
+        return None
+    for at, policy in policies.items():
+        before = record.policies[at]
+        if (policy.namespace, policy.name) != (before.namespace, before.name):
+            return None
+        if not is_known(policy, vocabulary):
+            return None
+        if record.values["misses_namespaces"] and reads_namespace_labels(policy):
+            return None
+    subjects = {at: vocabulary.bit_of[policy.subject] for at, policy in policies.items()}
+    wanted = affected(record, subjects)
+    others = read_again(given, set(wanted.policies) - given.changed, inputs.options)
+    if others is None:
+        return None
+    policies |= others
+    tier = _tier(record, [policies[at] for at in wanted.policies])
+    anew = _decided(record, wanted, tier)
+    ledger = open_ledger(cache, context_of(inputs))
+    proof = prove_rows(PolicySet((tier,)), anew.decision, ledger)
+    ledger.close()
+    if not isinstance(proof, Proved):
+        return None  # the whole way says what is wrong
+    facts = _facts(record, given, anew, policies)
+    if not reads_the_same(facts, vocabulary, record.frames):
+        return None
+    return _Changed(facts, anew, proof.obligations)
+
+
+def _tier(record: Record, policies: Sequence[Policy]) -> Tier:
+    name, mode, unmatched = record.values["tier"]
+    return Tier(name, TierMode(mode), Action(unmatched), tuple(policies))
+
+
+def _decided(record: Record, wanted: Affected, tier: Tier) -> Anew:
+    """The decision on the affected rows."""
+    whole = record.partition
+    rows = tuple(whole.rows[at] for at in wanted.rows)
+    some = Atoms(whole.classifier, rows, whole.columns, {})
+    return Anew(decide(PolicySet((tier,)), some), wanted)
+
+
+def _facts(
+    record: Record, given: Input, anew: Anew, policies: dict[int, Policy]
+) -> tuple[PolicyFacts, ...]:
+    """The facts of every policy today."""
+    facts = list(record.policies)
+    for at, lines in given.moved.items():
+        place = facts[at].place
+        facts[at] = facts[at]._replace(place=place._replace(line=place.line + lines))
+    (table,) = anew.decision.tables
+    for at, its_table in zip(anew.affected.policies, table.policies, strict=True):
+        if at in given.changed:
+            rules = [rule.rule for d in Direction for rule in its_table.rules(d)]
+            entries = [anew.decision.rules[rule] for rule in rules]
+            vocabulary = anew.decision.atoms.vocabulary
+            facts[at] = facts_of(policies[at], table, its_table, entries, vocabulary)
+    return tuple(facts)
+
+
+def _write(
+    record: Record, given: Input, changed: _Changed, out: Path, cache: BuildCache, target: Target
+) -> Rebuilt:
+    facts, anew = changed.facts, changed.anew
+    numbering = numbering_of(facts, defaults_of(record, facts))
+    rules = rule_texts(record, facts, numbering)
+    verdicts = put_together(record, facts, numbering, anew, Entries(rules))
+    told_apart = frozenset(Kind(kind) for each in facts for kind in each.told_apart)
+    frames = replace(record.frames, told_apart=told_apart)
+    layout = lay_out(frames, verdicts, counters=target.counters)
+    values = record.values
+    classes = {Direction(d): lines for d, lines in values["classes"].items()}
+    emitted = Emitted(
+        layout,
+        c_of(verdicts, layout.plan, classes),
+        seeds_of(verdicts, layout.plan, record.address_seeds),
+        target,
+    )
+    provenance = _provenance(values, given, policies_json(record, facts, PROFILE))
+    texts = node_texts(record, facts, numbering, rules)
+    write_bundle(out, texts, emitted, provenance, cache)
+    return Rebuilt(
+        Counter(values["passed_over"]),
+        Counter(values["cluster_objects"]),
+        values["cluster"] is not None,
+        len(facts),
+        values["endpoints"],
+        numbering.count,
+        len(record.partition.rows),
+        len(anew.affected.rows),
+        len(record.partition.columns),
+        len(verdicts.diagrams),
+        changed.obligations,
+    )
+
+
+def _provenance(values: Any, given: Input, policies: str) -> Provenance:
+    inputs = [(file.path, file.sha256) for file in given.inputs]
+    inputs += [(path, sha256) for path, sha256 in values["cluster"] or ()]
+    return Provenance(
+        inputs=tuple(inputs),
+        options=values["options"],
+        proof=proof_json(values["options"]["universe"]),
+        policies=policies,
+        profile=PROFILE,
+    )

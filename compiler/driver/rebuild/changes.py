@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which documents of the input are not those of the record, and the policies in them, read again."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from policyc.compiler.driver.rebuild.documents import Document, documents_of, together
+from policyc.compiler.driver.rebuild.record import Record
+from policyc.compiler.frontend.kinds import NETWORK_POLICY, Role
+from policyc.compiler.frontend.lowered import Reading, Surroundings
+from policyc.compiler.frontend.network_policy_reader import read_network_policy
+from policyc.compiler.frontend.nodes import Mapping as MappingNode
+from policyc.compiler.frontend.nodes import Scalar
+from policyc.compiler.frontend.objects import RawObject
+from policyc.compiler.frontend.read_options import ReadOptions
+from policyc.compiler.frontend.sources import Content, InputFile, PathSource, Source, contents
+from policyc.compiler.frontend.yaml_documents import read_documents
+from policyc.ir.diagnostics import Report
+from policyc.ir.policy import Policy
+
+MOST_CHANGED = 32
+"""Changed documents; where there are more, everything is read."""
+
+
+@dataclass
+class Input:
+    """The input of today beside the record's; policies by their places in the record.
+
+    `inputs` is what the manifest says of the files of policies, `owners` are the policies of each
+    file's documents, `changed` those whose text is another, `moved` says by how many lines a policy
+    moved, if it did.
+    """
+
+    files: Sequence[Content]
+    inputs: Sequence[InputFile]
+    owners: Sequence[Sequence[int]]
+    changed: frozenset[int] = frozenset()
+    moved: dict[int, int] = field(default_factory=dict)
+    _split: dict[int, list[Document]] = field(default_factory=dict)
+
+    def documents(self, file: int) -> list[Document] | None:
+        """The documents of a file."""
+        if file not in self._split:
+            found = documents_of(self.files[file].data)
+            if found is None:
+                return None
+            self._split[file] = found
+        return self._split[file]
+
+
+def input_of(record: Record, policies: Sequence[Source], cluster: Sequence[Source]) -> Input | None:
+    """What changed; None where it is more than the text of some documents with a policy each."""
+    given, objects = _contents(policies), _contents(cluster)
+    values = record.values
+    if given is None or objects is None:
+        return None
+    if values["cluster"] != (_inputs(objects) if cluster else None):
+        return None
+    names, digests = [file.name for file in given], [sha for _, sha in values["inputs"]]
+    if names != [name for name, _ in values["inputs"]]:
+        return None
+    inputs = [file.input_file for file in given]
+    found = Input(given, inputs, [[owner for *_, owner in file] for file in values["documents"]])
+    changed: list[int] = []
+    for at, (file, known) in enumerate(zip(inputs, digests, strict=True)):
+        if file.sha256 == known:
+            continue
+        documents, before = found.documents(at), values["documents"][at]
+        if documents is None or len(documents) != len(before):
+            return None
+        for document, (digest, line, owner) in zip(documents, before, strict=True):
+            if document.digest != digest:
+                changed.append(owner)
+            if document.line != line:
+                found.moved[owner] = document.line - line
+    if len(changed) > MOST_CHANGED or -1 in changed:
+        return None
+    found.changed = frozenset(changed)
+    return found
+
+
+def _contents(sources: Sequence[Source]) -> list[Content] | None:
+    if not all(isinstance(source, PathSource) for source in sources):
+        return None
+    report = Report()
+    found = list(contents([s for s in sources if isinstance(s, PathSource)], report))
+    return None if report.findings else found
+
+
+def _inputs(files: Iterable[Content]) -> list[list[str]]:
+    return [[file.path, file.sha256] for file in (content.input_file for content in files)]
+
+
+def read_again(
+    given: Input, wanted: Iterable[int], options: ReadOptions
+) -> dict[int, Policy] | None:
+    """These policies, from their documents of today; None where there is anything to be said of one."""
+    places = {
+        owner: (file, at)
+        for file, owners in enumerate(given.owners)
+        for at, owner in enumerate(owners)
+        if owner >= 0
+    }
+    by_file: dict[int, list[int]] = {}
+    for owner in wanted:
+        file, at = places[owner]
+        by_file.setdefault(file, []).append(at)
+    found: dict[int, Policy] = {}
+    for file, ats in by_file.items():
+        documents = given.documents(file)
+        if documents is None:
+            return None
+        some = [documents[at] for at in sorted(ats)]
+        policies = _read(given.files[file].name, together(some), options)
+        if policies is None or len(policies) != len(some):
+            return None
+        owners = given.owners[file]
+        found |= zip((owners[at] for at in sorted(ats)), policies, strict=True)
+    return found
+
+
+def _read(name: str, data: bytes, options: ReadOptions) -> list[Policy] | None:
+    report = Report()
+    how = Reading(
+        report,
+        options.default_namespace,
+        options.server,
+        options.is_strict,
+        options.channel,
+        options.unsupported,
+    )
+    found: list[Policy] = []
+    for node in read_documents(data, name, report):
+        if not isinstance(node, MappingNode):
+            return None
+        kind = tuple(_text(node, field) for field in ("apiVersion", "kind"))
+        if kind != NETWORK_POLICY:
+            return None
+        pending = read_network_policy(RawObject(*NETWORK_POLICY, Role.POLICY, node), how)
+        if pending is None or report.findings:
+            return None
+        found += [lowered.policy for lowered in pending.lower(Surroundings(report))]
+    return None if report.findings else found
+
+
+def _text(node: MappingNode, name: str) -> object:
+    value = node.get(name)
+    return value.value if isinstance(value, Scalar) else None

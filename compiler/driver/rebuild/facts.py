@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What there is to know of one policy, once it was compiled: what it reads, and its part of each file.
+
+The texts have the ids of rules as they were when it was compiled, and lines from its own first one on.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from policyc.compiler.driver.json_lines import member_text
+from policyc.compiler.driver.node_tables import policy_json, rule_json
+from policyc.compiler.driver.policy_texts import policy_text
+from policyc.ir.decision import PolicyTable, RuleEntry, TierTable
+from policyc.ir.peers import AddressPeer, EndpointPeer, leaves
+from policyc.ir.policy import Direction, NamedPort, Policy
+from policyc.ir.told_apart import kinds_told_apart
+from policyc.ir.vocabulary import Vocabulary
+
+_ID = re.compile(r'(?<=[{,]"id":)\d+|(?<=[{,]"rule":)\d+')
+_LINE = re.compile(r'(?<=[{,]"line":)\d+')
+"""The values of members: in a JSON string the quotes would have backslashes before them."""
+
+
+class Reads(NamedTuple):
+    """What the rules of one direction read, as indices of the vocabulary in the order of first use."""
+
+    bits: Sequence[int] = ()
+    blocks: Sequence[int] = ()
+    ports: Sequence[int] = ()
+    rules: int = 0
+    is_isolating: bool = False
+
+    @property
+    def says_anything(self) -> bool:
+        """Whether the policy matters in this direction."""
+        return self.rules > 0 or self.is_isolating
+
+
+class Place(NamedTuple):
+    """Where a policy's name stands; `path` in the API's notation."""
+
+    file: str
+    line: int
+    column: int
+    path: str
+
+
+class PolicyFacts(NamedTuple):
+    """One policy. `first_rule` is the id of its first rule, its others follow, ingress first.
+
+    `told_apart` are the kinds of which it tells services apart. `table` and `entries` are its parts of
+    classifier.json and rules.json, with the ids and lines of the run that made them: `first_rule` is
+    the id of the first rule then, `first_line` the line of the name. `policy` is what
+    `policy_texts.ItemText` calls values.
+    """
+
+    namespace: str
+    name: str
+    title: str
+    place: Place
+    subject: int
+    ingress: Reads
+    egress: Reads
+    told_apart: Sequence[int]
+    first_rule: int
+    first_line: int
+    table: str
+    entries: str
+    policy: str
+
+    def reads(self, direction: Direction) -> Reads:
+        """What it reads in one direction."""
+        return self.ingress if direction is Direction.INGRESS else self.egress
+
+    @property
+    def n_rules(self) -> int:
+        """Its rules in both directions."""
+        return self.ingress.rules + self.egress.rules
+
+
+TEXTS = ("table", "entries", "policy")
+"""The texts among the facts, which come last."""
+
+
+def facts_json(facts: PolicyFacts) -> list[Any]:
+    """All but the texts as JSON values."""
+    return list(facts[: -len(TEXTS)])
+
+
+def facts_from(value: list[Any], *texts: str) -> PolicyFacts:
+    """The facts that `facts_json` wrote, with their texts."""
+    namespace, name, title, place, subject, ingress, egress, told_apart, rule, line = value
+    return PolicyFacts(
+        namespace,
+        name,
+        title,
+        Place._make(place),
+        subject,
+        Reads._make(ingress),
+        Reads._make(egress),
+        told_apart,
+        rule,
+        line,
+        *texts,
+    )
+
+
+def facts_of(
+    policy: Policy,
+    tier: TierTable,
+    table: PolicyTable,
+    entries: Iterable[RuleEntry],
+    vocabulary: Vocabulary,
+) -> PolicyFacts:
+    """The facts of a policy, from its table and the entries of its rules, which are one id apart."""
+    rules = [rule.rule for d in Direction for rule in table.rules(d)]
+    first = rules[0] if rules else 0
+    alone = TierTable(tier.name, tier.mode, tier.unmatched, (table,))
+    span = policy.origin.span
+    return PolicyFacts(
+        policy.namespace,
+        policy.name,
+        policy.title,
+        Place(span.file, span.line, span.column, policy.origin.path),
+        table.subject,
+        _reads(policy, Direction.INGRESS, vocabulary),
+        _reads(policy, Direction.EGRESS, vocabulary),
+        tuple(sorted(kinds_told_apart((alone,), vocabulary))),
+        first,
+        span.line,
+        member_text(policy_json(table)),
+        ",\n".join(member_text(rule_json(at, entry)) for at, entry in enumerate(entries, first)),
+        policy_text(policy).values,
+    )
+
+
+def shifted_table(facts: PolicyFacts, first: int) -> str:
+    """The part of classifier.json where `first` is the id of the policy's first rule."""
+    return _shifted(facts.table, facts, first)
+
+
+def shifted_entries(facts: PolicyFacts, first: int) -> str:
+    """The part of rules.json, likewise."""
+    return _shifted(facts.entries, facts, first)
+
+
+def _shifted(text: str, facts: PolicyFacts, first: int) -> str:
+    ids, lines = first - facts.first_rule, facts.place.line - facts.first_line
+    if ids and facts.n_rules:
+        text = _ID.sub(lambda found: str(int(found[0]) + ids), text)
+    if lines:
+        text = _LINE.sub(lambda found: str(int(found[0]) + lines), text)
+    return text
+
+
+def _reads(policy: Policy, direction: Direction, vocabulary: Vocabulary) -> Reads:
+    rules = policy.rules(direction)
+    found = [leaf for rule in rules for peer in rule.peers for leaf in leaves(peer)]
+    ports = (port for rule in rules for port in (*rule.ports, *rule.except_ports))
+    return Reads(
+        _once(vocabulary.bit_of[x.selector] for x in found if isinstance(x, EndpointPeer)),
+        _once(vocabulary.block_of[x] for x in found if isinstance(x, AddressPeer)),
+        _once(vocabulary.port_of[port] for port in ports if isinstance(port, NamedPort)),
+        len(rules),
+        direction in policy.isolates,
+    )
+
+
+def _once(found: Iterable[int]) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(found))

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Make the record of a run that read, decided, proved and emitted everything.
+
+None where the run has what the short way does not know, such as policies of other kinds.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+from policyc.backends.ebpf_c.emit import classes_in_words
+from policyc.compiler.driver.json_lines import member_text
+from policyc.compiler.driver.node_tables import classifier_json, rule_json
+from policyc.compiler.driver.pipeline import Decided, Emitted
+from policyc.compiler.driver.rebuild.documents import documents_of
+from policyc.compiler.driver.rebuild.facts import TEXTS, PolicyFacts, facts_json, facts_of
+from policyc.compiler.driver.rebuild.partition import partition_json
+from policyc.compiler.driver.rebuild.record import Record
+from policyc.compiler.driver.rebuild.shapes import (
+    Blobs,
+    diagrams_json,
+    frames_json,
+    kept,
+    seeds_json,
+    table_json,
+    texts_json,
+)
+from policyc.compiler.frontend.cluster import Cluster
+from policyc.compiler.frontend.lowered import Profile
+from policyc.compiler.frontend.read import PolicyInput
+from policyc.compiler.frontend.sources import Content, PathSource, Source, contents
+from policyc.ir.diagnostics import Report
+from policyc.ir.policy import NETWORK_POLICY, Action, Direction, PolicySet
+
+_KIND = NETWORK_POLICY.encode()
+
+
+def note(
+    sources: tuple[Sequence[Source], Sequence[Source]],
+    given: PolicyInput,
+    cluster: Cluster | None,
+    decided: Decided,
+    emitted: Emitted,
+    options: dict[str, Any],
+) -> Record | None:
+    """The record of a run without findings; `sources` are those of policies and of the cluster."""
+    partition = partition_json(decided.atoms)
+    if partition is None or not _is_plain(given, decided.policies):
+        return None
+    files = [_contents(each) for each in sources]
+    inputs = [given.inputs, cluster.inputs if cluster else ()]
+    for some, known in zip(files, inputs, strict=True):
+        if some is None or [content.input_file for content in some] != list(known):
+            return None  # they changed meanwhile
+    policies, objects = (some or [] for some in files)
+    if any(_KIND in content.data for content in objects):
+        return None  # policies in the cluster must be those given, which a whole reading checks
+    facts = tuple(_facts(decided))
+    documents = [_documents(content, facts) for content in policies]
+    if sum(owner >= 0 for file in documents for *_, owner in file) != len(facts):
+        return None  # several in one document
+    blobs: Blobs = []
+    layout, plan = emitted.layout, emitted.plan
+    classifier = {
+        name: kept(blobs, member_text(value).encode())
+        for name, value in classifier_json(decided.decision).items()
+        if name != "tiers"
+    }
+    tier = decided.policies.tiers[0]
+    values = {
+        "inputs": [[file.path, file.sha256] for file in given.inputs],
+        "cluster": [[file.path, file.sha256] for file in cluster.inputs] if cluster else None,
+        "documents": documents,
+        "passed_over": given.passed_over + (cluster.passed_over if cluster else Counter()),
+        "cluster_objects": given.cluster_objects,
+        "options": options,
+        "endpoints": len(decided.atoms.row_of),
+        "misses_namespaces": _misses_namespaces(cluster),
+        "tier": [tier.name, tier.mode.value, tier.unmatched.value],
+        "policies": [facts_json(each) for each in facts],
+        "texts": [texts_json([getattr(each, name) for each in facts], blobs) for name in TEXTS],
+        "partition": partition,
+        "frames": frames_json(layout.frames, blobs),
+        "address_seeds": _address_seeds(emitted, blobs),
+        "classes": {d.value: c for d, c in classes_in_words(decided.decision, plan).items()},
+        "classifier": classifier,
+        "diagrams": diagrams_json(layout.verdicts.diagrams, blobs),
+        "tables": {d.value: table_json(t, blobs) for d, t in layout.verdicts.tables.items()},
+        "defaults": list(_defaults(decided)),
+        "default_texts": texts_json(
+            [
+                member_text(rule_json(rule, entry))
+                for rule, entry in enumerate(decided.decision.rules)
+                if entry.kind == "default-deny"
+            ],
+            blobs,
+        ),
+    }
+    return Record(values, blobs)
+
+
+def _is_plain(given: PolicyInput, policies: PolicySet) -> bool:
+    """Nothing but NetworkPolicies, in the one tier that they have in Kubernetes' own profile."""
+    if given.profile is not Profile.KUBERNETES or given.provided or given.staged:
+        return False
+    if len(policies.tiers) != 1 or policies.tiers[0].unmatched is not Action.DENY:
+        return False
+    return all(
+        policy.kind == NETWORK_POLICY
+        and all(r.action is Action.ALLOW for d in Direction for r in policy.rules(d))
+        for policy in policies.tiers[0].policies
+    )
+
+
+def _contents(sources: Sequence[Source]) -> list[Content] | None:
+    """The files of paths; None where there are other sources, or a file cannot be read."""
+    report = Report()
+    paths = [source for source in sources if isinstance(source, PathSource)]
+    found = list(contents(paths, report))
+    return None if len(paths) < len(sources) or report.findings else found
+
+
+def _facts(decided: Decided) -> Iterator[PolicyFacts]:
+    decision = decided.decision
+    (tier,) = decided.policies.tiers
+    (table,) = decision.tables
+    for policy, its_table in zip(tier.policies, table.policies, strict=True):
+        rules = [rule.rule for d in Direction for rule in its_table.rules(d)]
+        assert all(low + 1 == high for low, high in pairwise(rules))
+        entries = [decision.rules[rule] for rule in rules]
+        yield facts_of(policy, table, its_table, entries, decided.atoms.vocabulary)
+
+
+def _documents(content: Content, facts: Sequence[PolicyFacts]) -> list[tuple[str, int, int]]:
+    """(digest, first line, its policy or -1) of each document; none where they cannot be told apart."""
+    documents = documents_of(content.data)
+    if documents is None:
+        return []
+    lines = {
+        fact.place.line: at for at, fact in enumerate(facts) if fact.place.file == content.name
+    }
+    found = []
+    for document in documents:
+        held = range(document.line, document.line + document.text.count(b"\n") + 1)
+        owners = [lines.pop(line) for line in held if line in lines]
+        owner = owners[0] if len(owners) == 1 else -1
+        found.append((document.digest, document.line, owner))
+    return found
+
+
+def _misses_namespaces(cluster: Cluster | None) -> bool:
+    """Whether pods are in namespaces without objects: rules that read their labels get a warning."""
+    if cluster is None:
+        return False
+    known = {namespace.metadata.name for namespace in cluster.namespaces}
+    return any(endpoint.namespace not in known for endpoint in cluster.universe.endpoints)
+
+
+def _address_seeds(emitted: Emitted, blobs: Blobs) -> dict[str, Any]:
+    found = {}
+    for direction in emitted.plan.used_directions:
+        names = {f"pc_{kind}{f}_{direction.short}" for kind in ("cidr", "root") for f in (4, 6)}
+        seeds = [seed for seed in emitted.seeds if seed.map_name in names]
+        found[direction.direction.value] = seeds_json(seeds, blobs)
+    return found
+
+
+def _defaults(decided: Decided) -> Iterator[tuple[str, list[int]]]:
+    (tier,) = decided.policies.tiers
+    places = {policy.title: at for at, policy in enumerate(tier.policies)}
+    for entry in decided.decision.rules:
+        if entry.kind == "default-deny" and entry.direction is not None:
+            yield entry.direction.value, [places[name] for name in entry.policies]

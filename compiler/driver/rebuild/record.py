@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run leaves for the next one: its input by digests, what it decided, its part of each file.
+
+A record is JSON values and bytes, one entry of the build cache. It is written by a run that proved all
+of it, and read by runs of the same release with the same paths and options.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from policyc.backends.ebpf_c.frames import Frames
+from policyc.backends.ebpf_c.seeds import Seed
+from policyc.compiler.driver.rebuild.facts import PolicyFacts, facts_from
+from policyc.compiler.driver.rebuild.partition import partition_from
+from policyc.compiler.driver.rebuild.shapes import (
+    Blobs,
+    diagrams_from,
+    frames_from,
+    seeds_from,
+    table_from,
+    texts_from,
+)
+from policyc.ir.atoms import Atoms
+from policyc.ir.decision import Diagram
+from policyc.ir.policy import Direction
+from policyc.ir.viewed import ViewedTable
+
+_SIZE = 8
+Default = tuple[Direction, tuple[int, ...]]
+"""A default deny: its direction, and the policies that isolate, by their places in the record."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record. `values` are JSON values (made by `note.py`), of which some name bytes in `blobs`."""
+
+    values: Mapping[str, Any]
+    blobs: Blobs = field(repr=False)
+
+    @cached_property
+    def policies(self) -> tuple[PolicyFacts, ...]:
+        """The policies, in their order."""
+        texts = (texts_from(value, self.blobs) for value in self.values["texts"])
+        return tuple(map(facts_from, self.values["policies"], *texts))
+
+    @cached_property
+    def partition(self) -> Atoms:
+        """Rows, columns and what tells them apart."""
+        return partition_from(self.values["partition"])
+
+    @cached_property
+    def frames(self) -> Frames:
+        """What the layout was before any verdict."""
+        return frames_from(self.values["frames"], self.blobs)
+
+    @cached_property
+    def diagrams(self) -> tuple[Diagram, ...]:
+        """The rule diagrams by cell."""
+        return tuple(diagrams_from(self.values["diagrams"], self.blobs))
+
+    @cached_property
+    def tables(self) -> dict[Direction, ViewedTable]:
+        """The tables of the directions in use."""
+        tables = self.values["tables"]
+        return {Direction(d): table_from(value, self.blobs) for d, value in tables.items()}
+
+    @cached_property
+    def defaults(self) -> tuple[Default, ...]:
+        """The default denies, in the order of their ids, which come after those of all rules."""
+        return tuple((Direction(d), tuple(policies)) for d, policies in self.values["defaults"])
+
+    @property
+    def default_texts(self) -> list[str]:
+        """Their items of rules.json."""
+        return list(texts_from(self.values["default_texts"], self.blobs))
+
+    @property
+    def address_seeds(self) -> dict[Direction, list[Seed]]:
+        """The seeds of the tables of addresses."""
+        seeds = self.values["address_seeds"]
+        return {Direction(d): seeds_from(value, self.blobs) for d, value in seeds.items()}
+
+    @property
+    def classifier(self) -> dict[str, str]:
+        """The members of classifier.json but the tiers, as texts."""
+        return {name: self.blobs[at].decode() for name, at in self.values["classifier"].items()}
+
+
+def to_bytes(record: Record) -> bytes:
+    """The record as one piece."""
+    sizes = list(map(len, record.blobs))
+    head = json.dumps({**record.values, "sizes": sizes}, separators=(",", ":")).encode()
+    return b"".join((len(head).to_bytes(_SIZE, "little"), head, *record.blobs))
+
+
+def from_bytes(data: bytes) -> Record:
+    """The record that `to_bytes` wrote."""
+    at = _SIZE + int.from_bytes(data[:_SIZE], "little")
+    values = json.loads(data[_SIZE:at])
+    blobs: Blobs = []
+    for size in values.pop("sizes"):
+        blobs.append(data[at : at + size])
+        at += size
+    return Record(values, blobs)

@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The short way of `policyc compile --cache` after a change: the same bytes, or the whole way."""
+
+import copy
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from policyc.compiler.cli.main import run
+from policyc.compiler.driver.rebuild import again
+from policyc.compiler.driver.rebuild.again import Rebuilt
+from policyc.ir.decision import DecisionIR
+from tests.bench import synthetic
+
+Policies = list[dict[str, Any]]
+Ways = list[Rebuilt | None]
+
+
+@pytest.fixture
+def ways(monkeypatch: pytest.MonkeyPatch) -> Ways:
+    """What the short way gave each time that it was tried."""
+    found: Ways = []
+    honest = again.rebuild
+
+    def noted(*arguments: Any) -> Rebuilt | None:
+        found.append(honest(*arguments))
+        return found[-1]
+
+    monkeypatch.setattr(again, "rebuild", noted)
+    return found
+
+
+class Project:
+    """Policies and a cluster in a directory, compiled with a cache and without."""
+
+    def __init__(self, folder: Path, size: int, seed: int = 1) -> None:
+        self.folder = folder
+        self.policies, cluster = synthetic.objects(size, seed)
+        self.options: list[str] = []
+        self.write("c.yaml", cluster)
+        self.save()
+
+    def write(self, name: str, documents: Policies) -> None:
+        text = yaml.dump_all(documents, Dumper=yaml.CSafeDumper, sort_keys=False)
+        (self.folder / name).write_text(text)
+
+    def save(self) -> None:
+        self.write("p.yaml", self.policies)
+
+    def run(self, out: str, *more: str) -> int:
+        given = ["-f", str(self.folder / "p.yaml"), "--cluster", str(self.folder / "c.yaml")]
+        return run(["compile", *given, "-o", str(self.folder / out), *self.options, *more])
+
+    def files(self, out: str) -> dict[str, bytes]:
+        bundle = self.folder / out
+        files = (path for path in bundle.rglob("*") if path.is_file())
+        return {str(path.relative_to(bundle)): path.read_bytes() for path in files}
+
+    def check(self) -> None:
+        """Both ways write the same bytes."""
+        assert self.run("with", "--cache", str(self.folder / "cache")) == 0
+        assert self.run("without") == 0
+        assert self.files("with") == self.files("without")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    found = Project(tmp_path, 12)
+    found.check()
+    return found
+
+
+def rules(policy: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
+    return [(key, policy["spec"][key]) for key in ("ingress", "egress") if policy["spec"].get(key)]
+
+
+def edit(rng: random.Random, policies: Policies) -> None:
+    """One random change of one policy, in which it mostly reads what is read already."""
+    at = rng.randrange(len(policies))
+    policy = policies[at] = copy.deepcopy(policies[at])
+    key, its_rules = rng.choice(rules(policy))
+    rule = rng.choice(its_rules)
+    other = rng.choice(policies)
+    match rng.randrange(8):
+        case 0:
+            rule["ports"].append(
+                {"protocol": rng.choice(("TCP", "UDP")), "port": rng.randrange(1, 99)}
+            )
+        case 1:
+            rule["ports"] = rng.choice(([{"port": 1, "endPort": 9000}], [{"protocol": "SCTP"}]))
+        case 2:
+            its_rules.append(copy.deepcopy(rule))
+        case 3 if len(its_rules) > 1:
+            its_rules.remove(rule)
+        case 4:
+            policy["metadata"]["annotations"] = {"moved": "what follows", "to": "other lines"}
+        case 5:
+            policy["spec"]["podSelector"] = other["spec"]["podSelector"]
+        case 6:
+            side = "from" if key == "ingress" else "to"
+            peers = [peer for _, some in rules(other) for one in some for peer in one.get(side, [])]
+            rule[side] = rule[side] + peers[:1]
+        case _:
+            its_rules.reverse()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_edits(tmp_path: Path, ways: Ways, seed: int) -> None:
+    rng = random.Random(seed)
+    project = Project(tmp_path, 30, seed)
+    project.options = ["--rule-counters", rng.choice(("bytes", "packets", "none"))]
+    project.check()
+    for _ in range(12):
+        for _ in range(rng.choice((1, 1, 1, 3))):
+            edit(rng, project.policies)
+        project.save()
+        project.check()
+    taken = [way for way in ways if way is not None]
+    assert len(taken) >= 6, "the short way is hardly ever taken"
+    assert any(way.rows_anew for way in taken)
+    assert any(way.rows_anew < way.rows for way in taken)
+
+
+@pytest.mark.slow
+def test_random_edits_of_many(tmp_path: Path, ways: Ways) -> None:
+    for seed in range(100, 130):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        rng = random.Random(seed)
+        project = Project(folder, rng.choice((5, 60, 150)), seed)
+        project.check()
+        for _ in range(25):
+            edit(rng, project.policies)
+            project.save()
+            project.check()
+    assert sum(way is not None for way in ways) > 300
+
+
+def test_without_a_cluster(tmp_path: Path, ways: Ways) -> None:
+    project = Project(tmp_path, 12)
+    arguments = ["compile", "-f", str(tmp_path / "p.yaml")]
+    cache = ["--cache", str(tmp_path / "cache")]
+    assert run([*arguments, "-o", str(tmp_path / "with"), *cache]) == 0
+    edit_port(project.policies[3])
+    project.save()
+    assert run([*arguments, "-o", str(tmp_path / "with"), *cache]) == 0
+    assert run([*arguments, "-o", str(tmp_path / "without")]) == 0
+    assert project.files("with") == project.files("without")
+    assert ways[-1] is not None
+
+
+def test_for_llvm(tmp_path: Path, ways: Ways) -> None:
+    project = Project(tmp_path, 12)
+    project.options = ["--backend", "llvm"]
+    project.check()
+    edit_port(project.policies[3])
+    project.save()
+    project.check()
+    assert ways[-1] is not None
+
+
+def edit_port(policy: dict[str, Any]) -> None:
+    for _, its_rules in rules(policy):
+        for rule in its_rules:
+            rule["ports"][0]["port"] += 7
+
+
+def test_a_directory_of_files(tmp_path: Path, ways: Ways) -> None:
+    """Only the file that changed is taken apart; names of files may look like members of JSON."""
+    policies, cluster = synthetic.objects(12)
+    folder = tmp_path / "p.yaml"
+    folder.mkdir()
+    project = Project.__new__(Project)
+    project.folder, project.policies, project.options = tmp_path, policies, []
+    project.write("c.yaml", cluster)
+
+    def save() -> None:
+        for at, policy in enumerate(policies):
+            project.write(f'p.yaml/{at:02}{{"line":1,"rule":2,"id":3}}.yaml', [policy])
+
+    save()
+    project.check()
+    policies[2]["metadata"]["annotations"] = {"moved": "down"}
+    its_rules = next(some for _, some in rules(policies[2]))
+    its_rules.append(its_rules[0])
+    save()
+    project.check()
+    assert ways[-1] is not None
+
+
+def change(policies: Policies, how: str) -> None:
+    """A change that the short way does not know."""
+    first = policies[0]
+    key, its_rules = rules(first)[0]
+    side = "from" if key == "ingress" else "to"
+    match how:
+        case "a new selector":
+            its_rules[0][side].append({"podSelector": {"matchLabels": {"app": "nobody-said"}}})
+        case "a new block":
+            its_rules[0][side].append({"ipBlock": {"cidr": "192.0.2.0/24"}})
+        case "a new named port":
+            its_rules[0]["ports"].append({"port": "metrics"})
+        case "a new subject":
+            first["spec"]["podSelector"] = {"matchLabels": {"tier": "web"}}
+        case "another name":
+            first["metadata"]["name"] = "renamed"
+        case "a policy more":
+            policies.append(copy.deepcopy(first))
+            policies[-1]["metadata"]["name"] = "second"
+        case "a policy less":
+            del policies[0]
+        case "another order":
+            policies.reverse()
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "a new selector",
+        "a new block",
+        "a new named port",
+        "a new subject",
+        "another name",
+        "a policy more",
+        "a policy less",
+        "another order",
+    ],
+)
+def test_what_the_short_way_does_not_know(project: Project, ways: Ways, how: str) -> None:
+    change(project.policies, how)
+    project.save()
+    project.check()
+    assert ways[0] is None
+
+
+def test_an_error_is_said_as_ever(
+    project: Project, ways: Ways, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = project.files("with")
+    project.policies[4]["spec"]["ingres"] = []
+    project.save()
+    capsys.readouterr()
+    assert project.run("with", "--cache", str(project.folder / "cache")) == 2
+    said = capsys.readouterr().err
+    assert project.run("without") == 2
+    assert capsys.readouterr().err == said
+    assert "ingres" in said
+    assert project.files("with") == before
+    assert ways == [None]
+
+
+def test_a_warning_is_said_as_ever(
+    project: Project, ways: Ways, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, its_rules = rules(project.policies[4])[0]
+    its_rules[0]["ports"] = [{"port": 0x50, "endPort": 0x50, "protocol": "TCP"}] * 2
+    key = "from" if "from" in its_rules[0] else "to"
+    its_rules[0][key] = [{"podSelector": {"matchLabels": {"app": "-"}}}]
+    project.save()
+    capsys.readouterr()
+    code = project.run("with", "--cache", str(project.folder / "cache"))
+    said = capsys.readouterr().err
+    assert code == project.run("without")
+    assert capsys.readouterr().err == said
+    assert said
+    assert ways == [None]
+
+
+def test_another_cluster_takes_the_whole_way(project: Project, ways: Ways) -> None:
+    path = project.folder / "c.yaml"
+    text = path.read_text()
+    path.write_text(text.replace("tier: web", "tier: db", 1))
+    assert path.read_text() != text
+    project.check()
+    assert ways == [None]
+
+
+@pytest.mark.parametrize(
+    "around", [("", "...\n"), ("%YAML 1.1\n---\n", ""), ("--- # the first\n", ""), ("", "\r\n")]
+)
+def test_files_that_are_not_taken_apart(
+    project: Project, ways: Ways, around: tuple[str, str]
+) -> None:
+    """Where there may be other ends of documents, or of lines."""
+    edit_port(project.policies[5])
+    project.save()
+    path = project.folder / "p.yaml"
+    path.write_bytes(path.read_text().join(around).encode())
+    project.check()
+    assert ways == [None]
+
+
+def test_a_run_after_the_short_one_starts_from_the_same_record(
+    project: Project, ways: Ways
+) -> None:
+    """The short way leaves no record: changes since the last whole run add up, and are few."""
+    for policy in project.policies[:5]:
+        edit_port(policy)
+        project.save()
+        project.check()
+    assert all(way is not None for way in ways)
+
+
+def test_a_wrong_decision_is_not_believed(
+    project: Project, ways: Ways, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest: Callable[..., DecisionIR] = again.decide
+
+    def wrong(*arguments: Any) -> DecisionIR:
+        decision = honest(*arguments)
+        return replace(decision, ingress=decision.egress, egress=decision.ingress)
+
+    monkeypatch.setattr(again, "decide", wrong)
+    for policy in project.policies:
+        edit_port(policy)
+    project.save()
+    project.check()
+    assert ways == [None], "the rows that changed are proved before anything is written"
+
+
+def test_a_damaged_record_is_none(project: Project, ways: Ways) -> None:
+    edit_port(project.policies[1])
+    project.save()
+    for path in (project.folder / "cache" / "v1").rglob("*"):
+        if path.is_file():
+            path.write_bytes(path.read_bytes()[:-1])
+    project.check()
+    assert ways == [None]
