@@ -27,13 +27,6 @@ from policyc.ir.selectors import (
     Operator,
     Requirement,
 )
-from policyc.ir.semantics import (
-    AllowedByDefault,
-    DecidedByRule,
-    DeniedByDefault,
-    DeniedByHost,
-    EndVerdict,
-)
 
 
 def describe_selector(selector: EndpointSelector) -> str:
@@ -148,20 +141,3 @@ def describe_rule(rule: Rule, direction: Direction) -> str:
     if rule.limit is not None:
         shown += f", {rule.limit.per_second}/s burst {rule.limit.burst}"
     return f"{shown}, logged" if rule.log else shown
-
-
-def describe_verdict(verdict: EndVerdict) -> str:
-    """A verdict in words: `allow by rule shop/web spec.ingress[0]`, with its effects."""
-    match verdict.decider:
-        case DecidedByRule(policy=policy) as by:
-            who = f"by rule {policy.title} {by.rule.origin.path}"
-        case DeniedByDefault(policies=policies):
-            who = f"by default: isolated by {', '.join(policy.title for policy in policies)}"
-        case DeniedByHost(host):
-            who = f"by default: no policy selects the host interface {host}"
-        case AllowedByDefault(why):
-            who = f"by default: {why}"
-        case _:
-            assert_never(verdict.decider)
-    effects = "".join(f", {effect.kind.value}" for effect in verdict.effects)
-    return f"{verdict.action.value} {who}{effects}"

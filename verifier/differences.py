@@ -10,7 +10,7 @@ from policyc.ir.results.diff import DifferenceKind, DiffOutcome
 from policyc.ir.results.places import places_of
 from policyc.ir.semantics import EffectKind, EndVerdict, Verdict
 from policyc.ir.services import ALL_SERVICES, Kind, kind_span
-from policyc.ir.words import describe_verdict
+from policyc.ir.verdict_words import describe_verdict
 
 _NOT_OF = {4: kind_span(Kind.ICMPV6), 6: kind_span(Kind.ICMP)}
 Said = tuple[Action, frozenset[tuple[EffectKind, Limit | None]]]

@@ -14,6 +14,7 @@ from typing import Any
 from policyc.backends.ebpf_c.seeds import Seed
 from policyc.compiler.driver.build_cache import BuildCache
 from policyc.compiler.driver.codes import CANNOT_WRITE, NOT_A_BUNDLE
+from policyc.compiler.driver.emission import Emitted
 from policyc.compiler.driver.installed import release_of
 from policyc.compiler.driver.json_lines import json_text
 from policyc.compiler.driver.node_tables import classifier_json, rules_json
@@ -21,7 +22,6 @@ from policyc.compiler.driver.objects import (
     DATAPATH,
     datapath_files,
 )
-from policyc.compiler.driver.pipeline import Emitted
 from policyc.compiler.driver.policy_texts import POLICIES_FILE
 from policyc.ir.decision import DecisionIR
 from policyc.ir.errors import InputError

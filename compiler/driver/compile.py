@@ -15,11 +15,12 @@ from policyc.compiler.driver.bundle import (
     write_bundle,
 )
 from policyc.compiler.driver.bundle_policies import policies_json
+from policyc.compiler.driver.emission import Emitted, emit_all
 from policyc.compiler.driver.enforceable import enforceable
 from policyc.compiler.driver.inputs import Inputs, context_of, options_json
 from policyc.compiler.driver.last_run import record_key
 from policyc.compiler.driver.node_subjects import check_node
-from policyc.compiler.driver.pipeline import Decided, Emitted, decide_all, emit_all
+from policyc.compiler.driver.pipeline import Decided, decide_all
 from policyc.compiler.driver.proof_ledger import open_ledger
 from policyc.compiler.driver.target import DEFAULT_TARGET, Target
 from policyc.compiler.frontend.calico_hosts import HostEndpoint

@@ -24,7 +24,7 @@ from policyc.compiler.frontend.scalars import resolve
 from policyc.compiler.frontend.sources import StreamSource
 from policyc.ir.errors import InputError, InternalError
 from policyc.ir.policy import NEVER, NO_ENDPOINT, Policy, PolicySet, Rule
-from policyc.ir.words import describe_verdict
+from policyc.ir.verdict_words import describe_verdict
 from policyc.verifier.policy_equivalence import Difference, GaveUp, Same, compare
 
 TARGETS: Mapping[str, Writer] = {

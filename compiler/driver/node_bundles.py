@@ -26,6 +26,7 @@ from policyc.compiler.driver.bundle import (
     seed_files,
 )
 from policyc.compiler.driver.compile import Prepared, Progress, prepare, provenance
+from policyc.compiler.driver.emission import emit_all
 from policyc.compiler.driver.inputs import Inputs
 from policyc.compiler.driver.json_lines import (
     item_texts,
@@ -41,7 +42,6 @@ from policyc.compiler.driver.objects import (
     DATAPATH,
     datapath_files,
 )
-from policyc.compiler.driver.pipeline import emit_all
 from policyc.compiler.driver.policy_texts import POLICIES_FILE
 from policyc.compiler.driver.shards import map_shards
 from policyc.compiler.driver.target import DEFAULT_TARGET, Target

@@ -24,8 +24,8 @@ from policy_chain import load as load_chain
 from policyc.backends.ebpf_c import clang
 from policyc.backends.ebpf_c.bare import bare_text
 from policyc.compiler.driver.compile import Inputs, decide_read, read_inputs
+from policyc.compiler.driver.emission import Emitted, emit_all
 from policyc.compiler.driver.objects import datapath_files
-from policyc.compiler.driver.pipeline import Emitted, emit_all
 from policyc.compiler.frontend.read import ReadOptions
 from policyc.compiler.frontend.sources import sources_of
 from policyc.ir.decision import DecisionIR

@@ -21,8 +21,9 @@ import policyc.ir
 from policyc.backends.ebpf_c.clang import clang_version
 from policyc.compiler.driver.bundle import Provenance, node_texts, write_bundle
 from policyc.compiler.driver.compile import Inputs, decide_read, read_inputs
+from policyc.compiler.driver.emission import emit_all
 from policyc.compiler.driver.enforceable import enforceable
-from policyc.compiler.driver.pipeline import Decided, emit_all
+from policyc.compiler.driver.pipeline import Decided
 from policyc.compiler.driver.target import Backend, Target, llvm_release
 from policyc.compiler.frontend.lowered import Unsupported
 from policyc.compiler.frontend.read import ReadOptions

@@ -15,7 +15,8 @@ from typing import Protocol
 
 from policyc.backends.ebpf_c.frames import Budgets
 from policyc.compiler.driver.bundle import Provenance, node_texts, write_bundle
-from policyc.compiler.driver.pipeline import decide_all, emit_all
+from policyc.compiler.driver.emission import emit_all
+from policyc.compiler.driver.pipeline import decide_all
 from policyc.compiler.driver.target import DEFAULT_TARGET, Target
 from policyc.ir.semantics import is_from_its_node
 from policyc.ir.services import is_neighbour_discovery

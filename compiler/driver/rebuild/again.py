@@ -19,9 +19,9 @@ from policyc.backends.ebpf_c.layout import lay_out
 from policyc.backends.ebpf_c.seeds import seeds_of
 from policyc.compiler.driver.build_cache import BuildCache
 from policyc.compiler.driver.bundle import Provenance, check_target, proof_json, write_bundle
+from policyc.compiler.driver.emission import Emitted
 from policyc.compiler.driver.inputs import Inputs, context_of
 from policyc.compiler.driver.last_run import record_key
-from policyc.compiler.driver.pipeline import Emitted
 from policyc.compiler.driver.proof_ledger import open_ledger
 from policyc.compiler.driver.rebuild.changes import Input, input_of, read_again
 from policyc.compiler.driver.rebuild.facts import PolicyFacts, facts_of

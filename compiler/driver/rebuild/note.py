@@ -10,9 +10,10 @@ from itertools import pairwise
 from typing import Any
 
 from policyc.backends.ebpf_c.emit import classes_in_words
+from policyc.compiler.driver.emission import Emitted
 from policyc.compiler.driver.json_lines import member_text
 from policyc.compiler.driver.node_tables import classifier_json, rule_json
-from policyc.compiler.driver.pipeline import Decided, Emitted
+from policyc.compiler.driver.pipeline import Decided
 from policyc.compiler.driver.rebuild.documents import documents_of
 from policyc.compiler.driver.rebuild.facts import TEXTS, PolicyFacts, facts_json, facts_of
 from policyc.compiler.driver.rebuild.partition import partition_json

@@ -15,7 +15,7 @@ from policyc.backends.llvm.bpf import PLACE_HOLDERS, compile_text, policy_text, 
 from policyc.backends.llvm.elf import HEADER, SECTION
 from policyc.backends.llvm.known import LAYOUTS, constants
 from policyc.compiler.driver.compile import Inputs, decide_read, read_inputs
-from policyc.compiler.driver.pipeline import emit_all
+from policyc.compiler.driver.emission import emit_all
 from policyc.compiler.frontend.read import ReadOptions
 from policyc.compiler.frontend.sources import sources_of
 from policyc.ir.decision import DecisionIR

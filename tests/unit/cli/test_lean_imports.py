@@ -42,6 +42,15 @@ NOT_NEEDED = re.compile(
 )
 
 
+OF_THE_WHOLE_WAY = re.compile(
+    r"policyc\.ir\.(partition|semantics)"
+    r"|policyc\.compiler\.driver\.(bundle_policies|compile|pipeline|node_bundles|rebuild\.note)"
+)
+OF_BUNDLES = re.compile(
+    r"policyc\.backends\.ebpf_c\b.*|policyc\.compiler\.driver\.(bundle|node_tables|objects)"
+)
+
+
 def imported_by(code: str) -> set[str]:
     """The modules that a new interpreter has loaded after some code."""
     shown = "import json, sys; print(json.dumps(sorted(sys.modules)))"
@@ -64,6 +73,13 @@ def test_nothing_else_is_loaded(modules: tuple[str, ...]) -> None:
     loaded = imported_by(f"import {', '.join(names)}")
     assert loaded.issuperset(names)
     assert not_needed(loaded) == []
+
+
+def test_the_short_way_loads_nothing_of_the_whole_one() -> None:
+    """What is left of a run after a small change is mostly its start."""
+    loaded = imported_by("import policyc.compiler.driver.rebuild.again")
+    assert [name for name in sorted(loaded) if OF_THE_WHOLE_WAY.fullmatch(name)] == []
+    assert [name for name in not_needed(loaded) if not OF_BUNDLES.fullmatch(name)] == []
 
 
 def test_options_are_read_without_the_compiler() -> None:
@@ -99,3 +115,5 @@ def test_the_pattern_knows_what_a_whole_run_loads() -> None:
     loaded = imported_by("import policyc.compiler.driver.compile, policyc.compiler.frontend.read")
     found = not_needed(loaded)
     assert {"policyc.compiler.driver.pipeline", "policyc.compiler.frontend.pods"} < set(found)
+    whole = {name for name in loaded if OF_THE_WHOLE_WAY.fullmatch(name)}
+    assert {"policyc.ir.partition", "policyc.compiler.driver.compile"} < whole
