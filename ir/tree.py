@@ -83,11 +83,15 @@ class Nodes:
             return steps[0][1]
         return self._node_over(steps)
 
+    def node(self, lowest: Sequence[int], words: Sequence[int]) -> int:
+        """The node of up to eight steps, given as their keys and their words, no two of them equal."""
+        missing = WIDTH - len(words)
+        last = (words[-1],) * missing
+        return self._id((*lowest[1:], *_NO_KEYS[:missing], *words, *last, 0))
+
     def _node_over(self, steps: list[tuple[int, int]]) -> int:
         if len(steps) <= WIDTH:
-            lows, words = zip(*steps, strict=True)
-            missing = WIDTH - len(steps)
-            return self._id((*lows[1:], *_NO_KEYS[:missing], *words, *words[-1:] * missing, 0))
+            return self.node(*zip(*steps, strict=True))
         share = WIDTH ** max(0, depth_of(len(steps)) - 1)
         parts = [steps[at : at + share] for at in range(0, len(steps), share)]
         children = [part[0][1] if len(part) == 1 else self._node_over(part) for part in parts]

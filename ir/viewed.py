@@ -13,6 +13,7 @@ from operator import itemgetter
 from typing import TypeAlias
 
 from policyc.ir.decision import DecisionIR, Diagram, RuleEntry
+from policyc.ir.plan import FIRST_COLUMN
 from policyc.ir.policy import Direction
 
 _BYTE = 256
@@ -32,17 +33,22 @@ class ViewedRow:
     parts: Parts
     counts: tuple[int, ...]
 
-    def words(self, words: Sequence[int]) -> bytes:
-        """The 32-bit little-endian word of each column, from the words of cells."""
-        mine = [words[cell] for cell in self.cells]
+    def words(self, words: Sequence[int], columns: int) -> bytearray:
+        """The 32-bit little-endian words of so many column ids, from the words of cells.
+
+        The id before the first and those that nobody has are zero.
+        """
+        mine = array("I", [words[cell] for cell in self.cells])
+        out, first, last = bytearray(4 * columns), 4 * FIRST_COLUMN, 4 * len(self.parts)
         if not isinstance(self.parts, bytes):
             found = array("I", [mine[part] for part in self.parts])
-            return little_endian(found)
-        packed = little_endian(array("I", mine))
-        out = bytearray(4 * len(self.parts))
+            out[first : first + last] = little_endian(found)
+            return out
+        packed = little_endian(mine)
         for at in range(4):  # a byte of all words at once
-            out[at::4] = self.parts.translate(packed[at::4].ljust(_BYTE, b"\0"))
-        return bytes(out)
+            plane = self.parts.translate(packed[at::4].ljust(_BYTE, b"\0"))
+            out[first + at : first + last : 4] = plane
+        return out
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,9 @@ MAX_RULES_OF_DIAGRAM = 10
 
 def comment(text: str) -> str:
     """Text that cannot end the comment it stands in, nor continue a line: file names are the user's."""
-    shown = "".join(c if c.isprintable() and c not in "\\?" else "." for c in text)
+    shown = text
+    if not text.isprintable() or "\\" in text or "?" in text:
+        shown = "".join(c if c.isprintable() and c not in "\\?" else "." for c in text)
     return shown.replace("*/", "* /").replace("/*", "/ *")
 
 

@@ -22,7 +22,7 @@ from policyc.ir.plan import (
     rounds_for,
 )
 from policyc.ir.policy import Direction
-from policyc.ir.tree import LEAF, NODE_BYTES, Nodes, depth_of, verdict_word
+from policyc.ir.tree import LEAF, NODE_BYTES, WIDTH, Nodes, depth_of, verdict_word
 from policyc.ir.viewed import Verdicts, ViewedTable, verdicts_of
 
 ENDPOINTS = 65536
@@ -87,12 +87,15 @@ def lay_out(
 def _cell_words(verdicts: Verdicts, nodes: Nodes) -> tuple[int, ...]:
     """The word of each cell: a leaf where it always decides the same, else a tree."""
     leaves = [verdict_word(allows, rule) for rule, allows in enumerate(verdicts.allows)]
-    return tuple(
-        leaves[diagram[0][1]]
-        if len(diagram) == 1
-        else nodes.tree([(lo, leaves[rule]) for lo, rule in diagram])
-        for diagram in verdicts.diagrams
-    )
+    out = []
+    for diagram in verdicts.diagrams:
+        if len(diagram) > WIDTH:
+            out.append(nodes.tree([(lo, leaves[rule]) for lo, rule in diagram]))
+            continue
+        lowest, rules = zip(*diagram, strict=True)
+        words = [leaves[rule] for rule in rules]
+        out.append(words[0] if len(words) == 1 else nodes.node(lowest, words))
+    return tuple(out)
 
 
 def _direction(

@@ -113,9 +113,9 @@ def usual_word(words: Sequence[int], counts: Sequence[int]) -> int:
 
 def _dense(table: ViewedTable, plan: LookupPlan, direction: DirectionPlan) -> bytes:
     """The dense table up to the last row in use; what nobody placed is the word 0."""
-    size = 4 * direction.columns.capacity
-    rows = [(b"\0" * 4 + row.words(plan.cell_words)).ljust(size, b"\0") for row in table.rows]
-    return b"".join((b"\0" * size, *(rows[at] for at in table.of_row)))
+    capacity = direction.columns.capacity
+    rows = [row.words(plan.cell_words, capacity) for row in table.rows]
+    return b"".join((bytes(4 * capacity), *(rows[at] for at in table.of_row)))
 
 
 def address_seeds(

@@ -42,11 +42,11 @@ class BuildCache:
         """The content under a key; None where there is none, or it is damaged."""
         path = self._path(key)
         try:
-            data = path.read_bytes()
+            with path.open("rb") as entry:
+                digest, content = entry.read(_DIGEST_BYTES), entry.read()
         except OSError:
             return None
-        content = data[_DIGEST_BYTES:]
-        if hashlib.sha256(content).digest() != data[:_DIGEST_BYTES]:
+        if hashlib.sha256(content).digest() != digest:
             return None
         with contextlib.suppress(OSError):  # it may be read-only, or gone: then it is merely older
             os.utime(path)

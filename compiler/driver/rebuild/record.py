@@ -86,7 +86,9 @@ class Record:
     @property
     def classifier(self) -> dict[str, str]:
         """The members of classifier.json but the tiers, as texts."""
-        return {name: self.blobs[at].decode() for name, at in self.values["classifier"].items()}
+        return {
+            name: str(self.blobs[at], "utf-8") for name, at in self.values["classifier"].items()
+        }
 
 
 def to_bytes(record: Record) -> bytes:
@@ -100,8 +102,8 @@ def from_bytes(data: bytes) -> Record:
     """The record that `to_bytes` wrote."""
     at = _SIZE + int.from_bytes(data[:_SIZE], "little")
     values = json.loads(data[_SIZE:at])
-    blobs: Blobs = []
+    whole, blobs = memoryview(data), Blobs()
     for size in values.pop("sizes"):
-        blobs.append(data[at : at + size])
+        blobs.append(whole[at : at + size])
         at += size
     return Record(values, blobs)

@@ -17,18 +17,22 @@ from policyc.ir.tree import NODE_WORDS
 from policyc.ir.viewed import Parts, ViewedRow, ViewedTable, little_endian
 from policyc.ir.views import View
 
-Blobs = list[bytes]
+Blobs = list[bytes | memoryview]
 """The bytes that JSON values name by their place in the list."""
+_LARGE = 1 << 16
 
 
 def kept(blobs: Blobs, data: bytes) -> int:
-    """The place of these bytes in the list, to which they are added."""
+    """The place of these bytes in the list, to which they are added; large ones once."""
+    if len(data) >= _LARGE and data in blobs:
+        return blobs.index(data)
     blobs.append(data)
     return len(blobs) - 1
 
 
-def _words(data: bytes) -> "array[int]":
-    found = array("I", data)
+def _words(data: bytes | memoryview) -> "array[int]":
+    found = array("I")
+    found.frombytes(data)
     if sys.byteorder == "big":
         found.byteswap()
     return found
@@ -43,7 +47,7 @@ def texts_json(texts: Sequence[str], blobs: Blobs) -> list[int]:
 def texts_from(value: list[int], blobs: Blobs) -> Iterator[str]:
     """The texts that `texts_json` wrote."""
     lengths, data = (blobs[at] for at in value)
-    text, at = data.decode(), 0
+    text, at = str(data, "utf-8"), 0
     for length in _words(lengths):
         yield text[at : at + length]
         at += length
@@ -128,7 +132,7 @@ def seeds_json(seeds: Sequence[Seed], blobs: Blobs) -> list[list[Any]]:
 def seeds_from(value: list[list[Any]], blobs: Blobs) -> list[Seed]:
     """The seeds that `seeds_json` wrote."""
     return [
-        Seed(name, kind, entries, tuple(fields), blobs[data], key_bytes)
+        Seed(name, kind, entries, tuple(fields), bytes(blobs[data]), key_bytes)
         for name, kind, entries, fields, data, key_bytes in value
     ]
 
@@ -170,5 +174,5 @@ def _row(row: ViewedRow, blobs: Blobs) -> list[Any]:
 
 def _row_from(value: list[Any], blobs: Blobs) -> ViewedRow:
     cells, counts, is_narrow, at = value
-    parts: Parts = blobs[at] if is_narrow else _words(blobs[at])
+    parts: Parts = bytes(blobs[at]) if is_narrow else _words(blobs[at])
     return ViewedRow(tuple(cells), parts, tuple(counts))
