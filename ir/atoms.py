@@ -12,9 +12,9 @@ a node is a column of its own kind under each of its addresses; else it is its a
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+from policyc.ir.classes import dataclass
 from policyc.ir.intervals import IntervalSet
 from policyc.ir.matching import condition_holds, selects
 from policyc.ir.peers import AddressPeer, Network

@@ -12,11 +12,12 @@ address atoms, and the services, to be folded in tier order (`ir/fold.py`).
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TypeAlias
 
 from policyc.ir.atoms import Atoms
+from policyc.ir.classes import dataclass
 from policyc.ir.intervals import IntervalSet
 from policyc.ir.policy import Action, Direction, TierMode
 from policyc.ir.selectors import AllOf, Not, OneOf

@@ -5,9 +5,10 @@ Reporting goes on after an error, so that one run shows all of them.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 
+from policyc.ir.classes import dataclass
 from policyc.ir.spans import Span
 
 

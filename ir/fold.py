@@ -6,9 +6,9 @@ key. `runtime/tiers.py` is its twin on the node, for signatures first seen there
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
 
+from policyc.ir.classes import dataclass
 from policyc.ir.decision import NOT_ISOLATED_RULE, Diagram
 from policyc.ir.intervals import IntervalSet
 from policyc.ir.policy import Action

@@ -7,9 +7,10 @@ replies) are outside unless `includes_builtin`. `any` is every pod, node and ext
 families.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
+from policyc.ir.classes import dataclass
 from policyc.ir.peers import ANY_PEER, Peer
 from policyc.ir.policy import AnyService, Ports
 from policyc.ir.spans import Origin

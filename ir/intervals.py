@@ -6,7 +6,8 @@ The form is canonical: equal sets are equal values. Used for service keys and fo
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from policyc.ir.classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ services and entities are no leaves: front ends lower them to these.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 from ipaddress import IPv4Network, IPv6Network
 from typing import TypeAlias
 
+from policyc.ir.classes import dataclass
 from policyc.ir.selectors import ALWAYS, AllOf, Condition, EndpointSelector, Not, OneOf
 
 Network = IPv4Network | IPv6Network

@@ -8,12 +8,12 @@ closed.
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from ipaddress import ip_network
 from typing import Any
 
 from policyc.ir.atoms import AddressAtoms
+from policyc.ir.classes import dataclass
 from policyc.ir.decision import DecisionIR
 from policyc.ir.policy import AddressPeer, Direction, Network
 from policyc.ir.services import Kind

@@ -6,9 +6,10 @@ Isolation is a field apart from the rules: a NetworkPolicy is a policy whose rul
 whose subjects are default-denied, per direction, once it selects them.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
+from policyc.ir.classes import dataclass
 from policyc.ir.intervals import IntervalSet
 from policyc.ir.peers import (
     ANY_PEER,

@@ -5,9 +5,10 @@ Most selectors are metav1.LabelSelectors: conjunctions. What they cannot say (or
 accounts, nodes) is a `Condition`, a boolean expression over attributes, conjoined with them.
 """
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, TypeAlias, TypeVar
+
+from policyc.ir.classes import dataclass
 
 Part = TypeVar("Part")
 

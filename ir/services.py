@@ -5,9 +5,9 @@ Every service has one *service key*, a number in `ALL_SERVICES`: `kind << 16 | v
 in the Decision IR, the seeds and the datapath (docs/bundle-format.md).
 """
 
-from dataclasses import dataclass
 from enum import Enum, IntEnum
 
+from policyc.ir.classes import dataclass
 from policyc.ir.intervals import IntervalSet
 
 

@@ -2,9 +2,10 @@
 """What exists beside the policies: endpoints, and the flows between them and addresses."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from ipaddress import IPv4Address, IPv6Address
 
+from policyc.ir.classes import dataclass
 from policyc.ir.services import Protocol, Service
 from policyc.ir.spans import NOWHERE, Span
 

@@ -8,10 +8,10 @@ which of them each column meets.
 import sys
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import TypeAlias
 
+from policyc.ir.classes import dataclass
 from policyc.ir.decision import DecisionIR, Diagram, RuleEntry
 from policyc.ir.plan import FIRST_COLUMN
 from policyc.ir.policy import Direction

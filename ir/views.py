@@ -8,11 +8,11 @@ exact by construction, for every cluster, and the tables have a row and a column
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from policyc.ir.atoms import Atoms, Column, EndpointColumn, NamedNumbers, NodeColumn, Row
 from policyc.ir.bits import members
+from policyc.ir.classes import dataclass
 from policyc.ir.decision import PolicyTable, TableLeaf, TableRule, TierTable, table_leaves
 from policyc.ir.policy import Action, Direction
 

@@ -5,8 +5,7 @@ Rule ids are renamed, one to one, in the order in which they are met: both sides
 nothing else off them, so cells that differ in names alone ask one question.
 """
 
-from dataclasses import dataclass
-
+from policyc.ir.classes import dataclass
 from policyc.ir.decision import ALLOW_LEAF, Diagram
 from policyc.verifier.asked import AskedWords, Terms
 from policyc.verifier.terms import Term

@@ -7,10 +7,10 @@ cannot tell apart are one question (`cell_question.py`), which names all that it
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 from policyc.ir.atoms import NamedNumbers, Row
+from policyc.ir.classes import dataclass
 from policyc.ir.decision import DecisionIR, RuleEntry
 from policyc.ir.peers import AddressPeer, AnyPeer, EndpointPeer, Leaf, leaves
 from policyc.ir.policy import Action, Direction, NamedPort, Policy, PolicySet, Rule, Tier, TierMode

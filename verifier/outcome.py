@@ -3,9 +3,10 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Protocol
 
+from policyc.ir.classes import dataclass
 from policyc.ir.policy import Direction
 from policyc.verifier.asked import Terms
 from policyc.verifier.port_order import Places, ServiceQuestion, in_order, original

@@ -6,9 +6,9 @@ renamed, one to one, in the order in which they are met, and rules of one shape 
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, assert_never
 
+from policyc.ir.classes import dataclass
 from policyc.ir.decision import TablePeer, TableRule, TableService
 from policyc.ir.peers import AddressPeer, AnyPeer, EndpointPeer, NodePeer, Peer, Where
 from policyc.ir.policy import NamedPort, Rule

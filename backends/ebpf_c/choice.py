@@ -2,7 +2,8 @@
 """A choice between layouts: the candidates with their predicted costs, and which was taken."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from policyc.ir.classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ The trees of addresses are the first nodes, so that their places do not depend o
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import log2
 
 from policyc.backends.ebpf_c import costs
 from policyc.backends.ebpf_c.addresses import plan_addresses
 from policyc.backends.ebpf_c.choice import Choice
+from policyc.ir.classes import dataclass
 from policyc.ir.decision import DecisionIR
 from policyc.ir.plan import (
     FIRST_COLUMN,

@@ -6,10 +6,10 @@ comes last. So the text of a policy that did not change can be kept, also where 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from policyc.compiler.driver.json_lines import joined_members, list_text, member_text, object_text
 from policyc.ir import policy as ir
+from policyc.ir.classes import dataclass
 from policyc.ir.encoding import Encoder
 from policyc.ir.intervals import IntervalSet
 from policyc.ir.services import Kind, Protocol

@@ -6,7 +6,6 @@ of 1.36 then rejects these three, and older servers warn (semantics A14).
 """
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import (
     AddressValueError,
@@ -16,6 +15,7 @@ from ipaddress import (
     IPv6Network,
 )
 
+from policyc.ir.classes import dataclass
 from policyc.ir.policy import Network
 from policyc.ir.universe import Address
 

@@ -5,7 +5,7 @@ A cluster object may have fields that nobody here knows. But one that is spelled
 field that is read, and is no field of the API, is a mistake that would change verdicts.
 """
 
-from dataclasses import dataclass
+from policyc.ir.classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

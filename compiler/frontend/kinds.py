@@ -4,10 +4,10 @@
 Dispatch is by apiVersion and kind together. What is in no table is an error: nothing is guessed.
 """
 
-from dataclasses import dataclass
 from enum import Enum
 
 from policyc.compiler.frontend.spelling import likeness, nearest
+from policyc.ir.classes import dataclass
 
 POLICY_GROUPS = frozenset(
     {

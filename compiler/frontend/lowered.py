@@ -7,11 +7,12 @@ else there is: services, network sets). `tiers.py` then puts what was lowered in
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from policyc.compiler.frontend.metadata import ObjectMeta
+from policyc.ir.classes import dataclass
 from policyc.ir.diagnostics import Report
 from policyc.ir.policy import Policy
 

@@ -3,7 +3,7 @@
 
 import json
 from collections.abc import Mapping as Map
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from policyc.compiler.frontend import codes
 from policyc.compiler.frontend.cluster_fields import METADATA
@@ -16,6 +16,7 @@ from policyc.compiler.frontend.names import (
     subdomain_problems,
 )
 from policyc.compiler.frontend.nodes import Mapping, clipped
+from policyc.ir.classes import dataclass
 from policyc.ir.diagnostics import Report
 from policyc.ir.spans import Span
 

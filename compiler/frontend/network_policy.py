@@ -5,12 +5,13 @@ Values stay as written (`cidr` is text, `port` a number or a name), because what
 is the validation's to say. Every part keeps its node, for places.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from policyc.compiler.frontend.decode import Decoder
 from policyc.compiler.frontend.metadata import ObjectMeta, decode_metadata
 from policyc.compiler.frontend.nodes import Mapping, Node
 from policyc.compiler.frontend.selectors import Selector, decode_selector, selector_to_api
+from policyc.ir.classes import dataclass
 
 INGRESS, EGRESS = "Ingress", "Egress"
 _FIELDS = frozenset({"apiVersion", "kind", "metadata", "spec"})

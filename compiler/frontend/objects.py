@@ -7,7 +7,7 @@ does not reach the rest of the front end.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from policyc.compiler.frontend import codes
 from policyc.compiler.frontend.decode import Decoder
@@ -21,6 +21,7 @@ from policyc.compiler.frontend.sources import (
     contents,
 )
 from policyc.compiler.frontend.yaml_documents import read_documents
+from policyc.ir.classes import dataclass
 from policyc.ir.diagnostics import Diagnostic, Report
 from policyc.ir.spans import Span
 

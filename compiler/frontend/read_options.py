@@ -3,12 +3,13 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from policyc.compiler.frontend import codes
 from policyc.compiler.frontend.lowered import Channel, Profile, Unsupported
 from policyc.compiler.frontend.metadata import quoted
 from policyc.compiler.frontend.names import dns_label_problems
+from policyc.ir.classes import dataclass
 from policyc.ir.errors import InputError
 from policyc.ir.spans import Span
 

@@ -7,7 +7,8 @@ date is a string and `1:30` is one too.
 """
 
 import re
-from dataclasses import dataclass
+
+from policyc.ir.classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

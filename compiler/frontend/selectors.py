@@ -2,7 +2,7 @@
 """metav1.LabelSelector: decoded, validated as the API server does, lowered (semantics A13)."""
 
 from collections.abc import Mapping as Map
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from policyc.compiler.frontend import codes
 from policyc.compiler.frontend.decode import Decoder
@@ -10,6 +10,7 @@ from policyc.compiler.frontend.metadata import quoted, validate_labels
 from policyc.compiler.frontend.names import label_key_problems, label_value_problems
 from policyc.compiler.frontend.nodes import Mapping, Node, Sequence
 from policyc.compiler.frontend.spelling import did_you_mean
+from policyc.ir.classes import dataclass
 from policyc.ir.diagnostics import Report
 from policyc.ir.policy import EVERYTHING, LabelSelector, Operator, Requirement
 

@@ -9,11 +9,12 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import BinaryIO
 
 from policyc.compiler.frontend import codes
+from policyc.ir.classes import dataclass
 from policyc.ir.diagnostics import Report
 from policyc.ir.spans import Span
 

@@ -7,7 +7,8 @@ A line `---` begins a document wherever it stands: no scalar may have it at the 
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from policyc.ir.classes import dataclass
 
 _MARK = b"---"
 _UNSURE = (b"\r", b"\xef\xbb\xbf", b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9", b"\n...", b"\n%")

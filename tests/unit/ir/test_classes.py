@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Our `dataclass` makes what the standard library's makes."""
+
+import copy
+import dataclasses
+import pickle
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError, field
+from typing import Any, Generic, TypeVar
+
+import pytest
+
+from policyc.ir import atoms, classes, decision, policy, selectors, universe
+
+T = TypeVar("T")
+Decorator = Callable[..., Any]
+MADE_BY = [classes.dataclass, dataclasses.dataclass]
+
+
+@classes.dataclass(frozen=True, slots=True)
+class Ours:
+    """With a default, a factory, and a field that is not compared."""
+
+    a: int
+    b: str = "x"
+    c: list[int] = field(default_factory=list, compare=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Theirs:
+    """The same by the standard library."""
+
+    a: int
+    b: str = "x"
+    c: list[int] = field(default_factory=list, compare=False)
+
+
+def test_it_is_made_and_compared_as_the_other() -> None:
+    for cls in (Ours, Theirs):
+        one = cls(1)
+        assert (one.a, one.b, one.c) == (1, "x", [])
+        assert one.c is not cls(1).c
+        assert one == cls(1, "x", [5])
+        assert hash(one) == hash(cls(1, c=[5])) == hash((1, "x"))
+        assert one != cls(2)
+        assert one != (1, "x")
+        assert dataclasses.replace(one, a=3) == cls(3)
+        assert dataclasses.asdict(one) == {"a": 1, "b": "x", "c": []}
+        assert pickle.loads(pickle.dumps(cls(1, "y", [2]))).c == [2]
+        assert copy.deepcopy(one) == one
+        assert not hasattr(one, "__dict__")
+        match one:
+            case cls(a, b, c):
+                assert (a, b, c) == (1, "x", [])
+    assert Ours.__slots__ == Theirs.__slots__
+    assert Ours.__match_args__ == Theirs.__match_args__
+    assert [f.name for f in dataclasses.fields(Ours)] == [
+        f.name for f in dataclasses.fields(Theirs)
+    ]
+    assert repr(Ours(1, "'", [2])) == repr(Theirs(1, "'", [2])).replace("Theirs", "Ours")
+    assert Ours.__init__.__annotations__ == Theirs.__init__.__annotations__
+
+
+@pytest.mark.parametrize("cls", [Ours, Theirs])
+def test_nothing_can_be_changed(cls: Any) -> None:
+    one = cls(1)
+    with pytest.raises(FrozenInstanceError, match="cannot assign to field 'a'"):
+        one.a = 2
+    with pytest.raises(FrozenInstanceError, match="cannot delete field 'a'"):
+        del one.a
+    with pytest.raises((FrozenInstanceError, TypeError)):
+        one.other = 2
+    with pytest.raises(TypeError, match=rf"{cls.__name__}.__init__\(\) missing 1 required"):
+        cls()
+    with pytest.raises(TypeError, match="unexpected keyword argument"):
+        cls(1, d=2)
+
+
+@pytest.mark.parametrize("made_by", MADE_BY)
+def test_what_a_class_says_itself_stays(made_by: Decorator) -> None:
+    @made_by(frozen=True, slots=True)
+    class Own(Generic[T]):
+        a: T
+
+        def __post_init__(self) -> None:
+            if self.a == 0:
+                raise ValueError("zero")
+
+        def __hash__(self) -> int:
+            return 7
+
+        def __repr__(self) -> str:
+            return "own"
+
+    assert hash(Own(1)) == 7
+    assert repr(Own(1)) == "own"
+    assert Own(1) == Own(1)
+    with pytest.raises(ValueError, match="zero"):
+        Own(0)
+
+
+@pytest.mark.parametrize("made_by", MADE_BY)
+def test_other_parameters_and_fields(made_by: Decorator) -> None:
+    @made_by
+    class Plain:
+        a: int
+
+    @made_by(frozen=True, slots=True, order=True)
+    class Ordered:
+        a: int
+
+    @made_by(frozen=True, slots=True)
+    class Hidden:
+        a: int
+        b: int = field(default=1, repr=False)
+        c: int = field(default=2, init=False)
+
+    plain = Plain(1)
+    plain.a = 2
+    assert plain == Plain(2)
+    assert Ordered(1) < Ordered(2)
+    assert repr(Hidden(1)).endswith("Hidden(a=1, c=2)")
+    assert Hidden(1) == Hidden(1, 1)
+
+    @made_by(frozen=True, slots=True)
+    class Below(Hidden):
+        d: int = 4
+
+    assert (Below(1).c, Below(1).d) == (2, 4)
+
+
+def test_empty_ones_are_equal() -> None:
+    assert policy.AnyService() == policy.AnyService()
+    assert hash(policy.AnyPeer()) == hash(policy.AnyPeer())
+    assert pickle.loads(pickle.dumps(policy.AnyPeer())) == policy.AnyPeer()
+
+
+@pytest.mark.parametrize("module", [atoms, decision, policy, selectors, universe])
+def test_the_ir_is_made_of_them(module: Any) -> None:
+    """Each as the standard library would say: fields, slots, frozen."""
+    found = [
+        each
+        for each in vars(module).values()
+        if isinstance(each, type) and dataclasses.is_dataclass(each) and "__slots__" in vars(each)
+    ]
+    assert found
+    for each in found:
+        assert vars(each)["__dataclass_params__"].frozen
+        assert vars(each)["__slots__"] == tuple(f.name for f in dataclasses.fields(each))
+        assert vars(each)["__eq__"].__qualname__ == f"{each.__qualname__}.__eq__"
