@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`dataclass` of the standard library, made in less time for frozen classes with slots.
+"""`dataclass` of the standard library, made in less time for frozen classes.
 
 Before Python 3.13 each method of a dataclass is compiled by itself, six of them for a frozen one; that
 is more than half of what it takes to load our modules, and a short run is mostly that. Here the three
@@ -8,6 +8,7 @@ class that asks for more, is left to the standard library.
 """
 
 import dataclasses
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 __all__ = ["dataclass"]
@@ -18,28 +19,27 @@ else:
 
     def dataclass(cls=None, /, *, frozen=False, slots=False, **more):
         """The decorator, with the parameters of the standard library's."""
-        if not (frozen and slots) or more:
+        if not frozen or more:
             made = dataclasses.dataclass(frozen=frozen, slots=slots, **more)
         else:
-            made = _frozen_with_slots
+            made = partial(_frozen, slots=slots)
         return made if cls is None else made(cls)
 
 
-_SHARED = ("__repr__", "__setattr__", "__delattr__", "__getstate__", "__setstate__")
 _OWN = ("__init__", "__eq__", "__hash__")
 
 
-def _frozen_with_slots(cls: type) -> Any:
+def _frozen(cls: type, *, slots: bool) -> Any:
     if not _is_plain(cls):
-        return dataclasses.dataclass(frozen=True, slots=True)(cls)
-    made: Any = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True)(cls)
+        return dataclasses.dataclass(frozen=True, slots=slots)(cls)
+    made: Any = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots)(cls)
     fields = dataclasses.fields(made)
     for name, method in zip(_OWN, _methods(made, fields), strict=True):
         method.__qualname__ = f"{made.__qualname__}.{name}"
         setattr(made, name, method)
     made.__init__.__annotations__ = {each.name: each.type for each in fields} | {"return": None}
     made.__dataclass_params__ = _PARAMS
-    for name, method in zip(_SHARED, _METHODS, strict=True):
+    for name, method in (_SHARED | _OF_SLOTS if slots else _SHARED).items():
         setattr(made, name, method)
     return made
 
@@ -48,7 +48,7 @@ def _is_plain(cls: type) -> bool:
     """Whether a class asks for nothing but fields with defaults, some of them not compared."""
     if any(dataclasses.is_dataclass(base) for base in cls.__bases__):
         return False
-    if {*_SHARED, *_OWN} & cls.__dict__.keys():
+    if {*_SHARED, *_OF_SLOTS, *_OWN} & cls.__dict__.keys():
         return False
     given = (each for each in cls.__dict__.values() if isinstance(each, dataclasses.Field))
     return all(
@@ -117,7 +117,8 @@ def _setstate(self: Any, state: list[Any]) -> None:
         object.__setattr__(self, name, value)
 
 
-_METHODS = (_repr, _setattr, _delattr, _getstate, _setstate)
+_SHARED = {"__repr__": _repr, "__setattr__": _setattr, "__delattr__": _delattr}
+_OF_SLOTS = {"__getstate__": _getstate, "__setstate__": _setstate}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

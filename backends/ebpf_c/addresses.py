@@ -2,12 +2,12 @@
 """The search for the column of an address that no endpoint holds: constant, code, tree or trie."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from ipaddress import ip_network
 
 from policyc.backends.ebpf_c import costs
 from policyc.backends.ebpf_c.choice import Candidate, Choice, choose
 from policyc.ir.atoms import AddressAtoms
+from policyc.ir.classes import dataclass
 from policyc.ir.decision import DecisionIR
 from policyc.ir.plan import AddressLayout, AddressPlan, address_runs, prefix_atoms
 from policyc.ir.policy import Network

@@ -9,8 +9,9 @@ machine moves them together.
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import log2
+
+from policyc.ir.classes import dataclass
 
 
 @dataclass(frozen=True)

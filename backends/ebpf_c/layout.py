@@ -5,12 +5,12 @@ Every choice is kept with what it was chosen from (`--explain-layout`).
 """
 
 from collections import Counter
-from dataclasses import dataclass
 
 from policyc.backends.ebpf_c import costs
 from policyc.backends.ebpf_c.buckets import SLOTS
 from policyc.backends.ebpf_c.choice import Candidate, Choice, choose
 from policyc.backends.ebpf_c.frames import MEASURED, Budgets, Frame, Frames, frames_of, roomy
+from policyc.ir.classes import dataclass
 from policyc.ir.decision import DecisionIR, Diagram
 from policyc.ir.errors import HostError
 from policyc.ir.plan import (

@@ -4,11 +4,11 @@
 import struct
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 from policyc.backends.ebpf_c.addresses import column_prefixes
 from policyc.backends.ebpf_c.buckets import SLOTS, fill_buckets
+from policyc.ir.classes import dataclass
 from policyc.ir.decision import DecisionIR
 from policyc.ir.plan import (
     AddressLayout,

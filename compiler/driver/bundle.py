@@ -7,7 +7,6 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from policyc.compiler.driver.objects import (
     datapath_files,
 )
 from policyc.compiler.driver.policy_texts import POLICIES_FILE
+from policyc.ir.classes import dataclass
 from policyc.ir.decision import DecisionIR
 from policyc.ir.errors import InputError
 from policyc.ir.spans import Span

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The back half of the pipeline: from the Decision IR to plan, C and seeds."""
 
-from dataclasses import dataclass
-
 from policyc.backends.ebpf_c.emit import emit_c
 from policyc.backends.ebpf_c.frames import MEASURED, Budgets
 from policyc.backends.ebpf_c.layout import Layout, explained_layout
 from policyc.backends.ebpf_c.seeds import Seed, make_seeds
 from policyc.compiler.driver.target import DEFAULT_TARGET, Target
+from policyc.ir.classes import dataclass
 from policyc.ir.decision import DecisionIR
 from policyc.ir.errors import InternalError
 from policyc.ir.plan import LookupPlan, fits

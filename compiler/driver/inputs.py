@@ -2,12 +2,12 @@
 """What one run of the compiler reads, and how; known before anything is read."""
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 from policyc.compiler.driver.target import Target
 from policyc.compiler.frontend.read_options import ReadOptions
 from policyc.compiler.frontend.sources import Source
+from policyc.ir.classes import dataclass
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a bundle is compiled by: C and clang, or LLVM in this process; and what the program counts."""
 
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache as once
 from typing import TYPE_CHECKING
 
 from policyc.compiler.driver.build_cache import BuildCache, key_of
 from policyc.compiler.driver.installed import folder_of
+from policyc.ir.classes import dataclass
 from policyc.ir.errors import HostError
 from policyc.ir.plan import Counters, LookupPlan
 

@@ -10,7 +10,7 @@ Both write the same bytes.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ from policyc.compiler.driver.rebuild.texts import Entries, node_texts, policies_
 from policyc.compiler.driver.target import Target
 from policyc.compiler.frontend.collector import collector_paused
 from policyc.ir.atoms import Atoms
+from policyc.ir.classes import dataclass
 from policyc.ir.decide import decide
 from policyc.ir.policy import Action, Direction, Policy, PolicySet, Tier, TierMode
 from policyc.ir.services import Kind

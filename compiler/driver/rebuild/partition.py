@@ -6,7 +6,6 @@ Only of what NetworkPolicies can read: label selectors, blocks and named ports.
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from ipaddress import ip_network
 from typing import Any, TypeVar, overload
@@ -21,6 +20,7 @@ from policyc.ir.atoms import (
     NamedNumbers,
     Row,
 )
+from policyc.ir.classes import dataclass
 from policyc.ir.peers import AddressPeer
 from policyc.ir.policy import NamedPort
 from policyc.ir.selectors import (

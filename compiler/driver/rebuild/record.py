@@ -7,7 +7,7 @@ of it, and read by runs of the same release with the same paths and options.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +24,7 @@ from policyc.compiler.driver.rebuild.shapes import (
     texts_from,
 )
 from policyc.ir.atoms import Atoms
+from policyc.ir.classes import dataclass
 from policyc.ir.decision import Diagram
 from policyc.ir.policy import Direction
 from policyc.ir.viewed import ViewedTable

@@ -2,12 +2,13 @@
 """Decide the rows that changed policies select, and put the verdicts of all rows together again."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 
 from policyc.compiler.driver.rebuild.facts import PolicyFacts
 from policyc.compiler.driver.rebuild.record import Default, Record
 from policyc.ir.bits import members
+from policyc.ir.classes import dataclass
 from policyc.ir.decision import (
     FAIL_CLOSED_RULE,
     NOT_ISOLATED_RULE,

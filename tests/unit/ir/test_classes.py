@@ -3,6 +3,7 @@
 
 import copy
 import dataclasses
+import functools
 import pickle
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, field
@@ -59,6 +60,29 @@ def test_it_is_made_and_compared_as_the_other() -> None:
     ]
     assert repr(Ours(1, "'", [2])) == repr(Theirs(1, "'", [2])).replace("Theirs", "Ours")
     assert Ours.__init__.__annotations__ == Theirs.__init__.__annotations__
+
+
+@pytest.mark.parametrize("made_by", MADE_BY)
+def test_without_slots(made_by: Decorator) -> None:
+    @made_by(frozen=True)
+    class Cached:
+        a: int
+        b: int = 3
+
+        @functools.cached_property
+        def c(self) -> int:
+            return self.a + self.b
+
+    one = Cached(1)
+    assert one.c == 4
+    assert one.__dict__ == {"a": 1, "b": 3, "c": 4}
+    assert one == Cached(1)
+    assert hash(one) == hash((1, 3))
+    assert copy.copy(one) == one
+    assert dataclasses.replace(one, a=2).c == 5
+    assert Cached.b == 3
+    with pytest.raises(FrozenInstanceError):
+        one.a = 2
 
 
 @pytest.mark.parametrize("cls", [Ours, Theirs])
