@@ -20,10 +20,11 @@ def test_every_case_is_measured(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     rows = json.loads(out.read_text())
     assert [row["case"] for row in rows] == [
+        "Python alone",
         "no cache",
         "empty cache",
         "full cache, same input",
         "full cache, one policy changed",
     ]
     assert all(row["cpu_s"] > 0 and row["peak_mb"] > 0 for row in rows)
-    assert len(done.stdout.splitlines()) == 5
+    assert len(done.stdout.splitlines()) == 6
