@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from policyc.backends.report.text import print_findings
 from policyc.compiler.cli.inputs import (
     input_options,
     inputs_of,
@@ -217,6 +218,7 @@ def _rebuilt(inputs: Inputs, output: Path, kept: BuildCache, target: Target) -> 
 
 
 def _show_rebuilt(made: "Rebuilt", output: Path, format_: str) -> int:
+    print_findings(made.findings)
     show_passed_over(made.passed_over, made.cluster_objects, made.has_cluster)
     summary = {
         "schema": RESULT_SCHEMA,
@@ -229,7 +231,7 @@ def _show_rebuilt(made: "Rebuilt", output: Path, format_: str) -> int:
         "diagrams": made.diagrams,
         "proved_obligations": made.obligations,
         "rows_proved_before": made.rows - made.rows_anew,
-        "diagnostics": [],
+        "diagnostics": [finding.to_json() for finding in made.findings],
     }
     _show(summary, made.has_cluster, format_)
     return 0

@@ -2,6 +2,7 @@
 """The short way of `policyc compile --cache` after a change: the same bytes, or the whole way."""
 
 import copy
+import errno
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,6 +13,7 @@ import pytest
 import yaml
 
 from policyc.compiler.cli.main import run
+from policyc.compiler.driver import build_cache
 from policyc.compiler.driver.rebuild import again
 from policyc.compiler.driver.rebuild.again import Rebuilt
 from policyc.ir.decision import DecisionIR
@@ -321,6 +323,32 @@ def test_a_wrong_decision_is_not_believed(
     project.save()
     project.check()
     assert ways == [None], "the rows that changed are proved before anything is written"
+
+
+def test_a_cache_that_is_not_written_is_said(
+    project: Project,
+    ways: Ways,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As on the whole way (PC0914): here what is proved anew cannot be kept."""
+    for _, its_rules in rules(project.policies[2]):
+        its_rules[0]["ports"] = [
+            {"port": p, "protocol": t} for p in (1, 5, 9) for t in ("UDP", "TCP")
+        ]
+    project.save()
+
+    honest = build_cache._new_file
+
+    def full(folder: Path) -> tuple[int, Path]:
+        if folder.name == build_cache.FORMAT:  # the cache is tried when it is opened
+            return honest(folder)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(build_cache, "_new_file", full)
+    assert project.run("with", "--cache", str(project.folder / "cache")) == 0
+    assert ways[0] is not None
+    assert "PC0914" in capsys.readouterr().err
 
 
 def test_a_damaged_record_is_none(project: Project, ways: Ways) -> None:

@@ -45,6 +45,7 @@ from policyc.compiler.frontend.collector import collector_paused
 from policyc.ir.atoms import Atoms
 from policyc.ir.classes import dataclass
 from policyc.ir.decide import decide
+from policyc.ir.diagnostics import Diagnostic
 from policyc.ir.policy import Action, Direction, Policy, PolicySet, Tier, TierMode
 from policyc.ir.services import Kind
 from policyc.verifier.outcome import Proved
@@ -55,8 +56,12 @@ PROFILE = "kubernetes"
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """What a run on the short way made. `rows_anew` of the rows were decided and proved in it."""
+    """What a run on the short way made. `rows_anew` of the rows were decided and proved in it.
 
+    `findings` are of the cache alone: where there is one of the input, the whole way is taken.
+    """
+
+    findings: tuple[Diagnostic, ...]
     passed_over: Counter[str]
     cluster_objects: Counter[str]
     has_cluster: bool
@@ -80,7 +85,10 @@ class _Changed:
 
 
 def rebuild(inputs: Inputs, out: Path, cache: BuildCache, target: Target) -> Rebuilt | None:
-    """Write the bundle where an earlier run left enough for it; None where it did not."""
+    """Write the bundle where an earlier run left enough for it; None where it did not.
+
+    `cache` is filled and trimmed, and left open.
+    """
     with collector_paused():
         data = cache.get(record_key(inputs, target))
         if data is None:
@@ -181,7 +189,9 @@ def _write(
     provenance = _provenance(values, given, policies_json(record, facts, PROFILE))
     texts = node_texts(record, facts, numbering, rules)
     write_bundle(out, texts, emitted, provenance, cache)
+    cache.trim()
     return Rebuilt(
+        tuple(cache.findings),
         Counter(values["passed_over"]),
         Counter(values["cluster_objects"]),
         values["cluster"] is not None,
