@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where a run leaves its record for the next one (`rebuild/`), and whether there is one."""
 
+import sys
+
 from policyc.compiler.driver.build_cache import BuildCache, key_of, source_digest
 from policyc.compiler.driver.inputs import Inputs, context_of
+from policyc.compiler.driver.installed import release_of
 from policyc.compiler.driver.target import Target
 from policyc.compiler.driver.z3_release import z3_release
 
@@ -21,7 +24,8 @@ _CODE = (
 def record_key(inputs: Inputs, target: Target) -> str:
     """The key of the record of runs with the same paths, options and target."""
     code = source_digest(*_CODE)
-    return key_of("record", code, z3_release(), context_of(inputs, target))
+    with_what = (sys.version, release_of("PyYAML"), z3_release())
+    return key_of("record", code, *with_what, context_of(inputs, target))
 
 
 def has_record(cache: BuildCache, inputs: Inputs, target: Target) -> bool:

@@ -57,6 +57,8 @@ class Cluster:
     inputs: tuple[InputFile, ...] = ()
     passed_over: Counter[str] = field(default_factory=Counter, hash=False)
     findings: tuple[Diagnostic, ...] = ()
+    has_policies: bool = False
+    """Whether there were policies among its objects, which must be those that are evaluated."""
 
 
 @dataclass

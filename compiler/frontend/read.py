@@ -323,6 +323,7 @@ class _Reading:
             tuple(self.reader.inputs),
             self.reader.passed_over,
             tuple(self.report.sorted()),
+            bool(self.lowered),
         )
 
     def raise_errors(self) -> None:

@@ -125,7 +125,7 @@ def contents(
                         seen.add(name)
                         yield Content(name, data)
             case PathSource(path):
-                for file in _files(path, report, suffixes):
+                for file in files_of(path, report, suffixes):
                     real = os.path.realpath(file)
                     if real not in seen:
                         seen.add(real)
@@ -142,7 +142,7 @@ def read_whole(source: PathSource | StreamSource, report: Report) -> bytes | Non
     return None if found is None else found.data
 
 
-def _files(path: str, report: Report, suffixes: tuple[str, ...]) -> list[str]:
+def files_of(path: str, report: Report, suffixes: tuple[str, ...] = SUFFIXES) -> list[str]:
     """The files a path stands for: itself, or those in the directory it is."""
     if not Path(path).is_dir():
         return [path]

@@ -3,7 +3,11 @@
 
 import copy
 import errno
+import os
 import random
+import subprocess
+import sys
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
+from policyc.backends.ebpf_c import clang
 from policyc.compiler.cli.main import run
 from policyc.compiler.driver import build_cache
 from policyc.compiler.driver.rebuild import again
@@ -189,7 +194,7 @@ def test_a_directory_of_files(tmp_path: Path, ways: Ways) -> None:
     project.check()
     policies[2]["metadata"]["annotations"] = {"moved": "down"}
     its_rules = next(some for _, some in rules(policies[2]))
-    its_rules.append(its_rules[0])
+    its_rules.append(copy.deepcopy(its_rules[0]))
     save()
     project.check()
     assert ways[-1] is not None
@@ -349,6 +354,132 @@ def test_a_cache_that_is_not_written_is_said(
     assert project.run("with", "--cache", str(project.folder / "cache")) == 0
     assert ways[0] is not None
     assert "PC0914" in capsys.readouterr().err
+
+
+def test_documents_without_a_policy_move(project: Project, ways: Ways) -> None:
+    """Nothing of the last policy moves with them."""
+    text = (project.folder / "p.yaml").read_text()
+    other = "---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: c\n"
+    first, rest = text.split("---\n", 1)
+    path = project.folder / "p.yaml"
+    path.write_text(f"{first}{other}---\n{rest}---\n")
+    project.check()
+    path.write_text(f"# moved\n{first}{other}---\n{rest}---\n")
+    project.check()
+    assert ways[-1] is not None
+
+
+def test_two_files_of_one_name_leave_no_record(tmp_path: Path, ways: Ways) -> None:
+    policies, cluster = synthetic.objects(2)
+    project = Project.__new__(Project)
+    project.folder, project.policies, project.options = tmp_path, policies, []
+    (tmp_path / "p.yaml").mkdir()
+    project.write("c.yaml", cluster)
+    for at, name in enumerate((b"p.yaml/\xff.yaml", b"p.yaml/\\xff.yaml")):
+        text = yaml.safe_dump(policies[at])
+        (tmp_path / name.decode(errors="surrogateescape")).write_text(text)
+    project.check()
+    edit_port(policies[1])
+    (tmp_path / "p.yaml" / "\\xff.yaml").write_text(yaml.safe_dump(policies[1]))
+    project.check()
+    assert ways == []
+
+
+def test_a_stream_is_read_once(project: Project, ways: Ways) -> None:
+    """A FIFO, or standard input by its path, has nothing more to give the whole way."""
+    path = project.folder / "p.yaml"
+    text = path.read_text()
+    path.unlink()
+    os.mkfifo(path)
+    for _ in range(2):
+        writer = threading.Thread(target=path.write_text, args=(text,))
+        writer.start()
+        assert project.run("with", "--cache", str(project.folder / "cache")) == 0
+        writer.join(10)
+        assert not writer.is_alive()
+        assert project.files("with") == project.files("without")
+    assert ways == [None, None]
+
+
+def test_standard_input_by_its_path(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["compile", "-f", "/dev/stdin", "--cluster", str(project.folder / "c.yaml")]
+    given += ["-o", str(project.folder / "with"), "--cache", str(project.folder / "cache")]
+    command = [sys.executable, "-m", "policyc.compiler.cli", *given]
+    path = project.folder / "p.yaml"
+    for _ in range(2):
+        with path.open("rb") as file:
+            subprocess.run(command, stdin=file, check=True, capture_output=True)
+        subprocess.run(command, input=path.read_bytes(), check=True, capture_output=True)
+    same = {
+        name
+        for name, data in project.files("with").items()
+        if project.files("without")[name] == data
+    }
+    assert {"plan.json", "policy.bpf.o"} < same
+
+
+def test_no_policies_are_an_error_again(tmp_path: Path, ways: Ways) -> None:
+    project = Project(tmp_path, 2)
+    (tmp_path / "p.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")
+    cache = ("--cache", str(tmp_path / "cache"))
+    assert project.run("with", "--allow-empty", *cache) == 0
+    assert project.run("with", *cache) == 2
+    assert ways == []
+
+
+def test_aliases_are_counted_over_the_file(project: Project, ways: Ways) -> None:
+    path = project.folder / "p.yaml"
+    text = path.read_text()
+    alias = "metadata:\n  labels: &x {a: b}\n  annotations: *x\n"
+    for number in (1, 2):
+        path.write_text(text.replace("metadata:\n", alias, number))
+        project.check()
+    assert ways == [None, None]
+
+
+def test_policies_in_the_cluster_are_read_with_it(project: Project, ways: Ways) -> None:
+    """They must be those that are given, however their kind is written."""
+    path = project.folder / "c.yaml"
+    one = yaml.safe_dump(project.policies[3]).replace(
+        "kind: NetworkPolicy", 'kind: "Network\\x50olicy"'
+    )
+    path.write_text(f"{path.read_text()}---\n{one}")
+    project.check()
+    edit_port(project.policies[3])
+    project.save()
+    assert project.run("with", "--cache", str(project.folder / "cache")) == 2
+    assert ways == [None, None]
+
+
+def test_an_error_is_said_before_a_missing_tool(
+    project: Project, ways: Ways, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.policies[4]["spec"]["ingres"] = []
+    project.save()
+    monkeypatch.setenv("POLICYC_CLANG", "/nowhere/clang")
+    clang.find_tool.cache_clear()
+    try:
+        assert project.run("with", "--cache", str(project.folder / "cache")) == 2
+    finally:
+        clang.find_tool.cache_clear()
+
+
+def test_a_row_that_was_left_out_stops_the_run(
+    project: Project, ways: Ways, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = again.affected
+
+    def fewer(*arguments: Any) -> again.Affected:
+        found = honest(*arguments)
+        return replace(found, rows=found.rows[1:])
+
+    monkeypatch.setattr(again, "affected", fewer)
+    before = project.files("with")
+    for policy in project.policies[:6]:
+        edit_port(policy)
+    project.save()
+    assert project.run("with", "--cache", str(project.folder / "cache")) == 3
+    assert project.files("with") == before
 
 
 def test_a_damaged_record_is_none(project: Project, ways: Ways) -> None:

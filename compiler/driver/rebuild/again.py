@@ -46,10 +46,11 @@ from policyc.ir.atoms import Atoms
 from policyc.ir.classes import dataclass
 from policyc.ir.decide import decide
 from policyc.ir.diagnostics import Diagnostic
+from policyc.ir.errors import InternalError
 from policyc.ir.policy import Action, Direction, Policy, PolicySet, Tier, TierMode
 from policyc.ir.services import Kind
 from policyc.verifier.outcome import Proved
-from policyc.verifier.row_equivalence import prove_rows
+from policyc.verifier.row_equivalence import is_all_that_matters, prove_rows
 
 PROFILE = "kubernetes"
 
@@ -98,10 +99,10 @@ def rebuild(inputs: Inputs, out: Path, cache: BuildCache, target: Target) -> Reb
         if given is None:
             return None
         check_target(out)
-        target.require()
         changed = _changed(record, given, inputs, cache)
         if changed is None:
             return None
+        target.require()
         return _write(record, given, changed, out, cache, target)
 
 
@@ -132,6 +133,10 @@ def _changed(record: Record, given: Input, inputs: Inputs, cache: BuildCache) ->
     if not isinstance(proof, Proved):
         return None  # the whole way says what is wrong
     facts = _facts(record, given, anew, policies)
+    then, now = ([each.subject for each in some] for some in (record.policies, facts))
+    chosen = wanted.rows, wanted.policies
+    if not is_all_that_matters(record.partition.rows, then, now, given.changed, chosen):
+        raise InternalError("a row or policy that a change matters to was left out")
     if not reads_the_same(facts, vocabulary, record.frames):
         return None
     return _Changed(facts, anew, proof.obligations)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from policyc.compiler.driver.rebuild.documents import Document, documents_of, together
+from policyc.compiler.driver.rebuild.files import contents_again
 from policyc.compiler.driver.rebuild.record import Record
 from policyc.compiler.frontend.kinds import NETWORK_POLICY, Role
 from policyc.compiler.frontend.lowered import Reading, Surroundings
@@ -13,7 +14,7 @@ from policyc.compiler.frontend.nodes import Mapping as MappingNode
 from policyc.compiler.frontend.nodes import Scalar
 from policyc.compiler.frontend.objects import RawObject
 from policyc.compiler.frontend.read_options import ReadOptions
-from policyc.compiler.frontend.sources import Content, InputFile, PathSource, Source, contents
+from policyc.compiler.frontend.sources import Content, InputFile, Source
 from policyc.compiler.frontend.yaml_documents import read_documents
 from policyc.ir.diagnostics import Report
 from policyc.ir.policy import Policy
@@ -50,7 +51,7 @@ class Input:
 
 def input_of(record: Record, policies: Sequence[Source], cluster: Sequence[Source]) -> Input | None:
     """What changed; None where it is more than the text of some documents with a policy each."""
-    given, objects = _contents(policies), _contents(cluster)
+    given, objects = contents_again(policies), contents_again(cluster)
     values = record.values
     if given is None or objects is None:
         return None
@@ -60,31 +61,24 @@ def input_of(record: Record, policies: Sequence[Source], cluster: Sequence[Sourc
     if names != [name for name, _ in values["inputs"]]:
         return None
     inputs = [file.input_file for file in given]
-    found = Input(given, inputs, [[owner for *_, owner in file] for file in values["documents"]])
+    owners = [[owner for *_, owner in file or ()] for file in values["documents"]]
+    found = Input(given, inputs, owners)
     changed: list[int] = []
     for at, (file, known) in enumerate(zip(inputs, digests, strict=True)):
         if file.sha256 == known:
             continue
         documents, before = found.documents(at), values["documents"][at]
-        if documents is None or len(documents) != len(before):
+        if documents is None or before is None or len(documents) != len(before):
             return None
         for document, (digest, line, owner) in zip(documents, before, strict=True):
             if document.digest != digest:
                 changed.append(owner)
-            if document.line != line:
+            if document.line != line and owner >= 0:
                 found.moved[owner] = document.line - line
     if len(changed) > MOST_CHANGED or -1 in changed:
         return None
     found.changed = frozenset(changed)
     return found
-
-
-def _contents(sources: Sequence[Source]) -> list[Content] | None:
-    if not all(isinstance(source, PathSource) for source in sources):
-        return None
-    report = Report()
-    found = list(contents([s for s in sources if isinstance(s, PathSource)], report))
-    return None if report.findings else found
 
 
 def _inputs(files: Iterable[Content]) -> list[list[str]]:

@@ -32,6 +32,8 @@ def documents_of(data: bytes) -> list[Document] | None:
     """The documents of a file, in order; empty ones, too. None where only a parser could tell."""
     if data.startswith((b"...", b"%")) or any(mark in data for mark in _UNSURE):
         return None
+    if b"&" in data and b"*" in data:
+        return None  # what aliases stand for is counted over the whole file
     found, line, begin = [], 1, 0
     while begin < len(data):
         end = data.find(b"\n" + _MARK, begin) + 1 or len(data)

@@ -16,6 +16,7 @@ from policyc.compiler.driver.node_tables import classifier_json, rule_json
 from policyc.compiler.driver.pipeline import Decided
 from policyc.compiler.driver.rebuild.documents import documents_of
 from policyc.compiler.driver.rebuild.facts import TEXTS, PolicyFacts, facts_json, facts_of
+from policyc.compiler.driver.rebuild.files import contents_again
 from policyc.compiler.driver.rebuild.partition import partition_json
 from policyc.compiler.driver.rebuild.record import Record
 from policyc.compiler.driver.rebuild.shapes import (
@@ -30,11 +31,8 @@ from policyc.compiler.driver.rebuild.shapes import (
 from policyc.compiler.frontend.cluster import Cluster
 from policyc.compiler.frontend.lowered import Profile
 from policyc.compiler.frontend.read import PolicyInput
-from policyc.compiler.frontend.sources import Content, PathSource, Source, contents
-from policyc.ir.diagnostics import Report
+from policyc.compiler.frontend.sources import Content, Source
 from policyc.ir.policy import NETWORK_POLICY, Action, Direction, PolicySet
-
-_KIND = NETWORK_POLICY.encode()
 
 
 def note(
@@ -49,18 +47,18 @@ def note(
     partition = partition_json(decided.atoms)
     if partition is None or not _is_plain(given, decided.policies):
         return None
-    files = [_contents(each) for each in sources]
+    files = [contents_again(each) for each in sources]
     inputs = [given.inputs, cluster.inputs if cluster else ()]
     for some, known in zip(files, inputs, strict=True):
         if some is None or [content.input_file for content in some] != list(known):
             return None  # they changed meanwhile
-    policies, objects = (some or [] for some in files)
-    if any(_KIND in content.data for content in objects):
-        return None  # policies in the cluster must be those given, which a whole reading checks
+    if cluster is not None and cluster.has_policies:
+        return None  # they must be those given, which a whole reading checks
     facts = tuple(_facts(decided))
-    documents = [_documents(content, facts) for content in policies]
-    if sum(owner >= 0 for file in documents for *_, owner in file) != len(facts):
-        return None  # several in one document
+    documents = [_documents(content, facts) for content in files[0] or ()]
+    owners = [owner for file in documents for *_, owner in file or () if owner >= 0]
+    if not facts or sorted(owners) != list(range(len(facts))):
+        return None  # several in one document, or none at all
     blobs: Blobs = []
     layout, plan = emitted.layout, emitted.plan
     classifier = {
@@ -114,14 +112,6 @@ def _is_plain(given: PolicyInput, policies: PolicySet) -> bool:
     )
 
 
-def _contents(sources: Sequence[Source]) -> list[Content] | None:
-    """The files of paths; None where there are other sources, or a file cannot be read."""
-    report = Report()
-    paths = [source for source in sources if isinstance(source, PathSource)]
-    found = list(contents(paths, report))
-    return None if len(paths) < len(sources) or report.findings else found
-
-
 def _facts(decided: Decided) -> Iterator[PolicyFacts]:
     decision = decided.decision
     (tier,) = decided.policies.tiers
@@ -133,11 +123,11 @@ def _facts(decided: Decided) -> Iterator[PolicyFacts]:
         yield facts_of(policy, table, its_table, entries, decided.atoms.vocabulary)
 
 
-def _documents(content: Content, facts: Sequence[PolicyFacts]) -> list[tuple[str, int, int]]:
-    """(digest, first line, its policy or -1) of each document; none where they cannot be told apart."""
+def _documents(content: Content, facts: Sequence[PolicyFacts]) -> list[tuple[str, int, int]] | None:
+    """(digest, first line, its policy or -1) of each document; None where only a parser could tell."""
     documents = documents_of(content.data)
     if documents is None:
-        return []
+        return None
     lines = {
         fact.place.line: at for at, fact in enumerate(facts) if fact.place.file == content.name
     }
