@@ -39,7 +39,7 @@ from policyc.compiler.driver.rebuild.rows import (
     numbering_of,
     put_together,
 )
-from policyc.compiler.driver.rebuild.texts import Entries, node_texts, policies_json, rule_texts
+from policyc.compiler.driver.rebuild.texts import entries_of, node_texts, policies_json, rule_texts
 from policyc.compiler.driver.target import Target
 from policyc.compiler.frontend.collector import collector_paused
 from policyc.ir.atoms import Atoms
@@ -179,7 +179,7 @@ def _write(
     facts, anew = changed.facts, changed.anew
     numbering = numbering_of(facts, defaults_of(record, facts))
     rules = rule_texts(record, facts, numbering)
-    verdicts = put_together(record, facts, numbering, anew, Entries(rules))
+    verdicts = put_together(record, facts, numbering, anew, entries_of(rules))
     told_apart = frozenset(Kind(kind) for each in facts for kind in each.told_apart)
     frames = replace(record.frames, told_apart=told_apart)
     layout = lay_out(frames, verdicts, counters=target.counters)

@@ -8,8 +8,9 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from ipaddress import ip_network
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
+from policyc.compiler.driver.rebuild.made import Made
 from policyc.ir.atoms import (
     AddressAtoms,
     AddressColumn,
@@ -60,8 +61,8 @@ def partition_from(value: dict[str, Any]) -> Atoms:
     """The partition that `partition_json` wrote, without the places of endpoints."""
     subject, peer, ingress, egress = (int(mask, 16) for mask in value["masks"])
     vocabulary = _Vocabulary(
-        selectors=_Made(value["selectors"], _selector_from),
-        blocks=_Made(value["blocks"], _block_from),
+        selectors=Made(value["selectors"], _selector_from),
+        blocks=Made(value["blocks"], _block_from),
         named_ports=tuple(NamedPort(Protocol[p], name) for p, name in value["ports"]),
         subject_bits=subject,
         peer_bits=peer,
@@ -84,33 +85,11 @@ def _numbers(texts: Iterable[str]) -> tuple[int, ...]:
     return tuple(int(text, 16) for text in texts)
 
 
-class _Made(Sequence[T]):
-    """Values that are made of their texts when they are asked for: few of them ever are."""
-
-    def __init__(self, texts: Sequence[str], make: Callable[[str], T]) -> None:
-        self.texts, self._make = texts, make
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    @overload
-    def __getitem__(self, at: int) -> T: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[T]: ...
-
-    def __getitem__(self, at: int | slice) -> T | Sequence[T]:
-        """The value at a place, or those at several."""
-        if isinstance(at, slice):
-            return tuple(map(self._make, self.texts[at]))
-        return self._make(self.texts[at])
-
-
 class _Places(Mapping[T, int]):
     """Where each value stands, found by its text."""
 
     def __init__(self, values: Sequence[T], text: Callable[[T], str]) -> None:
-        assert isinstance(values, _Made)
+        assert isinstance(values, Made)
         self._values, self._text = values, text
         self._places = {each: at for at, each in enumerate(values.texts)}
 
@@ -126,7 +105,7 @@ class _Places(Mapping[T, int]):
 
 @dataclass(frozen=True)
 class _Vocabulary(Vocabulary):
-    """A vocabulary whose selectors and blocks are `_Made`."""
+    """A vocabulary whose selectors and blocks are `Made`."""
 
     @cached_property
     def bit_of(self) -> Mapping[EndpointSelector, int]:

@@ -3,13 +3,13 @@
 
 import json
 from collections.abc import Sequence
-from typing import overload
 
 from policyc.compiler.driver.bundle import CLASSIFIER_FILE, RULES_FILE
 from policyc.compiler.driver.json_lines import joined_members, list_text, member_text
 from policyc.compiler.driver.node_tables import RULES_SCHEMA, rule_json
 from policyc.compiler.driver.policy_texts import ItemText, TierText, policies_text
 from policyc.compiler.driver.rebuild.facts import PolicyFacts, shifted_entries, shifted_table
+from policyc.compiler.driver.rebuild.made import Made
 from policyc.compiler.driver.rebuild.record import Record
 from policyc.compiler.driver.rebuild.rows import Numbering, numbering_of
 from policyc.ir.decision import RuleEntry
@@ -68,26 +68,9 @@ def _origin(each: PolicyFacts) -> Origin:
     return Origin(Span(place.file, place.line, place.column), place.path)
 
 
-class Entries(Sequence[RuleEntry]):
-    """The entries that items of rules.json are of, made when they are asked for."""
-
-    def __init__(self, texts: Sequence[str]) -> None:
-        self._texts = texts
-
-    def __len__(self) -> int:
-        return len(self._texts)
-
-    @overload
-    def __getitem__(self, at: int) -> RuleEntry: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[RuleEntry]: ...
-
-    def __getitem__(self, at: int | slice) -> RuleEntry | Sequence[RuleEntry]:
-        """The entry of an id, or those of several."""
-        if isinstance(at, slice):
-            return [_entry(text) for text in self._texts[at]]
-        return _entry(self._texts[at])
+def entries_of(texts: Sequence[str]) -> Sequence[RuleEntry]:
+    """The entries that items of rules.json are of."""
+    return Made(texts, _entry)
 
 
 def _entry(text: str) -> RuleEntry:
