@@ -36,6 +36,11 @@ def members(bits: int) -> list[int]:
     return found
 
 
+def hash_of(bits: int) -> int:
+    """A hash of a set. That of the number is one of 61 for all sets of one member."""
+    return hash((bits.bit_length(), bits))
+
+
 def first(bits: int) -> int:
     """The least number in a set that is not empty."""
     return (bits & -bits).bit_length() - 1

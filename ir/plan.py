@@ -17,7 +17,7 @@ from policyc.ir.classes import dataclass
 from policyc.ir.decision import DecisionIR
 from policyc.ir.policy import AddressPeer, Direction, Network
 from policyc.ir.services import Kind
-from policyc.ir.tree import LEAF, Node, depth_of, search, search128
+from policyc.ir.tree import LEAF, Node, search, search128
 from policyc.ir.universe import FAMILIES
 from policyc.ir.views import ColumnView, RowView, View
 
@@ -26,6 +26,9 @@ FIRST_ROW = 1
 FIRST_COLUMN = 1
 LEAST_ROUNDS = 3
 """Of the search in a diagram: one made on the node may be longer than any the compiler saw."""
+
+MOST_ROUNDS = 8
+"""As `pc_search` of runtime/datapath/policy_words.h has them."""
 
 
 class AddressLayout(Enum):
@@ -42,6 +45,13 @@ class CellLayout(Enum):
 
     DENSE = "dense"
     HASH = "hash"
+
+
+class DiagramLayout(Enum):
+    """How long diagrams of services are searched: a tree each, or what they change in another."""
+
+    TREES = "trees"
+    CHANGES = "changes of a base"
 
 
 class Counters(Enum):
@@ -232,9 +242,9 @@ def _size(size: Size) -> dict[str, int]:
     return {"used": size.used, "capacity": size.capacity}
 
 
-def rounds_for(longest: int) -> int:
-    """The rounds of search that diagrams of so many steps need, with one to spare for the node's."""
-    return max(LEAST_ROUNDS, depth_of(longest) + 1)
+def rounds_for(deepest: int) -> int:
+    """The rounds of search where the longest way has so many nodes, with one to spare for the node's."""
+    return max(LEAST_ROUNDS, deepest + 1)
 
 
 def viewed_rows(decision: DecisionIR, view: View) -> dict[RowView, int]:

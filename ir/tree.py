@@ -10,6 +10,7 @@ The word 0 is nothing: node 0 leads nowhere, so that whatever was never written 
 `runtime/trees.py` is the twin on the node.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -50,6 +51,15 @@ def depth_of(n_steps: int) -> int:
     while reach < n_steps:
         depth, reach = depth + 1, reach * WIDTH
     return depth
+
+
+def nodes_of(n_steps: int) -> int:
+    """The nodes of a tree of so many steps."""
+    total = 0
+    while n_steps > 1:
+        n_steps = -(-n_steps // WIDTH)
+        total += n_steps
+    return total
 
 
 def merged(steps: Steps) -> list[tuple[int, int]]:
@@ -133,6 +143,17 @@ class Nodes:
                 steps.append((value + 1, current))
         return steps
 
+    def within(self, word: int, lowest: int, highest: int) -> int:
+        """The word furthest down from `word` that says the same for all keys of a range."""
+        while not word & (LEAF | NEXT_WORD):
+            node = self.nodes[word]
+            first, last = (_place_of(node, key) for key in (lowest, highest))
+            children = set(node[WIDTH - 1 + first : WIDTH + last])
+            if len(children) > 1:
+                break
+            word = children.pop()
+        return word
+
     def rounds(self, word: int) -> tuple[int, int, int, int]:
         """How many nodes lie on the longest way to a leaf, for each 32-bit word of the key."""
         found = [0, 0, 0, 0]
@@ -175,5 +196,8 @@ def search128(nodes: Sequence[Node], word: int, key: int, rounds: Sequence[int])
 
 def child_of(node: Node, key: int) -> int:
     """The child of a node for a key."""
-    above = sum(key < lowest for lowest in node[: WIDTH - 1])
-    return node[WIDTH - 1 + (WIDTH - 1 - above)]
+    return node[WIDTH - 1 + _place_of(node, key)]
+
+
+def _place_of(node: Node, key: int) -> int:
+    return bisect_right(node, key, 0, WIDTH - 1)

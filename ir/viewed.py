@@ -7,6 +7,7 @@ which of them each column meets.
 
 import sys
 from array import array
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import TypeAlias
@@ -81,8 +82,11 @@ def viewed_row(cells: Sequence[int]) -> ViewedRow:
     """The row whose columns meet these cells."""
     order: dict[int, int] = {}
     found = [order.setdefault(cell, len(order)) for cell in cells]
-    parts: Parts = bytes(found) if len(order) <= _BYTE else array("I", found)
-    return ViewedRow(tuple(order), parts, tuple(map(parts.count, range(len(order)))))
+    if len(order) <= _BYTE:
+        parts = bytes(found)
+        return ViewedRow(tuple(order), parts, tuple(map(parts.count, range(len(order)))))
+    counts = Counter(found)  # numbers are met in ascending order
+    return ViewedRow(tuple(order), array("I", found), tuple(counts.values()))
 
 
 def viewed_table(

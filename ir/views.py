@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from policyc.ir.atoms import Atoms, Column, EndpointColumn, NamedNumbers, NodeColumn, Row
-from policyc.ir.bits import members
+from policyc.ir.bits import hash_of, members
 from policyc.ir.classes import dataclass
 from policyc.ir.decision import PolicyTable, TableLeaf, TableRule, TierTable, table_leaves
 from policyc.ir.policy import Action, Direction
@@ -37,6 +37,11 @@ class ColumnView:
     named: NamedNumbers = ()
     conditions: int = 0
     is_local: bool = False
+
+    def __hash__(self) -> int:
+        """Columns of one selector or block each, of which there may be ten thousand, are told apart."""
+        sets = hash_of(self.bits), hash_of(self.blocks), self.conditions
+        return hash((self.family, *sets, self.named, self.is_local))
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,5 +106,7 @@ MAX_CODE_LEAVES = 256
 """Of one function: clang's time grows with their square beyond a few hundred."""
 MAX_CODE_STEPS = 512
 """Of all diagrams together: the verifier's time, and the instruction cache's room."""
+HOT_BYTES = 256 * KIB
+"""Nodes of so many bytes cost as if they were always in a cache."""
 MAX_TABLE_BYTES = 256 * MIB
 """Of one table: a node has other work for its memory."""

@@ -19,6 +19,7 @@ from policyc.ir.plan import (
     AddressLayout,
     AddressPlan,
     CellLayout,
+    DiagramLayout,
     Size,
     viewed_columns,
     viewed_rows,
@@ -39,6 +40,7 @@ class Budgets:
     steps: int = costs.MAX_CODE_STEPS
     addresses: AddressLayout | None = None
     cells: CellLayout | None = None
+    diagrams: DiagramLayout | None = None
 
 
 MEASURED = Budgets()

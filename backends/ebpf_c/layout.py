@@ -9,6 +9,7 @@ from collections import Counter
 from policyc.backends.ebpf_c import costs
 from policyc.backends.ebpf_c.buckets import SLOTS
 from policyc.backends.ebpf_c.choice import Candidate, Choice, choose
+from policyc.backends.ebpf_c.diagrams import Trees, trees_of
 from policyc.backends.ebpf_c.frames import MEASURED, Budgets, Frame, Frames, frames_of, roomy
 from policyc.ir.classes import dataclass
 from policyc.ir.decision import DecisionIR, Diagram
@@ -22,7 +23,7 @@ from policyc.ir.plan import (
     rounds_for,
 )
 from policyc.ir.policy import Direction
-from policyc.ir.tree import LEAF, NODE_BYTES, WIDTH, Nodes, depth_of, verdict_word
+from policyc.ir.tree import LEAF, NODE_BYTES, Nodes
 from policyc.ir.viewed import Verdicts, ViewedTable, verdicts_of
 
 ENDPOINTS = 65536
@@ -62,40 +63,28 @@ def lay_out(
 ) -> Layout:
     """The layout of verdicts over frames; the nodes of their diagrams come after those of addresses."""
     nodes, choices = Nodes.after(frames.nodes), list[Choice]()
-    words = _cell_words(verdicts, nodes)
+    trees = trees_of(verdicts, nodes, budgets.diagrams)
     directions = {}
     for direction, frame in frames.directions.items():
         directions[direction], made = _direction(frame, verdicts, budgets)
         choices += made
     is_used = any(plan.is_used for plan in directions.values())
-    code, choice = _code_words(verdicts, words, len(nodes.nodes), budgets.steps)
+    code, choice = _code_words(verdicts, trees, len(nodes.nodes), budgets.steps)
+    if trees.choice is not None:
+        choices.append(trees.choice)
     plan = LookupPlan(
         directions=directions,
         nodes=tuple(nodes.nodes),
         node_room=roomy(len(nodes.nodes), 1024) if is_used else Size(len(nodes.nodes), 1),
-        rounds=rounds_for(max(map(len, verdicts.diagrams), default=1)),
+        rounds=rounds_for(max(trees.depths.values(), default=0)),
         rules=roomy(len(verdicts.allows), 256),
         endpoints=ENDPOINTS,
-        cell_words=words,
+        cell_words=trees.words,
         code_words=code,
         told_apart=frames.told_apart,
         counters=counters,
     )
     return Layout(plan, (*choices, choice) if is_used else (), frames, verdicts)
-
-
-def _cell_words(verdicts: Verdicts, nodes: Nodes) -> tuple[int, ...]:
-    """The word of each cell: a leaf where it always decides the same, else a tree."""
-    leaves = [verdict_word(allows, rule) for rule, allows in enumerate(verdicts.allows)]
-    out = []
-    for diagram in verdicts.diagrams:
-        if len(diagram) > WIDTH:
-            out.append(nodes.tree([(lo, leaves[rule]) for lo, rule in diagram]))
-            continue
-        lowest, rules = zip(*diagram, strict=True)
-        words = [leaves[rule] for rule in rules]
-        out.append(words[0] if len(words) == 1 else nodes.node(lowest, words))
-    return tuple(out)
 
 
 def _direction(
@@ -165,17 +154,17 @@ def _cells(
 
 
 def _code_words(
-    verdicts: Verdicts, words: tuple[int, ...], n_nodes: int, budget: int
+    verdicts: Verdicts, trees: Trees, n_nodes: int, budget: int
 ) -> tuple[tuple[int, ...], Choice]:
     """The trees emitted as code: the most used ones, as long as the whole gets cheaper.
 
     One more in code makes that one faster, and the question which it is dearer for all.
     """
-    weight, steps = _weights(verdicts, words)
+    weight, steps = _weights(verdicts, trees.words)
     ranked = sorted(weight, key=lambda word: (-weight[word], word))
     total = sum(weight.values()) or 1
     per_node = costs.NODE.at(n_nodes * NODE_BYTES)
-    by_table = {word: depth_of(n) * per_node for word, n in steps.items()}
+    by_table = {word: trees.depths[word] * per_node for word in steps}
     ns = sum(weight[word] * by_table[word] for word in ranked) / total
     at, leaves, best, candidates = 0, 0, 0, [Candidate("0 in code", ns, 0, n_nodes * NODE_BYTES)]
     cheapest = ns

@@ -17,6 +17,7 @@ from policyc.ir.lookup import entry_of
 from policyc.ir.plan import (
     AddressLayout,
     CellLayout,
+    DiagramLayout,
     DirectionPlan,
     LookupPlan,
     Size,
@@ -35,6 +36,7 @@ LAYOUTS = (
     Budgets(cells=CellLayout.HASH),
     Budgets(0, 0, AddressLayout.TREE),
     Budgets(0, 0, AddressLayout.LPM, CellLayout.HASH),
+    Budgets(0, 0, diagrams=DiagramLayout.CHANGES),
 )
 SEEDS = st.integers(min_value=0, max_value=2**32)
 

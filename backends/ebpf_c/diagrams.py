@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The diagrams of services as search trees: each for itself, or as what it changes in one like it.
+
+Where every peer of a pod has a rule of its own beside rules for anyone, there are as many long diagrams
+as peers, and they differ in a step or two. Then a diagram is one node with the steps of its own, which
+leads on into the tree of its *base* everywhere else. That is a node more on the way, but each of
+thousands of diagrams is a cache line, and all share the lines of their base.
+"""
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+
+from policyc.backends.ebpf_c import costs
+from policyc.backends.ebpf_c.choice import Candidate, Choice, choose
+from policyc.ir.classes import dataclass
+from policyc.ir.plan import MOST_ROUNDS, DiagramLayout
+from policyc.ir.tree import NO_KEY, NODE_BYTES, WIDTH, Nodes, depth_of, nodes_of, verdict_word
+from policyc.ir.viewed import Verdicts
+
+_SAMPLES = 5
+"""Steps of a diagram by which bases like it are looked for."""
+_SHARE_OF_CHANGES = 4
+"""A change has at most one in so many of the steps of the whole diagram, or fits a node."""
+
+Steps = Sequence[tuple[int, int]]
+"""(lowest service key, word), ascending; neighbours have different words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trees:
+    """The word of each cell, and for those that name a tree the nodes on its longest way."""
+
+    words: tuple[int, ...]
+    depths: Mapping[int, int]
+    choice: Choice | None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A diagram as steps over that of the cell `base`, with None where both are the same."""
+
+    base: int
+    steps: tuple[tuple[int, int | None], ...]
+
+
+def trees_of(verdicts: Verdicts, nodes: Nodes, asked: DiagramLayout | None = None) -> Trees:
+    """The words of all cells: leaves where a cell always decides the same, else trees in `nodes`."""
+    leaves = [verdict_word(allows, rule) for rule, allows in enumerate(verdicts.allows)]
+    long = {
+        cell: [(lo, leaves[rule]) for lo, rule in diagram]
+        for cell, diagram in enumerate(verdicts.diagrams)
+        if len(diagram) > WIDTH
+    }
+    changes, choice = _shared(long, len(nodes.nodes), asked)
+    words: list[int] = []
+    depths: dict[int, int] = {}
+    bases: dict[int, int] = {}
+    for cell, diagram in enumerate(verdicts.diagrams):
+        if cell in changes:
+            word, depth = _changed(changes[cell], long, bases, nodes)
+        elif cell in long:
+            word, depth = nodes.tree(long[cell]), depth_of(len(diagram))
+        else:
+            lowest, rules = zip(*diagram, strict=True)
+            found = [leaves[rule] for rule in rules]
+            word, depth = (nodes.node(lowest, found), 1) if len(found) > 1 else (found[0], 0)
+        words.append(word)
+        if depth:
+            depths[word] = depth
+    return Trees(tuple(words), depths, choice)
+
+
+def _shared(
+    long: Mapping[int, Steps], n_nodes: int, asked: DiagramLayout | None
+) -> tuple[dict[int, Change], Choice | None]:
+    """The changes by which diagrams are cheaper than as trees of their own; none where they are not."""
+    of_trees = sum(nodes_of(len(steps)) for steps in long.values())
+    if (asked is None and NODE_BYTES * (n_nodes + of_trees) <= costs.HOT_BYTES) or not long:
+        return {}, None  # the cache has all of them
+    changes = changes_of(long)
+    of_changes = sum(
+        nodes_of(len(changes[cell].steps if cell in changes else steps))
+        for cell, steps in long.items()
+    )
+    depth = sum(depth_of(len(steps)) for steps in long.values()) / len(long)
+    deeper = sum(
+        _depth(change, long) - depth_of(len(long[cell])) for cell, change in changes.items()
+    )
+    candidates = [
+        Candidate(layout.value, on_the_way * costs.NODE.at(table_bytes), 0, table_bytes)
+        for layout, on_the_way, table_bytes in (
+            (DiagramLayout.TREES, depth, NODE_BYTES * (n_nodes + of_trees)),
+            (
+                DiagramLayout.CHANGES,
+                depth + deeper / len(long),
+                NODE_BYTES * (n_nodes + of_changes),
+            ),
+        )
+    ]
+    part = f"diagrams of services ({len(long)} of more than {WIDTH} steps)"
+    choice = choose(part, candidates, asked.value if asked else None)
+    is_shared = choice is not None and choice.chosen == DiagramLayout.CHANGES.value
+    return changes if is_shared else {}, choice
+
+
+def _depth(change: Change, long: Mapping[int, Steps]) -> int:
+    """The nodes on the longest way through a change and its base."""
+    return depth_of(len(change.steps)) + depth_of(len(long[change.base]))
+
+
+def _changed(
+    change: Change, long: Mapping[int, Steps], bases: dict[int, int], nodes: Nodes
+) -> tuple[int, int]:
+    """(word, depth) of a changed diagram. It leads on to the least part of its base that is enough."""
+    if change.base not in bases:
+        bases[change.base] = nodes.tree(long[change.base])
+    root = bases[change.base]
+    ends = [lo - 1 for lo, _ in change.steps[1:]] + [NO_KEY]
+    steps = [
+        (lo, nodes.within(root, lo, hi) if word is None else word)
+        for (lo, word), hi in zip(change.steps, ends, strict=True)
+    ]
+    return nodes.tree(steps), _depth(change, long)
+
+
+class _Base:
+    """A diagram that others may be changes of."""
+
+    def __init__(self, cell: int, steps: Steps) -> None:
+        self.cell, self.steps = cell, steps
+        self.set = frozenset(steps)
+        self.lowest = [lo for lo, _ in steps]
+
+    def at(self, key: int) -> int:
+        """The word of a key."""
+        return self.steps[bisect_right(self.lowest, key) - 1][1]
+
+
+def changes_of(long: Mapping[int, Steps]) -> dict[int, Change]:
+    """Cell -> what its diagram changes in another's; those without are bases, or like no other.
+
+    The shortest diagrams are bases: what holds for anyone has no rule of one peer in it.
+    """
+    found: dict[int, Change] = {}
+    base_with: dict[tuple[int, int], _Base] = {}
+    for cell in sorted(long, key=lambda cell: (len(long[cell]), cell)):
+        steps = long[cell]
+        mine = _Base(cell, steps)
+        samples = steps[:: max(1, len(steps) // _SAMPLES)]
+        like = {id(base): base for step in samples if (base := base_with.get(step)) is not None}
+        base = min(like.values(), key=lambda base: len(base.set ^ mine.set), default=None)
+        change = None if base is None else _change_of(base, mine)
+        if change is not None and _is_worth_it(change, steps, long):
+            found[cell] = change
+        else:
+            for step in steps:
+                base_with.setdefault(step, mine)
+    return found
+
+
+def _is_worth_it(change: Change, steps: Steps, long: Mapping[int, Steps]) -> bool:
+    most = max(WIDTH, len(steps) // _SHARE_OF_CHANGES)
+    return len(change.steps) <= most and _depth(change, long) < MOST_ROUNDS
+
+
+def _change_of(base: _Base, other: _Base) -> Change:
+    """The diagram `other` over `base`: only around the steps that not both have can they differ."""
+    events = sorted({lo for lo, _ in base.set ^ other.set})
+    steps: list[tuple[int, int | None]] = []
+
+    def put(lo: int, word: int | None) -> None:
+        if not steps or steps[-1][1] != word:
+            steps.append((lo, word))
+
+    if not events or events[0] > 0:
+        put(0, None)
+    for at, lo in enumerate(events):
+        word = other.at(lo)
+        if word == base.at(lo):
+            put(lo, None)
+            continue
+        put(lo, word)
+        # From the next step on that both have they are the same again.
+        after = bisect_right(other.lowest, lo)
+        until = events[at + 1] if at + 1 < len(events) else NO_KEY
+        if after < len(other.lowest) and other.lowest[after] < until:
+            put(other.lowest[after], None)
+    return Change(base.cell, tuple(steps))
