@@ -6,10 +6,12 @@ signatures (selector bits, blocks, named ports) and the Policy IR; columns that 
 cannot tell apart are one question (`cell_question.py`), which names all that its answer depends on.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from policyc.ir.atoms import NamedNumbers, Row
+from policyc.ir.bits import members
 from policyc.ir.classes import dataclass
 from policyc.ir.decision import DecisionIR, RuleEntry
 from policyc.ir.peers import AddressPeer, AnyPeer, EndpointPeer, Leaf, leaves
@@ -17,8 +19,17 @@ from policyc.ir.policy import Action, Direction, NamedPort, Policy, PolicySet, R
 from policyc.ir.selectors import OneOf
 from policyc.ir.tables import RESERVED_RULES
 from policyc.verifier.asked import AskedWords, PortWords, asked_words, declared
-from policyc.verifier.cell_columns import SignatureColumns, equal_columns, set_bits
-from policyc.verifier.cell_question import ALLOW, DENY, NO_RULE, PASS, CellQuestion, TierWords
+from policyc.verifier.cell_columns import SignatureColumns, equal_columns
+from policyc.verifier.cell_question import (
+    ALLOW,
+    DENY,
+    NO_RULE,
+    PASS,
+    CellQuestion,
+    RuleWords,
+    TierWords,
+)
+from policyc.verifier.column_parts import ColumnParts
 from policyc.verifier.outcome import Broken, Obligation
 
 UNKNOWN_RULE = (1 << 32) - 1
@@ -27,15 +38,19 @@ Place = tuple[int, int, int]
 Selecting = tuple[tuple[int, int], ...]
 """(tier, policy within the tier) of each policy that selects a row, ascending."""
 Part = tuple[int, int, NamedNumbers]
-"""Columns that share a cell, the matching rules (a mask over Frame.places), (egress) named ports."""
+"""What columns share: a cell, the matching rules (a mask over Frame.places), (egress) named ports."""
 
 
 @dataclass(frozen=True, slots=True)
 class _TierFrame:
-    """A tier at a row: the id of its default deny, and (bit, place, what it does, id) of its rules."""
+    """A tier at a row: the id of its default deny, and (place, what it does, id) of its rules.
+
+    The rules have the bits from `first` on.
+    """
 
     default: int | None
-    rules: tuple[tuple[int, Place, str, int], ...]
+    first: int
+    rules: tuple[tuple[Place, str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +69,7 @@ class CellLemma:
         self.decision = decision
         self._rows_done: set[object] = set()
         self._frames: dict[tuple[Direction, Selecting], _Frame] = {}
-        self._asked_words: dict[tuple[Direction, Place, NamedNumbers], AskedWords] = {}
+        self._asked_words: dict[tuple[Direction, NamedNumbers], dict[Place, AskedWords]] = {}
         self._masks: dict[tuple[Direction, Place], int] = {}
         self._groups: dict[Direction, list[tuple[int, int]]] = {}
 
@@ -73,7 +88,7 @@ class CellLemma:
         if same in self._rows_done:
             return
         self._rows_done.add(same)
-        for part, columns in self._parts(direction, frame, owns, cells).items():
+        for part, columns in self._parts(direction, frame, owns, cells):
             what = f"a cell of row {index} does not say what the policies say"
             broken = Broken("cells", what, direction, index, columns)
             its_named = named if direction is Direction.INGRESS else part[2]
@@ -82,7 +97,7 @@ class CellLemma:
     def _selecting(self, row: Row) -> Selecting:
         """(tier, policy) of each policy that selects the row."""
         found: list[tuple[int, int]] = []
-        for bit in set_bits(row.bits):
+        for bit in members(row.bits):
             found += self._policies_by_subject.get(bit, ())
         return tuple(sorted(found))
 
@@ -97,16 +112,17 @@ class CellLemma:
         for t, tier in enumerate(self.policies.tiers):
             mine = [p for tier_index, p in selecting if tier_index == t]
             default = self._default(tier, [tier.policies[p] for p in mine], direction)
-            rules: list[tuple[int, Place, str, int]] = []
+            rules: list[tuple[Place, str, int]] = []
             for place in _in_order(tier, t, mine, direction):
                 policy = tier.policies[place[1]]
                 rule = policy.rules(direction)[place[2]]
                 entry = _entry(tier, policy, direction, place[2], rule)
-                rules.append((len(places), place, _does(rule.action), self._id(entry)))
+                rules.append((place, _does(rule.action), self._id(entry)))
                 places.append(place)
             if default is not None or rules:  # a tier that says nothing lets everything go on
                 its_default = None if default is None else self._id(default)
-                tiers.append(_TierFrame(its_default, tuple(rules)))
+                first = len(places) - len(rules)
+                tiers.append(_TierFrame(its_default, first, tuple(rules)))
         return _Frame(tuple(places), tuple(tiers))
 
     @cached_property
@@ -120,21 +136,18 @@ class CellLemma:
 
     def _parts(
         self, direction: Direction, frame: _Frame, owns: tuple[int, ...], cells: tuple[int, ...]
-    ) -> dict[Part, int]:
+    ) -> Iterator[tuple[Part, int]]:
         """A row's columns, as masks, by all that can matter; `cells` is the row of the table."""
-        parts = {(cell, 0): columns for cell, columns in self._columns_by_cell(direction, cells)}
+        parts = ColumnParts(self._columns_by_cell(direction, cells))
         for bit, place in enumerate(frame.places):
-            columns = self._columns_of(direction, place) & owns[bit]
-            if columns:
-                parts = _split(parts, 1 << bit, columns)
-        if direction is Direction.INGRESS:
-            return {(cell, matched, ()): mask for (cell, matched), mask in parts.items()}
-        return {
-            (cell, matched, named): columns & holders
-            for (cell, matched), columns in parts.items()
-            for named, holders in self._columns.by_named.items()
-            if columns & holders
-        }
+            parts.match(bit, self._columns_of(direction, place) & owns[bit])
+        for cell, matched, columns in parts.found():
+            if direction is Direction.INGRESS:
+                yield (cell, matched, ()), columns
+                continue
+            for named, holders in self._columns.by_named.items():
+                if columns & holders:
+                    yield (cell, matched, named), columns & holders
 
     def _columns_by_cell(self, direction: Direction, row: tuple[int, ...]) -> list[tuple[int, int]]:
         """(cell, its columns) of a row of the table; columns that are equal in all rows at once."""
@@ -180,6 +193,10 @@ class CellLemma:
         return SignatureColumns(self.decision.atoms, bits, blocks)
 
     @cached_property
+    def _not_isolated(self) -> int:
+        return self._id(RESERVED_RULES[0])
+
+    @cached_property
     def _ids(self) -> dict[RuleEntry, int]:
         return {entry: index for index, entry in enumerate(self.decision.rules)}
 
@@ -191,43 +208,40 @@ class CellLemma:
     ) -> CellQuestion:
         """The question of a part: rule ids in it are renamed in the order in which they are met."""
         index, matched, _ = part
-        numbers: dict[int, int] = {self._id(RESERVED_RULES[0]): 0}
-
-        def renamed(rule: int) -> int:
-            return numbers.setdefault(rule, len(numbers))
-
+        asked = self._asked_words.setdefault((direction, named), {})
+        numbers = {self._not_isolated: 0}
+        rest = members(matched)
         tiers: list[TierWords] = []
         for tier in frame.tiers:
-            default = NO_RULE if tier.default is None else renamed(tier.default)
-            rules = tuple(
-                (
-                    self._asked(direction, place, named),
-                    does,
-                    NO_RULE if does == PASS else renamed(rule),
-                )
-                for bit, place, does, rule in tier.rules
-                if matched >> bit & 1
-            )
+            default = NO_RULE
+            if tier.default is not None:
+                default = numbers.setdefault(tier.default, len(numbers))
+            n_mine = bisect_left(rest, tier.first + len(tier.rules))
+            mine, rest = rest[:n_mine], rest[n_mine:]
+            rules: list[RuleWords] = []
+            for bit in mine:
+                place, does, rule = tier.rules[bit - tier.first]
+                if place not in asked:
+                    asked[place] = self._asked(direction, place, named)
+                number = NO_RULE if does == PASS else numbers.setdefault(rule, len(numbers))
+                rules.append((asked[place], does, number))
             if rules or default != NO_RULE:
-                tiers.append((default, rules))
+                tiers.append((default, tuple(rules)))
         cell = self.decision.cells[index]
         diagrams = self.decision.diagrams
-        decides = tuple((lo, renamed(leaf)) for lo, leaf in diagrams[cell.rule])
-        return CellQuestion(tuple(tiers), diagrams[cell.action], decides)
+        decides = [(lo, numbers.setdefault(leaf, len(numbers))) for lo, leaf in diagrams[cell.rule]]
+        return CellQuestion(tuple(tiers), diagrams[cell.action], tuple(decides))
 
     def _asked(self, direction: Direction, place: Place, named: NamedNumbers) -> AskedWords:
         """What a rule asks of a destination that declares `named`."""
-        key = (direction, place, named)
-        if key not in self._asked_words:
-            rule = self._policy(place[0], place[1]).rules(direction)[place[2]]
-            ports = self.decision.atoms.vocabulary.named_ports
-            numbers = {ports[index]: found for index, found in named}
+        rule = self._policy(place[0], place[1]).rules(direction)[place[2]]
+        ports = self.decision.atoms.vocabulary.named_ports
+        numbers = {ports[index]: found for index, found in named}
 
-            def words(port: NamedPort) -> Iterable[PortWords]:
-                return declared(port.protocol, numbers.get(port, ()))
+        def words(port: NamedPort) -> Iterable[PortWords]:
+            return declared(port.protocol, numbers.get(port, ()))
 
-            self._asked_words[key] = asked_words(rule.ports, rule.except_ports, words)
-        return self._asked_words[key]
+        return asked_words(rule.ports, rule.except_ports, words)
 
     def _default(
         self, tier: Tier, policies: list[Policy], direction: Direction
@@ -273,14 +287,3 @@ def _in_order(tier: Tier, t: int, policies: list[int], direction: Direction) -> 
     if tier.mode is TierMode.DENY_WINS:
         places.sort(key=lambda at: not tier.policies[at[1]].rules(direction)[at[2]].action.is_deny)
     return places
-
-
-def _split(parts: dict[tuple[int, int], int], bit: int, columns: int) -> dict[tuple[int, int], int]:
-    """Split each part into the columns that the rule of `bit` matches, and the others."""
-    out: dict[tuple[int, int], int] = {}
-    for (cell, matched), mask in parts.items():
-        if rest := mask & ~columns:
-            out[cell, matched] = rest
-        if hit := mask & columns:
-            out[cell, matched | bit] = hit
-    return out

@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lemma 2: every endpoint stands in the row and columns that its labels, ports and addresses ask for.
 
-A finite check, by the reference semantics' own `selects`.
+A finite check, by the reference semantics' own `selects`; who surely lacks what a selector asks for is
+not asked about (`candidates.py`).
 """
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterator
 
 from policyc.ir.atoms import EndpointColumn, NamedNumbers, NodeColumn, Row
+from policyc.ir.bits import union
 from policyc.ir.decision import DecisionIR
 from policyc.ir.matching import condition_holds, in_block, selects
-from policyc.ir.selectors import EndpointSelector
 from policyc.ir.semantics import as_seen
 from policyc.ir.universe import Endpoint, Node, Universe
+from policyc.verifier.candidates import Candidates
 from policyc.verifier.outcome import Broken
-
-BitsByNamespace = dict[str | None, list[tuple[int, EndpointSelector]]]
-"""(bit, selector) of the selectors, by the namespace they name."""
 
 
 def placement_faults(
@@ -27,7 +26,7 @@ def placement_faults(
     """
     atoms = decision.atoms
     v = atoms.vocabulary
-    by_namespace = _bits_by_namespace(v.selectors)
+    candidates = Candidates(v.selectors)
     for node in universe.nodes:
         yield from _node_faults(node, decision)
     for endpoint in universe.endpoints:
@@ -38,8 +37,8 @@ def placement_faults(
             continue
         name = endpoint.qualified_name
         if subjects is None or name in subjects:
-            yield from _row_faults(endpoint, decision, by_namespace)
-        bits = _selecting(by_namespace, v.peer_bits, endpoint)
+            yield from _row_faults(endpoint, decision, candidates)
+        bits = _selecting(candidates, v.peer_bits, endpoint)
         named = _declared(decision, v.egress_ports, endpoint)
         for address in endpoint.addresses:
             atom = atoms.classifier.addresses[address.version].atom_of(int(address))
@@ -49,13 +48,13 @@ def placement_faults(
 
 
 def _row_faults(
-    endpoint: Endpoint, decision: DecisionIR, by_namespace: BitsByNamespace
+    endpoint: Endpoint, decision: DecisionIR, candidates: Candidates
 ) -> Iterator[Broken]:
     """What is wrong with an endpoint's place as subject."""
     atoms, v = decision.atoms, decision.atoms.vocabulary
     name = endpoint.qualified_name
     row = Row(
-        _selecting(by_namespace, v.subject_bits, endpoint),
+        _selecting(candidates, v.subject_bits, endpoint),
         _declared(decision, v.ingress_ports, endpoint),
         _own_blocks(decision, endpoint, 4),
         _own_blocks(decision, endpoint, 6),
@@ -101,21 +100,12 @@ def _node_faults(node: Node, decision: DecisionIR) -> Iterator[Broken]:
                 yield Broken("placement", f"node {node.name} has no column for {address}")
 
 
-def _selecting(by_namespace: BitsByNamespace, mask: int, endpoint: Endpoint) -> int:
-    return sum(
+def _selecting(candidates: Candidates, mask: int, endpoint: Endpoint) -> int:
+    return union(
         1 << bit
-        for namespace in (endpoint.namespace, None)
-        for bit, selector in by_namespace.get(namespace, ())
+        for bit, selector in candidates.of(endpoint)
         if mask >> bit & 1 and selects(selector, endpoint)
     )
-
-
-def _bits_by_namespace(selectors: Iterable[EndpointSelector]) -> BitsByNamespace:
-    """A selector that names a namespace selects nothing in another one, and is not asked there."""
-    out: BitsByNamespace = {}
-    for bit, selector in enumerate(selectors):
-        out.setdefault(selector.namespace, []).append((bit, selector))
-    return out
 
 
 def _declared(decision: DecisionIR, mask: int, endpoint: Endpoint) -> NamedNumbers:
