@@ -19,6 +19,7 @@ from typing import Any
 
 import policyc.ir
 from policyc.backends.ebpf_c.clang import clang_version
+from policyc.backends.ebpf_c.frames import Budgets
 from policyc.compiler.driver.bundle import Provenance, node_texts, write_bundle
 from policyc.compiler.driver.compile import Inputs, decide_read, read_inputs
 from policyc.compiler.driver.emission import emit_all
@@ -56,7 +57,10 @@ def _is_there(case: CorpusCase, folder: Path) -> bool:
 
 def _of(case: CorpusCase) -> str:
     """What the bundle depends on, as a digest."""
-    text = json.dumps([case.policies, case.cluster, case.counters, case.node], sort_keys=True)
+    asked = case.diagrams and case.diagrams.value
+    text = json.dumps(
+        [case.policies, case.cluster, case.counters, case.node, asked], sort_keys=True
+    )
     if case.name in ASKED:
         text += Path(flows.__file__).read_text()
     return hashlib.sha256(f"{_compiler()}\n{text}".encode()).hexdigest()
@@ -84,7 +88,7 @@ def _build_one(case: CorpusCase, folder: Path) -> None:
     try:
         for suffix, backend in BACKENDS.items():
             made_for = Target(backend, Counters(case.counters))
-            emitted = emit_all(decided.decision, target=made_for)
+            emitted = emit_all(decided.decision, Budgets(diagrams=case.diagrams), made_for)
             provenance = Provenance((), {}, {}, node=case.node)
             texts = node_texts(decided.decision)
             write_bundle(target / BUNDLES[suffix], texts, emitted, provenance)

@@ -4,6 +4,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from policyc.ir.plan import DiagramLayout
+
 Objects = tuple[dict[str, Any], ...]
 BUNDLES = {"": "bundle-c", " (llvm)": "bundle-llvm"}
 """What a bundle's name has after the case's -> the folder of the bundle in the case's: one a backend."""
@@ -14,7 +16,7 @@ class CorpusCase:
     """`cluster` empty: for whatever cluster. `name` is that of a folder with its bundles.
 
     `counters` is what is counted for each rule (none, packets, bytes), `node` the node that the bundles
-    are for, "" for every node.
+    are for, "" for every node. `diagrams` asks for a layout of long diagrams that would not be chosen.
     """
 
     name: str
@@ -23,3 +25,4 @@ class CorpusCase:
     cluster: Objects = ()
     counters: str = "bytes"
     node: str = ""
+    diagrams: DiagramLayout | None = None

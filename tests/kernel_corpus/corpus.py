@@ -22,6 +22,7 @@ SLICE = (
     "counters-none",
     "node-n1",
     "example-online-shop",
+    "alike-diagrams",
     "cidrs-100",
     "ports-1000",
     "mixed-100",
@@ -39,6 +40,7 @@ ASKED = (
     "counters-none",
     "node-n1",
     "example-online-shop",
+    "alike-diagrams",
 )
 """Those that are asked for verdicts as well; their clusters are known and small."""
 

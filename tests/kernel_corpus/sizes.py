@@ -7,6 +7,7 @@ All numbers come from the position of a rule, so that a case is the same each ti
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from policyc.ir.plan import DiagramLayout
 from tests.kernel_corpus.case import CorpusCase, Objects
 
 Rule = dict[str, Any]
@@ -160,6 +161,10 @@ def _shapes() -> Iterator[CorpusCase]:
             f"deep-diagram-{n}", f"{n} port ranges between one pair", _deep(n), classes(3)
         )
     yield CorpusCase(
+        "alike-diagrams", "1500 ports for anyone, and for each of 12 pods one more of its own",
+        _alike(1500, 12), classes(12), diagrams=DiagramLayout.CHANGES,
+    )  # fmt: skip
+    yield CorpusCase(
         "wide-diagrams", "64 diagrams of a few steps, each of another pair",
         tuple(_policy(_by_range, 4, f"p{i}", app=f"a{i}") for i in range(64)), classes(64),
     )  # fmt: skip
@@ -207,6 +212,19 @@ def _deep(n: int) -> Objects:
         return {"from": [peer], "ports": [{"port": low, "endPort": low + 9}]}
 
     return (_policy(one, n, app="a0"),)
+
+
+def _alike(n_ports: int, n_classes: int) -> Objects:
+    """Long diagrams that differ by a step: a class has what anyone has, and a port besides."""
+    own = (22, 80, 443, 5432, 8443, 9005, 60000)
+
+    def one(i: int) -> Rule:
+        if i < n_ports:
+            return {"ports": [{"port": 6000 + 2 * i}]}
+        peer = {"podSelector": {"matchLabels": {"app": f"a{i - n_ports}"}}}
+        return {"from": [peer], "ports": [{"port": own[i % len(own)]}]}
+
+    return (_policy(one, n_ports + n_classes, app="a0"),)
 
 
 def _pairs(n: int) -> Objects:
