@@ -1,17 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """`dataclass` of the standard library, made in less time for frozen classes.
 
-Before Python 3.13 each method of a dataclass is compiled by itself, six of them for a frozen one; that
-is more than half of what it takes to load our modules, and a short run is mostly that. Here the three
-that depend on the fields are compiled at once, and the others are shared. Everything else, and every
-class that asks for more, is left to the standard library.
+A short run is mostly the loading of modules, and most of that was the making of dataclasses, of which it
+uses few. Here the methods that depend on the fields are compiled when they are first called, the fields
+are described when somebody asks (`dataclasses.fields`), and all else is shared. What these classes do is
+what the standard library's do, but for `inspect.signature` of one that was never made. Every class that
+asks for more than fields with defaults, some of them not compared, is left to the standard library.
 """
 
 import dataclasses
+import sys
+from abc import update_abstractmethods
+from dataclasses import MISSING, Field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, get_origin
 
 __all__ = ["dataclass"]
+
+_KNOWN = sys.version_info < (3, 14)
+"""From then on annotations are no part of the class but a function that makes them."""
 
 if TYPE_CHECKING:
     from dataclasses import dataclass
@@ -19,80 +26,190 @@ else:
 
     def dataclass(cls=None, /, *, frozen=False, slots=False, **more):
         """The decorator, with the parameters of the standard library's."""
-        if not frozen or more:
+        if not frozen or more or not _KNOWN:
             made = dataclasses.dataclass(frozen=frozen, slots=slots, **more)
         else:
             made = partial(_frozen, slots=slots)
         return made if cls is None else made(cls)
 
 
-_OWN = ("__init__", "__eq__", "__hash__")
+class _Shape:
+    """The fields of a class: their types, and their defaults or what `field` made, by name.
+
+    In the place of `__dataclass_fields__` it puts there what the standard library makes of them.
+    """
+
+    __slots__ = ("cls", "given", "types")
+
+    def __init__(self, cls: Any, types: dict[str, Any]) -> None:
+        self.cls, self.types = cls, types
+        self.given: dict[str, Any] = {name: getattr(cls, name, MISSING) for name in types}
+
+    def __get__(self, _instance: object, _owner: type) -> Any:
+        body = {name: value for name, value in self.given.items() if value is not MISSING}
+        plain: Any = type(self.cls.__name__, (), {**body, "__annotations__": self.types})
+        made = dataclasses.dataclass(init=False, repr=False, eq=False)(plain)
+        found = made.__dataclass_fields__
+        self.cls.__dataclass_fields__ = found
+        return found
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a class asks for nothing but fields with defaults, some of them not compared."""
+        own = vars(self.cls)
+        if any(hasattr(base, "__dataclass_params__") for base in self.cls.__bases__):
+            return False
+        if any(vars(base).get("__slots__") for base in self.cls.__mro__[1:-1]):
+            return False
+        if not _MADE.isdisjoint(own) or "__slots__" in own:
+            return False
+        has_default = False
+        for name, kind in self.types.items():
+            value = self.given[name]
+            if isinstance(kind, str | dataclasses.InitVar) or get_origin(kind) is ClassVar:
+                return False
+            if kind in (ClassVar, dataclasses.InitVar, dataclasses.KW_ONLY):
+                return False
+            if type(value).__hash__ is None:  # one list for all of them
+                return False
+            if isinstance(value, Field) and not _is_plain_field(value):
+                return False
+            if has_default and not _has_default(value):
+                return False
+            has_default = _has_default(value)
+        fields = (name for name, value in own.items() if isinstance(value, Field))
+        return all(name in self.types for name in fields)
+
+
+def _is_plain_field(each: "Field[Any]") -> bool:
+    plain = each.init and each.repr and each.hash is None and each.kw_only is MISSING
+    return plain and type(each.default).__hash__ is not None
+
+
+def _has_default(value: Any) -> bool:
+    if isinstance(value, Field):
+        return value.default is not MISSING or value.default_factory is not MISSING
+    return value is not MISSING
 
 
 def _frozen(cls: type, *, slots: bool) -> Any:
-    if not _is_plain(cls):
+    shape = _Shape(cls, vars(cls).get("__annotations__", {}))
+    if not shape.is_plain:
         return dataclasses.dataclass(frozen=True, slots=slots)(cls)
-    made: Any = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots)(cls)
-    fields = dataclasses.fields(made)
-    for name, method in zip(_OWN, _methods(made, fields), strict=True):
-        method.__qualname__ = f"{made.__qualname__}.{name}"
-        setattr(made, name, method)
-    made.__init__.__annotations__ = {each.name: each.type for each in fields} | {"return": None}
-    made.__dataclass_params__ = _PARAMS
-    for name, method in (_SHARED | _OF_SLOTS if slots else _SHARED).items():
-        setattr(made, name, method)
+    members = {
+        **_SHARED,
+        **_methods(shape),
+        "__dataclass_fields__": shape,
+        "__dataclass_params__": _PARAMS,
+        "__match_args__": vars(cls).get("__match_args__", tuple(shape.types)),
+    }
+    made = _with_slots(shape, members) if slots else _without(shape, members)
+    shape.cls = made
+    return update_abstractmethods(made)
+
+
+def _with_slots(shape: _Shape, members: dict[str, Any]) -> Any:
+    """The class once more: slots are given to a class when it is made."""
+    cls = shape.cls
+    body = {name: value for name, value in vars(cls).items() if name not in shape.types}
+    for name in ("__dict__", "__weakref__"):
+        body.pop(name, None)
+    body |= members | _OF_SLOTS | {"__slots__": tuple(shape.types)}
+    made = type(cls)(cls.__name__, cls.__bases__, body)
+    made.__qualname__ = cls.__qualname__
     return made
 
 
-def _is_plain(cls: type) -> bool:
-    """Whether a class asks for nothing but fields with defaults, some of them not compared."""
-    if any(dataclasses.is_dataclass(base) for base in cls.__bases__):
-        return False
-    if {*_SHARED, *_OF_SLOTS, *_OWN} & cls.__dict__.keys():
-        return False
-    given = (each for each in cls.__dict__.values() if isinstance(each, dataclasses.Field))
-    return all(
-        each.init and each.repr and each.hash is None and each.kw_only is dataclasses.MISSING
-        for each in given
-    )
+def _without(shape: _Shape, members: dict[str, Any]) -> Any:
+    for name, value in members.items():
+        setattr(shape.cls, name, value)
+    for name, value in shape.given.items():
+        if isinstance(value, Field):
+            if value.default is MISSING:
+                delattr(shape.cls, name)
+            else:
+                setattr(shape.cls, name, value.default)
+    return shape.cls
 
 
-def _methods(made: type, fields: "tuple[dataclasses.Field[Any], ...]") -> tuple[Any, ...]:
-    """`__init__`, `__eq__` and `__hash__`."""
-    known: dict[str, Any] = {"_set": object.__setattr__, "_missing": dataclasses.MISSING}
-    parameters, body = [], []
-    for each in fields:
-        name = each.name
-        if each.default is not dataclasses.MISSING:
-            known[f"_default_{name}"] = each.default
+def _methods(shape: _Shape) -> dict[str, Any]:
+    """`__init__`, `__eq__` and `__hash__`, each of which is compiled by its first call."""
+
+    def init(self: object, *values: object, **named: object) -> None:
+        _compiled(shape, "__init__")(self, *values, **named)
+
+    def equal(self: object, other: object) -> Any:
+        return _compiled(shape, "__eq__")(self, other)
+
+    def digest(self: object) -> Any:
+        return _compiled(shape, "__hash__")(self)
+
+    init.__annotations__ = {**shape.types, "return": None}
+    found: dict[str, Any] = {"__init__": init, "__eq__": equal, "__hash__": digest}
+    for name, method in found.items():
+        method.__name__, method.__qualname__ = name, f"{shape.cls.__qualname__}.{name}"
+    return found
+
+
+def _compiled(shape: _Shape, name: str) -> Any:
+    """One of these methods, in its place from now on."""
+    known: dict[str, Any] = {"_set": object.__setattr__, "_missing": MISSING}
+    lines = _init(shape, known) if name == "__init__" else _TEXTS[name](_compared(shape))
+    text = "\n".join([f"def make({', '.join(known)}):", *lines, f" return {name}"])
+    space: dict[str, Any] = {}
+    exec(text, {"__name__": shape.cls.__module__}, space)  # as the standard library does
+    method: Any = space["make"](**known)
+    method.__qualname__ = f"{shape.cls.__qualname__}.{name}"
+    if name == "__init__":
+        method.__annotations__ = {**shape.types, "return": None}
+    setattr(shape.cls, name, method)
+    return method
+
+
+def _init(shape: _Shape, known: dict[str, Any]) -> list[str]:
+    """The lines of `__init__`; what they name is added to `known`."""
+    parameters, body = ["self"], []
+    for name, value in shape.given.items():
+        default: Any = value
+        factory: Any = MISSING
+        if isinstance(value, Field):
+            default, factory = value.default, value.default_factory
+        if default is not MISSING:
+            known[f"_default_{name}"] = default
             parameters.append(f"{name}=_default_{name}")
-        elif each.default_factory is not dataclasses.MISSING:
-            known[f"_make_{name}"] = each.default_factory
+        elif factory is not MISSING:
+            known[f"_make_{name}"] = factory
             parameters.append(f"{name}=_missing")
             body.append(f"  if {name} is _missing: {name} = _make_{name}()")
         else:
             parameters.append(name)
         body.append(f"  _set(self, {name!r}, {name})")
-    if hasattr(made, "__post_init__"):
+    if hasattr(shape.cls, "__post_init__"):
         body.append("  self.__post_init__()")
-    compared = [each.name for each in fields if each.compare]
-    mine, theirs = (
-        f"({''.join(f'{side}.{name}, ' for name in compared)})" for side in ("self", "other")
-    )
-    lines = [
-        f"def make({', '.join(known)}):",
-        f" def __init__({', '.join(('self', *parameters))}):",
-        *(body or ["  pass"]),
+    return [f" def __init__({', '.join(parameters)}):", *(body or ["  pass"])]
+
+
+def _compared(shape: _Shape) -> list[str]:
+    return [n for n, value in shape.given.items() if not isinstance(value, Field) or value.compare]
+
+
+def _tuple(side: str, names: list[str]) -> str:
+    return f"({''.join(f'{side}.{name}, ' for name in names)})"
+
+
+_TEXTS = {
+    "__eq__": lambda names: [
         " def __eq__(self, other):",
-        f"  if other.__class__ is self.__class__: return {mine} == {theirs}",
+        "  if other.__class__ is self.__class__:",
+        f"   return {_tuple('self', names)} == {_tuple('other', names)}",
         "  return NotImplemented",
-        f" def __hash__(self): return hash({mine})",
-        " return __init__, __eq__, __hash__",
-    ]
-    space: dict[str, Any] = {}
-    exec("\n".join(lines), {"__name__": made.__module__}, space)  # as the standard library does
-    methods: tuple[Any, ...] = space["make"](**known)
-    return methods
+    ],
+    "__hash__": lambda names: [
+        " def __hash__(self):",
+        f"  return hash({_tuple('self', names)})",
+    ],
+}
+"""The lines of methods over the fields that are compared."""
 
 
 def _repr(self: Any) -> str:
@@ -108,6 +225,10 @@ def _delattr(_self: Any, name: str) -> None:
     raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
 
 
+def _replace(self: Any, /, **changes: Any) -> Any:
+    return dataclasses.replace(self, **changes)
+
+
 def _getstate(self: Any) -> list[Any]:
     return [getattr(self, name) for name in self.__dataclass_fields__]
 
@@ -117,8 +238,15 @@ def _setstate(self: Any, state: list[Any]) -> None:
         object.__setattr__(self, name, value)
 
 
-_SHARED = {"__repr__": _repr, "__setattr__": _setattr, "__delattr__": _delattr}
+_SHARED = {
+    "__repr__": _repr,
+    "__setattr__": _setattr,
+    "__delattr__": _delattr,
+    "__replace__": _replace,
+}
 _OF_SLOTS = {"__getstate__": _getstate, "__setstate__": _setstate}
+_MADE = frozenset({*_SHARED, *_OF_SLOTS, "__init__", "__eq__", "__hash__"})
+"""What is made for a class; one that has some of it by itself is left to the standard library."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
