@@ -41,7 +41,7 @@ from policyc.compiler.driver.rebuild.rows import (
 )
 from policyc.compiler.driver.rebuild.texts import entries_of, node_texts, policies_json, rule_texts
 from policyc.compiler.driver.target import Target
-from policyc.compiler.frontend.collector import collector_paused
+from policyc.compiler.frontend.collector import collector_paused, left_to_the_collector
 from policyc.ir.atoms import Atoms
 from policyc.ir.classes import dataclass
 from policyc.ir.decide import decide
@@ -103,6 +103,7 @@ def rebuild(inputs: Inputs, out: Path, cache: BuildCache, target: Target) -> Reb
         if changed is None:
             return None
         target.require()
+        left_to_the_collector(record, given, changed)
         return _write(record, given, changed, out, cache, target)
 
 
@@ -193,6 +194,7 @@ def _write(
     )
     provenance = _provenance(values, given, policies_json(record, facts, PROFILE))
     texts = node_texts(record, facts, numbering, rules)
+    left_to_the_collector(verdicts, emitted, provenance, texts, rules)
     write_bundle(out, texts, emitted, provenance, cache)
     cache.trim()
     return Rebuilt(
