@@ -35,6 +35,10 @@ HOOKS = ("pc_from_pod", "pc_to_pod")
 POLICY_PROGRAM = "pc_policy_run"
 
 
+Text = str | bytes
+"""The text of a file: in characters, or in UTF-8 already."""
+
+
 @dataclass(frozen=True)
 class Provenance:
     """What a bundle was made from: (path as given, sha256) per input, the options, the profile.
@@ -46,7 +50,7 @@ class Provenance:
     inputs: tuple[tuple[str, str], ...]
     options: Mapping[str, Any]
     proof: Mapping[str, Any]
-    policies: str = ""
+    policies: Text = ""
     profile: str = "kubernetes"
     node: str = ""
 
@@ -74,7 +78,7 @@ def check_target(out: Path) -> None:
 
 def write_bundle(
     out: Path,
-    texts: Mapping[str, str],
+    texts: Mapping[str, Text],
     emitted: Emitted,
     provenance: Provenance,
     cache: BuildCache | None = None,
@@ -148,7 +152,7 @@ def node_texts(decision: DecisionIR) -> dict[str, str]:
 
 
 def bundle_files(
-    texts: Mapping[str, str],
+    texts: Mapping[str, Text],
     emitted: Emitted,
     provenance: Provenance,
     cache: BuildCache | None = None,
@@ -160,10 +164,10 @@ def bundle_files(
         "policy.bpf.o": policy_object(emitted, cache),
         "hooks.bpf.o": emitted.target.hooks_object(cache),
         "plan.json": json_text(emitted.plan.to_json()).encode(),
-        **{name: text.encode() for name, text in texts.items()},
+        **{name: encoded(text) for name, text in texts.items()},
     }
     if provenance.policies:
-        files[POLICIES_FILE] = provenance.policies.encode()
+        files[POLICIES_FILE] = encoded(provenance.policies)
     files |= seed_files(emitted)
     files[MANIFEST] = manifest_file(
         {name: digest(data) for name, data in files.items()},
@@ -172,6 +176,11 @@ def bundle_files(
         emitted.target.release(cache),
     )
     return files
+
+
+def encoded(text: Text) -> bytes:
+    """The bytes of a file."""
+    return text if isinstance(text, bytes) else text.encode()
 
 
 def policy_object(emitted: Emitted, cache: BuildCache | None) -> bytes:

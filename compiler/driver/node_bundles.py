@@ -18,7 +18,9 @@ from policyc.compiler.driver.build_cache import BuildCache, open_cache
 from policyc.compiler.driver.bundle import (
     MANIFEST,
     Provenance,
+    Text,
     digest,
+    encoded,
     manifest_file,
     open_to_all,
     placed,
@@ -171,13 +173,13 @@ def _shared_cache(
 
 
 def _common_files(
-    ready: Prepared, policies: str, cache: BuildCache | None, target: Target
+    ready: Prepared, policies: Text, cache: BuildCache | None, target: Target
 ) -> dict[str, bytes]:
     """The files that every node's bundle has."""
     files = {f"{DATAPATH}/{name}": data for name, data in datapath_files().items()}
     files["hooks.bpf.o"] = target.hooks_object(cache)
     files["rules.json"] = json_text(rules_json(ready.decided.decision)).encode()
-    files[POLICIES_FILE] = policies.encode()
+    files[POLICIES_FILE] = encoded(policies)
     return files
 
 

@@ -22,6 +22,7 @@ from policyc.compiler.driver.bundle import Provenance, check_target, proof_json,
 from policyc.compiler.driver.emission import Emitted
 from policyc.compiler.driver.inputs import Inputs, context_of
 from policyc.compiler.driver.last_run import record_key
+from policyc.compiler.driver.policy_texts import POLICIES_FILE
 from policyc.compiler.driver.proof_ledger import open_ledger
 from policyc.compiler.driver.rebuild.changes import Input, input_of, read_again
 from policyc.compiler.driver.rebuild.facts import PolicyFacts, facts_of
@@ -39,7 +40,7 @@ from policyc.compiler.driver.rebuild.rows import (
     numbering_of,
     put_together,
 )
-from policyc.compiler.driver.rebuild.texts import entries_of, node_texts, policies_json, rule_texts
+from policyc.compiler.driver.rebuild.texts import Texts
 from policyc.compiler.driver.target import Target
 from policyc.compiler.frontend.collector import collector_paused, left_to_the_collector
 from policyc.ir.atoms import Atoms
@@ -179,8 +180,8 @@ def _write(
 ) -> Rebuilt:
     facts, anew = changed.facts, changed.anew
     numbering = numbering_of(facts, defaults_of(record, facts))
-    rules = rule_texts(record, facts, numbering)
-    verdicts = put_together(record, facts, numbering, anew, entries_of(rules))
+    texts = Texts(record, facts, numbering)
+    verdicts = put_together(record, facts, numbering, anew, texts.entries)
     told_apart = frozenset(Kind(kind) for each in facts for kind in each.told_apart)
     frames = replace(record.frames, told_apart=told_apart)
     layout = lay_out(frames, verdicts, counters=target.counters)
@@ -192,10 +193,10 @@ def _write(
         seeds_of(verdicts, layout.plan, record.address_seeds),
         target,
     )
-    provenance = _provenance(values, given, policies_json(record, facts, PROFILE))
-    texts = node_texts(record, facts, numbering, rules)
-    left_to_the_collector(verdicts, emitted, provenance, texts, rules)
-    write_bundle(out, texts, emitted, provenance, cache)
+    files = texts.files
+    provenance = _provenance(values, given, files.pop(POLICIES_FILE))
+    left_to_the_collector(verdicts, emitted, provenance, files, texts)
+    write_bundle(out, files, emitted, provenance, cache)
     cache.trim()
     return Rebuilt(
         tuple(cache.findings),
@@ -213,7 +214,7 @@ def _write(
     )
 
 
-def _provenance(values: Any, given: Input, policies: str) -> Provenance:
+def _provenance(values: Any, given: Input, policies: bytes) -> Provenance:
     inputs = [(file.path, file.sha256) for file in given.inputs]
     inputs += [(path, sha256) for path, sha256 in values["cluster"] or ()]
     return Provenance(

@@ -6,33 +6,38 @@ None where the run has what the short way does not know, such as policies of oth
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 from policyc.backends.ebpf_c.emit import classes_in_words
+from policyc.compiler.driver.bundle import CLASSIFIER_FILE, RULES_FILE
 from policyc.compiler.driver.emission import Emitted
-from policyc.compiler.driver.json_lines import member_text
-from policyc.compiler.driver.node_tables import classifier_json, rule_json
+from policyc.compiler.driver.json_lines import joined_members, list_text, member_text
+from policyc.compiler.driver.node_tables import RULES_SCHEMA, classifier_json, rule_json
 from policyc.compiler.driver.pipeline import Decided
+from policyc.compiler.driver.policy_texts import POLICIES_FILE, TierText, policies_text
 from policyc.compiler.driver.rebuild.documents import documents_of
-from policyc.compiler.driver.rebuild.facts import TEXTS, PolicyFacts, facts_json, facts_of
+from policyc.compiler.driver.rebuild.facts import SEPARATOR, PolicyFacts, facts_json, facts_of
 from policyc.compiler.driver.rebuild.files import contents_again
 from policyc.compiler.driver.rebuild.partition import partition_json
 from policyc.compiler.driver.rebuild.record import Record
 from policyc.compiler.driver.rebuild.shapes import (
     Blobs,
     diagrams_json,
+    file_json,
     frames_json,
-    kept,
     seeds_json,
     table_json,
     texts_json,
 )
+from policyc.compiler.driver.rebuild.stretches import HERE, FileOfPolicies, file_of
 from policyc.compiler.frontend.cluster import Cluster
 from policyc.compiler.frontend.lowered import Profile
 from policyc.compiler.frontend.read import PolicyInput
 from policyc.compiler.frontend.sources import Content, Source
 from policyc.ir.policy import NETWORK_POLICY, Action, Direction, PolicySet
+from policyc.ir.tables import RESERVED_RULES
 
 
 def note(
@@ -61,11 +66,6 @@ def note(
         return None  # several in one document, or none at all
     blobs: Blobs = []
     layout, plan = emitted.layout, emitted.plan
-    classifier = {
-        name: kept(blobs, member_text(value).encode())
-        for name, value in classifier_json(decided.decision).items()
-        if name != "tiers"
-    }
     tier = decided.policies.tiers[0]
     values = {
         "inputs": [[file.path, file.sha256] for file in given.inputs],
@@ -78,12 +78,11 @@ def note(
         "misses_namespaces": _misses_namespaces(cluster),
         "tier": [tier.name, tier.mode.value, tier.unmatched.value],
         "policies": [facts_json(each) for each in facts],
-        "texts": [texts_json([getattr(each, name) for each in facts], blobs) for name in TEXTS],
+        "files": {n: file_json(f, blobs) for n, f in _files(given, decided, facts).items()},
         "partition": partition,
         "frames": frames_json(layout.frames, blobs),
         "address_seeds": _address_seeds(emitted, blobs),
         "classes": {d.value: c for d, c in classes_in_words(decided.decision, plan).items()},
-        "classifier": classifier,
         "diagrams": diagrams_json(layout.verdicts.diagrams, blobs),
         "tables": {d.value: table_json(t, blobs) for d, t in layout.verdicts.tables.items()},
         "defaults": list(_defaults(decided)),
@@ -121,6 +120,34 @@ def _facts(decided: Decided) -> Iterator[PolicyFacts]:
         assert all(low + 1 == high for low, high in pairwise(rules))
         entries = [decision.rules[rule] for rule in rules]
         yield facts_of(policy, table, its_table, entries, decided.atoms.vocabulary)
+
+
+def _files(
+    given: PolicyInput, decided: Decided, facts: Sequence[PolicyFacts]
+) -> dict[str, FileOfPolicies]:
+    """The files that say something of each policy, as the whole way writes them."""
+    (tier,) = decided.policies.tiers
+    name, mode, unmatched = map(member_text, (tier.name, tier.mode.value, tier.unmatched.value))
+    classifier = classifier_json(replace(decided.decision, tables=()))
+    members = {name: member_text(value) for name, value in classifier.items()}
+    table = f'{{"mode":{mode},"name":{name},"policies":[{HERE}],"unmatched":{unmatched}}}'
+    reserved = [member_text(rule_json(at, entry)) for at, entry in enumerate(RESERVED_RULES)]
+    rules = {"schema": member_text(RULES_SCHEMA), "rules": list_text([*reserved, HERE])}
+    item = TierText(tier.name, tier.mode, tier.unmatched, [HERE])
+    texts = [each.texts for each in facts if each.texts is not None]
+    return {
+        CLASSIFIER_FILE: file_of(
+            joined_members({**members, "tiers": list_text([table])}),
+            [each.table for each in texts],
+            ",",
+        ),
+        RULES_FILE: file_of(joined_members(rules), [each.entries for each in texts], SEPARATOR),
+        POLICIES_FILE: file_of(
+            policies_text(given.profile.value, [item], [], []),
+            [each.item for each in texts],
+            SEPARATOR,
+        ),
+    }
 
 
 def _documents(content: Content, facts: Sequence[PolicyFacts]) -> list[tuple[str, int, int]] | None:

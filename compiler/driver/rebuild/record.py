@@ -18,11 +18,13 @@ from policyc.compiler.driver.rebuild.partition import partition_from
 from policyc.compiler.driver.rebuild.shapes import (
     Blobs,
     diagrams_from,
+    file_from,
     frames_from,
     seeds_from,
     table_from,
     texts_from,
 )
+from policyc.compiler.driver.rebuild.stretches import FileOfPolicies
 from policyc.ir.atoms import Atoms
 from policyc.ir.classes import dataclass
 from policyc.ir.decision import Diagram
@@ -44,8 +46,13 @@ class Record:
     @cached_property
     def policies(self) -> tuple[PolicyFacts, ...]:
         """The policies, in their order."""
-        texts = (texts_from(value, self.blobs) for value in self.values["texts"])
-        return tuple(map(facts_from, self.values["policies"], *texts))
+        return tuple(map(facts_from, self.values["policies"]))
+
+    @cached_property
+    def files(self) -> dict[str, FileOfPolicies]:
+        """The files that say something of each policy, by name."""
+        files = self.values["files"]
+        return {name: file_from(value, self.blobs) for name, value in files.items()}
 
     @cached_property
     def partition(self) -> Atoms:
@@ -83,13 +90,6 @@ class Record:
         """The seeds of the tables of addresses."""
         seeds = self.values["address_seeds"]
         return {Direction(d): seeds_from(value, self.blobs) for d, value in seeds.items()}
-
-    @property
-    def classifier(self) -> dict[str, str]:
-        """The members of classifier.json but the tiers, as texts."""
-        return {
-            name: str(self.blobs[at], "utf-8") for name, at in self.values["classifier"].items()
-        }
 
 
 def to_bytes(record: Record) -> bytes:

@@ -9,6 +9,7 @@ from typing import Any
 
 from policyc.backends.ebpf_c.frames import Frame, Frames
 from policyc.backends.ebpf_c.seeds import Seed
+from policyc.compiler.driver.rebuild.stretches import FileOfPolicies, Stretches
 from policyc.ir.decision import Diagram
 from policyc.ir.plan import AddressLayout, AddressPlan, Size
 from policyc.ir.policy import Direction
@@ -51,6 +52,20 @@ def texts_from(value: list[int], blobs: Blobs) -> Iterator[str]:
     for length in _words(lengths):
         yield text[at : at + length]
         at += length
+
+
+def file_json(file: FileOfPolicies, blobs: Blobs) -> list[Any]:
+    """A file of something of each policy as JSON values."""
+    ends = little_endian(array("I", file.items.ends))
+    parts = (file.head, ends, file.items.data, file.tail)
+    return [file.items.separator, *(kept(blobs, bytes(part)) for part in parts)]
+
+
+def file_from(value: list[Any], blobs: Blobs) -> FileOfPolicies:
+    """The file that `file_json` wrote."""
+    separator, *places = value
+    head, ends, data, tail = (blobs[at] for at in places)
+    return FileOfPolicies(head, Stretches(_words(ends), data, separator), tail)
 
 
 def frames_json(frames: Frames, blobs: Blobs) -> dict[str, Any]:
