@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`dataclass` of the standard library, made in less time for frozen classes.
+"""`dataclass` of the standard library, made in less time.
 
 A short run is mostly the loading of modules, and most of that was the making of dataclasses, of which it
 uses few. Here the methods that depend on the fields are compiled when they are first called, the fields
 are described when somebody asks (`dataclasses.fields`), and all else is shared. What these classes do is
-what the standard library's do, but for `inspect.signature` of one that was never made. Every class that
-asks for more than fields with defaults, some of them not compared, is left to the standard library.
+what the standard library's do, but for `inspect.signature` of one that was never made. Every class
+that asks for more than fields with defaults is left to the standard library.
 """
 
 import dataclasses
 import sys
 from abc import update_abstractmethods
 from dataclasses import MISSING, Field
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, get_origin
 
 __all__ = ["dataclass"]
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from dataclasses import dataclass
 else:
 
-    def dataclass(cls=None, /, *, frozen=False, slots=False, **more):
+    def dataclass(cls=None, /, *, eq=True, frozen=False, slots=False, **more):
         """The decorator, with the parameters of the standard library's."""
-        if not frozen or more or not _KNOWN:
-            made = dataclasses.dataclass(frozen=frozen, slots=slots, **more)
+        if more or not _KNOWN:
+            made = dataclasses.dataclass(eq=eq, frozen=frozen, slots=slots, **more)
         else:
-            made = partial(_frozen, slots=slots)
+            made = partial(_made, eq=eq, frozen=frozen, slots=slots)
         return made if cls is None else made(cls)
 
 
@@ -39,10 +39,10 @@ class _Shape:
     In the place of `__dataclass_fields__` it puts there what the standard library makes of them.
     """
 
-    __slots__ = ("cls", "given", "types")
+    __slots__ = ("cls", "given", "is_frozen", "types")
 
-    def __init__(self, cls: Any, types: dict[str, Any]) -> None:
-        self.cls, self.types = cls, types
+    def __init__(self, cls: Any, types: dict[str, Any], *, is_frozen: bool) -> None:
+        self.cls, self.types, self.is_frozen = cls, types, is_frozen
         self.given: dict[str, Any] = {name: getattr(cls, name, MISSING) for name in types}
 
     def __get__(self, _instance: object, _owner: type) -> Any:
@@ -55,7 +55,7 @@ class _Shape:
 
     @property
     def is_plain(self) -> bool:
-        """Whether a class asks for nothing but fields with defaults, some of them not compared."""
+        """Whether a class asks for nothing but fields with defaults."""
         own = vars(self.cls)
         if any(hasattr(base, "__dataclass_params__") for base in self.cls.__bases__):
             return False
@@ -66,9 +66,7 @@ class _Shape:
         has_default = False
         for name, kind in self.types.items():
             value = self.given[name]
-            if isinstance(kind, str | dataclasses.InitVar) or get_origin(kind) is ClassVar:
-                return False
-            if kind in (ClassVar, dataclasses.InitVar, dataclasses.KW_ONLY):
+            if not _is_type_of_field(kind):
                 return False
             if type(value).__hash__ is None:  # one list for all of them
                 return False
@@ -81,9 +79,17 @@ class _Shape:
         return all(name in self.types for name in fields)
 
 
+def _is_type_of_field(kind: Any) -> bool:
+    """Whether an annotation is that of a field, and says no more."""
+    if isinstance(kind, str):
+        return not any(name in kind for name in ("ClassVar", "InitVar", "KW_ONLY"))
+    if isinstance(kind, dataclasses.InitVar) or get_origin(kind) is ClassVar:
+        return False
+    return kind not in (ClassVar, dataclasses.InitVar, dataclasses.KW_ONLY)
+
+
 def _is_plain_field(each: "Field[Any]") -> bool:
-    plain = each.init and each.repr and each.hash is None and each.kw_only is MISSING
-    return plain and type(each.default).__hash__ is not None
+    return each.init and each.kw_only is MISSING and type(each.default).__hash__ is not None
 
 
 def _has_default(value: Any) -> bool:
@@ -92,15 +98,17 @@ def _has_default(value: Any) -> bool:
     return value is not MISSING
 
 
-def _frozen(cls: type, *, slots: bool) -> Any:
-    shape = _Shape(cls, vars(cls).get("__annotations__", {}))
+def _made(cls: type, *, eq: bool, frozen: bool, slots: bool) -> Any:
+    shape = _Shape(cls, vars(cls).get("__annotations__", {}), is_frozen=frozen)
     if not shape.is_plain:
-        return dataclasses.dataclass(frozen=True, slots=slots)(cls)
+        return dataclasses.dataclass(eq=eq, frozen=frozen, slots=slots)(cls)
     members = {
         **_SHARED,
-        **_methods(shape),
+        **(_FROZEN if frozen else {}),
+        **(_FROZEN_SLOTS if frozen and slots else {}),
+        **_methods(shape, is_compared=eq),
         "__dataclass_fields__": shape,
-        "__dataclass_params__": _PARAMS,
+        "__dataclass_params__": _params(eq, frozen),
         "__match_args__": vars(cls).get("__match_args__", tuple(shape.types)),
     }
     made = _with_slots(shape, members) if slots else _without(shape, members)
@@ -114,7 +122,7 @@ def _with_slots(shape: _Shape, members: dict[str, Any]) -> Any:
     body = {name: value for name, value in vars(cls).items() if name not in shape.types}
     for name in ("__dict__", "__weakref__"):
         body.pop(name, None)
-    body |= members | _OF_SLOTS | {"__slots__": tuple(shape.types)}
+    body |= members | {"__slots__": tuple(shape.types)}
     made = type(cls)(cls.__name__, cls.__bases__, body)
     made.__qualname__ = cls.__qualname__
     return made
@@ -132,8 +140,11 @@ def _without(shape: _Shape, members: dict[str, Any]) -> Any:
     return shape.cls
 
 
-def _methods(shape: _Shape) -> dict[str, Any]:
-    """`__init__`, `__eq__` and `__hash__`, each of which is compiled by its first call."""
+def _methods(shape: _Shape, *, is_compared: bool) -> dict[str, Any]:
+    """`__init__`, `__eq__` and `__hash__`, each of which is compiled by its first call.
+
+    What is compared has a hash only where it is frozen.
+    """
 
     def init(self: object, *values: object, **named: object) -> None:
         _compiled(shape, "__init__")(self, *values, **named)
@@ -145,16 +156,18 @@ def _methods(shape: _Shape) -> dict[str, Any]:
         return _compiled(shape, "__hash__")(self)
 
     init.__annotations__ = {**shape.types, "return": None}
-    found: dict[str, Any] = {"__init__": init, "__eq__": equal, "__hash__": digest}
+    found: dict[str, Any] = {"__init__": init}
+    if is_compared:
+        found |= {"__eq__": equal, "__hash__": digest} if shape.is_frozen else {"__eq__": equal}
     for name, method in found.items():
         method.__name__, method.__qualname__ = name, f"{shape.cls.__qualname__}.{name}"
-    return found
+    return {"__hash__": None, **found} if is_compared else found
 
 
 def _compiled(shape: _Shape, name: str) -> Any:
     """One of these methods, in its place from now on."""
     known: dict[str, Any] = {"_set": object.__setattr__, "_missing": MISSING}
-    lines = _init(shape, known) if name == "__init__" else _TEXTS[name](_compared(shape))
+    lines = _init(shape, known) if name == "__init__" else _TEXTS[name](_compared(shape, name))
     text = "\n".join([f"def make({', '.join(known)}):", *lines, f" return {name}"])
     space: dict[str, Any] = {}
     exec(text, {"__name__": shape.cls.__module__}, space)  # as the standard library does
@@ -183,14 +196,25 @@ def _init(shape: _Shape, known: dict[str, Any]) -> list[str]:
             body.append(f"  if {name} is _missing: {name} = _make_{name}()")
         else:
             parameters.append(name)
-        body.append(f"  _set(self, {name!r}, {name})")
+        body.append(
+            f"  _set(self, {name!r}, {name})" if shape.is_frozen else f"  self.{name} = {name}"
+        )
     if hasattr(shape.cls, "__post_init__"):
         body.append("  self.__post_init__()")
     return [f" def __init__({', '.join(parameters)}):", *(body or ["  pass"])]
 
 
-def _compared(shape: _Shape) -> list[str]:
-    return [n for n, value in shape.given.items() if not isinstance(value, Field) or value.compare]
+def _compared(shape: _Shape, method: str) -> list[str]:
+    """The fields that `__eq__` or `__hash__` is about."""
+    found = []
+    for name, value in shape.given.items():
+        is_meant = True
+        if isinstance(value, Field):
+            is_hash = method == "__hash__" and value.hash is not None
+            is_meant = bool(value.hash) if is_hash else value.compare
+        if is_meant:
+            found.append(name)
+    return found
 
 
 def _tuple(side: str, names: list[str]) -> str:
@@ -213,7 +237,8 @@ _TEXTS = {
 
 
 def _repr(self: Any) -> str:
-    shown = (f"{name}={getattr(self, name)!r}" for name in self.__dataclass_fields__)
+    fields = (each for each in dataclasses.fields(self) if each.repr)
+    shown = (f"{each.name}={getattr(self, each.name)!r}" for each in fields)
     return f"{type(self).__qualname__}({', '.join(shown)})"
 
 
@@ -238,20 +263,15 @@ def _setstate(self: Any, state: list[Any]) -> None:
         object.__setattr__(self, name, value)
 
 
-_SHARED = {
-    "__repr__": _repr,
-    "__setattr__": _setattr,
-    "__delattr__": _delattr,
-    "__replace__": _replace,
-}
-_OF_SLOTS = {"__getstate__": _getstate, "__setstate__": _setstate}
-_MADE = frozenset({*_SHARED, *_OF_SLOTS, "__init__", "__eq__", "__hash__"})
+_SHARED = {"__repr__": _repr, "__replace__": _replace}
+_FROZEN = {"__setattr__": _setattr, "__delattr__": _delattr}
+_FROZEN_SLOTS = {"__getstate__": _getstate, "__setstate__": _setstate}
+_MADE = frozenset({*_SHARED, *_FROZEN, *_FROZEN_SLOTS, "__init__", "__eq__", "__hash__"})
 """What is made for a class; one that has some of it by itself is left to the standard library."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Model:
-    """What the standard library says of such a class."""
-
-
-_PARAMS: Any = vars(_Model)["__dataclass_params__"]
+@cache
+def _params(eq: bool, frozen: bool) -> Any:
+    """What the standard library says of such classes."""
+    model: Any = type("Model", (), {"__doc__": "Without fields."})
+    return vars(dataclasses.dataclass(eq=eq, frozen=frozen)(model))["__dataclass_params__"]

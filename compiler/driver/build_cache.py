@@ -11,12 +11,13 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from pathlib import Path
 
 from policyc.compiler.driver.codes import CACHE_NOT_WRITTEN, CACHE_UNUSABLE
 from policyc.compiler.driver.installed import folder_of, release_of
+from policyc.ir.classes import dataclass
 from policyc.ir.diagnostics import Diagnostic
 from policyc.ir.errors import InputError
 from policyc.ir.spans import Span

@@ -6,9 +6,10 @@ for every field twice (docs/decisions/0003-yaml-events.md). Nobody changes a nod
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from policyc.compiler.frontend.scalars import OddNumber, Value, resolve
+from policyc.ir.classes import dataclass
 from policyc.ir.spans import Span
 
 MAX_DEPTH = 200

@@ -2,7 +2,7 @@
 """Which documents of the input are not those of the record, and the policies in them, read again."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from policyc.compiler.driver.rebuild.documents import Document, documents_of, together
 from policyc.compiler.driver.rebuild.files import contents_again
@@ -16,6 +16,7 @@ from policyc.compiler.frontend.objects import RawObject
 from policyc.compiler.frontend.read_options import ReadOptions
 from policyc.compiler.frontend.sources import Content, InputFile, Source
 from policyc.compiler.frontend.yaml_documents import read_documents
+from policyc.ir.classes import dataclass
 from policyc.ir.diagnostics import Report
 from policyc.ir.policy import Policy
 

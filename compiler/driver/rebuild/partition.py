@@ -21,7 +21,6 @@ from policyc.ir.atoms import (
     NamedNumbers,
     Row,
 )
-from policyc.ir.classes import dataclass
 from policyc.ir.peers import AddressPeer
 from policyc.ir.policy import NamedPort
 from policyc.ir.selectors import (
@@ -103,7 +102,6 @@ class _Places(Mapping[T, int]):
         return len(self._places)
 
 
-@dataclass(frozen=True)
 class _Vocabulary(Vocabulary):
     """A vocabulary whose selectors and blocks are `Made`."""
 
