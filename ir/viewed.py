@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from policyc.ir.classes import dataclass
 from policyc.ir.decision import DecisionIR, Diagram, RuleEntry
+from policyc.ir.made import Made
 from policyc.ir.plan import FIRST_COLUMN
 from policyc.ir.policy import Direction
 
@@ -62,9 +63,12 @@ class ViewedTable:
 
 @dataclass(frozen=True)
 class Verdicts:
-    """What is laid out. `diagrams` are the rule diagrams by cell, `allows` the actions by rule id."""
+    """What is laid out. `diagrams` are the rule diagrams by cell, `allows` the actions by rule id.
 
-    entries: Sequence[RuleEntry]
+    `rules` are the rules in words, by id.
+    """
+
+    rules: Sequence[str]
     allows: Sequence[bool]
     diagrams: tuple[Diagram, ...]
     tables: Mapping[Direction, ViewedTable]
@@ -120,7 +124,7 @@ def verdicts_of(
 ) -> Verdicts:
     """What is laid out of a Decision IR; `ids` are the (row, column) ids of the directions in use."""
     return Verdicts(
-        decision.rules,
+        Made(decision.rules, RuleEntry.describe),
         [not entry.action.is_deny for entry in decision.rules],
         tuple(decision.diagrams[cell.rule] for cell in decision.cells),
         {

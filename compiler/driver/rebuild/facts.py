@@ -172,5 +172,5 @@ def _reads(policy: Policy, direction: Direction, vocabulary: Vocabulary) -> Read
     )
 
 
-def _once(found: Iterable[int]) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(found))
+def _once(found: Iterable[int]) -> list[int]:
+    return list(dict.fromkeys(found))

@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+from policyc.backends.ebpf_c.comments import MAX_LINES, MAX_ROWS, columns_in_words
 from policyc.backends.ebpf_c.emit import classes_in_words
 from policyc.compiler.driver.bundle import CLASSIFIER_FILE, RULES_FILE
 from policyc.compiler.driver.emission import Emitted
@@ -82,6 +83,11 @@ def note(
         "partition": partition,
         "frames": frames_json(layout.frames, blobs),
         "address_seeds": _address_seeds(emitted, blobs),
+        "rules_in_words": list(layout.verdicts.rules[:MAX_LINES]),
+        "columns_in_words": {
+            d.value: [columns_in_words(t.rows[at]) for at in t.of_row[:MAX_ROWS]]
+            for d, t in layout.verdicts.tables.items()
+        },
         "classes": {d.value: c for d, c in classes_in_words(decided.decision, plan).items()},
         "diagrams": diagrams_json(layout.verdicts.diagrams, blobs),
         "tables": {d.value: table_json(t, blobs) for d, t in layout.verdicts.tables.items()},

@@ -10,7 +10,6 @@ from functools import cached_property
 from ipaddress import ip_network
 from typing import Any, TypeVar
 
-from policyc.compiler.driver.rebuild.made import Made
 from policyc.ir.atoms import (
     AddressAtoms,
     AddressColumn,
@@ -21,6 +20,7 @@ from policyc.ir.atoms import (
     NamedNumbers,
     Row,
 )
+from policyc.ir.made import Made
 from policyc.ir.peers import AddressPeer
 from policyc.ir.policy import NamedPort
 from policyc.ir.selectors import (

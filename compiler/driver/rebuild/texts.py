@@ -16,10 +16,10 @@ from policyc.compiler.driver.rebuild.facts import (
     moved,
     shifted,
 )
-from policyc.compiler.driver.rebuild.made import Made
 from policyc.compiler.driver.rebuild.record import Record
 from policyc.compiler.driver.rebuild.rows import Numbering, numbering_of
 from policyc.ir.decision import RuleEntry
+from policyc.ir.made import Made
 from policyc.ir.policy import Action, Direction
 from policyc.ir.spans import Origin, Span
 from policyc.ir.tables import RESERVED_RULES
@@ -49,9 +49,18 @@ class Texts:
         }
 
     @property
-    def entries(self) -> Sequence[RuleEntry]:
-        """The entries of all rules, by id."""
-        return Made(range(self._numbering.count), self._entry)
+    def rules(self) -> Sequence[str]:
+        """All rules in words, by id."""
+        return Made(range(self._numbering.count), self._in_words)
+
+    def _in_words(self, rule: int) -> str:
+        known: Sequence[str] = self._record.values["rules_in_words"]
+        is_of_policy = len(RESERVED_RULES) <= rule < self._numbering.count - len(self._defaults)
+        if is_of_policy and rule < len(known):
+            at = bisect_right(self._numbering.first, rule) - 1
+            if at not in self._changed:  # then its rules have the ids that they had
+                return known[rule]
+        return self._entry(rule).describe()
 
     def _entry(self, rule: int) -> RuleEntry:
         first = self._numbering.first
