@@ -62,13 +62,13 @@ def input_of(record: Record, policies: Sequence[Source], cluster: Sequence[Sourc
     if names != [name for name, _ in values["inputs"]]:
         return None
     inputs = [file.input_file for file in given]
-    owners = [[owner for *_, owner in file or ()] for file in values["documents"]]
+    owners = [[owner for *_, owner in file or ()] for file in record.documents]
     found = Input(given, inputs, owners)
     changed: list[int] = []
     for at, (file, known) in enumerate(zip(inputs, digests, strict=True)):
         if file.sha256 == known:
             continue
-        documents, before = found.documents(at), values["documents"][at]
+        documents, before = found.documents(at), record.documents[at]
         if documents is None or before is None or len(documents) != len(before):
             return None
         for document, (digest, line, owner) in zip(documents, before, strict=True):

@@ -18,7 +18,7 @@ from policyc.compiler.driver.json_lines import joined_members, list_text, member
 from policyc.compiler.driver.node_tables import RULES_SCHEMA, classifier_json, rule_json
 from policyc.compiler.driver.pipeline import Decided
 from policyc.compiler.driver.policy_texts import POLICIES_FILE, TierText, policies_text
-from policyc.compiler.driver.rebuild.documents import documents_of
+from policyc.compiler.driver.rebuild.documents import KnownDocument, documents_of
 from policyc.compiler.driver.rebuild.facts import SEPARATOR, PolicyFacts, facts_json, facts_of
 from policyc.compiler.driver.rebuild.files import contents_again
 from policyc.compiler.driver.rebuild.partition import partition_json
@@ -26,6 +26,7 @@ from policyc.compiler.driver.rebuild.record import Record
 from policyc.compiler.driver.rebuild.shapes import (
     Blobs,
     diagrams_json,
+    documents_json,
     file_json,
     frames_json,
     seeds_json,
@@ -50,7 +51,8 @@ def note(
     options: dict[str, Any],
 ) -> Record | None:
     """The record of a run without findings; `sources` are those of policies and of the cluster."""
-    partition = partition_json(decided.atoms)
+    blobs: Blobs = []
+    partition = partition_json(decided.atoms, blobs)
     if partition is None or not _is_plain(given, decided.policies):
         return None
     files = [contents_again(each) for each in sources]
@@ -65,13 +67,12 @@ def note(
     owners = [owner for file in documents for *_, owner in file or () if owner >= 0]
     if not facts or sorted(owners) != list(range(len(facts))):
         return None  # several in one document, or none at all
-    blobs: Blobs = []
     layout, plan = emitted.layout, emitted.plan
     tier = decided.policies.tiers[0]
     values = {
         "inputs": [[file.path, file.sha256] for file in given.inputs],
         "cluster": [[file.path, file.sha256] for file in cluster.inputs] if cluster else None,
-        "documents": documents,
+        "documents": [None if d is None else documents_json(d, blobs) for d in documents],
         "passed_over": given.passed_over + (cluster.passed_over if cluster else Counter()),
         "cluster_objects": given.cluster_objects,
         "options": options,
@@ -156,8 +157,8 @@ def _files(
     }
 
 
-def _documents(content: Content, facts: Sequence[PolicyFacts]) -> list[tuple[str, int, int]] | None:
-    """(digest, first line, its policy or -1) of each document; None where only a parser could tell."""
+def _documents(content: Content, facts: Sequence[PolicyFacts]) -> list[KnownDocument] | None:
+    """The documents of a file; None where only a parser could tell."""
     documents = documents_of(content.data)
     if documents is None:
         return None
@@ -169,7 +170,7 @@ def _documents(content: Content, facts: Sequence[PolicyFacts]) -> list[tuple[str
         held = range(document.line, document.line + document.text.count(b"\n") + 1)
         owners = [lines.pop(line) for line in held if line in lines]
         owner = owners[0] if len(owners) == 1 else -1
-        found.append((document.digest, document.line, owner))
+        found.append(KnownDocument(document.digest, document.line, owner))
     return found
 
 

@@ -13,11 +13,13 @@ from typing import Any
 
 from policyc.backends.ebpf_c.frames import Frames
 from policyc.backends.ebpf_c.seeds import Seed
+from policyc.compiler.driver.rebuild.documents import KnownDocument
 from policyc.compiler.driver.rebuild.facts import PolicyFacts, facts_from
 from policyc.compiler.driver.rebuild.partition import partition_from
 from policyc.compiler.driver.rebuild.shapes import (
     Blobs,
     diagrams_from,
+    documents_from,
     file_from,
     frames_from,
     seeds_from,
@@ -55,9 +57,15 @@ class Record:
         return {name: file_from(value, self.blobs) for name, value in files.items()}
 
     @cached_property
+    def documents(self) -> list[list[KnownDocument] | None]:
+        """The documents of each file; None where only a parser could tell."""
+        found = self.values["documents"]
+        return [None if each is None else documents_from(each, self.blobs) for each in found]
+
+    @cached_property
     def partition(self) -> Atoms:
         """Rows, columns and what tells them apart."""
-        return partition_from(self.values["partition"])
+        return partition_from(self.values["partition"], self.blobs)
 
     @cached_property
     def frames(self) -> Frames:
