@@ -13,7 +13,7 @@ import sys
 from abc import update_abstractmethods
 from dataclasses import MISSING, Field
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar
 
 __all__ = ["dataclass"]
 
@@ -61,7 +61,7 @@ class _Shape:
             return False
         if any(vars(base).get("__slots__") for base in self.cls.__mro__[1:-1]):
             return False
-        if not _MADE.isdisjoint(own) or "__slots__" in own:
+        if not _MADE.isdisjoint(own) or "__slots__" in own or own.get("__hash__", 1) is None:
             return False
         has_default = False
         for name, kind in self.types.items():
@@ -79,13 +79,16 @@ class _Shape:
         return all(name in self.types for name in fields)
 
 
+_NO_FIELDS: tuple[Any, ...] = (ClassVar, dataclasses.InitVar, dataclasses.KW_ONLY)
+
+
 def _is_type_of_field(kind: Any) -> bool:
     """Whether an annotation is that of a field, and says no more."""
     if isinstance(kind, str):
         return not any(name in kind for name in ("ClassVar", "InitVar", "KW_ONLY"))
-    if isinstance(kind, dataclasses.InitVar) or get_origin(kind) is ClassVar:
+    if isinstance(kind, dataclasses.InitVar) or getattr(kind, "__origin__", None) is ClassVar:
         return False
-    return kind not in (ClassVar, dataclasses.InitVar, dataclasses.KW_ONLY)
+    return not any(kind is other for other in _NO_FIELDS)
 
 
 def _is_plain_field(each: "Field[Any]") -> bool:
@@ -111,6 +114,7 @@ def _made(cls: type, *, eq: bool, frozen: bool, slots: bool) -> Any:
         "__dataclass_params__": _params(eq, frozen),
         "__match_args__": vars(cls).get("__match_args__", tuple(shape.types)),
     }
+    members |= {name: vars(cls)[name] for name in _STAYS if name in vars(cls)}
     made = _with_slots(shape, members) if slots else _without(shape, members)
     shape.cls = made
     return update_abstractmethods(made)
@@ -266,7 +270,9 @@ def _setstate(self: Any, state: list[Any]) -> None:
 _SHARED = {"__repr__": _repr, "__replace__": _replace}
 _FROZEN = {"__setattr__": _setattr, "__delattr__": _delattr}
 _FROZEN_SLOTS = {"__getstate__": _getstate, "__setstate__": _setstate}
-_MADE = frozenset({*_SHARED, *_FROZEN, *_FROZEN_SLOTS, "__init__", "__eq__", "__hash__"})
+_STAYS = ("__hash__", "__repr__")
+"""What a class may have by itself."""
+_MADE = frozenset({*_SHARED, *_FROZEN, *_FROZEN_SLOTS, "__init__", "__eq__"}) - {*_STAYS}
 """What is made for a class; one that has some of it by itself is left to the standard library."""
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from policyc.backends.ebpf_c.seeds import Seed
+from policyc.backends.ebpf_c.seeds import Data, Seed
 from policyc.compiler.driver.build_cache import BuildCache
 from policyc.compiler.driver.codes import CANNOT_WRITE, NOT_A_BUNDLE
 from policyc.compiler.driver.emission import Emitted
@@ -156,9 +156,9 @@ def bundle_files(
     emitted: Emitted,
     provenance: Provenance,
     cache: BuildCache | None = None,
-) -> dict[str, bytes]:
+) -> dict[str, Data]:
     """Every file of the bundle, by its path in it."""
-    files = {f"{DATAPATH}/{name}": data for name, data in datapath_files().items()}
+    files: dict[str, Data] = {f"{DATAPATH}/{name}": data for name, data in datapath_files().items()}
     files |= {
         "policy.bpf.c": emitted.c.encode(),
         "policy.bpf.o": policy_object(emitted, cache),
@@ -191,12 +191,12 @@ def policy_object(emitted: Emitted, cache: BuildCache | None) -> bytes:
     )
 
 
-def seed_files(emitted: Emitted) -> dict[str, bytes]:
+def seed_files(emitted: Emitted) -> dict[str, Data]:
     """The seeds that hold anything."""
     return {f"seeds/{seed.map_name}.bin": seed.data for seed in emitted.seeds if seed.data}
 
 
-def digest(data: bytes) -> str:
+def digest(data: Data) -> str:
     """The digest by which the manifest names a file's content."""
     return hashlib.sha256(data).hexdigest()
 

@@ -62,7 +62,6 @@ class Scalar:
                 return f'the string "{clipped(self.text, 60)}"'
 
 
-@dataclass(slots=True, eq=False)
 class LongScalar(Scalar):
     """A scalar over several lines, or with escapes; `raw` is what stands for it in the file.
 
@@ -71,7 +70,8 @@ class LongScalar(Scalar):
     For those who find places inside of it (rule_text.py).
     """
 
-    raw: str = ""
+    __slots__ = ("raw",)
+    raw: str
 
 
 @dataclass(slots=True, eq=False)

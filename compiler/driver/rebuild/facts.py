@@ -19,8 +19,8 @@ from policyc.ir.vocabulary import Vocabulary
 
 SEPARATOR = ",\n"
 """Between the items of a list, such as the entries of one policy."""
-_ID = re.compile(r'(?<=[{,]"id":)\d+|(?<=[{,]"rule":)\d+')
-_LINE = re.compile(r'(?<=[{,]"line":)\d+')
+_ID = r'(?<=[{,]"id":)\d+|(?<=[{,]"rule":)\d+'
+_LINE = r'(?<=[{,]"line":)\d+'
 """The values of members: in a JSON string the quotes would have backslashes before them."""
 
 
@@ -145,9 +145,9 @@ def shifted(text: str, facts: PolicyFacts, first: int) -> str:
     """A text where `first` is the id of the policy's first rule."""
     ids, lines = first - facts.first_rule, facts.place.line - facts.first_line
     if ids and facts.n_rules:
-        text = _ID.sub(lambda found: str(int(found[0]) + ids), text)
+        text = re.sub(_ID, lambda found: str(int(found[0]) + ids), text)
     if lines:
-        text = _LINE.sub(lambda found: str(int(found[0]) + lines), text)
+        text = re.sub(_LINE, lambda found: str(int(found[0]) + lines), text)
     return text
 
 

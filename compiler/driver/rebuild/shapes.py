@@ -182,7 +182,8 @@ def _address_from(value: list[Any], blobs: Blobs) -> AddressPlan:
 def seeds_json(seeds: Sequence[Seed], blobs: Blobs) -> list[list[Any]]:
     """Seeds as JSON values."""
     return [
-        [s.map_name, s.kind, s.entries, s.fields, kept(blobs, s.data), s.key_bytes] for s in seeds
+        [s.map_name, s.kind, s.entries, s.fields, kept(blobs, bytes(s.data)), s.key_bytes]
+        for s in seeds
     ]
 
 
