@@ -2,8 +2,8 @@
 """`dataclass` of the standard library, made in less time.
 
 A short run is mostly the loading of modules, and most of that was the making of dataclasses, of which it
-uses few. Here the methods that depend on the fields are compiled when they are first called, the fields
-are described when somebody asks (`dataclasses.fields`), and all else is shared. What these classes do is
+uses few. Here the methods that depend on the fields are compiled when they are called, the fields are
+described when somebody asks (`dataclasses.fields`), and all else is shared. What these classes do is
 what the standard library's do, but for `inspect.signature` of one that was never made. Every class
 that asks for more than fields with defaults is left to the standard library.
 """
@@ -33,16 +33,21 @@ else:
         return made if cls is None else made(cls)
 
 
+_FEW = 8
+"""Values of a class that are made without compiling how: it takes as long as making twenty."""
+
+
 class _Shape:
     """The fields of a class: their types, and their defaults or what `field` made, by name.
 
     In the place of `__dataclass_fields__` it puts there what the standard library makes of them.
     """
 
-    __slots__ = ("cls", "given", "is_frozen", "types")
+    __slots__ = ("cls", "count", "given", "is_frozen", "types")
 
     def __init__(self, cls: Any, types: dict[str, Any], *, is_frozen: bool) -> None:
         self.cls, self.types, self.is_frozen = cls, types, is_frozen
+        self.count = 0
         self.given: dict[str, Any] = {name: getattr(cls, name, MISSING) for name in types}
 
     def __get__(self, _instance: object, _owner: type) -> Any:
@@ -145,13 +150,22 @@ def _without(shape: _Shape, members: dict[str, Any]) -> Any:
 
 
 def _methods(shape: _Shape, *, is_compared: bool) -> dict[str, Any]:
-    """`__init__`, `__eq__` and `__hash__`, each of which is compiled by its first call.
+    """`__init__`, `__eq__` and `__hash__`, which are compiled when they are called.
 
-    What is compared has a hash only where it is frozen.
+    The first few values are made without: there are no more of most classes in a short run. What is
+    compared has a hash only where it is frozen.
     """
 
-    def init(self: object, *values: object, **named: object) -> None:
-        _compiled(shape, "__init__")(self, *values, **named)
+    def init(self: Any, *values: object, **named: object) -> None:
+        shape.count += 1
+        found = None if shape.count > _FEW else _values(shape, values, named)
+        if found is None:
+            _compiled(shape, "__init__")(self, *values, **named)
+            return
+        for name, value in found.items():
+            object.__setattr__(self, name, value)
+        if hasattr(shape.cls, "__post_init__"):
+            self.__post_init__()
 
     def equal(self: object, other: object) -> Any:
         return _compiled(shape, "__eq__")(self, other)
@@ -166,6 +180,23 @@ def _methods(shape: _Shape, *, is_compared: bool) -> dict[str, Any]:
     for name, method in found.items():
         method.__name__, method.__qualname__ = name, f"{shape.cls.__qualname__}.{name}"
     return {"__hash__": None, **found} if is_compared else found
+
+
+def _values(shape: _Shape, values: tuple[object, ...], named: dict[str, Any]) -> Any:
+    """The value of each field; None where the call is wrong, of which the compiled one says how."""
+    found: dict[str, Any] = dict(zip(shape.given, values, strict=False)) | named
+    if len(found) < len(values) + len(named) or not found.keys() <= shape.given.keys():
+        return None
+    for name, value in shape.given.items():
+        if name not in found:
+            is_field = isinstance(value, Field)
+            default = value.default if is_field else value
+            if default is MISSING and is_field and value.default_factory is not MISSING:
+                default = value.default_factory()
+            if default is MISSING:
+                return None
+            found[name] = default
+    return {name: found[name] for name in shape.given}
 
 
 def _compiled(shape: _Shape, name: str) -> Any:

@@ -7,7 +7,6 @@ A line `---` begins a document wherever it stands: no scalar may have it at the 
 
 import hashlib
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from policyc.ir.classes import dataclass
 
@@ -30,12 +29,8 @@ class Document:
         return hashlib.sha256(self.text).digest()
 
 
-class KnownDocument(NamedTuple):
-    """What is known of a document: its digest, its first line, and its policy, or -1."""
-
-    digest: bytes
-    line: int
-    owner: int
+KnownDocument = tuple[bytes, int, int]
+"""What is known of a document: its digest, its first line, and its policy, or -1."""
 
 
 def documents_of(data: bytes) -> list[Document] | None:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from policyc.compiler.driver.json_lines import member_text
 from policyc.compiler.driver.node_tables import policy_json, rule_json
 from policyc.compiler.driver.policy_texts import policy_text
+from policyc.ir.classes import dataclass
 from policyc.ir.decision import PolicyTable, RuleEntry, TierTable
 from policyc.ir.peers import AddressPeer, EndpointPeer, leaves
 from policyc.ir.policy import Direction, NamedPort, Policy
@@ -48,7 +49,8 @@ class Place(NamedTuple):
     path: str
 
 
-class PolicyTexts(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PolicyTexts:
     """What a policy has in classifier.json, rules.json and policies.json."""
 
     table: str

@@ -170,7 +170,7 @@ def _documents(content: Content, facts: Sequence[PolicyFacts]) -> list[KnownDocu
         held = range(document.line, document.line + document.text.count(b"\n") + 1)
         owners = [lines.pop(line) for line in held if line in lines]
         owner = owners[0] if len(owners) == 1 else -1
-        found.append(KnownDocument(document.digest, document.line, owner))
+        found.append((document.digest, document.line, owner))
     return found
 
 

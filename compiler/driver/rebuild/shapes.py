@@ -94,9 +94,9 @@ def file_from(value: list[Any], blobs: Blobs) -> FileOfPolicies:
 
 def documents_json(documents: Sequence[KnownDocument], blobs: Blobs) -> list[int]:
     """The documents of a file as JSON values."""
-    digests = b"".join(each.digest for each in documents)
-    lines = words_json((each.line for each in documents), blobs)
-    return [kept(blobs, digests), lines, words_json((each.owner + 1 for each in documents), blobs)]
+    digests = b"".join(digest for digest, _, _ in documents)
+    lines = words_json((line for _, line, _ in documents), blobs)
+    return [kept(blobs, digests), lines, words_json((own + 1 for *_, own in documents), blobs)]
 
 
 def documents_from(value: list[int], blobs: Blobs) -> list[KnownDocument]:
@@ -104,7 +104,7 @@ def documents_from(value: list[int], blobs: Blobs) -> list[KnownDocument]:
     digests = bytes(blobs[value[0]])
     lines, owners = (words_from(at, blobs) for at in value[1:])
     return [
-        KnownDocument(digests[at : at + DIGEST_BYTES], line, owner - 1)
+        (digests[at : at + DIGEST_BYTES], line, owner - 1)
         for at, line, owner in zip(count(0, DIGEST_BYTES), lines, owners, strict=False)
     ]
 

@@ -37,15 +37,14 @@ class Texts:
     @property
     def files(self) -> dict[str, bytes]:
         """The files by their names."""
-        table, entries, item = (
-            {at: texts[kind] for at, texts in self._changed.items()}
-            for kind in range(len(PolicyTexts._fields))
-        )
-        files = self._record.files
+        files, changed = self._record.files, self._changed.items()
+        tables = {at: texts.table for at, texts in changed}
+        entries = {at: texts.entries for at, texts in changed}
+        items = {at: texts.item for at, texts in changed}
         return {
-            CLASSIFIER_FILE: files[CLASSIFIER_FILE].with_changes(table),
+            CLASSIFIER_FILE: files[CLASSIFIER_FILE].with_changes(tables),
             RULES_FILE: files[RULES_FILE].with_changes(entries, self._defaults),
-            POLICIES_FILE: files[POLICIES_FILE].with_changes(item),
+            POLICIES_FILE: files[POLICIES_FILE].with_changes(items),
         }
 
     @property

@@ -246,3 +246,25 @@ def test_class_variables_are_no_fields() -> None:
 
     assert [each.name for each in dataclasses.fields(Counted)] == ["a"]
     assert Counted(1).most == 3
+
+
+@pytest.mark.parametrize("made_by", MADE_BY)
+def test_the_tenth_is_made_as_the_first(made_by: Decorator) -> None:
+    @made_by(frozen=True, slots=True)
+    class Counted:
+        a: int
+        b: int = 2
+        c: list[int] = field(default_factory=list)
+
+        def __post_init__(self) -> None:
+            if self.a > 9:
+                raise ValueError("too large")
+
+    for a in range(10):
+        assert repr(Counted(a, c=[1])).endswith(f"Counted(a={a}, b=2, c=[1])")
+        assert Counted(b=a, a=1) == Counted(1, a, [])
+        for wrong in (lambda: Counted(1, a=1), lambda: Counted(1, 2, [], 4), lambda: Counted(b=1)):
+            with pytest.raises(TypeError):
+                wrong()
+        with pytest.raises(ValueError, match="too large"):
+            Counted(10)
