@@ -59,6 +59,17 @@ NODE = Curve(
         (128 * MIB, 4.2, 145.0),
     ),
 )
+RANGE = Curve(
+    "one range: a quarter of a line, and a comparison without a branch",
+    "bytes of all nodes and ranges",
+    (
+        (16 * KIB, 1.8, 1.9),
+        (256 * KIB, 1.8, 2.0),
+        (2 * MIB, 1.8, 6.5),
+        (32 * MIB, 1.8, 120.0),
+        (128 * MIB, 1.8, 145.0),
+    ),
+)
 BUCKETS = Curve(
     "a search in at most two buckets, and the row's usual word",
     "bytes of all buckets",
