@@ -63,11 +63,11 @@ RANGE = Curve(
     "one range: a quarter of a line, and a comparison without a branch",
     "bytes of all nodes and ranges",
     (
-        (16 * KIB, 1.8, 1.9),
-        (256 * KIB, 1.8, 2.0),
-        (2 * MIB, 1.8, 6.5),
-        (32 * MIB, 1.8, 120.0),
-        (128 * MIB, 1.8, 145.0),
+        (16 * KIB, 2.3, 2.3),
+        (256 * KIB, 2.3, 2.5),
+        (2 * MIB, 2.3, 4.8),
+        (32 * MIB, 2.3, 119.0),
+        (128 * MIB, 2.3, 140.0),
     ),
 )
 BUCKETS = Curve(
