@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* ct_map.h - the connections: one entry each, in one map a family.
- * Gives struct pc_ct and get, put, delete. An entry is there only for a flow that is
- * allowed, or was: see pc_ct_deny().
+/* ct_map.h - the connections: one entry each, in one of two tables a family.
+ * Gives struct pc_ct, struct pc_ct_at and get, put, keep, delete. An entry is there only for a flow
+ * that is allowed, or was: see pc_ct_deny().
+ *
+ * A flow begins in a small LRU, and moves to a table that evicts nothing when both ends have spoken
+ * and the first one again: no flood of first packets, answered or not, ends what is going on.
  */
 #pragma once
 #include "ct_key.h"
 
 #define PC_CT4_ENTRIES 131072
 #define PC_CT6_ENTRIES 65536
+#define PC_NEW_ENTRIES                                                                             \
+	32768 /* what a flood may fill; a flow needs its place until it is answered */
 
 /* One end of a connection, as far as this node has it: ifindex 0 means it has not. */
 struct pc_ct_end {
@@ -20,7 +25,7 @@ enum pc_decided { PC_DECIDED_SRC = 1, PC_DECIDED_DST = 2 };
 
 /* src and dst are those of the flow's first packet. */
 struct pc_ct {
-	__u64 expires_ns; /* decided at lookup, so it holds while no agent runs */
+	__u64 expires; /* a tick; decided at lookup, so it holds while no agent runs */
 	__u64 flow_id;
 	__u32 epoch; /* of the policy that decided */
 	__u32 state; /* enum pc_ct_state */
@@ -32,49 +37,88 @@ struct pc_ct {
 };
 _Static_assert(sizeof(struct pc_ct) == 64, "one cache line");
 
-/* LRU: under a flood the oldest goes, and a lost entry is decided again. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, PC_CT4_ENTRIES);
-	__type(key, struct pc_ct4_key);
-	__type(value, struct pc_ct);
-	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} pc_ct4 SEC(".maps");
+#define PC_CT_TABLE(name, kind, entries, key_type)                                                 \
+	struct {                                                                                   \
+		__uint(type, kind);                                                                \
+		__uint(max_entries, entries);                                                      \
+		__type(key, key_type);                                                             \
+		__type(value, struct pc_ct);                                                       \
+		__uint(pinning, LIBBPF_PIN_BY_NAME);                                               \
+	} name SEC(".maps")
 
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, PC_CT6_ENTRIES);
-	__type(key, struct pc_ct6_key);
-	__type(value, struct pc_ct);
-	__uint(pinning, LIBBPF_PIN_BY_NAME);
-} pc_ct6 SEC(".maps");
+PC_CT_TABLE(pc_ct4, BPF_MAP_TYPE_HASH, PC_CT4_ENTRIES, struct pc_ct4_key);
+PC_CT_TABLE(pc_ct6, BPF_MAP_TYPE_HASH, PC_CT6_ENTRIES, struct pc_ct6_key);
+PC_CT_TABLE(pc_ct4_new, BPF_MAP_TYPE_LRU_HASH, PC_NEW_ENTRIES, struct pc_ct4_key);
+PC_CT_TABLE(pc_ct6_new, BPF_MAP_TYPE_LRU_HASH, PC_NEW_ENTRIES, struct pc_ct6_key);
 
-/* The entry of either direction, or NULL. *back: the tuple runs from hi to lo. */
-static __always_inline struct pc_ct *pc_ct_get(const struct pc_tuple *t, bool *back)
+/* An entry as one of its packets finds it. */
+struct pc_ct_at {
+	struct pc_ct *ct; /* NULL: there is none */
+	bool back;        /* the packet's tuple runs from hi to lo */
+	bool is_kept;     /* in the table that evicts nothing */
+};
+
+/* The entry of either direction. */
+static __always_inline struct pc_ct_at pc_ct_get(const struct pc_tuple *t)
 {
+	struct pc_ct_at at = {.is_kept = true};
 	struct pc_ct4_key key4;
 	struct pc_ct6_key key6;
 
 	if (t->family == PC_IPV4) {
-		*back = pc_ct4_key_of(&key4, t);
-		return bpf_map_lookup_elem(&pc_ct4, &key4);
+		at.back = pc_ct4_key_of(&key4, t);
+		at.ct = bpf_map_lookup_elem(&pc_ct4, &key4);
+		if (at.ct)
+			return at;
+		at.ct = bpf_map_lookup_elem(&pc_ct4_new, &key4);
+	} else {
+		at.back = pc_ct6_key_of(&key6, t);
+		at.ct = bpf_map_lookup_elem(&pc_ct6, &key6);
+		if (at.ct)
+			return at;
+		at.ct = bpf_map_lookup_elem(&pc_ct6_new, &key6);
 	}
-	*back = pc_ct6_key_of(&key6, t);
-	return bpf_map_lookup_elem(&pc_ct6, &key6);
+	at.is_kept = false;
+	return at;
 }
 
-/* Stores the entry and its direction. False when the map had no room. */
-static __always_inline bool pc_ct_put(const struct pc_tuple *t, struct pc_ct *ct)
+/* Stores the entry and its direction: among the new, or in the place of a kept one that is over,
+ * which would hide it. False when there was no room.
+ */
+static __always_inline bool pc_ct_put(const struct pc_tuple *t, struct pc_ct *ct, bool is_kept)
 {
 	struct pc_ct4_key key4;
 	struct pc_ct6_key key6;
 
 	if (t->family == PC_IPV4) {
 		ct->back = pc_ct4_key_of(&key4, t);
-		return !bpf_map_update_elem(&pc_ct4, &key4, ct, BPF_ANY);
+		if (is_kept && !bpf_map_update_elem(&pc_ct4, &key4, ct, BPF_EXIST))
+			return true;
+		return !bpf_map_update_elem(&pc_ct4_new, &key4, ct, BPF_ANY);
 	}
 	ct->back = pc_ct6_key_of(&key6, t);
-	return !bpf_map_update_elem(&pc_ct6, &key6, ct, BPF_ANY);
+	if (is_kept && !bpf_map_update_elem(&pc_ct6, &key6, ct, BPF_EXIST))
+		return true;
+	return !bpf_map_update_elem(&pc_ct6_new, &key6, ct, BPF_ANY);
+}
+
+/* Moves a new entry to where nothing is evicted; where that is full it stays. Nobody may use the
+ * pointer afterwards.
+ */
+static __always_inline void pc_ct_keep(const struct pc_tuple *t, const struct pc_ct *ct)
+{
+	struct pc_ct4_key key4;
+	struct pc_ct6_key key6;
+
+	if (t->family == PC_IPV4) {
+		pc_ct4_key_of(&key4, t);
+		if (!bpf_map_update_elem(&pc_ct4, &key4, ct, BPF_NOEXIST))
+			bpf_map_delete_elem(&pc_ct4_new, &key4);
+		return;
+	}
+	pc_ct6_key_of(&key6, t);
+	if (!bpf_map_update_elem(&pc_ct6, &key6, ct, BPF_NOEXIST))
+		bpf_map_delete_elem(&pc_ct6_new, &key6);
 }
 
 static __always_inline void pc_ct_delete(const struct pc_tuple *t)
@@ -85,8 +129,10 @@ static __always_inline void pc_ct_delete(const struct pc_tuple *t)
 	if (t->family == PC_IPV4) {
 		pc_ct4_key_of(&key4, t);
 		bpf_map_delete_elem(&pc_ct4, &key4);
+		bpf_map_delete_elem(&pc_ct4_new, &key4);
 		return;
 	}
 	pc_ct6_key_of(&key6, t);
 	bpf_map_delete_elem(&pc_ct6, &key6);
+	bpf_map_delete_elem(&pc_ct6_new, &key6);
 }
