@@ -1,102 +1,279 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`dataclass` of the standard library, made in less time for frozen classes.
+"""`dataclass` of the standard library, made in less time.
 
-Before Python 3.13 each method of a dataclass is compiled by itself, six of them for a frozen one; that
-is more than half of what it takes to load our modules, and a short run is mostly that. Here the three
-that depend on the fields are compiled at once, and the others are shared. Everything else, and every
-class that asks for more, is left to the standard library.
+A short run is mostly the loading of modules, and most of that was the making of dataclasses, of which it
+uses few. Here the methods that depend on the fields are compiled when they are called, the fields are
+described when somebody asks (`dataclasses.fields`), and all else is shared. What these classes do is
+what the standard library's do, but for `inspect.signature` of one that was never made. Every class
+that asks for more than fields with defaults is left to the standard library.
 """
 
 import dataclasses
-from functools import partial
-from typing import TYPE_CHECKING, Any
+import sys
+from abc import update_abstractmethods
+from dataclasses import MISSING, Field
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
 __all__ = ["dataclass"]
+
+_KNOWN = sys.version_info < (3, 14)
+"""From then on annotations are no part of the class but a function that makes them."""
 
 if TYPE_CHECKING:
     from dataclasses import dataclass
 else:
 
-    def dataclass(cls=None, /, *, frozen=False, slots=False, **more):
+    def dataclass(cls=None, /, *, eq=True, frozen=False, slots=False, **more):
         """The decorator, with the parameters of the standard library's."""
-        if not frozen or more:
-            made = dataclasses.dataclass(frozen=frozen, slots=slots, **more)
+        if more or not _KNOWN:
+            made = dataclasses.dataclass(eq=eq, frozen=frozen, slots=slots, **more)
         else:
-            made = partial(_frozen, slots=slots)
+            made = partial(_made, eq=eq, frozen=frozen, slots=slots)
         return made if cls is None else made(cls)
 
 
-_OWN = ("__init__", "__eq__", "__hash__")
+_FEW = 8
+"""Values of a class that are made without compiling how: it takes as long as making twenty."""
 
 
-def _frozen(cls: type, *, slots: bool) -> Any:
-    if not _is_plain(cls):
-        return dataclasses.dataclass(frozen=True, slots=slots)(cls)
-    made: Any = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots)(cls)
-    fields = dataclasses.fields(made)
-    for name, method in zip(_OWN, _methods(made, fields), strict=True):
-        method.__qualname__ = f"{made.__qualname__}.{name}"
-        setattr(made, name, method)
-    made.__init__.__annotations__ = {each.name: each.type for each in fields} | {"return": None}
-    made.__dataclass_params__ = _PARAMS
-    for name, method in (_SHARED | _OF_SLOTS if slots else _SHARED).items():
-        setattr(made, name, method)
+class _Shape:
+    """The fields of a class: their types, and their defaults or what `field` made, by name.
+
+    In the place of `__dataclass_fields__` it puts there what the standard library makes of them.
+    """
+
+    __slots__ = ("cls", "count", "given", "is_frozen", "types")
+
+    def __init__(self, cls: Any, types: dict[str, Any], *, is_frozen: bool) -> None:
+        self.cls, self.types, self.is_frozen = cls, types, is_frozen
+        self.count = 0
+        self.given: dict[str, Any] = {name: getattr(cls, name, MISSING) for name in types}
+
+    def __get__(self, _instance: object, _owner: type) -> Any:
+        body = {name: value for name, value in self.given.items() if value is not MISSING}
+        plain: Any = type(self.cls.__name__, (), {**body, "__annotations__": self.types})
+        made = dataclasses.dataclass(init=False, repr=False, eq=False)(plain)
+        found = made.__dataclass_fields__
+        self.cls.__dataclass_fields__ = found
+        return found
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a class asks for nothing but fields with defaults."""
+        own = vars(self.cls)
+        if any(hasattr(base, "__dataclass_params__") for base in self.cls.__bases__):
+            return False
+        if any(vars(base).get("__slots__") for base in self.cls.__mro__[1:-1]):
+            return False
+        if not _MADE.isdisjoint(own) or "__slots__" in own or own.get("__hash__", 1) is None:
+            return False
+        has_default = False
+        for name, kind in self.types.items():
+            value = self.given[name]
+            if not _is_type_of_field(kind):
+                return False
+            if type(value).__hash__ is None:  # one list for all of them
+                return False
+            if isinstance(value, Field) and not _is_plain_field(value):
+                return False
+            if has_default and not _has_default(value):
+                return False
+            has_default = _has_default(value)
+        fields = (name for name, value in own.items() if isinstance(value, Field))
+        return all(name in self.types for name in fields)
+
+
+_NO_FIELDS: tuple[Any, ...] = (ClassVar, dataclasses.InitVar, dataclasses.KW_ONLY)
+
+
+def _is_type_of_field(kind: Any) -> bool:
+    """Whether an annotation is that of a field, and says no more."""
+    if isinstance(kind, str):
+        return not any(name in kind for name in ("ClassVar", "InitVar", "KW_ONLY"))
+    if isinstance(kind, dataclasses.InitVar) or getattr(kind, "__origin__", None) is ClassVar:
+        return False
+    return not any(kind is other for other in _NO_FIELDS)
+
+
+def _is_plain_field(each: "Field[Any]") -> bool:
+    return each.init and each.kw_only is MISSING and type(each.default).__hash__ is not None
+
+
+def _has_default(value: Any) -> bool:
+    if isinstance(value, Field):
+        return value.default is not MISSING or value.default_factory is not MISSING
+    return value is not MISSING
+
+
+def _made(cls: type, *, eq: bool, frozen: bool, slots: bool) -> Any:
+    shape = _Shape(cls, vars(cls).get("__annotations__", {}), is_frozen=frozen)
+    if not shape.is_plain:
+        return dataclasses.dataclass(eq=eq, frozen=frozen, slots=slots)(cls)
+    members = {
+        **_SHARED,
+        **(_FROZEN if frozen else {}),
+        **(_FROZEN_SLOTS if frozen and slots else {}),
+        **_methods(shape, is_compared=eq),
+        "__dataclass_fields__": shape,
+        "__dataclass_params__": _params(eq, frozen),
+        "__match_args__": vars(cls).get("__match_args__", tuple(shape.types)),
+    }
+    members |= {name: vars(cls)[name] for name in _STAYS if name in vars(cls)}
+    made = _with_slots(shape, members) if slots else _without(shape, members)
+    shape.cls = made
+    return update_abstractmethods(made)
+
+
+def _with_slots(shape: _Shape, members: dict[str, Any]) -> Any:
+    """The class once more: slots are given to a class when it is made."""
+    cls = shape.cls
+    body = {name: value for name, value in vars(cls).items() if name not in shape.types}
+    for name in ("__dict__", "__weakref__"):
+        body.pop(name, None)
+    body |= members | {"__slots__": tuple(shape.types)}
+    made = type(cls)(cls.__name__, cls.__bases__, body)
+    made.__qualname__ = cls.__qualname__
     return made
 
 
-def _is_plain(cls: type) -> bool:
-    """Whether a class asks for nothing but fields with defaults, some of them not compared."""
-    if any(dataclasses.is_dataclass(base) for base in cls.__bases__):
-        return False
-    if {*_SHARED, *_OF_SLOTS, *_OWN} & cls.__dict__.keys():
-        return False
-    given = (each for each in cls.__dict__.values() if isinstance(each, dataclasses.Field))
-    return all(
-        each.init and each.repr and each.hash is None and each.kw_only is dataclasses.MISSING
-        for each in given
-    )
+def _without(shape: _Shape, members: dict[str, Any]) -> Any:
+    for name, value in members.items():
+        setattr(shape.cls, name, value)
+    for name, value in shape.given.items():
+        if isinstance(value, Field):
+            if value.default is MISSING:
+                delattr(shape.cls, name)
+            else:
+                setattr(shape.cls, name, value.default)
+    return shape.cls
 
 
-def _methods(made: type, fields: "tuple[dataclasses.Field[Any], ...]") -> tuple[Any, ...]:
-    """`__init__`, `__eq__` and `__hash__`."""
-    known: dict[str, Any] = {"_set": object.__setattr__, "_missing": dataclasses.MISSING}
-    parameters, body = [], []
-    for each in fields:
-        name = each.name
-        if each.default is not dataclasses.MISSING:
-            known[f"_default_{name}"] = each.default
+def _methods(shape: _Shape, *, is_compared: bool) -> dict[str, Any]:
+    """`__init__`, `__eq__` and `__hash__`, which are compiled when they are called.
+
+    The first few values are made without: there are no more of most classes in a short run. What is
+    compared has a hash only where it is frozen.
+    """
+
+    def init(self: Any, *values: object, **named: object) -> None:
+        shape.count += 1
+        found = None if shape.count > _FEW else _values(shape, values, named)
+        if found is None:
+            _compiled(shape, "__init__")(self, *values, **named)
+            return
+        for name, value in found.items():
+            object.__setattr__(self, name, value)
+        if hasattr(shape.cls, "__post_init__"):
+            self.__post_init__()
+
+    def equal(self: object, other: object) -> Any:
+        return _compiled(shape, "__eq__")(self, other)
+
+    def digest(self: object) -> Any:
+        return _compiled(shape, "__hash__")(self)
+
+    init.__annotations__ = {**shape.types, "return": None}
+    found: dict[str, Any] = {"__init__": init}
+    if is_compared:
+        found |= {"__eq__": equal, "__hash__": digest} if shape.is_frozen else {"__eq__": equal}
+    for name, method in found.items():
+        method.__name__, method.__qualname__ = name, f"{shape.cls.__qualname__}.{name}"
+    return {"__hash__": None, **found} if is_compared else found
+
+
+def _values(shape: _Shape, values: tuple[object, ...], named: dict[str, Any]) -> Any:
+    """The value of each field; None where the call is wrong, of which the compiled one says how."""
+    found: dict[str, Any] = dict(zip(shape.given, values, strict=False)) | named
+    if len(found) < len(values) + len(named) or not found.keys() <= shape.given.keys():
+        return None
+    for name, value in shape.given.items():
+        if name not in found:
+            is_field = isinstance(value, Field)
+            default = value.default if is_field else value
+            if default is MISSING and is_field and value.default_factory is not MISSING:
+                default = value.default_factory()
+            if default is MISSING:
+                return None
+            found[name] = default
+    return {name: found[name] for name in shape.given}
+
+
+def _compiled(shape: _Shape, name: str) -> Any:
+    """One of these methods, in its place from now on."""
+    known: dict[str, Any] = {"_set": object.__setattr__, "_missing": MISSING}
+    lines = _init(shape, known) if name == "__init__" else _TEXTS[name](_compared(shape, name))
+    text = "\n".join([f"def make({', '.join(known)}):", *lines, f" return {name}"])
+    space: dict[str, Any] = {}
+    exec(text, {"__name__": shape.cls.__module__}, space)  # as the standard library does
+    method: Any = space["make"](**known)
+    method.__qualname__ = f"{shape.cls.__qualname__}.{name}"
+    if name == "__init__":
+        method.__annotations__ = {**shape.types, "return": None}
+    setattr(shape.cls, name, method)
+    return method
+
+
+def _init(shape: _Shape, known: dict[str, Any]) -> list[str]:
+    """The lines of `__init__`; what they name is added to `known`."""
+    parameters, body = ["self"], []
+    for name, value in shape.given.items():
+        default: Any = value
+        factory: Any = MISSING
+        if isinstance(value, Field):
+            default, factory = value.default, value.default_factory
+        if default is not MISSING:
+            known[f"_default_{name}"] = default
             parameters.append(f"{name}=_default_{name}")
-        elif each.default_factory is not dataclasses.MISSING:
-            known[f"_make_{name}"] = each.default_factory
+        elif factory is not MISSING:
+            known[f"_make_{name}"] = factory
             parameters.append(f"{name}=_missing")
             body.append(f"  if {name} is _missing: {name} = _make_{name}()")
         else:
             parameters.append(name)
-        body.append(f"  _set(self, {name!r}, {name})")
-    if hasattr(made, "__post_init__"):
+        body.append(
+            f"  _set(self, {name!r}, {name})" if shape.is_frozen else f"  self.{name} = {name}"
+        )
+    if hasattr(shape.cls, "__post_init__"):
         body.append("  self.__post_init__()")
-    compared = [each.name for each in fields if each.compare]
-    mine, theirs = (
-        f"({''.join(f'{side}.{name}, ' for name in compared)})" for side in ("self", "other")
-    )
-    lines = [
-        f"def make({', '.join(known)}):",
-        f" def __init__({', '.join(('self', *parameters))}):",
-        *(body or ["  pass"]),
+    return [f" def __init__({', '.join(parameters)}):", *(body or ["  pass"])]
+
+
+def _compared(shape: _Shape, method: str) -> list[str]:
+    """The fields that `__eq__` or `__hash__` is about."""
+    found = []
+    for name, value in shape.given.items():
+        is_meant = True
+        if isinstance(value, Field):
+            is_hash = method == "__hash__" and value.hash is not None
+            is_meant = bool(value.hash) if is_hash else value.compare
+        if is_meant:
+            found.append(name)
+    return found
+
+
+def _tuple(side: str, names: list[str]) -> str:
+    return f"({''.join(f'{side}.{name}, ' for name in names)})"
+
+
+_TEXTS = {
+    "__eq__": lambda names: [
         " def __eq__(self, other):",
-        f"  if other.__class__ is self.__class__: return {mine} == {theirs}",
+        "  if other.__class__ is self.__class__:",
+        f"   return {_tuple('self', names)} == {_tuple('other', names)}",
         "  return NotImplemented",
-        f" def __hash__(self): return hash({mine})",
-        " return __init__, __eq__, __hash__",
-    ]
-    space: dict[str, Any] = {}
-    exec("\n".join(lines), {"__name__": made.__module__}, space)  # as the standard library does
-    methods: tuple[Any, ...] = space["make"](**known)
-    return methods
+    ],
+    "__hash__": lambda names: [
+        " def __hash__(self):",
+        f"  return hash({_tuple('self', names)})",
+    ],
+}
+"""The lines of methods over the fields that are compared."""
 
 
 def _repr(self: Any) -> str:
-    shown = (f"{name}={getattr(self, name)!r}" for name in self.__dataclass_fields__)
+    fields = (each for each in dataclasses.fields(self) if each.repr)
+    shown = (f"{each.name}={getattr(self, each.name)!r}" for each in fields)
     return f"{type(self).__qualname__}({', '.join(shown)})"
 
 
@@ -108,6 +285,10 @@ def _delattr(_self: Any, name: str) -> None:
     raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
 
 
+def _replace(self: Any, /, **changes: Any) -> Any:
+    return dataclasses.replace(self, **changes)
+
+
 def _getstate(self: Any) -> list[Any]:
     return [getattr(self, name) for name in self.__dataclass_fields__]
 
@@ -117,13 +298,17 @@ def _setstate(self: Any, state: list[Any]) -> None:
         object.__setattr__(self, name, value)
 
 
-_SHARED = {"__repr__": _repr, "__setattr__": _setattr, "__delattr__": _delattr}
-_OF_SLOTS = {"__getstate__": _getstate, "__setstate__": _setstate}
+_SHARED = {"__repr__": _repr, "__replace__": _replace}
+_FROZEN = {"__setattr__": _setattr, "__delattr__": _delattr}
+_FROZEN_SLOTS = {"__getstate__": _getstate, "__setstate__": _setstate}
+_STAYS = ("__hash__", "__repr__")
+"""What a class may have by itself."""
+_MADE = frozenset({*_SHARED, *_FROZEN, *_FROZEN_SLOTS, "__init__", "__eq__"}) - {*_STAYS}
+"""What is made for a class; one that has some of it by itself is left to the standard library."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Model:
-    """What the standard library says of such a class."""
-
-
-_PARAMS: Any = vars(_Model)["__dataclass_params__"]
+@cache
+def _params(eq: bool, frozen: bool) -> Any:
+    """What the standard library says of such classes."""
+    model: Any = type("Model", (), {"__doc__": "Without fields."})
+    return vars(dataclasses.dataclass(eq=eq, frozen=frozen)(model))["__dataclass_params__"]

@@ -6,7 +6,7 @@ Parts, cells and diagrams are interned, so that equal behaviour is stored and em
 numbered as one meets them going through the rows column by column.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import and_, or_
@@ -114,9 +114,13 @@ def in_deciding_order(
     return rules
 
 
+_Found = tuple[int, Matched, tuple[int, int]]
+"""A match: the index of its tier, itself, and what tells it from others."""
+
+
 @dataclass
 class _Deciding:
-    """The tables under construction, and what is interned."""
+    """The tables under construction, and what is interned: of diagrams, which may be long, each step."""
 
     atoms: Atoms
     tiers: tuple[TierTable, ...]
@@ -124,6 +128,7 @@ class _Deciding:
     diagrams: list[Diagram] = field(default_factory=list)
     cells: list[Cell] = field(default_factory=list)
     _diagram_ids: dict[Diagram, int] = field(default_factory=dict)
+    _steps: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
     _cell_ids: dict[Cell, int] = field(default_factory=dict)
     _default_ids: dict[RuleEntry, int] = field(default_factory=dict)
     _folded: dict[object, int] = field(default_factory=dict)
@@ -138,6 +143,7 @@ class _Deciding:
         self.columns_of = _columns_by_leaf(self.atoms, *_asked_of_peers(self.tiers))
         self.columns_by_named = _columns_by_named(self.atoms.columns)
         self.columns_by_family = _columns_by_family(self.atoms.columns)
+        self.leaves = list(map(action_leaf, self.entries))
         self.own_bits = _own_bits(self.tiers)
         self.policies_by_subject = {d: _policies_by_subject(self.tiers, d) for d in Direction}
 
@@ -178,14 +184,15 @@ class _Deciding:
         selecting: list[tuple[TierTable, list[PolicyTable]]],
     ) -> tuple[int, ...]:
         defaults = [self._default_rule(tier, ps, direction) for tier, ps in selecting]
-        found: list[tuple[int, Matched]] = []
+        found: list[_Found] = []
         parts = _Parts(len(self.atoms.columns))
         for at, (tier, policies) in enumerate(selecting):
             for rule in in_deciding_order(tier, policies, direction):
                 own = self.all_columns if rule.own is None else self._columns_of_own(rule.own, row)
                 for services, columns in self._variants_of(rule, direction, named):
                     parts.match(1 << len(found), columns & own)
-                    found.append((at, Matched(rule.rule, rule.action, services)))
+                    match = Matched(rule.rule, rule.action, services)
+                    found.append((at, match, self._match_id(match)))
         cells = {}
         for matched, columns in sorted(parts.each(), key=lambda part: first(part[1])):
             cells[columns] = self._cell_of([found[index] for index in members(matched)], defaults)
@@ -256,19 +263,20 @@ class _Deciding:
         if entry not in self._default_ids:
             self._default_ids[entry] = len(self.entries)
             self.entries.append(entry)
+            self.leaves.append(action_leaf(entry))
         return self._default_ids[entry]
 
-    def _cell_of(self, found: list[tuple[int, Matched]], defaults: list[int | None]) -> int:
-        """The cell of columns that these rules match, each with the index of its tier."""
-        key = (tuple((at, self._match_id(match)) for at, match in found), tuple(defaults))
+    def _cell_of(self, found: list[_Found], defaults: list[int | None]) -> int:
+        """The cell of columns that these rules match."""
+        key = (tuple([(at, ident) for at, _, ident in found]), tuple(defaults))
         if key not in self._folded:
             matched: list[list[Matched]] = [[] for _ in defaults]
-            for at, match in found:
+            for at, match, _ in found:
                 matched[at].append(match)
             tiers = [FoldTier(tuple(m), d) for m, d in zip(matched, defaults, strict=True)]
             rule_diagram = fold(tiers)
             cell = Cell(
-                self._diagram_id(action_diagram(rule_diagram, self.entries)),
+                self._diagram_id(action_diagram(rule_diagram, self.leaves)),
                 self._diagram_id(rule_diagram),
             )
             if cell not in self._cell_ids:
@@ -283,47 +291,64 @@ class _Deciding:
         return match.rule, services
 
     def _diagram_id(self, diagram: Diagram) -> int:
-        if diagram not in self._diagram_ids:
-            self._diagram_ids[diagram] = len(self.diagrams)
-            self.diagrams.append(diagram)
-        return self._diagram_ids[diagram]
+        index = self._diagram_ids.get(diagram)
+        if index is None:
+            index = len(self.diagrams)
+            shared = tuple(map(self._steps.setdefault, diagram, diagram))
+            self._diagram_ids[shared] = index
+            self.diagrams.append(shared)
+        return index
 
 
-def action_diagram(rule_diagram: Diagram, entries: list[RuleEntry]) -> Diagram:
-    """The action layer of a rule diagram."""
+def action_leaf(entry: RuleEntry) -> int:
+    """What the action layer says where this rule decides."""
+    return DENY_LEAF if entry.action.is_deny else ALLOW_LEAF
+
+
+def action_diagram(rule_diagram: Diagram, leaves: Sequence[int]) -> Diagram:
+    """The action layer of a rule diagram, from the action leaf of each rule."""
     steps: list[tuple[int, int]] = []
+    last = None
     for lo, rule in rule_diagram:
-        leaf = DENY_LEAF if entries[rule].action.is_deny else ALLOW_LEAF
-        if not steps or steps[-1][1] != leaf:
+        leaf = leaves[rule]
+        if leaf != last:
             steps.append((lo, leaf))
+            last = leaf
     return tuple(steps)
 
 
 class _Parts:
     """The columns, split into parts that the same rules match.
 
-    A rule that matches few columns touches their parts alone: with a rule for each of ten thousand peers
-    nobody goes through all parts for all rules.
+    A rule that matches few columns, or all but few, touches the parts of these few alone: with a rule
+    for each of ten thousand peers nobody goes through all parts for all rules. `_odd` of a part are the
+    matches in which it differs from `_usual`, those that hold of most columns.
     """
 
     def __init__(self, n_columns: int) -> None:
-        self._columns = [(1 << n_columns) - 1]
-        self._matched = [0]
+        self._every = (1 << n_columns) - 1
+        self._columns = [self._every]
+        self._usual = 0
+        self._odd = [0]
         self._part_of = [0] * n_columns
 
     def each(self) -> Iterator[tuple[int, int]]:
         """(matches as a mask, columns as a mask) of every part."""
-        return zip(self._matched, self._columns, strict=True)
+        return zip(map(self._usual.__xor__, self._odd), self._columns, strict=True)
 
     def match(self, bit: int, columns: int) -> None:
         """The match `bit` holds of these columns."""
+        others = self._every & ~columns
+        if others.bit_count() < columns.bit_count():
+            self._usual |= bit
+            columns = others
         touched: Iterable[int] = range(len(self._columns))
         if columns.bit_count() < len(self._columns):
             touched = dict.fromkeys(self._part_of[column] for column in members(columns))
         for part in touched:
             hit = self._columns[part] & columns
             if hit == self._columns[part]:
-                self._matched[part] |= bit
+                self._odd[part] |= bit
             elif hit:
                 self._split(part, hit, bit)
 
@@ -332,7 +357,7 @@ class _Parts:
         for column in members(hit):
             self._part_of[column] = len(self._columns)
         self._columns.append(hit)
-        self._matched.append(self._matched[part] | bit)
+        self._odd.append(self._odd[part] | bit)
 
 
 def _spread(cells: dict[int, int], n_columns: int) -> tuple[int, ...]:

@@ -5,8 +5,8 @@ The one place where first match, deny-wins, Pass and default denies become a fun
 key. `runtime/tiers.py` is its twin on the node, for signatures first seen there.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from heapq import heappop, heappush
 
 from policyc.ir.classes import dataclass
 from policyc.ir.decision import NOT_ISOLATED_RULE, Diagram
@@ -38,60 +38,55 @@ class FoldTier:
 def fold(tiers: Iterable[FoldTier]) -> Diagram:
     """The rule diagram: for each service key the id of the deciding rule.
 
-    A sweep over the keys where some rule begins or ends: between two of them every key meets the same
-    rules, and in each tier the first of them counts.
+    Painted from the last tier to the first and from a tier's last rule to its first, each over what
+    comes after it; PASS uncovers what the tiers behind say.
     """
-    walk = [_Walk(tier) for tier in tiers]
-    begins: dict[int, list[tuple[int, int]]] = {}
-    ends: dict[int, list[tuple[int, int]]] = {}
-    for at, each in enumerate(walk):
-        for index, match in enumerate(each.tier.matched):
+    behind = _Painting([0], [NOT_ISOLATED_RULE])
+    for tier in reversed(tuple(tiers)):
+        if tier.default_rule is None:
+            painting = _Painting(behind.lows.copy(), behind.leaves.copy())
+        else:
+            painting = _Painting([0], [tier.default_rule])
+        for match in reversed(tier.matched):
             for lo, hi in match.services:
-                begins.setdefault(max(lo, 0), []).append((at, index))
-                ends.setdefault(hi + 1, []).append((at, index))
-    steps: list[tuple[int, int]] = []
-    for key in sorted({0, *begins, *ends}):
-        if key > LAST_KEY:
-            break
-        for at, index in ends.get(key, ()):
-            walk[at].leave(index)
-        for at, index in begins.get(key, ()):
-            walk[at].enter(index)
-        leaf = _deciding(walk)
-        if not steps or steps[-1][1] != leaf:
-            steps.append((key, leaf))
-    return tuple(steps)
+                if match.action is Action.PASS:
+                    painting.put(lo, hi, *behind.between(lo, hi))
+                else:
+                    painting.put(lo, hi, (lo,), (match.rule,))
+        behind = painting
+    return behind.steps()
 
 
 LAST_KEY = ALL_SERVICES.spans[-1][1]
 
 
-class _Walk:
-    """One tier during the sweep: the rules that cover the key at hand, the first on top."""
+@dataclass(frozen=True, slots=True)
+class _Painting:
+    """Steps as their lowest keys and their leaves; neighbours may have one leaf."""
 
-    def __init__(self, tier: FoldTier) -> None:
-        self.tier = tier
-        self._heap: list[int] = []
-        self._left: set[int] = set()
+    lows: list[int]
+    leaves: list[int]
 
-    def enter(self, index: int) -> None:
-        self._left.discard(index)
-        heappush(self._heap, index)
+    def between(self, lo: int, hi: int) -> tuple[list[int], list[int]]:
+        """The steps from lo to hi, the first at lo."""
+        first, end = bisect_right(self.lows, lo), bisect_right(self.lows, hi)
+        return [lo, *self.lows[first:end]], self.leaves[first - 1 : end]
 
-    def leave(self, index: int) -> None:
-        self._left.add(index)
+    def put(self, lo: int, hi: int, lows: Sequence[int], leaves: Sequence[int]) -> None:
+        """Steps from lo to hi, the first at lo, instead of what is there."""
+        first = bisect_left(self.lows, lo)
+        if hi < LAST_KEY:
+            end = bisect_right(self.lows, hi + 1)
+            lows, leaves = (*lows, hi + 1), (*leaves, self.leaves[end - 1])
+            self.lows[first:end], self.leaves[first:end] = lows, leaves
+        else:
+            self.lows[first:], self.leaves[first:] = lows, leaves
 
-    def first(self) -> Matched | None:
-        while self._heap and self._heap[0] in self._left:
-            heappop(self._heap)
-        return self.tier.matched[self._heap[0]] if self._heap else None
-
-
-def _deciding(walk: Sequence[_Walk]) -> int:
-    for each in walk:
-        match = each.first()
-        if match is not None and match.action is not Action.PASS:
-            return match.rule
-        if match is None and each.tier.default_rule is not None:
-            return each.tier.default_rule
-    return NOT_ISOLATED_RULE
+    def steps(self) -> Diagram:
+        steps: list[tuple[int, int]] = []
+        last = None
+        for low, leaf in zip(self.lows, self.leaves, strict=True):
+            if leaf != last:
+                steps.append((low, leaf))
+                last = leaf
+        return tuple(steps)

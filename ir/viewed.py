@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from policyc.ir.classes import dataclass
 from policyc.ir.decision import DecisionIR, Diagram, RuleEntry
+from policyc.ir.made import Made
 from policyc.ir.plan import FIRST_COLUMN
 from policyc.ir.policy import Direction
 
@@ -34,22 +35,22 @@ class ViewedRow:
     parts: Parts
     counts: tuple[int, ...]
 
-    def words(self, words: Sequence[int], columns: int) -> bytearray:
-        """The 32-bit little-endian words of so many column ids, from the words of cells.
+    def put_words(self, words: Sequence[int], out: bytearray, at: int) -> None:
+        """Write the 32-bit little-endian words of all columns to zeros, from the words of cells.
 
-        The id before the first and those that nobody has are zero.
+        `at` is the place of the column id 0, which nobody has.
         """
         mine = array("I", [words[cell] for cell in self.cells])
-        out, first, last = bytearray(4 * columns), 4 * FIRST_COLUMN, 4 * len(self.parts)
+        first = at + 4 * FIRST_COLUMN
+        last = first + 4 * len(self.parts)
         if not isinstance(self.parts, bytes):
-            found = array("I", [mine[part] for part in self.parts])
-            out[first : first + last] = little_endian(found)
-            return out
+            out[first:last] = little_endian(array("I", [mine[part] for part in self.parts]))
+            return
         packed = little_endian(mine)
-        for at in range(4):  # a byte of all words at once
-            plane = self.parts.translate(packed[at::4].ljust(_BYTE, b"\0"))
-            out[first + at : first + last : 4] = plane
-        return out
+        for byte in range(4):  # one of all words at once
+            theirs = packed[byte::4]
+            if any(theirs):
+                out[first + byte : last : 4] = self.parts.translate(theirs.ljust(_BYTE, b"\0"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +63,12 @@ class ViewedTable:
 
 @dataclass(frozen=True)
 class Verdicts:
-    """What is laid out. `diagrams` are the rule diagrams by cell, `allows` the actions by rule id."""
+    """What is laid out. `diagrams` are the rule diagrams by cell, `allows` the actions by rule id.
 
-    entries: Sequence[RuleEntry]
+    `rules` are the rules in words, by id.
+    """
+
+    rules: Sequence[str]
     allows: Sequence[bool]
     diagrams: tuple[Diagram, ...]
     tables: Mapping[Direction, ViewedTable]
@@ -120,7 +124,7 @@ def verdicts_of(
 ) -> Verdicts:
     """What is laid out of a Decision IR; `ids` are the (row, column) ids of the directions in use."""
     return Verdicts(
-        decision.rules,
+        Made(decision.rules, RuleEntry.describe),
         [not entry.action.is_deny for entry in decision.rules],
         tuple(decision.diagrams[cell.rule] for cell in decision.cells),
         {

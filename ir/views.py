@@ -26,6 +26,10 @@ class RowView:
     own4: int = 0
     own6: int = 0
 
+    def __hash__(self) -> int:
+        """Rows of one selector each, of which there may be ten thousand, are told apart."""
+        return hash((hash_of(self.bits), self.named, hash_of(self.own4), hash_of(self.own6)))
+
 
 @dataclass(frozen=True, slots=True)
 class ColumnView:
@@ -39,7 +43,7 @@ class ColumnView:
     is_local: bool = False
 
     def __hash__(self) -> int:
-        """Columns of one selector or block each, of which there may be ten thousand, are told apart."""
+        """As with rows: columns of one selector or block each are told apart."""
         sets = hash_of(self.bits), hash_of(self.blocks), self.conditions
         return hash((self.family, *sets, self.named, self.is_local))
 

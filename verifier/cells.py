@@ -37,6 +37,8 @@ Place = tuple[int, int, int]
 """(tier, policy within the tier, rule within the policy's direction)."""
 Selecting = tuple[tuple[int, int], ...]
 """(tier, policy within the tier) of each policy that selects a row, ascending."""
+Step = tuple[int, int]
+"""Of a diagram with renamed rules. Long questions are mostly made of the same steps and rules."""
 Part = tuple[int, int, NamedNumbers]
 """What columns share: a cell, the matching rules (a mask over Frame.places), (egress) named ports."""
 
@@ -69,6 +71,8 @@ class CellLemma:
         self.decision = decision
         self._rows_done: set[object] = set()
         self._frames: dict[tuple[Direction, Selecting], _Frame] = {}
+        self._words: dict[RuleWords, RuleWords] = {}
+        self._steps: dict[Step, Step] = {}
         self._asked_words: dict[tuple[Direction, NamedNumbers], dict[Place, AskedWords]] = {}
         self._masks: dict[tuple[Direction, Place], int] = {}
         self._groups: dict[Direction, list[tuple[int, int]]] = {}
@@ -211,6 +215,7 @@ class CellLemma:
         asked = self._asked_words.setdefault((direction, named), {})
         numbers = {self._not_isolated: 0}
         rest = members(matched)
+        shared = self._words.setdefault
         tiers: list[TierWords] = []
         for tier in frame.tiers:
             default = NO_RULE
@@ -224,13 +229,15 @@ class CellLemma:
                 if place not in asked:
                     asked[place] = self._asked(direction, place, named)
                 number = NO_RULE if does == PASS else numbers.setdefault(rule, len(numbers))
-                rules.append((asked[place], does, number))
+                words = (asked[place], does, number)
+                rules.append(shared(words, words))
             if rules or default != NO_RULE:
                 tiers.append((default, tuple(rules)))
         cell = self.decision.cells[index]
         diagrams = self.decision.diagrams
-        decides = [(lo, numbers.setdefault(leaf, len(numbers))) for lo, leaf in diagrams[cell.rule]]
-        return CellQuestion(tuple(tiers), diagrams[cell.action], tuple(decides))
+        steps = [(lo, numbers.setdefault(leaf, len(numbers))) for lo, leaf in diagrams[cell.rule]]
+        decides = tuple(map(self._steps.setdefault, steps, steps))
+        return CellQuestion(tuple(tiers), diagrams[cell.action], decides)
 
     def _asked(self, direction: Direction, place: Place, named: NamedNumbers) -> AskedWords:
         """What a rule asks of a destination that declares `named`."""

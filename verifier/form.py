@@ -8,7 +8,7 @@ either happens.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from operator import lt
 from typing import Any
 
 from policyc.ir.atoms import (
@@ -236,9 +236,10 @@ def _cells(decision: DecisionIR) -> Iterator[str]:
         if not (0 <= cell.action < len(diagrams) and 0 <= cell.rule < len(diagrams)):
             yield f"cell {index} names a diagram that is not there"
             continue
-        if any(leaf not in (DENY_LEAF, ALLOW_LEAF) for _, leaf in diagrams[cell.action]):
+        if not {leaf for _, leaf in diagrams[cell.action]} <= {DENY_LEAF, ALLOW_LEAF}:
             yield f"the action diagram of cell {index} has a leaf that is no action"
-        if any(not 0 <= leaf < n_rules for _, leaf in diagrams[cell.rule]):
+        rules = {leaf for _, leaf in diagrams[cell.rule]}
+        if rules and not 0 <= min(rules) <= max(rules) < n_rules:
             yield f"the rule diagram of cell {index} has a leaf that is no rule"
     shape = len(decision.atoms.rows), len(decision.atoms.columns)
     for direction in Direction:
@@ -283,4 +284,4 @@ def _is_leaf(leaf: TableLeaf, v: Vocabulary) -> bool:
 
 
 def _ascends(numbers: Sequence[int]) -> bool:
-    return all(low < high for low, high in pairwise(numbers))
+    return all(map(lt, numbers, numbers[1:]))

@@ -9,7 +9,7 @@ from typing import Protocol
 from policyc.ir.classes import dataclass
 from policyc.ir.policy import Direction
 from policyc.verifier.asked import Terms
-from policyc.verifier.port_order import Places, ServiceQuestion, in_order, original
+from policyc.verifier.port_order import Places, PortOrder, ServiceQuestion, original
 from policyc.verifier.terms import Term
 from policyc.verifier.z3_when_used import z3
 
@@ -140,17 +140,16 @@ def _batches(
     batch: list[Obligation] = []
     given: set[Question] = set()
     asked: set[Question] = set()
+    order = PortOrder()
     for obligation in obligations:
         if isinstance(obligation, Broken):
             yield obligation
             return
-        if obligation.question in given:
+        if not _is_new(obligation.question, given):
             continue
-        given.add(obligation.question)
-        renamed = _renamed(obligation)
-        if renamed.question in asked:
+        renamed = _renamed(obligation, order)
+        if not _is_new(renamed.question, asked):
             continue
-        asked.add(renamed.question)
         if ledger is not None and ledger.has(digest_of(renamed.question)):
             continue
         batch.append(renamed)
@@ -161,12 +160,19 @@ def _batches(
         yield batch
 
 
-def _renamed(obligation: Obligation) -> Obligation:
+def _is_new(question: Question, among: set[Question]) -> bool:
+    """Note a question; whether it is new. Its hash, which takes time, is asked for once."""
+    before = len(among)
+    among.add(question)
+    return len(among) > before
+
+
+def _renamed(obligation: Obligation, order: PortOrder) -> Obligation:
     """The obligation as it is judged."""
     question = obligation.question
     if not isinstance(question, ServiceQuestion):
         return obligation
-    renamed, places = in_order(question)
+    renamed, places = order.renamed(question)
     return Obligation(renamed, obligation.broken, places)
 
 

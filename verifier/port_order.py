@@ -20,6 +20,7 @@ of ranges: what the policies and the tables say is compared by Z3, as before.
 
 from collections.abc import Collection
 from dataclasses import replace
+from functools import lru_cache
 from typing import assert_never
 
 from policyc.ir.decision import Diagram
@@ -38,6 +39,9 @@ END = ALL_SERVICES.spans[-1][1] + 1
 """The key behind the last."""
 _FIRST_KEY = {p.value: kind * KIND_SIZE for p, kind in KIND_OF_PROTOCOL.items()}
 
+_NAMES_AT_ONCE = 256
+"""Sets of cuts whose names are kept: each may be long, and questions of the same come together."""
+
 Places = dict[int, int]
 """What each cut of a question is called when its ports are renamed."""
 ServiceQuestion = CellQuestion | RuleQuestion
@@ -46,13 +50,59 @@ ServiceQuestion = CellQuestion | RuleQuestion
 
 def in_order(question: ServiceQuestion) -> tuple[ServiceQuestion, Places]:
     """The question with its ports renamed, and how."""
-    match question:
-        case CellQuestion():
-            return _cell(question)
-        case RuleQuestion():
-            return _rule(question)
-        case _:
-            assert_never(question)
+    return PortOrder().renamed(question)
+
+
+class PortOrder:
+    """Renames the ports of many questions; what they have in common is worked out once."""
+
+    def __init__(self) -> None:
+        self._names = lru_cache(_NAMES_AT_ONCE)(_Names)
+        self._cuts: dict[AskedWords, tuple[int, ...]] = {}
+
+    def renamed(self, question: ServiceQuestion) -> tuple[ServiceQuestion, Places]:
+        """The question with its ports renamed, and how."""
+        match question:
+            case CellQuestion():
+                return self._cell(question)
+            case RuleQuestion():
+                return _rule(question)
+            case _:
+                assert_never(question)
+
+    def _cell(self, question: CellQuestion) -> tuple[CellQuestion, Places]:
+        cuts = {lo for diagram in (question.action, question.rule) for lo, _ in diagram}
+        for _, rules in question.tiers:
+            for asked, _, _ in rules:
+                cuts.update(self._cuts_of(asked))
+        names = self._names(tuple(sorted(cuts)))
+        tiers = tuple(
+            (default, tuple([(names.asked(asked), does, rule) for asked, does, rule in rules]))
+            for default, rules in question.tiers
+        )
+        action, rule = (_diagram(each, names.places) for each in (question.action, question.rule))
+        return CellQuestion(tiers, action, rule), names.places
+
+    def _cuts_of(self, asked: AskedWords) -> tuple[int, ...]:
+        found = self._cuts.get(asked)
+        if found is None:
+            found = tuple(cut for entries in asked for each in entries for cut in _cuts(each))
+            self._cuts[asked] = found
+        return found
+
+
+class _Names:
+    """What the ports of questions with these cuts are called, and what rules then ask."""
+
+    def __init__(self, cuts: tuple[int, ...]) -> None:
+        self.places = places_of(cuts)
+        self._asked: dict[AskedWords, AskedWords] = {}
+
+    def asked(self, words: AskedWords) -> AskedWords:
+        found = self._asked.get(words)
+        if found is None:
+            found = self._asked[words] = _asked(words, self.places)
+        return found
 
 
 def places_of(cuts: Collection[int]) -> Places:
@@ -74,21 +124,6 @@ def original(key: int, places: Places) -> int:
         return key
     first = key - key % KIND_SIZE
     return max((first, *(cut for cut, place in places.items() if place <= key)))
-
-
-def _cell(question: CellQuestion) -> tuple[CellQuestion, Places]:
-    cuts = {lo for diagram in (question.action, question.rule) for lo, _ in diagram}
-    for _, rules in question.tiers:
-        for asked, _, _ in rules:
-            for entries in asked:
-                cuts.update(*map(_cuts, entries))
-    places = places_of(cuts)
-    tiers = tuple(
-        (default, tuple((_asked(asked, places), does, rule) for asked, does, rule in rules))
-        for default, rules in question.tiers
-    )
-    action, rule = _diagram(question.action, places), _diagram(question.rule, places)
-    return CellQuestion(tiers, action, rule), places
 
 
 def _rule(question: RuleQuestion) -> tuple[RuleQuestion, Places]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The comments of the emitted C: rules with their places, and classes by their selectors."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby, islice
 
 from policyc.ir.atoms import NamedNumbers
@@ -17,13 +17,14 @@ from policyc.ir.plan import (
 )
 from policyc.ir.selectors import ALWAYS
 from policyc.ir.tree import ALLOW, ID_MASK, LEAF
-from policyc.ir.viewed import Verdicts, ViewedTable
+from policyc.ir.viewed import Verdicts, ViewedRow, ViewedTable
 from policyc.ir.views import ColumnView
 from policyc.ir.words import describe_condition, describe_peer, describe_selector
 
 MAX_LINES = 200
 MAX_ROWS, MAX_RUNS = 40, 12
 MAX_RULES_OF_DIAGRAM = 10
+NOTHING: Mapping[int, Sequence[str]] = {}
 
 
 def comment(text: str) -> str:
@@ -36,8 +37,8 @@ def comment(text: str) -> str:
 
 def rule_lines(verdicts: Verdicts) -> list[str]:
     """One line a rule, by id."""
-    shown = verdicts.entries[:MAX_LINES]
-    lines = [f"{at}: {comment(entry.describe())}" for at, entry in enumerate(shown)]
+    shown = verdicts.rules[:MAX_LINES]
+    lines = [f"{at}: {comment(words)}" for at, words in enumerate(shown)]
     if len(verdicts.allows) > len(shown):
         lines.append(f"... and {len(verdicts.allows) - len(shown)} more, in rules.json")
     return lines
@@ -60,23 +61,35 @@ def class_lines(decision: DecisionIR, plan: DirectionPlan) -> Iterator[str]:
     yield from _more(len(columns))
 
 
-def verdict_lines(table: ViewedTable, plan: LookupPlan, direction: DirectionPlan) -> Iterator[str]:
-    """For each row, the columns with the same verdict: the table, as a policy's author would say it."""
+def verdict_lines(
+    table: ViewedTable,
+    plan: LookupPlan,
+    direction: DirectionPlan,
+    columns: Mapping[int, Sequence[str]] = NOTHING,
+) -> Iterator[str]:
+    """For each row, the columns with the same verdict: the table, as a policy's author would say it.
+
+    `columns` are the `columns_in_words` of some rows, by row id.
+    """
     yield f"{direction.direction.value}: verdicts, row by row"
-    for row, at in enumerate(table.of_row[:MAX_ROWS], start=FIRST_ROW):
-        cells, parts = table.rows[at].cells, table.rows[at].parts
-        runs: list[list[str]] = [[] for _ in cells]
-        column = FIRST_COLUMN
-        for part, its_columns in groupby(parts):
-            end = column + len(list(its_columns))
-            runs[part].append(str(column) if end == column + 1 else f"{column}-{end - 1}")
-            column = end
-        for cell, shown in zip(cells, runs, strict=True):
-            more = ", ..." if len(shown) > MAX_RUNS else ""
-            word = word_in_words(plan.cell_words[cell])
-            yield f"  {row}, with {', '.join(shown[:MAX_RUNS])}{more}: {word}"
+    for row_id, at in enumerate(table.of_row[:MAX_ROWS], start=FIRST_ROW):
+        row = table.rows[at]
+        said = columns.get(row_id) or columns_in_words(row)
+        for cell, shown in zip(row.cells, said, strict=True):
+            yield f"  {row_id}, with {shown}: {word_in_words(plan.cell_words[cell])}"
     if len(table.of_row) > MAX_ROWS:
         yield f"  ... and {len(table.of_row) - MAX_ROWS} more rows, in the tables"
+
+
+def columns_in_words(row: ViewedRow) -> list[str]:
+    """The columns of each cell of a row, the first runs of them."""
+    runs: list[list[str]] = [[] for _ in row.cells]
+    column = FIRST_COLUMN
+    for part, its_columns in groupby(row.parts):
+        end = column + len(list(its_columns))
+        runs[part].append(str(column) if end == column + 1 else f"{column}-{end - 1}")
+        column = end
+    return [", ".join(shown[:MAX_RUNS] + ["..."] * (len(shown) > MAX_RUNS)) for shown in runs]
 
 
 def word_in_words(word: int) -> str:
@@ -122,7 +135,7 @@ def rules_of(diagram: Diagram) -> list[int]:
 
 def rules_in_words(verdicts: Verdicts, rules: list[int]) -> list[str]:
     """The rules with their places, the first ones."""
-    shown = [comment(verdicts.entries[rule].describe()) for rule in rules[:MAX_RULES_OF_DIAGRAM]]
+    shown = [comment(verdicts.rules[rule]) for rule in rules[:MAX_RULES_OF_DIAGRAM]]
     if len(rules) > len(shown):
         shown.append(f"... and {len(rules) - len(shown)} more rules")
     return shown

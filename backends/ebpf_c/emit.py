@@ -6,11 +6,12 @@ policies do not use is not in it. Comments name the rules and their lines, so th
 finds the policy in it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from policyc.backends.ebpf_c.comments import (
     MAX_LINES,
     MAX_RULES_OF_DIAGRAM,
+    NOTHING,
     class_lines,
     comment,
     rule_lines,
@@ -34,6 +35,9 @@ from policyc.ir.tree import LEAF
 from policyc.ir.universe import FAMILIES
 from policyc.ir.viewed import Verdicts, verdicts_of
 
+Columns = Mapping[Direction, Mapping[int, Sequence[str]]]
+"""The `columns_in_words` of rows, by their ids."""
+NO_COLUMNS: Columns = {}
 LICENCE = "/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */"
 
 
@@ -48,9 +52,14 @@ def classes_in_words(decision: DecisionIR, plan: LookupPlan) -> dict[Direction, 
     return {each.direction: list(class_lines(decision, each)) for each in plan.used_directions}
 
 
-def c_of(verdicts: Verdicts, plan: LookupPlan, classes: Mapping[Direction, Iterable[str]]) -> str:
-    """The same where the lines about classes are known."""
-    parts = [_head(verdicts, plan, classes), _defines(plan)]
+def c_of(
+    verdicts: Verdicts,
+    plan: LookupPlan,
+    classes: Mapping[Direction, Iterable[str]],
+    columns: Columns = NO_COLUMNS,
+) -> str:
+    """The same where the lines about classes are known, and `columns_in_words` of some rows."""
+    parts = [_head(verdicts, plan, classes, columns), _defines(plan)]
     if plan.used_directions:
         parts += [_maps(plan), CLASS_AT, *_diagrams(verdicts, plan)]
     for direction in (Direction.EGRESS, Direction.INGRESS):
@@ -58,7 +67,12 @@ def c_of(verdicts: Verdicts, plan: LookupPlan, classes: Mapping[Direction, Itera
     return "\n\n".join([*parts, '#include "policy_run.h"']) + "\n"
 
 
-def _head(verdicts: Verdicts, plan: LookupPlan, classes: Mapping[Direction, Iterable[str]]) -> str:
+def _head(
+    verdicts: Verdicts,
+    plan: LookupPlan,
+    classes: Mapping[Direction, Iterable[str]],
+    columns: Columns,
+) -> str:
     lines = [
         "Generated from network policies: do not edit, compile them again.",
         "",
@@ -66,8 +80,10 @@ def _head(verdicts: Verdicts, plan: LookupPlan, classes: Mapping[Direction, Iter
     ]
     lines += [f"  {line}" for line in rule_lines(verdicts)]
     for direction in plan.used_directions:
-        lines += ["", *classes[direction.direction]]
-        lines += verdict_lines(verdicts.tables[direction.direction], plan, direction)
+        name = direction.direction
+        lines += ["", *classes[name]]
+        known = columns.get(name, NOTHING)
+        lines += verdict_lines(verdicts.tables[name], plan, direction, known)
     lines += diagram_lines(verdicts, plan)
     first, *rest = lines
     text = [f"/* {first}", *(f" * {line}".rstrip() for line in rest), " */"]

@@ -4,13 +4,14 @@
 import struct
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, count
 
 from policyc.backends.ebpf_c.addresses import column_prefixes
 from policyc.backends.ebpf_c.buckets import SLOTS, fill_buckets
 from policyc.ir.classes import dataclass
 from policyc.ir.decision import DecisionIR
 from policyc.ir.plan import (
+    FIRST_ROW,
     AddressLayout,
     AddressPlan,
     CellLayout,
@@ -32,6 +33,10 @@ BUCKET_FIELDS = (
 """Keys first, each a little-endian 64-bit number with the row above; then the words, and 1."""
 
 
+Data = bytes | bytearray
+"""The bytes of a file: large ones stay where they were made."""
+
+
 @dataclass(frozen=True)
 class Seed:
     """The initial contents of one map. `fields` name the words of a value."""
@@ -40,7 +45,7 @@ class Seed:
     kind: str
     entries: int
     fields: tuple[str, ...]
-    data: bytes
+    data: Data
     key_bytes: int = 0
 
 
@@ -111,11 +116,18 @@ def usual_word(words: Sequence[int], counts: Sequence[int]) -> int:
     return min(zip(words, counts, strict=True), key=lambda pair: (-pair[1], pair[0]))[0]
 
 
-def _dense(table: ViewedTable, plan: LookupPlan, direction: DirectionPlan) -> bytes:
+def _dense(table: ViewedTable, plan: LookupPlan, direction: DirectionPlan) -> bytearray:
     """The dense table up to the last row in use; what nobody placed is the word 0."""
-    capacity = direction.columns.capacity
-    rows = [row.words(plan.cell_words, capacity) for row in table.rows]
-    return b"".join((bytes(4 * capacity), *(rows[at] for at in table.of_row)))
+    size = 4 * direction.columns.capacity
+    out = bytearray(size * (len(table.of_row) + FIRST_ROW))
+    places: dict[int, int] = {}
+    for place, row in zip(count(FIRST_ROW * size, size), table.of_row, strict=False):
+        if row in places:
+            out[place : place + size] = out[places[row] : places[row] + size]
+        else:
+            places[row] = place
+            table.rows[row].put_words(plan.cell_words, out, place)
+    return out
 
 
 def address_seeds(

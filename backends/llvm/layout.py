@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from policyc.backends.llvm.batch import Special, Words, words
-from policyc.ir.decide import action_diagram
+from policyc.ir.decide import action_diagram, action_leaf
 from policyc.ir.decision import DecisionIR, Diagram
 from policyc.ir.errors import InternalError
 from policyc.ir.policy import Direction
@@ -120,10 +120,10 @@ def lay_out(decision: DecisionIR, limits: Limits = DEFAULT_LIMITS) -> Layout:
 
 
 def _check_layers(decision: DecisionIR) -> None:
-    entries, actions = list(decision.rules), {}
+    leaves, actions = list(map(action_leaf, decision.rules)), {}
     for cell in dict.fromkeys(decision.cells):
         if cell.rule not in actions:
-            actions[cell.rule] = action_diagram(decision.diagrams[cell.rule], entries)
+            actions[cell.rule] = action_diagram(decision.diagrams[cell.rule], leaves)
         if actions[cell.rule] != decision.diagrams[cell.action]:
             raise InternalError("the layers of the Decision IR disagree")
 

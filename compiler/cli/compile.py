@@ -4,6 +4,7 @@
 What compiles is loaded when it is known that something must be compiled: with --cache, much need not be.
 """
 
+import gc
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -171,8 +172,14 @@ def compile_(
     inputs = inputs_of(files, cluster, replace(options, allow_empty=allow_empty))
     with findings_as_json(format_ == "json"):
         if emit == POLICY_IR:
+            gc.enable()
             return _show_policy_ir(inputs)
         kept = None if cache is None else open_cache(cache, limit)
+        if kept is not None and output is not None and not node and not all_nodes:
+            again = _rebuilt(inputs, output, kept, target)
+            if again is not None:
+                return _show_rebuilt(again, output, format_)
+        gc.enable()
         if all_nodes and output is not None:
             from policyc.compiler.driver.node_bundles import compile_all_nodes
 
@@ -180,10 +187,6 @@ def compile_(
                 inputs, output, progress_on_stderr(), kept, jobs, executor, target
             )
             return _show_nodes(work, output, format_)
-        if kept is not None and output is not None and not node:
-            again = _rebuilt(inputs, output, kept, target)
-            if again is not None:
-                return _show_rebuilt(again, output, format_)
         from policyc.compiler.driver.compile import compile_inputs
 
         done = compile_inputs(inputs, output, progress_on_stderr(), kept, node, target)

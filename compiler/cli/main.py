@@ -46,6 +46,9 @@ COMMANDS = {
 }
 """Command -> (module, attribute, one line of help)."""
 
+_SHORT = frozenset({"compile"})
+"""Commands that turn the cycle collector on by themselves, once they know that there is much to do."""
+
 _FAILED_WRITES = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 """How a write fails that is not a bug: the reader left, or there is no room."""
 
@@ -65,6 +68,8 @@ class LazyGroup(click.Group):
             return None
         module, attribute, _ = COMMANDS[cmd_name]
         command: click.Command = getattr(importlib.import_module(module), attribute)
+        if cmd_name not in _SHORT:
+            gc.enable()
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -85,6 +90,7 @@ def cli() -> None:
 
 def main(argv: list[str] | None = None) -> None:
     """Run a command and leave with its exit code."""
+    gc.disable()  # what is loaded is no garbage
     code = run(argv)
     # The process ends: the collector need not walk all that there is, which it would do several times
     # (0.3 of 5 s for a thousand policies, and 6 % of a start that does nothing else).

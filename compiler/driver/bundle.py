@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from policyc.backends.ebpf_c.seeds import Seed
+from policyc.backends.ebpf_c.seeds import Data, Seed
 from policyc.compiler.driver.build_cache import BuildCache
 from policyc.compiler.driver.codes import CANNOT_WRITE, NOT_A_BUNDLE
 from policyc.compiler.driver.emission import Emitted
@@ -35,6 +35,10 @@ HOOKS = ("pc_from_pod", "pc_to_pod")
 POLICY_PROGRAM = "pc_policy_run"
 
 
+Text = str | bytes
+"""The text of a file: in characters, or in UTF-8 already."""
+
+
 @dataclass(frozen=True)
 class Provenance:
     """What a bundle was made from: (path as given, sha256) per input, the options, the profile.
@@ -46,7 +50,7 @@ class Provenance:
     inputs: tuple[tuple[str, str], ...]
     options: Mapping[str, Any]
     proof: Mapping[str, Any]
-    policies: str = ""
+    policies: Text = ""
     profile: str = "kubernetes"
     node: str = ""
 
@@ -74,7 +78,7 @@ def check_target(out: Path) -> None:
 
 def write_bundle(
     out: Path,
-    texts: Mapping[str, str],
+    texts: Mapping[str, Text],
     emitted: Emitted,
     provenance: Provenance,
     cache: BuildCache | None = None,
@@ -148,22 +152,22 @@ def node_texts(decision: DecisionIR) -> dict[str, str]:
 
 
 def bundle_files(
-    texts: Mapping[str, str],
+    texts: Mapping[str, Text],
     emitted: Emitted,
     provenance: Provenance,
     cache: BuildCache | None = None,
-) -> dict[str, bytes]:
+) -> dict[str, Data]:
     """Every file of the bundle, by its path in it."""
-    files = {f"{DATAPATH}/{name}": data for name, data in datapath_files().items()}
+    files: dict[str, Data] = {f"{DATAPATH}/{name}": data for name, data in datapath_files().items()}
     files |= {
         "policy.bpf.c": emitted.c.encode(),
         "policy.bpf.o": policy_object(emitted, cache),
         "hooks.bpf.o": emitted.target.hooks_object(cache),
         "plan.json": json_text(emitted.plan.to_json()).encode(),
-        **{name: text.encode() for name, text in texts.items()},
+        **{name: encoded(text) for name, text in texts.items()},
     }
     if provenance.policies:
-        files[POLICIES_FILE] = provenance.policies.encode()
+        files[POLICIES_FILE] = encoded(provenance.policies)
     files |= seed_files(emitted)
     files[MANIFEST] = manifest_file(
         {name: digest(data) for name, data in files.items()},
@@ -174,6 +178,11 @@ def bundle_files(
     return files
 
 
+def encoded(text: Text) -> bytes:
+    """The bytes of a file."""
+    return text if isinstance(text, bytes) else text.encode()
+
+
 def policy_object(emitted: Emitted, cache: BuildCache | None) -> bytes:
     """The object of the policy program, by whoever compiles it."""
     target = emitted.target
@@ -182,12 +191,12 @@ def policy_object(emitted: Emitted, cache: BuildCache | None) -> bytes:
     )
 
 
-def seed_files(emitted: Emitted) -> dict[str, bytes]:
+def seed_files(emitted: Emitted) -> dict[str, Data]:
     """The seeds that hold anything."""
     return {f"seeds/{seed.map_name}.bin": seed.data for seed in emitted.seeds if seed.data}
 
 
-def digest(data: bytes) -> str:
+def digest(data: Data) -> str:
     """The digest by which the manifest names a file's content."""
     return hashlib.sha256(data).hexdigest()
 

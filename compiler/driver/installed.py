@@ -29,9 +29,9 @@ def release_of(distribution: str) -> str:
     """
     wanted = _normalized(distribution)
     for entry in sys.path:
-        for folder in _infos_in(entry):
-            if _normalized(folder.name.removesuffix(_INFO).rpartition("-")[0]) == wanted:
-                version = _version_in(folder / "METADATA")
+        for name in _infos_in(entry):
+            if _normalized(name.removesuffix(_INFO).rpartition("-")[0]) == wanted:
+                version = _version_in(Path(entry, name, "METADATA"))
                 if version:
                     return version
     from importlib import metadata  # it knows of eggs and archives, and what to raise
@@ -43,10 +43,11 @@ def _normalized(name: str) -> str:
     return name.lower().replace("-", "_").replace(".", "_")
 
 
-def _infos_in(entry: str) -> list[Path]:
+@cache
+def _infos_in(entry: str) -> list[str]:
     try:
         with os.scandir(entry or ".") as items:
-            return [Path(item) for item in items if item.name.endswith(_INFO)]
+            return [item.name for item in items if item.name.endswith(_INFO)]
     except OSError:
         return []
 

@@ -14,11 +14,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from policyc.backends.ebpf_c.seeds import Data
 from policyc.compiler.driver.build_cache import BuildCache, open_cache
 from policyc.compiler.driver.bundle import (
     MANIFEST,
     Provenance,
+    Text,
     digest,
+    encoded,
     manifest_file,
     open_to_all,
     placed,
@@ -102,7 +105,7 @@ class NodesDone:
     """Some nodes' bundles, and the content of every distinct file in them, by digest."""
 
     bundles: tuple[NodeBundle, ...]
-    contents: Mapping[str, bytes]
+    contents: Mapping[str, Data]
 
 
 def compile_all_nodes(
@@ -171,13 +174,13 @@ def _shared_cache(
 
 
 def _common_files(
-    ready: Prepared, policies: str, cache: BuildCache | None, target: Target
+    ready: Prepared, policies: Text, cache: BuildCache | None, target: Target
 ) -> dict[str, bytes]:
     """The files that every node's bundle has."""
     files = {f"{DATAPATH}/{name}": data for name, data in datapath_files().items()}
     files["hooks.bpf.o"] = target.hooks_object(cache)
     files["rules.json"] = json_text(rules_json(ready.decided.decision)).encode()
-    files[POLICIES_FILE] = policies.encode()
+    files[POLICIES_FILE] = encoded(policies)
     return files
 
 
@@ -189,7 +192,7 @@ def bundles_of_nodes(work: NodeWork, nodes: tuple[str, ...]) -> NodesDone:
             f"a worker has {_named(theirs)}, and {_named(work.release)} is here",
             "the same bundle comes from the same compiler: install one release on all workers",
         )
-    contents: dict[str, bytes] = {}
+    contents: dict[str, Data] = {}
     bundles: list[NodeBundle] = []
     for node in nodes:
         files, bundle = _node_files(work, node)
@@ -202,7 +205,7 @@ def _named(release: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {version}" for name, version in release.items())
 
 
-def _node_files(work: NodeWork, node: str) -> tuple[dict[str, bytes], NodeBundle]:
+def _node_files(work: NodeWork, node: str) -> tuple[dict[str, Data], NodeBundle]:
     """The files of one node's bundle that are not common to all."""
     pods = [pod for at in ("", node) for pod in work.pods.get(at, ())]
     subjects = frozenset(pod.qualified_name for pod in pods)
@@ -213,7 +216,7 @@ def _node_files(work: NodeWork, node: str) -> tuple[dict[str, bytes], NodeBundle
     emitted = emit_all(part, target=work.target)
     row_texts = list_text(work.classifier_rows[row] for row in rows)
     classifier = joined_members({**work.classifier_members, "rows": row_texts})
-    files = {
+    files: dict[str, Data] = {
         "policy.bpf.c": emitted.c.encode(),
         "policy.bpf.o": policy_object(emitted, work.cache),
         "plan.json": json_text(emitted.plan.to_json()).encode(),

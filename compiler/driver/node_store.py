@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from policyc.backends.ebpf_c.seeds import Data
 from policyc.compiler.driver.bundle import MANIFEST, cannot_write, digest
 from policyc.compiler.driver.codes import NOT_NODE_BUNDLES
 from policyc.ir.errors import InputError
@@ -53,7 +54,7 @@ class NodeStore:
         """How many distinct files there are."""
         return len(self._known)
 
-    def add(self, data: bytes) -> str:
+    def add(self, data: Data) -> str:
         """Keep a file's content; its digest."""
         name = digest(data)
         if name not in self._known:

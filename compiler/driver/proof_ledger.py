@@ -6,10 +6,11 @@ means "this very term is unsatisfiable". The ledger is kept under the release of
 makes terms of questions: where either changes, everything is proved again.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from policyc.compiler.driver.build_cache import BuildCache, key_of, source_digest
 from policyc.compiler.driver.z3_release import z3_release
+from policyc.ir.classes import dataclass
 
 _BYTES = 32
 _KEPT = 4

@@ -23,6 +23,16 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
+def left_to_the_collector(*values: object) -> None:
+    """Have values taken apart by the collector, and not when they go out of use.
+
+    A command that ends without another collection never does it, which for a large result is a
+    twentieth of a short run.
+    """
+    held: list[object] = [*values]
+    held.append(held)
+
+
 @contextmanager
 def collector_relaxed() -> Iterator[None]:
     """Inside, what is there already is not walked again, and what is made only seldom.

@@ -6,9 +6,10 @@ for every field twice (docs/decisions/0003-yaml-events.md). Nobody changes a nod
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from policyc.compiler.frontend.scalars import OddNumber, Value, resolve
+from policyc.ir.classes import dataclass
 from policyc.ir.spans import Span
 
 MAX_DEPTH = 200
@@ -61,7 +62,6 @@ class Scalar:
                 return f'the string "{clipped(self.text, 60)}"'
 
 
-@dataclass(slots=True, eq=False)
 class LongScalar(Scalar):
     """A scalar over several lines, or with escapes; `raw` is what stands for it in the file.
 
@@ -70,7 +70,8 @@ class LongScalar(Scalar):
     For those who find places inside of it (rule_text.py).
     """
 
-    raw: str = ""
+    __slots__ = ("raw",)
+    raw: str
 
 
 @dataclass(slots=True, eq=False)

@@ -9,7 +9,6 @@ style, but for surrogate pairs, which `_yaml_escape` rewrites.
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import yaml
@@ -26,6 +25,7 @@ from policyc.compiler.frontend.nodes import (
     Sequence,
     clipped,
 )
+from policyc.ir.classes import dataclass
 from policyc.ir.diagnostics import Diagnostic, Report
 from policyc.ir.spans import Span
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from policyc.backends.ebpf_c.emit import c_of
+from policyc.backends.ebpf_c.emit import Columns, c_of
 from policyc.backends.ebpf_c.layout import lay_out
 from policyc.backends.ebpf_c.seeds import seeds_of
 from policyc.compiler.driver.build_cache import BuildCache
@@ -22,11 +22,13 @@ from policyc.compiler.driver.bundle import Provenance, check_target, proof_json,
 from policyc.compiler.driver.emission import Emitted
 from policyc.compiler.driver.inputs import Inputs, context_of
 from policyc.compiler.driver.last_run import record_key
+from policyc.compiler.driver.policy_texts import POLICIES_FILE
 from policyc.compiler.driver.proof_ledger import open_ledger
 from policyc.compiler.driver.rebuild.changes import Input, input_of, read_again
 from policyc.compiler.driver.rebuild.facts import PolicyFacts, facts_of
 from policyc.compiler.driver.rebuild.reading import (
     is_known,
+    reads_as_before,
     reads_namespace_labels,
     reads_the_same,
 )
@@ -39,14 +41,15 @@ from policyc.compiler.driver.rebuild.rows import (
     numbering_of,
     put_together,
 )
-from policyc.compiler.driver.rebuild.texts import entries_of, node_texts, policies_json, rule_texts
+from policyc.compiler.driver.rebuild.texts import Texts
 from policyc.compiler.driver.target import Target
-from policyc.compiler.frontend.collector import collector_paused
+from policyc.compiler.frontend.collector import collector_paused, left_to_the_collector
 from policyc.ir.atoms import Atoms
 from policyc.ir.classes import dataclass
 from policyc.ir.decide import decide
 from policyc.ir.diagnostics import Diagnostic
 from policyc.ir.errors import InternalError
+from policyc.ir.plan import FIRST_ROW
 from policyc.ir.policy import Action, Direction, Policy, PolicySet, Tier, TierMode
 from policyc.ir.services import Kind
 from policyc.verifier.outcome import Proved
@@ -103,6 +106,7 @@ def rebuild(inputs: Inputs, out: Path, cache: BuildCache, target: Target) -> Reb
         if changed is None:
             return None
         target.require()
+        left_to_the_collector(record, given, changed)
         return _write(record, given, changed, out, cache, target)
 
 
@@ -137,7 +141,8 @@ def _changed(record: Record, given: Input, inputs: Inputs, cache: BuildCache) ->
     chosen = wanted.rows, wanted.policies
     if not is_all_that_matters(record.partition.rows, then, now, given.changed, chosen):
         raise InternalError("a row or policy that a change matters to was left out")
-    if not reads_the_same(facts, vocabulary, record.frames):
+    is_known_to_be = reads_as_before(facts, record.policies)
+    if not is_known_to_be and not reads_the_same(facts, vocabulary, record.frames):
         return None
     return _Changed(facts, anew, proof.obligations)
 
@@ -178,8 +183,8 @@ def _write(
 ) -> Rebuilt:
     facts, anew = changed.facts, changed.anew
     numbering = numbering_of(facts, defaults_of(record, facts))
-    rules = rule_texts(record, facts, numbering)
-    verdicts = put_together(record, facts, numbering, anew, entries_of(rules))
+    texts = Texts(record, facts, numbering)
+    verdicts = put_together(record, facts, numbering, anew, texts.rules)
     told_apart = frozenset(Kind(kind) for each in facts for kind in each.told_apart)
     frames = replace(record.frames, told_apart=told_apart)
     layout = lay_out(frames, verdicts, counters=target.counters)
@@ -187,13 +192,14 @@ def _write(
     classes = {Direction(d): lines for d, lines in values["classes"].items()}
     emitted = Emitted(
         layout,
-        c_of(verdicts, layout.plan, classes),
+        c_of(verdicts, layout.plan, classes, _columns_in_words(record, anew)),
         seeds_of(verdicts, layout.plan, record.address_seeds),
         target,
     )
-    provenance = _provenance(values, given, policies_json(record, facts, PROFILE))
-    texts = node_texts(record, facts, numbering, rules)
-    write_bundle(out, texts, emitted, provenance, cache)
+    files = texts.files
+    provenance = _provenance(values, given, files.pop(POLICIES_FILE))
+    left_to_the_collector(verdicts, emitted, provenance, files, texts)
+    write_bundle(out, files, emitted, provenance, cache)
     cache.trim()
     return Rebuilt(
         tuple(cache.findings),
@@ -211,7 +217,18 @@ def _write(
     )
 
 
-def _provenance(values: Any, given: Input, policies: str) -> Provenance:
+def _columns_in_words(record: Record, anew: Anew) -> Columns:
+    """What the comments say of the columns of rows that are as they were."""
+    found = {}
+    for name, rows in record.values["columns_in_words"].items():
+        row_ids = record.frames.directions[Direction(name)].row_ids
+        decided = {row_ids[at] for at in anew.affected.rows}
+        known = enumerate(rows, start=FIRST_ROW)
+        found[Direction(name)] = {row: said for row, said in known if row not in decided}
+    return found
+
+
+def _provenance(values: Any, given: Input, policies: bytes) -> Provenance:
     inputs = [(file.path, file.sha256) for file in given.inputs]
     inputs += [(path, sha256) for path, sha256 in values["cluster"] or ()]
     return Provenance(

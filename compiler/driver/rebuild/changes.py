@@ -2,7 +2,7 @@
 """Which documents of the input are not those of the record, and the policies in them, read again."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from policyc.compiler.driver.rebuild.documents import Document, documents_of, together
 from policyc.compiler.driver.rebuild.files import contents_again
@@ -16,6 +16,7 @@ from policyc.compiler.frontend.objects import RawObject
 from policyc.compiler.frontend.read_options import ReadOptions
 from policyc.compiler.frontend.sources import Content, InputFile, Source
 from policyc.compiler.frontend.yaml_documents import read_documents
+from policyc.ir.classes import dataclass
 from policyc.ir.diagnostics import Report
 from policyc.ir.policy import Policy
 
@@ -61,13 +62,13 @@ def input_of(record: Record, policies: Sequence[Source], cluster: Sequence[Sourc
     if names != [name for name, _ in values["inputs"]]:
         return None
     inputs = [file.input_file for file in given]
-    owners = [[owner for *_, owner in file or ()] for file in values["documents"]]
+    owners = [[owner for *_, owner in file or ()] for file in record.documents]
     found = Input(given, inputs, owners)
     changed: list[int] = []
     for at, (file, known) in enumerate(zip(inputs, digests, strict=True)):
         if file.sha256 == known:
             continue
-        documents, before = found.documents(at), values["documents"][at]
+        documents, before = found.documents(at), record.documents[at]
         if documents is None or before is None or len(documents) != len(before):
             return None
         for document, (digest, line, owner) in zip(documents, before, strict=True):

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from policyc.ir.classes import dataclass
 
+DIGEST_BYTES = 32
 _MARK = b"---"
 _UNSURE = (b"\r", b"\xef\xbb\xbf", b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9", b"\n...", b"\n%")
 """Other ends of lines, marks of byte order, ends of documents, directives."""
@@ -23,9 +24,13 @@ class Document:
     text: bytes
 
     @property
-    def digest(self) -> str:
+    def digest(self) -> bytes:
         """What tells it from documents of other text, wherever they stand."""
-        return hashlib.sha256(self.text).hexdigest()
+        return hashlib.sha256(self.text).digest()
+
+
+KnownDocument = tuple[bytes, int, int]
+"""What is known of a document: its digest, its first line, and its policy, or -1."""
 
 
 def documents_of(data: bytes) -> list[Document] | None:

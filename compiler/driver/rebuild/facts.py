@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What there is to know of one policy, once it was compiled: what it reads, and its part of each file.
 
-The texts have the ids of rules as they were when it was compiled, and lines from its own first one on.
+The texts have the ids of rules and the lines as they were when it was compiled.
 """
 
 import re
@@ -11,14 +11,17 @@ from typing import Any, NamedTuple
 from policyc.compiler.driver.json_lines import member_text
 from policyc.compiler.driver.node_tables import policy_json, rule_json
 from policyc.compiler.driver.policy_texts import policy_text
+from policyc.ir.classes import dataclass
 from policyc.ir.decision import PolicyTable, RuleEntry, TierTable
 from policyc.ir.peers import AddressPeer, EndpointPeer, leaves
 from policyc.ir.policy import Direction, NamedPort, Policy
 from policyc.ir.told_apart import kinds_told_apart
 from policyc.ir.vocabulary import Vocabulary
 
-_ID = re.compile(r'(?<=[{,]"id":)\d+|(?<=[{,]"rule":)\d+')
-_LINE = re.compile(r'(?<=[{,]"line":)\d+')
+SEPARATOR = ",\n"
+"""Between the items of a list, such as the entries of one policy."""
+_ID = r'(?<=[{,]"id":)\d+|(?<=[{,]"rule":)\d+'
+_LINE = r'(?<=[{,]"line":)\d+'
 """The values of members: in a JSON string the quotes would have backslashes before them."""
 
 
@@ -46,13 +49,21 @@ class Place(NamedTuple):
     path: str
 
 
+@dataclass(frozen=True, slots=True)
+class PolicyTexts:
+    """What a policy has in classifier.json, rules.json and policies.json."""
+
+    table: str
+    entries: str
+    item: str
+
+
 class PolicyFacts(NamedTuple):
     """One policy. `first_rule` is the id of its first rule, its others follow, ingress first.
 
-    `told_apart` are the kinds of which it tells services apart. `table` and `entries` are its parts of
-    classifier.json and rules.json, with the ids and lines of the run that made them: `first_rule` is
-    the id of the first rule then, `first_line` the line of the name. `policy` is what
-    `policy_texts.ItemText` calls values.
+    `told_apart` are the kinds of which it tells services apart. `texts` have the ids and lines of the
+    run that made them: `first_rule` is the id of the first rule then, `first_line` the line of the name.
+    None: they are in the record.
     """
 
     namespace: str
@@ -65,9 +76,7 @@ class PolicyFacts(NamedTuple):
     told_apart: Sequence[int]
     first_rule: int
     first_line: int
-    table: str
-    entries: str
-    policy: str
+    texts: PolicyTexts | None = None
 
     def reads(self, direction: Direction) -> Reads:
         """What it reads in one direction."""
@@ -79,17 +88,13 @@ class PolicyFacts(NamedTuple):
         return self.ingress.rules + self.egress.rules
 
 
-TEXTS = ("table", "entries", "policy")
-"""The texts among the facts, which come last."""
-
-
 def facts_json(facts: PolicyFacts) -> list[Any]:
     """All but the texts as JSON values."""
-    return list(facts[: -len(TEXTS)])
+    return list(facts[:-1])
 
 
-def facts_from(value: list[Any], *texts: str) -> PolicyFacts:
-    """The facts that `facts_json` wrote, with their texts."""
+def facts_from(value: list[Any]) -> PolicyFacts:
+    """The facts that `facts_json` wrote."""
     namespace, name, title, place, subject, ingress, egress, told_apart, rule, line = value
     return PolicyFacts(
         namespace,
@@ -102,7 +107,6 @@ def facts_from(value: list[Any], *texts: str) -> PolicyFacts:
         told_apart,
         rule,
         line,
-        *texts,
     )
 
 
@@ -129,29 +133,32 @@ def facts_of(
         tuple(sorted(kinds_told_apart((alone,), vocabulary))),
         first,
         span.line,
-        member_text(policy_json(table)),
-        ",\n".join(member_text(rule_json(at, entry)) for at, entry in enumerate(entries, first)),
-        policy_text(policy).values,
+        PolicyTexts(
+            member_text(policy_json(table)),
+            SEPARATOR.join(
+                member_text(rule_json(at, entry)) for at, entry in enumerate(entries, first)
+            ),
+            policy_text(policy).text,
+        ),
     )
 
 
-def shifted_table(facts: PolicyFacts, first: int) -> str:
-    """The part of classifier.json where `first` is the id of the policy's first rule."""
-    return _shifted(facts.table, facts, first)
-
-
-def shifted_entries(facts: PolicyFacts, first: int) -> str:
-    """The part of rules.json, likewise."""
-    return _shifted(facts.entries, facts, first)
-
-
-def _shifted(text: str, facts: PolicyFacts, first: int) -> str:
+def shifted(text: str, facts: PolicyFacts, first: int) -> str:
+    """A text where `first` is the id of the policy's first rule."""
     ids, lines = first - facts.first_rule, facts.place.line - facts.first_line
     if ids and facts.n_rules:
-        text = _ID.sub(lambda found: str(int(found[0]) + ids), text)
+        text = re.sub(_ID, lambda found: str(int(found[0]) + ids), text)
     if lines:
-        text = _LINE.sub(lambda found: str(int(found[0]) + lines), text)
+        text = re.sub(_LINE, lambda found: str(int(found[0]) + lines), text)
     return text
+
+
+def moved(item: str, facts: PolicyFacts) -> str:
+    """A line of policies.json, whose last member is the line of the policy's name."""
+    if facts.place.line == facts.first_line:
+        return item
+    head, name, _ = item.rpartition('"line":')
+    return f"{head}{name}{facts.place.line}}}"
 
 
 def _reads(policy: Policy, direction: Direction, vocabulary: Vocabulary) -> Reads:
@@ -167,5 +174,5 @@ def _reads(policy: Policy, direction: Direction, vocabulary: Vocabulary) -> Read
     )
 
 
-def _once(found: Iterable[int]) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(found))
+def _once(found: Iterable[int]) -> list[int]:
+    return list(dict.fromkeys(found))

@@ -6,33 +6,40 @@ None where the run has what the short way does not know, such as policies of oth
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+from policyc.backends.ebpf_c.comments import MAX_LINES, MAX_ROWS, columns_in_words
 from policyc.backends.ebpf_c.emit import classes_in_words
+from policyc.compiler.driver.bundle import CLASSIFIER_FILE, RULES_FILE
 from policyc.compiler.driver.emission import Emitted
-from policyc.compiler.driver.json_lines import member_text
-from policyc.compiler.driver.node_tables import classifier_json, rule_json
+from policyc.compiler.driver.json_lines import joined_members, list_text, member_text
+from policyc.compiler.driver.node_tables import RULES_SCHEMA, classifier_json, rule_json
 from policyc.compiler.driver.pipeline import Decided
-from policyc.compiler.driver.rebuild.documents import documents_of
-from policyc.compiler.driver.rebuild.facts import TEXTS, PolicyFacts, facts_json, facts_of
+from policyc.compiler.driver.policy_texts import POLICIES_FILE, TierText, policies_text
+from policyc.compiler.driver.rebuild.documents import KnownDocument, documents_of
+from policyc.compiler.driver.rebuild.facts import SEPARATOR, PolicyFacts, facts_json, facts_of
 from policyc.compiler.driver.rebuild.files import contents_again
 from policyc.compiler.driver.rebuild.partition import partition_json
 from policyc.compiler.driver.rebuild.record import Record
 from policyc.compiler.driver.rebuild.shapes import (
     Blobs,
     diagrams_json,
+    documents_json,
+    file_json,
     frames_json,
-    kept,
     seeds_json,
     table_json,
     texts_json,
 )
+from policyc.compiler.driver.rebuild.stretches import HERE, FileOfPolicies, file_of
 from policyc.compiler.frontend.cluster import Cluster
 from policyc.compiler.frontend.lowered import Profile
 from policyc.compiler.frontend.read import PolicyInput
 from policyc.compiler.frontend.sources import Content, Source
 from policyc.ir.policy import NETWORK_POLICY, Action, Direction, PolicySet
+from policyc.ir.tables import RESERVED_RULES
 
 
 def note(
@@ -44,7 +51,8 @@ def note(
     options: dict[str, Any],
 ) -> Record | None:
     """The record of a run without findings; `sources` are those of policies and of the cluster."""
-    partition = partition_json(decided.atoms)
+    blobs: Blobs = []
+    partition = partition_json(decided.atoms, blobs)
     if partition is None or not _is_plain(given, decided.policies):
         return None
     files = [contents_again(each) for each in sources]
@@ -59,18 +67,12 @@ def note(
     owners = [owner for file in documents for *_, owner in file or () if owner >= 0]
     if not facts or sorted(owners) != list(range(len(facts))):
         return None  # several in one document, or none at all
-    blobs: Blobs = []
     layout, plan = emitted.layout, emitted.plan
-    classifier = {
-        name: kept(blobs, member_text(value).encode())
-        for name, value in classifier_json(decided.decision).items()
-        if name != "tiers"
-    }
     tier = decided.policies.tiers[0]
     values = {
         "inputs": [[file.path, file.sha256] for file in given.inputs],
         "cluster": [[file.path, file.sha256] for file in cluster.inputs] if cluster else None,
-        "documents": documents,
+        "documents": [None if d is None else documents_json(d, blobs) for d in documents],
         "passed_over": given.passed_over + (cluster.passed_over if cluster else Counter()),
         "cluster_objects": given.cluster_objects,
         "options": options,
@@ -78,12 +80,16 @@ def note(
         "misses_namespaces": _misses_namespaces(cluster),
         "tier": [tier.name, tier.mode.value, tier.unmatched.value],
         "policies": [facts_json(each) for each in facts],
-        "texts": [texts_json([getattr(each, name) for each in facts], blobs) for name in TEXTS],
+        "files": {n: file_json(f, blobs) for n, f in _files(given, decided, facts).items()},
         "partition": partition,
         "frames": frames_json(layout.frames, blobs),
         "address_seeds": _address_seeds(emitted, blobs),
+        "rules_in_words": list(layout.verdicts.rules[:MAX_LINES]),
+        "columns_in_words": {
+            d.value: [columns_in_words(t.rows[at]) for at in t.of_row[:MAX_ROWS]]
+            for d, t in layout.verdicts.tables.items()
+        },
         "classes": {d.value: c for d, c in classes_in_words(decided.decision, plan).items()},
-        "classifier": classifier,
         "diagrams": diagrams_json(layout.verdicts.diagrams, blobs),
         "tables": {d.value: table_json(t, blobs) for d, t in layout.verdicts.tables.items()},
         "defaults": list(_defaults(decided)),
@@ -123,8 +129,36 @@ def _facts(decided: Decided) -> Iterator[PolicyFacts]:
         yield facts_of(policy, table, its_table, entries, decided.atoms.vocabulary)
 
 
-def _documents(content: Content, facts: Sequence[PolicyFacts]) -> list[tuple[str, int, int]] | None:
-    """(digest, first line, its policy or -1) of each document; None where only a parser could tell."""
+def _files(
+    given: PolicyInput, decided: Decided, facts: Sequence[PolicyFacts]
+) -> dict[str, FileOfPolicies]:
+    """The files that say something of each policy, as the whole way writes them."""
+    (tier,) = decided.policies.tiers
+    name, mode, unmatched = map(member_text, (tier.name, tier.mode.value, tier.unmatched.value))
+    classifier = classifier_json(replace(decided.decision, tables=()))
+    members = {name: member_text(value) for name, value in classifier.items()}
+    table = f'{{"mode":{mode},"name":{name},"policies":[{HERE}],"unmatched":{unmatched}}}'
+    reserved = [member_text(rule_json(at, entry)) for at, entry in enumerate(RESERVED_RULES)]
+    rules = {"schema": member_text(RULES_SCHEMA), "rules": list_text([*reserved, HERE])}
+    item = TierText(tier.name, tier.mode, tier.unmatched, [HERE])
+    texts = [each.texts for each in facts if each.texts is not None]
+    return {
+        CLASSIFIER_FILE: file_of(
+            joined_members({**members, "tiers": list_text([table])}),
+            [each.table for each in texts],
+            ",",
+        ),
+        RULES_FILE: file_of(joined_members(rules), [each.entries for each in texts], SEPARATOR),
+        POLICIES_FILE: file_of(
+            policies_text(given.profile.value, [item], [], []),
+            [each.item for each in texts],
+            SEPARATOR,
+        ),
+    }
+
+
+def _documents(content: Content, facts: Sequence[PolicyFacts]) -> list[KnownDocument] | None:
+    """The documents of a file; None where only a parser could tell."""
     documents = documents_of(content.data)
     if documents is None:
         return None

@@ -10,7 +10,14 @@ from functools import cached_property
 from ipaddress import ip_network
 from typing import Any, TypeVar
 
-from policyc.compiler.driver.rebuild.made import Made
+from policyc.compiler.driver.rebuild.shapes import (
+    Blobs,
+    kept,
+    numbers_from,
+    numbers_json,
+    words_from,
+    words_json,
+)
 from policyc.ir.atoms import (
     AddressAtoms,
     AddressColumn,
@@ -21,7 +28,7 @@ from policyc.ir.atoms import (
     NamedNumbers,
     Row,
 )
-from policyc.ir.classes import dataclass
+from policyc.ir.made import Made
 from policyc.ir.peers import AddressPeer
 from policyc.ir.policy import NamedPort
 from policyc.ir.selectors import (
@@ -37,29 +44,35 @@ from policyc.ir.vocabulary import Vocabulary
 T = TypeVar("T")
 
 
-def partition_json(atoms: Atoms) -> dict[str, Any] | None:
+def partition_json(atoms: Atoms, blobs: Blobs) -> dict[str, Any] | None:
     """The partition as JSON values; None where rules read more than NetworkPolicies can."""
     v = atoms.vocabulary
     plain = all(selector.condition == ALWAYS for selector in v.selectors)
     if not plain or v.reads_nodes or v.own_blocks or v.node_conditions:
         return None
+    masks = (v.subject_bits, v.peer_bits, v.ingress_ports, v.egress_ports)
+    named: dict[NamedNumbers, int] = {}
+    for some in ([row.named for row in atoms.rows], [c.named for c in _endpoints(atoms.columns)]):
+        for each in some:
+            named.setdefault(each, len(named))
     return {
         "selectors": [_selector(selector) for selector in v.selectors],
         "blocks": [_block(block) for block in v.blocks],
         "ports": [[port.protocol.name, port.name] for port in v.named_ports],
-        "masks": [f"{m:x}" for m in (v.subject_bits, v.peer_bits, v.ingress_ports, v.egress_ports)],
-        "addresses": [
-            [a.family, [f"{x:x}" for x in a.starts], a.atoms, [f"{x:x}" for x in a.blocks]]
-            for a in atoms.classifier.addresses.values()
+        "masks": numbers_json(masks, blobs),
+        "addresses": [_addresses(each, blobs) for each in atoms.classifier.addresses.values()],
+        "named": [[[index, *sorted(numbers)] for index, numbers in each] for each in named],
+        "rows": [
+            numbers_json((row.bits for row in atoms.rows), blobs),
+            words_json((named[row.named] for row in atoms.rows), blobs),
         ],
-        "rows": [[f"{row.bits:x}", _named(row.named)] for row in atoms.rows],
-        "columns": [_column(column) for column in atoms.columns],
+        "columns": _columns(atoms.columns, named, blobs),
     }
 
 
-def partition_from(value: dict[str, Any]) -> Atoms:
+def partition_from(value: dict[str, Any], blobs: Blobs) -> Atoms:
     """The partition that `partition_json` wrote, without the places of endpoints."""
-    subject, peer, ingress, egress = (int(mask, 16) for mask in value["masks"])
+    subject, peer, ingress, egress = numbers_from(value["masks"], blobs)
     vocabulary = _Vocabulary(
         selectors=Made(value["selectors"], _selector_from),
         blocks=Made(value["blocks"], _block_from),
@@ -69,20 +82,62 @@ def partition_from(value: dict[str, Any]) -> Atoms:
         ingress_ports=ingress,
         egress_ports=egress,
     )
-    addresses = {
-        family: AddressAtoms(family, _numbers(starts), tuple(atoms), _numbers(blocks))
-        for family, starts, atoms, blocks in value["addresses"]
-    }
+    addresses = [_addresses_from(each, blobs) for each in value["addresses"]]
+    named = [
+        tuple((index, frozenset(numbers)) for index, *numbers in each) for each in value["named"]
+    ]
+    bits, its_named = value["rows"]
+    places = words_from(its_named, blobs)
     return Atoms(
-        Classifier(vocabulary, addresses),
-        tuple(Row(int(bits, 16), _named_from(named)) for bits, named in value["rows"]),
-        tuple(map(_column_from, value["columns"])),
+        Classifier(vocabulary, {each.family: each for each in addresses}),
+        tuple(map(Row, numbers_from(bits, blobs), map(named.__getitem__, places))),
+        tuple(_columns_from(value["columns"], named, blobs)),
         {},
     )
 
 
-def _numbers(texts: Iterable[str]) -> tuple[int, ...]:
-    return tuple(int(text, 16) for text in texts)
+def _addresses(atoms: AddressAtoms, blobs: Blobs) -> list[Any]:
+    blocks = numbers_json(atoms.blocks, blobs)
+    return [atoms.family, numbers_json(atoms.starts, blobs), words_json(atoms.atoms, blobs), blocks]
+
+
+def _addresses_from(value: list[Any], blobs: Blobs) -> AddressAtoms:
+    family, starts, atoms, blocks = value
+    return AddressAtoms(
+        family,
+        tuple(numbers_from(starts, blobs)),
+        tuple(words_from(atoms, blobs)),
+        tuple(numbers_from(blocks, blobs)),
+    )
+
+
+def _endpoints(columns: Iterable[Column]) -> Iterator[EndpointColumn]:
+    return (column for column in columns if isinstance(column, EndpointColumn))
+
+
+def _columns(
+    columns: Sequence[Column], named: Mapping[NamedNumbers, int], blobs: Blobs
+) -> list[Any]:
+    """Whether each is of an endpoint, its family and atom; of endpoints their bits and named ports."""
+    kinds = bytes(2 * column.family + isinstance(column, EndpointColumn) for column in columns)
+    endpoints = list(_endpoints(columns))
+    return [
+        kept(blobs, kinds),
+        words_json((column.atom for column in columns), blobs),
+        numbers_json((column.bits for column in endpoints), blobs),
+        words_json((named[column.named] for column in endpoints), blobs),
+    ]
+
+
+def _columns_from(value: list[Any], named: list[NamedNumbers], blobs: Blobs) -> Iterator[Column]:
+    kinds, atoms, bits, its_named = value
+    found = numbers_from(bits, blobs)
+    places = iter(words_from(its_named, blobs))
+    for kind, atom in zip(blobs[kinds], words_from(atoms, blobs), strict=True):
+        if kind & 1:
+            yield EndpointColumn(kind >> 1, atom, next(found), named[next(places)])
+        else:
+            yield AddressColumn(kind >> 1, atom)
 
 
 class _Places(Mapping[T, int]):
@@ -103,7 +158,6 @@ class _Places(Mapping[T, int]):
         return len(self._places)
 
 
-@dataclass(frozen=True)
 class _Vocabulary(Vocabulary):
     """A vocabulary whose selectors and blocks are `Made`."""
 
@@ -141,24 +195,3 @@ def _block(block: AddressPeer) -> str:
 def _block_from(text: str) -> AddressPeer:
     network, *excepts = map(ip_network, text.split())
     return AddressPeer(network, tuple(excepts))
-
-
-def _named(named: NamedNumbers) -> list[list[int]]:
-    return [[index, *sorted(numbers)] for index, numbers in named]
-
-
-def _named_from(value: list[list[int]]) -> NamedNumbers:
-    return tuple((index, frozenset(numbers)) for index, *numbers in value)
-
-
-def _column(column: Column) -> list[Any]:
-    if isinstance(column, EndpointColumn):
-        return [column.family, column.atom, f"{column.bits:x}", _named(column.named)]
-    return [column.family, column.atom]
-
-
-def _column_from(value: list[Any]) -> Column:
-    if len(value) == 2:
-        return AddressColumn(*value)
-    family, atom, bits, named = value
-    return EndpointColumn(family, atom, int(bits, 16), _named_from(named))

@@ -41,6 +41,15 @@ def reads_namespace_labels(policy: Policy) -> bool:
     )
 
 
+def reads_as_before(facts: Sequence[PolicyFacts], before: Sequence[PolicyFacts]) -> bool:
+    """Whether each policy reads what it read: then all of them do, in the same order."""
+    return all(
+        (each.subject, each.ingress, each.egress) == (was.subject, was.ingress, was.egress)
+        for each, was in zip(facts, before, strict=True)
+        if each is not was
+    )
+
+
 def reads_the_same(facts: Sequence[PolicyFacts], vocabulary: Vocabulary, frames: Frames) -> bool:
     """Whether `vocabulary_of` and `view_of` would give these policies the same vocabulary and views."""
     both = [reads for each in facts for reads in (each.ingress, each.egress)]

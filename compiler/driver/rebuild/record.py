@@ -13,16 +13,20 @@ from typing import Any
 
 from policyc.backends.ebpf_c.frames import Frames
 from policyc.backends.ebpf_c.seeds import Seed
+from policyc.compiler.driver.rebuild.documents import KnownDocument
 from policyc.compiler.driver.rebuild.facts import PolicyFacts, facts_from
 from policyc.compiler.driver.rebuild.partition import partition_from
 from policyc.compiler.driver.rebuild.shapes import (
     Blobs,
     diagrams_from,
+    documents_from,
+    file_from,
     frames_from,
     seeds_from,
     table_from,
     texts_from,
 )
+from policyc.compiler.driver.rebuild.stretches import FileOfPolicies
 from policyc.ir.atoms import Atoms
 from policyc.ir.classes import dataclass
 from policyc.ir.decision import Diagram
@@ -44,13 +48,24 @@ class Record:
     @cached_property
     def policies(self) -> tuple[PolicyFacts, ...]:
         """The policies, in their order."""
-        texts = (texts_from(value, self.blobs) for value in self.values["texts"])
-        return tuple(map(facts_from, self.values["policies"], *texts))
+        return tuple(map(facts_from, self.values["policies"]))
+
+    @cached_property
+    def files(self) -> dict[str, FileOfPolicies]:
+        """The files that say something of each policy, by name."""
+        files = self.values["files"]
+        return {name: file_from(value, self.blobs) for name, value in files.items()}
+
+    @cached_property
+    def documents(self) -> list[list[KnownDocument] | None]:
+        """The documents of each file; None where only a parser could tell."""
+        found = self.values["documents"]
+        return [None if each is None else documents_from(each, self.blobs) for each in found]
 
     @cached_property
     def partition(self) -> Atoms:
         """Rows, columns and what tells them apart."""
-        return partition_from(self.values["partition"])
+        return partition_from(self.values["partition"], self.blobs)
 
     @cached_property
     def frames(self) -> Frames:
@@ -83,13 +98,6 @@ class Record:
         """The seeds of the tables of addresses."""
         seeds = self.values["address_seeds"]
         return {Direction(d): seeds_from(value, self.blobs) for d, value in seeds.items()}
-
-    @property
-    def classifier(self) -> dict[str, str]:
-        """The members of classifier.json but the tiers, as texts."""
-        return {
-            name: str(self.blobs[at], "utf-8") for name, at in self.values["classifier"].items()
-        }
 
 
 def to_bytes(record: Record) -> bytes:

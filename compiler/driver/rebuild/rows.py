@@ -14,7 +14,6 @@ from policyc.ir.decision import (
     NOT_ISOLATED_RULE,
     DecisionIR,
     Diagram,
-    RuleEntry,
 )
 from policyc.ir.plan import FIRST_ROW
 from policyc.ir.policy import Direction
@@ -46,6 +45,11 @@ def numbering_of(facts: Sequence[PolicyFacts], defaults: Iterable[Default]) -> N
 
 def defaults_of(record: Record, facts: Sequence[PolicyFacts]) -> list[Default]:
     """The default denies of all rows, in the order in which they are met."""
+    if all(
+        each is was or _isolates(each) == _isolates(was)
+        for each, was in zip(facts, record.policies, strict=True)
+    ):
+        return list(record.defaults)
     rows = [members(row.bits) for row in record.partition.rows]
     found: dict[Default, None] = {}
     for direction in Direction:
@@ -57,6 +61,11 @@ def defaults_of(record: Record, facts: Sequence[PolicyFacts]) -> list[Default]:
             if policies:
                 found[direction, tuple(policies)] = None
     return list(found)
+
+
+def _isolates(each: PolicyFacts) -> tuple[int, bool, bool]:
+    """Whom a policy isolates, and in which directions."""
+    return each.subject, each.ingress.is_isolating, each.egress.is_isolating
 
 
 def _by_subject(policies: Iterable[tuple[int, PolicyFacts]]) -> dict[int, list[int]]:
@@ -123,9 +132,9 @@ def put_together(
     facts: Sequence[PolicyFacts],
     numbering: Numbering,
     anew: Anew,
-    entries: Sequence[RuleEntry],
+    rules: Sequence[str],
 ) -> Verdicts:
-    """The verdicts of all rows; `entries` are those of all rules of today."""
+    """The verdicts of all rows; `rules` are those of today in words."""
     work = _Together(record, _known_diagrams(record, numbering), anew.diagrams(facts, numbering))
     tables = {}
     for direction in Direction:
@@ -137,7 +146,7 @@ def put_together(
     n_rules = numbering.count - n_defaults - len(RESERVED_RULES)
     allows = [not entry.action.is_deny for entry in RESERVED_RULES]
     allows += [True] * n_rules + [False] * n_defaults
-    return Verdicts(entries, allows, tuple(work.ids), tables)
+    return Verdicts(rules, allows, tuple(work.ids), tables)
 
 
 def _known_diagrams(record: Record, numbering: Numbering) -> Sequence[Diagram]:

@@ -3,12 +3,14 @@
 
 import sys
 from array import array
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, chain, count
 from typing import Any
 
 from policyc.backends.ebpf_c.frames import Frame, Frames
 from policyc.backends.ebpf_c.seeds import Seed
+from policyc.compiler.driver.rebuild.documents import DIGEST_BYTES, KnownDocument
+from policyc.compiler.driver.rebuild.stretches import FileOfPolicies, Stretches
 from policyc.ir.decision import Diagram
 from policyc.ir.plan import AddressLayout, AddressPlan, Size
 from policyc.ir.policy import Direction
@@ -38,10 +40,34 @@ def _words(data: bytes | memoryview) -> "array[int]":
     return found
 
 
+def words_json(words: Iterable[int], blobs: Blobs) -> int:
+    """Numbers of 32 bits as a JSON value."""
+    return kept(blobs, little_endian(array("I", words)))
+
+
+def words_from(value: int, blobs: Blobs) -> "array[int]":
+    """The numbers that `words_json` wrote."""
+    return _words(blobs[value])
+
+
+def numbers_json(numbers: Iterable[int], blobs: Blobs) -> list[int]:
+    """Numbers of any size, not below zero, as JSON values."""
+    parts = [number.to_bytes((number.bit_length() + 7) // 8, "little") for number in numbers]
+    return [words_json(accumulate(map(len, parts)), blobs), kept(blobs, b"".join(parts))]
+
+
+def numbers_from(value: list[int], blobs: Blobs) -> Iterator[int]:
+    """The numbers that `numbers_json` wrote."""
+    ends, place = value
+    data, begin = bytes(blobs[place]), 0
+    for end in words_from(ends, blobs):
+        yield int.from_bytes(data[begin:end], "little")
+        begin = end
+
+
 def texts_json(texts: Sequence[str], blobs: Blobs) -> list[int]:
     """Texts as JSON values: the quotes in them would make JSON strings slow to read."""
-    lengths = array("I", map(len, texts))
-    return [kept(blobs, little_endian(lengths)), kept(blobs, "".join(texts).encode())]
+    return [words_json(map(len, texts), blobs), kept(blobs, "".join(texts).encode())]
 
 
 def texts_from(value: list[int], blobs: Blobs) -> Iterator[str]:
@@ -53,11 +79,40 @@ def texts_from(value: list[int], blobs: Blobs) -> Iterator[str]:
         at += length
 
 
+def file_json(file: FileOfPolicies, blobs: Blobs) -> list[Any]:
+    """A file of something of each policy as JSON values."""
+    parts = (kept(blobs, bytes(part)) for part in (file.head, file.items.data, file.tail))
+    return [file.items.separator, words_json(file.items.ends, blobs), *parts]
+
+
+def file_from(value: list[Any], blobs: Blobs) -> FileOfPolicies:
+    """The file that `file_json` wrote."""
+    separator, ends, *places = value
+    head, data, tail = (blobs[at] for at in places)
+    return FileOfPolicies(head, Stretches(words_from(ends, blobs), data, separator), tail)
+
+
+def documents_json(documents: Sequence[KnownDocument], blobs: Blobs) -> list[int]:
+    """The documents of a file as JSON values."""
+    digests = b"".join(digest for digest, _, _ in documents)
+    lines = words_json((line for _, line, _ in documents), blobs)
+    return [kept(blobs, digests), lines, words_json((own + 1 for *_, own in documents), blobs)]
+
+
+def documents_from(value: list[int], blobs: Blobs) -> list[KnownDocument]:
+    """The documents that `documents_json` wrote."""
+    digests = bytes(blobs[value[0]])
+    lines, owners = (words_from(at, blobs) for at in value[1:])
+    return [
+        (digests[at : at + DIGEST_BYTES], line, owner - 1)
+        for at, line, owner in zip(count(0, DIGEST_BYTES), lines, owners, strict=False)
+    ]
+
+
 def frames_json(frames: Frames, blobs: Blobs) -> dict[str, Any]:
     """The frames as JSON values."""
-    nodes = array("I", chain.from_iterable(frames.nodes))
     return {
-        "nodes": kept(blobs, little_endian(nodes)),
+        "nodes": words_json(chain.from_iterable(frames.nodes), blobs),
         "told_apart": sorted(frames.told_apart),
         "directions": {d.value: _frame(frame, blobs) for d, frame in frames.directions.items()},
     }
@@ -65,7 +120,7 @@ def frames_json(frames: Frames, blobs: Blobs) -> dict[str, Any]:
 
 def frames_from(value: dict[str, Any], blobs: Blobs) -> Frames:
     """The frames that `frames_json` wrote, without the choices that led to them."""
-    words = _words(blobs[value["nodes"]])
+    words = words_from(value["nodes"], blobs)
     nodes = tuple(zip(*[iter(words)] * NODE_WORDS, strict=True))
     directions = {d: _frame_from(d, value["directions"][d.value], blobs) for d in Direction}
     return Frames(directions, nodes, frozenset(map(Kind, value["told_apart"])))
@@ -76,8 +131,8 @@ def _frame(frame: Frame, blobs: Blobs) -> list[Any]:
     return [
         [v.is_used, *(f"{m:x}" for m in (v.subject_bits, v.peer_bits, v.blocks, v.ports))],
         [frame.rows.used, frame.rows.capacity, frame.columns.used, frame.columns.capacity],
-        frame.row_ids,
-        frame.column_ids,
+        words_json(frame.row_ids, blobs),
+        words_json(frame.column_ids, blobs),
         [_address(address, blobs) for address in frame.addresses.values()],
     ]
 
@@ -94,29 +149,31 @@ def _frame_from(direction: Direction, value: list[Any], blobs: Blobs) -> Frame:
         view,
         Size(*sizes[:2]),
         Size(*sizes[2:]),
-        tuple(row_ids),
-        tuple(column_ids),
+        tuple(words_from(row_ids, blobs)),
+        tuple(words_from(column_ids, blobs)),
         {plan.family: plan for plan in plans},
     )
 
 
 def _address(plan: AddressPlan, blobs: Blobs) -> list[Any]:
-    runs = [[f"{first:x}", column] for first, column in plan.runs]
+    firsts = numbers_json((first for first, _ in plan.runs), blobs)
+    runs = firsts, words_json((column for _, column in plan.runs), blobs)
     return [
         *(plan.family, plan.layout.value, runs, plan.root_bits, plan.root),
-        *(kept(blobs, little_endian(array("I", plan.roots))), plan.rounds, plan.entries),
+        *(words_json(plan.roots, blobs), plan.rounds, plan.entries),
     ]
 
 
 def _address_from(value: list[Any], blobs: Blobs) -> AddressPlan:
-    family, layout, runs, root_bits, root, roots, rounds, entries = value
+    family, layout, (starts, columns), root_bits, root, roots, rounds, entries = value
+    firsts = numbers_from(starts, blobs)
     return AddressPlan(
         family,
         AddressLayout(layout),
-        tuple((int(first, 16), column) for first, column in runs),
+        tuple(zip(firsts, words_from(columns, blobs), strict=True)),
         root_bits,
         root,
-        _words(blobs[roots]),
+        words_from(roots, blobs),
         tuple(rounds),
         entries,
     )
@@ -125,7 +182,8 @@ def _address_from(value: list[Any], blobs: Blobs) -> AddressPlan:
 def seeds_json(seeds: Sequence[Seed], blobs: Blobs) -> list[list[Any]]:
     """Seeds as JSON values."""
     return [
-        [s.map_name, s.kind, s.entries, s.fields, kept(blobs, s.data), s.key_bytes] for s in seeds
+        [s.map_name, s.kind, s.entries, s.fields, kept(blobs, bytes(s.data)), s.key_bytes]
+        for s in seeds
     ]
 
 
@@ -139,9 +197,8 @@ def seeds_from(value: list[list[Any]], blobs: Blobs) -> list[Seed]:
 
 def diagrams_json(diagrams: Sequence[Diagram], blobs: Blobs) -> list[int]:
     """Diagrams as JSON values."""
-    lengths = array("I", map(len, diagrams))
-    steps = array("I", chain.from_iterable(chain.from_iterable(diagrams)))
-    return [kept(blobs, little_endian(lengths)), kept(blobs, little_endian(steps))]
+    steps = chain.from_iterable(chain.from_iterable(diagrams))
+    return [words_json(map(len, diagrams), blobs), words_json(steps, blobs)]
 
 
 def diagrams_from(value: list[int], blobs: Blobs) -> Iterator[Diagram]:
@@ -156,13 +213,17 @@ def diagrams_from(value: list[int], blobs: Blobs) -> Iterator[Diagram]:
 
 def table_json(table: ViewedTable, blobs: Blobs) -> dict[str, Any]:
     """A table as JSON values."""
-    return {"of_row": table.of_row, "rows": [_row(row, blobs) for row in table.rows]}
+    return {
+        "of_row": words_json(table.of_row, blobs),
+        "rows": [_row(row, blobs) for row in table.rows],
+    }
 
 
 def table_from(value: dict[str, Any], blobs: Blobs) -> ViewedTable:
     """The table that `table_json` wrote."""
     return ViewedTable(
-        tuple(_row_from(row, blobs) for row in value["rows"]), tuple(value["of_row"])
+        tuple(_row_from(row, blobs) for row in value["rows"]),
+        tuple(words_from(value["of_row"], blobs)),
     )
 
 

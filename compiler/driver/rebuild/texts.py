@@ -2,31 +2,106 @@
 """The files of a bundle that say what the policies are, from the texts of each policy."""
 
 import json
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 
 from policyc.compiler.driver.bundle import CLASSIFIER_FILE, RULES_FILE
-from policyc.compiler.driver.json_lines import joined_members, list_text, member_text
-from policyc.compiler.driver.node_tables import RULES_SCHEMA, rule_json
-from policyc.compiler.driver.policy_texts import ItemText, TierText, policies_text
-from policyc.compiler.driver.rebuild.facts import PolicyFacts, shifted_entries, shifted_table
-from policyc.compiler.driver.rebuild.made import Made
+from policyc.compiler.driver.json_lines import member_text
+from policyc.compiler.driver.node_tables import rule_json
+from policyc.compiler.driver.policy_texts import POLICIES_FILE
+from policyc.compiler.driver.rebuild.facts import (
+    SEPARATOR,
+    PolicyFacts,
+    PolicyTexts,
+    moved,
+    shifted,
+)
 from policyc.compiler.driver.rebuild.record import Record
 from policyc.compiler.driver.rebuild.rows import Numbering, numbering_of
 from policyc.ir.decision import RuleEntry
-from policyc.ir.policy import Action, Direction, TierMode
+from policyc.ir.made import Made
+from policyc.ir.policy import Action, Direction
 from policyc.ir.spans import Origin, Span
 from policyc.ir.tables import RESERVED_RULES
 
-SEPARATOR = ",\n"
+
+class Texts:
+    """What the policies have in these files today: the texts of those that have others than before."""
+
+    def __init__(self, record: Record, facts: Sequence[PolicyFacts], numbering: Numbering) -> None:
+        self._record, self._numbering = record, numbering
+        self._changed = dict(_changed(record, facts, numbering))
+        self._defaults = _default_texts(record, facts, numbering)
+        self._of_policy: dict[int, list[str]] = {}
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """The files by their names."""
+        files, changed = self._record.files, self._changed.items()
+        tables = {at: texts.table for at, texts in changed}
+        entries = {at: texts.entries for at, texts in changed}
+        items = {at: texts.item for at, texts in changed}
+        return {
+            CLASSIFIER_FILE: files[CLASSIFIER_FILE].with_changes(tables),
+            RULES_FILE: files[RULES_FILE].with_changes(entries, self._defaults),
+            POLICIES_FILE: files[POLICIES_FILE].with_changes(items),
+        }
+
+    @property
+    def rules(self) -> Sequence[str]:
+        """All rules in words, by id."""
+        return Made(range(self._numbering.count), self._in_words)
+
+    def _in_words(self, rule: int) -> str:
+        known: Sequence[str] = self._record.values["rules_in_words"]
+        is_of_policy = len(RESERVED_RULES) <= rule < self._numbering.count - len(self._defaults)
+        if is_of_policy and rule < len(known):
+            at = bisect_right(self._numbering.first, rule) - 1
+            if at not in self._changed:  # then its rules have the ids that they had
+                return known[rule]
+        return self._entry(rule).describe()
+
+    def _entry(self, rule: int) -> RuleEntry:
+        first = self._numbering.first
+        if rule < len(RESERVED_RULES):
+            return RESERVED_RULES[rule]
+        if rule >= self._numbering.count - len(self._defaults):
+            return _entry_of(self._defaults[rule - self._numbering.count])
+        at = bisect_right(first, rule) - 1
+        if at not in self._of_policy:
+            known = self._record.files[RULES_FILE].items
+            text = self._changed[at].entries if at in self._changed else known.text(at)
+            self._of_policy[at] = text.split(SEPARATOR)
+        return _entry_of(self._of_policy[at][rule - first[at]])
 
 
-def rule_texts(record: Record, facts: Sequence[PolicyFacts], numbering: Numbering) -> list[str]:
-    """An item of rules.json for each rule, by id."""
-    texts = [member_text(rule_json(at, entry)) for at, entry in enumerate(RESERVED_RULES)]
-    for each, first in zip(facts, numbering.first, strict=True):
-        if each.n_rules:
-            texts += shifted_entries(each, first).split(SEPARATOR)
+def _changed(
+    record: Record, facts: Sequence[PolicyFacts], numbering: Numbering
+) -> Iterator[tuple[int, PolicyTexts]]:
+    """The texts of the policies that are not as they were, where they were, with the ids they had."""
+    table, entries, item = (
+        record.files[name].items for name in (CLASSIFIER_FILE, RULES_FILE, POLICIES_FILE)
+    )
+    before = numbering_of(record.policies, ()).first
+    for at, (each, was) in enumerate(zip(facts, record.policies, strict=True)):
+        first = numbering.first[at]
+        if each is was and first == before[at]:
+            continue
+        texts = each.texts or PolicyTexts(table.text(at), entries.text(at), item.text(at))
+        yield (
+            at,
+            PolicyTexts(
+                shifted(texts.table, each, first),
+                shifted(texts.entries, each, first),
+                moved(texts.item, each),
+            ),
+        )
+
+
+def _default_texts(record: Record, facts: Sequence[PolicyFacts], numbering: Numbering) -> list[str]:
+    """The items of rules.json of the default denies, in the order of their ids."""
     known = _known_defaults(record, facts)
+    texts = []
     for (direction, policies), rule in numbering.defaults.items():
         text = known.get((rule, direction, policies))
         if text is None:
@@ -68,12 +143,8 @@ def _origin(each: PolicyFacts) -> Origin:
     return Origin(Span(place.file, place.line, place.column), place.path)
 
 
-def entries_of(texts: Sequence[str]) -> Sequence[RuleEntry]:
-    """The entries that items of rules.json are of."""
-    return Made(texts, _entry)
-
-
-def _entry(text: str) -> RuleEntry:
+def _entry_of(text: str) -> RuleEntry:
+    """The entry that an item of rules.json is of."""
     value = json.loads(text)
     return RuleEntry(
         value["kind"],
@@ -85,28 +156,3 @@ def _entry(text: str) -> RuleEntry:
             Origin(Span(p["file"], p["line"], p["column"]), p["path"]) for p in value["places"]
         ),
     )
-
-
-def node_texts(
-    record: Record, facts: Sequence[PolicyFacts], numbering: Numbering, rules: Sequence[str]
-) -> dict[str, str]:
-    """classifier.json and rules.json."""
-    name, mode, unmatched = map(member_text, record.values["tier"])
-    tables = ",".join(
-        shifted_table(each, first) for each, first in zip(facts, numbering.first, strict=True)
-    )
-    tier = f'{{"mode":{mode},"name":{name},"policies":[{tables}],"unmatched":{unmatched}}}'
-    return {
-        CLASSIFIER_FILE: joined_members({**record.classifier, "tiers": list_text([tier])}),
-        RULES_FILE: joined_members(
-            {"schema": member_text(RULES_SCHEMA), "rules": list_text(rules)}
-        ),
-    }
-
-
-def policies_json(record: Record, facts: Sequence[PolicyFacts], profile: str) -> str:
-    """policies.json."""
-    name, mode, unmatched = record.values["tier"]
-    texts = (ItemText(each.policy, each.place.file, each.place.line).text for each in facts)
-    tier = TierText(name, TierMode(mode), Action(unmatched), texts)
-    return policies_text(profile, [tier], [], [])

@@ -7,7 +7,7 @@ import functools
 import pickle
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, field
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import pytest
 
@@ -16,6 +16,7 @@ from policyc.ir import atoms, classes, decision, policy, selectors, universe
 T = TypeVar("T")
 Decorator = Callable[..., Any]
 MADE_BY = [classes.dataclass, dataclasses.dataclass]
+EMPTY: list[int] = []
 
 
 @classes.dataclass(frozen=True, slots=True)
@@ -172,3 +173,98 @@ def test_the_ir_is_made_of_them(module: Any) -> None:
         assert vars(each)["__dataclass_params__"].frozen
         assert vars(each)["__slots__"] == tuple(f.name for f in dataclasses.fields(each))
         assert vars(each)["__eq__"].__qualname__ == f"{each.__qualname__}.__eq__"
+
+
+@pytest.mark.parametrize("made_by", MADE_BY)
+def test_open_ones(made_by: Decorator) -> None:
+    @made_by
+    class Open:
+        a: int
+        b: list[int] = field(default_factory=list)
+
+    one = Open(1)
+    one.b.append(2)
+    one.a = 3
+    assert one == Open(3, [2])
+    assert Open(3).b == []
+    assert Open.__hash__ is None
+    assert not vars(Open)["__dataclass_params__"].frozen
+    assert dataclasses.replace(one, b=[]) == Open(3)
+    assert copy.copy(one) == one
+
+    @made_by(slots=True, eq=False)
+    class Single:
+        a: int
+
+    assert Single(1) != Single(1)
+    assert len({Single(1), Single(1)}) == 2
+    assert not vars(Single)["__dataclass_params__"].eq
+    assert not hasattr(Single(1), "__dict__")
+
+
+@pytest.mark.parametrize("made_by", MADE_BY)
+def test_what_is_shown_compared_and_hashed(made_by: Decorator) -> None:
+    @made_by(frozen=True, slots=True)
+    class Some:
+        a: int
+        b: dict[str, int] = field(default_factory=dict, hash=False)
+        c: int = field(default=0, repr=False, compare=False)
+
+    assert repr(Some(1, {}, 5)).endswith("Some(a=1, b={})")
+    assert Some(1) == Some(1, c=7)
+    assert Some(1, {"x": 1}) != Some(1)
+    assert hash(Some(1, {"x": 1})) == hash(Some(1)) == hash((1,))
+
+
+@pytest.mark.parametrize("made_by", MADE_BY)
+def test_mistakes_are_found_when_the_class_is_made(made_by: Decorator) -> None:
+    with pytest.raises(ValueError, match="mutable default"):
+
+        @made_by(frozen=True)
+        class Shared:
+            a: list[int] = EMPTY
+
+    with pytest.raises(TypeError, match="non-default argument"):
+
+        @made_by(frozen=True)
+        class Late:
+            a: int = 1
+            b: int
+
+    with pytest.raises(TypeError, match="no type annotation"):
+
+        @made_by(frozen=True)
+        class Untyped:
+            a = field(default=1)
+
+
+def test_class_variables_are_no_fields() -> None:
+    @classes.dataclass(frozen=True, slots=True)
+    class Counted:
+        most: ClassVar[int] = 3
+        a: int
+
+    assert [each.name for each in dataclasses.fields(Counted)] == ["a"]
+    assert Counted(1).most == 3
+
+
+@pytest.mark.parametrize("made_by", MADE_BY)
+def test_the_tenth_is_made_as_the_first(made_by: Decorator) -> None:
+    @made_by(frozen=True, slots=True)
+    class Counted:
+        a: int
+        b: int = 2
+        c: list[int] = field(default_factory=list)
+
+        def __post_init__(self) -> None:
+            if self.a > 9:
+                raise ValueError("too large")
+
+    for a in range(10):
+        assert repr(Counted(a, c=[1])).endswith(f"Counted(a={a}, b=2, c=[1])")
+        assert Counted(b=a, a=1) == Counted(1, a, [])
+        for wrong in (lambda: Counted(1, a=1), lambda: Counted(1, 2, [], 4), lambda: Counted(b=1)):
+            with pytest.raises(TypeError):
+                wrong()
+        with pytest.raises(ValueError, match="too large"):
+            Counted(10)

@@ -30,7 +30,7 @@ from policyc.verifier.asked import Terms, asked_words, declared
 from policyc.verifier.cell_question import ALLOW, CellQuestion
 from policyc.verifier.equivalence import prove_decision
 from policyc.verifier.outcome import Broken, Obligation, Proved, Refuted, discharge
-from policyc.verifier.port_order import NOT_PORTS, in_order, original
+from policyc.verifier.port_order import NOT_PORTS, PortOrder, in_order, original
 from policyc.verifier.rule_question import RuleQuestion
 from policyc.verifier.terms import KIND_OF_PROTOCOL
 from tests.property.cases import random_case
@@ -45,10 +45,10 @@ def random_question(seed: int) -> cases.ServiceQuestion:
     return rng.choice((question, cases.corrupted(question, rng)))
 
 
-def z3_model(question: cases.ServiceQuestion) -> z3.ModelRef | None:
+def z3_model(question: cases.ServiceQuestion, terms: Terms | None = None) -> z3.ModelRef | None:
     """A model of the question as it is given."""
     solver = z3.SolverFor("QF_BV")
-    solver.add(question.violated(Terms()))
+    solver.add(question.violated(terms or Terms()))
     result = solver.check()
     assert result != z3.unknown
     return solver.model() if result == z3.sat else None
@@ -101,6 +101,15 @@ def test_a_step_that_is_off_by_one_stays_wrong() -> None:
     for seed in range(400):
         for wrong in cases.moved_steps(cases.random_cell(random.Random(seed))):
             assert cases.can_be_violated(in_order(wrong)[0]), (seed, wrong)
+
+
+def test_what_many_questions_have_in_common_is_worked_out_once_and_changes_nothing() -> None:
+    order, terms = PortOrder(), Terms()
+    for seed in range(400):
+        question = random_question(seed)
+        renamed, places = order.renamed(question)
+        assert (renamed, places) == in_order(question), seed
+        assert (z3_model(renamed, terms) is not None) == cases.can_be_violated(question), seed
 
 
 def test_renaming_what_is_renamed_changes_nothing() -> None:

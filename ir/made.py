@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values that are made of their texts when they are asked for: few of them ever are."""
+"""Values that are made of their texts, or of something else, when they are asked for: few ever are."""
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar, overload
+from typing import Generic, TypeVar, overload
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 
-class Made(Sequence[T]):
+class Made(Sequence[T], Generic[S, T]):
     """The values of `texts`, each made again whenever it is asked for."""
 
-    def __init__(self, texts: Sequence[str], make: Callable[[str], T]) -> None:
+    def __init__(self, texts: Sequence[S], make: Callable[[S], T]) -> None:
         self.texts, self._make = texts, make
 
     def __len__(self) -> int:
