@@ -87,7 +87,15 @@ class Bed:
         with bpf_syscall.obj_get(self.node.pins.hook("pc_from_pod")) as hook:
             return _run(hook, packet, device) - _run(self.empty, packet, device)
 
+    def _forget(self) -> None:
+        """No connections: a first packet is one only where there is no entry."""
+        for pin in self.node.pins.maps.glob("pc_ct[46]*"):
+            with bpf_syscall.obj_get(pin) as table:
+                for key in list(bpf_syscall.map_keys(table, bpf_syscall.map_info(table).key_size)):
+                    bpf_syscall.map_delete(table, key)
+
     def _each(self, packets: list[bytes]) -> float:
+        self._forget()
         device = self.node.ifindex[LOCAL["a"]]
         with bpf_syscall.obj_get(self.node.pins.hook("pc_from_pod")) as hook:
             return _counted(hook, packets, device) - _counted(self.empty, packets, device)
