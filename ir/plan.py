@@ -17,7 +17,7 @@ from policyc.ir.classes import dataclass
 from policyc.ir.decision import DecisionIR
 from policyc.ir.policy import AddressPeer, Direction, Network
 from policyc.ir.services import Kind
-from policyc.ir.tree import LEAF, Node, search, search128
+from policyc.ir.tree import LEAF, Node, search, search128, search_service
 from policyc.ir.universe import FAMILIES
 from policyc.ir.views import ColumnView, RowView, View
 
@@ -208,7 +208,7 @@ class LookupPlan:
 
     def leaf(self, word: int, key: int) -> int:
         """The leaf of a word for a service key."""
-        return search(self.nodes, word, key, self.rounds)
+        return search_service(self.nodes, word, key, self.rounds)
 
     def address_column(self, direction: Direction, family: int, address: int) -> int:
         """The column id of an address as the plan's layout finds it."""

@@ -4,7 +4,9 @@
 A *word* is 32 bits. With `LEAF` set it is an answer: a verdict (`ALLOW` or not, and the id of the rule
 that decides) or the id of a column. Without, it names a *node*, which has up to eight children and the
 lowest key of each but the first; a node is a cache line. `NEXT_WORD` on such a word says that from there
-on the next 32 bits of the key are asked: that is how a tree reads an IPv6 address.
+on the next 32 bits of the key are asked: that is how a tree reads an IPv6 address. A service is 32 bits,
+so at the root of its tree the same bit says something else: `RANGE`, a quarter of a cache line with one
+word for the keys of a range and one for all others.
 
 The word 0 is nothing: node 0 leads nowhere, so that whatever was never written fails closed.
 `runtime/trees.py` is the twin on the node.
@@ -17,11 +19,14 @@ from dataclasses import dataclass, field
 LEAF = 1 << 31
 ALLOW = 1 << 30
 NEXT_WORD = 1 << 30
+RANGE = 1 << 30
 ID_MASK = (1 << 30) - 1
 NOTHING = 0
 
 WIDTH = 8
 NODE_WORDS = 16
+RANGE_WORDS = 4
+RANGES = NODE_WORDS // RANGE_WORDS
 NODE_BYTES = 4 * NODE_WORDS
 NO_KEY = 0xFFFFFFFF
 
@@ -43,6 +48,17 @@ def verdict_word(allows: bool, rule: int) -> int:
 def column_word(column: int) -> int:
     """The leaf that names a column."""
     return LEAF | column
+
+
+def is_range(word: int) -> bool:
+    """Whether the word of a diagram names a range."""
+    return not word & LEAF and bool(word & RANGE)
+
+
+def diagram_name(word: int) -> str:
+    """What the diagram of a word that is no leaf is called: its node, and which range of it."""
+    at = word & ID_MASK
+    return f"{at // RANGES}.{at % RANGES}" if word & RANGE else str(at)
 
 
 def depth_of(n_steps: int) -> int:
@@ -77,6 +93,9 @@ class Nodes:
 
     nodes: list[Node] = field(default_factory=lambda: [EMPTY_NODE])
     _ids: dict[Node, int] = field(default_factory=dict)
+    _ranges: dict[tuple[int, ...], int] = field(default_factory=dict)
+    _open: int = 0
+    """The node with room for a range, 0 where there is none."""
 
     @classmethod
     def after(cls, nodes: Sequence[Node]) -> "Nodes":
@@ -98,6 +117,21 @@ class Nodes:
         missing = WIDTH - len(words)
         last = (words[-1],) * missing
         return self._id((*lowest[1:], *_NO_KEYS[:missing], *words, *last, 0))
+
+    def range(self, lowest: int, highest: int, inside: int, outside: int) -> int:
+        """The word of a range: `inside` for its keys, else `outside`, which may be a tree's word."""
+        found = (lowest, highest - lowest, inside, outside)
+        word = self._ranges.get(found)
+        if word is not None:
+            return word
+        slot = len(self._ranges) % RANGES
+        if not slot:
+            self._open = len(self.nodes)
+            self.nodes.append(EMPTY_NODE)
+        at, line = slot * RANGE_WORDS, self.nodes[self._open]
+        self.nodes[self._open] = line[:at] + found + line[at + RANGE_WORDS :]
+        word = self._ranges[found] = RANGE | self._open * RANGES + slot
+        return word
 
     def _node_over(self, steps: list[tuple[int, int]]) -> int:
         if len(steps) <= WIDTH:
@@ -181,6 +215,15 @@ def search(nodes: Sequence[Node], word: int, key: int, rounds: int) -> int:
             break
         word = child_of(nodes[word & ID_MASK], key)
     return word
+
+
+def search_service(nodes: Sequence[Node], word: int, key: int, rounds: int) -> int:
+    """The leaf for a service key, whose tree may begin with a range."""
+    if is_range(word):
+        at = word & ID_MASK
+        words = nodes[at // RANGES][at % RANGES * RANGE_WORDS :]
+        word = words[2] if (key - words[0]) & 0xFFFFFFFF <= words[1] else words[3]
+    return search(nodes, word, key, rounds)
 
 
 def search128(nodes: Sequence[Node], word: int, key: int, rounds: Sequence[int]) -> int:

@@ -16,7 +16,7 @@ from policyc.ir.plan import (
     viewed_rows,
 )
 from policyc.ir.selectors import ALWAYS
-from policyc.ir.tree import ALLOW, ID_MASK, LEAF
+from policyc.ir.tree import ALLOW, ID_MASK, LEAF, diagram_name
 from policyc.ir.viewed import Verdicts, ViewedRow, ViewedTable
 from policyc.ir.views import ColumnView
 from policyc.ir.words import describe_condition, describe_peer, describe_selector
@@ -95,7 +95,7 @@ def columns_in_words(row: ViewedRow) -> list[str]:
 def word_in_words(word: int) -> str:
     """What a word says: an action and its rule, or which diagram is asked."""
     if not word & LEAF:
-        return f"diagram {word}"
+        return f"diagram {diagram_name(word)}"
     return f"{'allowed' if word & ALLOW else 'denied'} by rule {word & ID_MASK}"
 
 

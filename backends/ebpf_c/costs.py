@@ -59,6 +59,17 @@ NODE = Curve(
         (128 * MIB, 4.2, 145.0),
     ),
 )
+RANGE = Curve(
+    "one range: a quarter of a line, and a comparison without a branch",
+    "bytes of all nodes and ranges",
+    (
+        (16 * KIB, 2.3, 2.3),
+        (256 * KIB, 2.3, 2.5),
+        (2 * MIB, 2.3, 4.8),
+        (32 * MIB, 2.3, 119.0),
+        (128 * MIB, 2.3, 140.0),
+    ),
+)
 BUCKETS = Curve(
     "a search in at most two buckets, and the row's usual word",
     "bytes of all buckets",

@@ -1,21 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """The diagrams of services as search trees: each for itself, or as what it changes in one like it.
 
+A diagram with one answer for a range of services and another for all others, as a rule with a port has
+it, is a range: a quarter of a cache line, and cheaper to ask than a node.
+
 Where every peer of a pod has a rule of its own beside rules for anyone, there are as many long diagrams
-as peers, and they differ in a step or two. Then a diagram is one node with the steps of its own, which
-leads on into the tree of its *base* everywhere else. That is a node more on the way, but each of
-thousands of diagrams is a cache line, and all share the lines of their base.
+as peers, and they differ in a step or two. Then a diagram is a range, or a node, with what is its own,
+which leads on into the tree of its *base* everywhere else. That is a step more on the way, but thousands
+of diagrams are as small as those of a port, and all share the lines of their base.
 """
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from policyc.backends.ebpf_c import costs
 from policyc.backends.ebpf_c.choice import Candidate, Choice, choose
 from policyc.ir.classes import dataclass
 from policyc.ir.plan import MOST_ROUNDS, DiagramLayout
-from policyc.ir.tree import NO_KEY, NODE_BYTES, WIDTH, Nodes, depth_of, nodes_of, verdict_word
+from policyc.ir.tree import (
+    NO_KEY,
+    NODE_BYTES,
+    RANGES,
+    WIDTH,
+    Nodes,
+    depth_of,
+    nodes_of,
+    verdict_word,
+)
 from policyc.ir.viewed import Verdicts
+
+T = TypeVar("T")
 
 _SAMPLES = 5
 """Steps of a diagram by which bases like it are looked for."""
@@ -28,7 +43,7 @@ Steps = Sequence[tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Trees:
-    """The word of each cell, and for those that name a tree the nodes on its longest way."""
+    """The word of each cell, and for those that are no leaf the nodes on the longest way to one."""
 
     words: tuple[int, ...]
     depths: Mapping[int, int]
@@ -56,18 +71,34 @@ def trees_of(verdicts: Verdicts, nodes: Nodes, asked: DiagramLayout | None = Non
     depths: dict[int, int] = {}
     bases: dict[int, int] = {}
     for cell, diagram in enumerate(verdicts.diagrams):
+        if len(diagram) == 1:
+            words.append(leaves[diagram[0][1]])
+            continue
         if cell in changes:
             word, depth = _changed(changes[cell], long, bases, nodes)
         elif cell in long:
             word, depth = nodes.tree(long[cell]), depth_of(len(diagram))
         else:
-            lowest, rules = zip(*diagram, strict=True)
-            found = [leaves[rule] for rule in rules]
-            word, depth = (nodes.node(lowest, found), 1) if len(found) > 1 else (found[0], 0)
+            word, depth = _short([(lo, leaves[rule]) for lo, rule in diagram], nodes)
         words.append(word)
-        if depth:
-            depths[word] = depth
+        depths[word] = depth
     return Trees(tuple(words), depths, choice)
+
+
+def _short(steps: Steps, nodes: Nodes) -> tuple[int, int]:
+    """(word, depth) of a diagram of two to eight steps."""
+    found = one_range(steps)
+    return (nodes.range(*found), 0) if found else (nodes.node(*zip(*steps, strict=True)), 1)
+
+
+def one_range(steps: Sequence[tuple[int, T]]) -> tuple[int, int, T, T] | None:
+    """(lowest key, highest, what is inside, what is outside) of steps that are no more than that."""
+    match steps:
+        case [(_, outside), (lowest, inside)]:
+            return lowest, NO_KEY, inside, outside
+        case [(_, outside), (lowest, inside), (after, again)] if again == outside:
+            return lowest, after - 1, inside, outside
+    return None
 
 
 def _shared(
@@ -78,23 +109,33 @@ def _shared(
     if (asked is None and NODE_BYTES * (n_nodes + of_trees) <= costs.HOT_BYTES) or not long:
         return {}, None  # the cache has all of them
     changes = changes_of(long)
-    of_changes = sum(
+    ranges = sum(one_range(change.steps) is not None for change in changes.values())
+    of_changes = -(-ranges // RANGES) + sum(
         nodes_of(len(changes[cell].steps if cell in changes else steps))
         for cell, steps in long.items()
+        if cell not in changes or not one_range(changes[cell].steps)
     )
-    depth = sum(depth_of(len(steps)) for steps in long.values()) / len(long)
-    deeper = sum(
-        _depth(change, long) - depth_of(len(long[cell])) for cell, change in changes.items()
-    )
+    depths = {
+        DiagramLayout.TREES: sum(depth_of(len(steps)) for steps in long.values()),
+        DiagramLayout.CHANGES: sum(
+            _depth(changes[cell], long) if cell in changes else depth_of(len(steps))
+            for cell, steps in long.items()
+        ),
+    }
     candidates = [
-        Candidate(layout.value, on_the_way * costs.NODE.at(table_bytes), 0, table_bytes)
-        for layout, on_the_way, table_bytes in (
-            (DiagramLayout.TREES, depth, NODE_BYTES * (n_nodes + of_trees)),
+        Candidate(
+            layout.value,
             (
-                DiagramLayout.CHANGES,
-                depth + deeper / len(long),
-                NODE_BYTES * (n_nodes + of_changes),
-            ),
+                depths[layout] * costs.NODE.at(table_bytes)
+                + asked_ranges * costs.RANGE.at(table_bytes)
+            )
+            / len(long),
+            0,
+            table_bytes,
+        )
+        for layout, table_bytes, asked_ranges in (
+            (DiagramLayout.TREES, NODE_BYTES * (n_nodes + of_trees), 0),
+            (DiagramLayout.CHANGES, NODE_BYTES * (n_nodes + of_changes), ranges),
         )
     ]
     part = f"diagrams of services ({len(long)} of more than {WIDTH} steps)"
@@ -104,8 +145,9 @@ def _shared(
 
 
 def _depth(change: Change, long: Mapping[int, Steps]) -> int:
-    """The nodes on the longest way through a change and its base."""
-    return depth_of(len(change.steps)) + depth_of(len(long[change.base]))
+    """The nodes on the longest way through a change and its base; a range is none."""
+    own = 0 if one_range(change.steps) else depth_of(len(change.steps))
+    return own + depth_of(len(long[change.base]))
 
 
 def _changed(
@@ -114,13 +156,16 @@ def _changed(
     """(word, depth) of a changed diagram. It leads on to the least part of its base that is enough."""
     if change.base not in bases:
         bases[change.base] = nodes.tree(long[change.base])
-    root = bases[change.base]
+    root, depth = bases[change.base], _depth(change, long)
+    found = one_range([(lo, root if word is None else word) for lo, word in change.steps])
+    if found:
+        return nodes.range(*found), depth
     ends = [lo - 1 for lo, _ in change.steps[1:]] + [NO_KEY]
     steps = [
         (lo, nodes.within(root, lo, hi) if word is None else word)
         for (lo, word), hi in zip(change.steps, ends, strict=True)
     ]
-    return nodes.tree(steps), _depth(change, long)
+    return nodes.tree(steps), depth
 
 
 class _Base:

@@ -31,7 +31,7 @@ from policyc.ir.plan import (
 )
 from policyc.ir.policy import Direction
 from policyc.ir.services import Service, describe_services
-from policyc.ir.tree import LEAF
+from policyc.ir.tree import LEAF, diagram_name, is_range
 from policyc.ir.universe import FAMILIES
 from policyc.ir.viewed import Verdicts, verdicts_of
 
@@ -156,7 +156,7 @@ def diagram_lines(verdicts: Verdicts, plan: LookupPlan) -> list[str]:
         if allowed is None:  # diagrams of other rules often allow the same
             allowed = in_words[actions] = describe_services(_allowed(verdicts, diagram))
         by = ", ".join(map(str, rules_of(diagram)[:MAX_RULES_OF_DIAGRAM]))
-        lines.append(f"  {word}: allows {allowed}; decided by rules {by}")
+        lines.append(f"  {diagram_name(word)}: allows {allowed}; decided by rules {by}")
     if len(there) > MAX_LINES:
         lines.append(f"  ... and {len(there) - MAX_LINES} more")
     return lines
@@ -189,9 +189,9 @@ def _diagrams(verdicts: Verdicts, plan: LookupPlan) -> list[str]:
     if plan.code_words:
         lines.append("\tswitch (word) {")
         for word in sorted(plan.code_words):
-            lines += [f"\tcase {word}:", f"\t\treturn pc_diagram_{word}(service);"]
+            lines += [f"\tcase {_case(word)}:", f"\t\treturn {_function(word)}(service);"]
         lines.append("\t}")
-    lines += [f"\treturn pc_search(&pc_nodes, word, service, {plan.rounds});", "}"]
+    lines += [f"\treturn pc_search_service(&pc_nodes, word, service, {plan.rounds});", "}"]
     return [*parts, "\n".join(lines)]
 
 
@@ -201,8 +201,16 @@ def _diagram(verdicts: Verdicts, diagram: Diagram, word: int) -> str:
     lines[-1] += " */"
     steps = [(f"{lo:#07x}", _verdict(rule, verdicts.allows[rule])) for lo, rule in diagram]
     body = tree(steps, lambda at: f"service < {at} /* {_key(at)} */", 1)
-    head = f"static __always_inline __u32 pc_diagram_{word}(__u32 service)"
+    head = f"static __always_inline __u32 {_function(word)}(__u32 service)"
     return "\n".join([*lines, head, "{", *body, "}"])
+
+
+def _function(word: int) -> str:
+    return f"pc_diagram_{diagram_name(word).replace('.', '_')}"
+
+
+def _case(word: int) -> str:
+    return f"PC_RANGE_AT({diagram_name(word).replace('.', ', ')})" if is_range(word) else str(word)
 
 
 def _verdict(rule: int, allows: bool) -> str:

@@ -23,7 +23,7 @@ from policyc.ir.plan import (
     rounds_for,
 )
 from policyc.ir.policy import Direction
-from policyc.ir.tree import LEAF, NODE_BYTES, Nodes
+from policyc.ir.tree import LEAF, NODE_BYTES, Nodes, is_range
 from policyc.ir.viewed import Verdicts, ViewedTable, verdicts_of
 
 ENDPOINTS = 65536
@@ -164,7 +164,8 @@ def _code_words(
     ranked = sorted(weight, key=lambda word: (-weight[word], word))
     total = sum(weight.values()) or 1
     per_node = costs.NODE.at(n_nodes * NODE_BYTES)
-    by_table = {word: trees.depths[word] * per_node for word in steps}
+    per_range = costs.RANGE.at(n_nodes * NODE_BYTES)
+    by_table = {word: trees.depths[word] * per_node + is_range(word) * per_range for word in steps}
     ns = sum(weight[word] * by_table[word] for word in ranked) / total
     at, leaves, best, candidates = 0, 0, 0, [Candidate("0 in code", ns, 0, n_nodes * NODE_BYTES)]
     cheapest = ns

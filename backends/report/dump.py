@@ -11,6 +11,7 @@ from policyc.ir.plan import DirectionPlan, LookupPlan
 from policyc.ir.policy import Direction, PolicySet
 from policyc.ir.selectors import NEVER
 from policyc.ir.services import describe_services
+from policyc.ir.tree import diagram_name
 from policyc.ir.universe import FAMILIES
 from policyc.ir.vocabulary import Vocabulary
 from policyc.ir.words import (
@@ -158,7 +159,7 @@ def dump_plan(plan: LookupPlan) -> str:
     lines.append(f"counted for each rule: {plan.counters.value}")
     for direction in plan.directions.values():
         lines += _direction_lines(direction)
-    code = ", ".join(map(str, plan.code_words)) or "none"
+    code = ", ".join(map(diagram_name, plan.code_words)) or "none"
     lines.append(f"diagrams in code: {code}; all others by {plan.rounds} rounds of search")
     return "\n".join(lines)
 

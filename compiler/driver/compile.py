@@ -228,7 +228,7 @@ def compile_inputs(
         if out is not None:
             texts = node_texts(ready.decided.decision)
             write_bundle(out, texts, emitted, provenance(ready, node), cache)
-            if cache is not None and not node and not ready.findings:
+            if cache is not None and not node:
                 _keep_record(ready, emitted, cache)
     findings = ready.findings
     if cache is not None:
@@ -245,7 +245,8 @@ def _keep_record(ready: Prepared, emitted: Emitted, cache: BuildCache) -> None:
     read = ready.read
     sources = (ready.inputs.policies, ready.inputs.cluster)
     options = options_json(ready.inputs)
-    record = note(sources, read.policies, read.cluster, ready.decided, emitted, options)
+    how = ready.inputs.options, ready.findings
+    record = note(sources, read.policies, read.cluster, ready.decided, emitted, options, how)
     if record is not None:
         cache.put(record_key(ready.inputs, emitted.target), to_bytes(record))
 

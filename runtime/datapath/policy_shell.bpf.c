@@ -183,7 +183,8 @@ static __always_inline __u32 end(enum pc_side side, const struct pc_endpoint *ow
 	if (word & PC_LEAF)
 		return word;
 	found = pc_diagram(word, service);
-	return found ? found : pc_search(&pc_nodes, word, service, pc_constant(side, PC_K_ROUNDS));
+	return found ? found
+		     : pc_search_service(&pc_nodes, word, service, pc_constant(side, PC_K_ROUNDS));
 }
 
 static __always_inline __u32 pc_egress(const struct pc_flow *flow, __u32 service)

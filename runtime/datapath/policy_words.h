@@ -88,6 +88,27 @@ static __always_inline __u32 pc_child(void *nodes, __u32 word, __u64 above)
 	if ((at) < rounds && !(word & (PC_LEAF | PC_NEXT)))                                        \
 	word = pc_child(nodes, word, above)
 
+/* One word for the keys of a range, another for all others. Four share a line. */
+struct pc_range {
+	__u32 lowest, span;
+	__u32 word[2]; /* inside, outside */
+};
+
+#define PC_RANGE_AT(line, slot) (PC_NEXT | (line) << 2 | (slot))
+
+/* Without a branch, as with pc_child(). */
+static __always_inline __u32 pc_in_range(void *nodes, __u32 word, __u32 key)
+{
+	volatile __u32 seen = key;
+	__u32 at = (word & PC_ID) >> 2;
+	const struct pc_range *range = bpf_map_lookup_elem(nodes, &at);
+
+	if (!range)
+		return PC_NOTHING;
+	range += word & 3;
+	return range->word[((__u64)range->span - (__u32)(seen - range->lowest)) >> 63];
+}
+
 /* Down from a word to a leaf, or to where the next 32 bits of the key are asked. */
 static __always_inline __u32 pc_search(void *nodes, __u32 word, __u32 key, int rounds)
 {
@@ -105,7 +126,15 @@ static __always_inline __u32 pc_search(void *nodes, __u32 word, __u32 key, int r
 	return word;
 }
 
-/* The same over the four words of an IPv6 address, with the rounds that each needs. */
+/* The verdict word of a service. Its key is one word, so that "next" has another meaning here. */
+static __always_inline __u32 pc_search_service(void *nodes, __u32 word, __u32 service, int rounds)
+{
+	if (!(word & PC_LEAF) && word & PC_NEXT)
+		word = pc_in_range(nodes, word, service);
+	return pc_search(nodes, word, service, rounds);
+}
+
+/* A search over the four words of an IPv6 address, with the rounds that each needs. */
 static __always_inline __u32 pc_search6(void *nodes, __u32 word, const struct pc_addr6 *address,
 					int r0, int r1, int r2, int r3)
 {

@@ -163,7 +163,7 @@ def _compile(work: Path, backend: str, decided: Decided) -> float:
     sizes = {seed.map_name: seed.entries for seed in decided.emitted.seeds}
     text = bpf.shell_of((work / "shell.bc").read_bytes())
     text = bpf.specialised(text, sizes, decided.emitted.plan)
-    text += "\n" + known_functions(decided.decision, decided.emitted.plan)
+    text += "\n" + known_functions(decided.emitted.layout.verdicts, decided.emitted.plan)
     (work / "out.o").write_bytes(bpf.compile_text(text))
     return time.process_time() - began
 

@@ -278,6 +278,84 @@ def test_a_warning_is_said_as_ever(
     assert ways == [None]
 
 
+def without_types(policy: dict[str, Any]) -> None:
+    """Say nothing of the types of a policy with egress rules: that isolates for ingress as well."""
+    policy["spec"].pop("policyTypes")
+    policy["spec"]["egress"] = policy["spec"].pop("ingress", None) or policy["spec"]["egress"]
+    for rule in policy["spec"]["egress"]:
+        rule["to"] = rule.pop("from", None) or rule.get("to", [])
+
+
+def said_both_ways(project: Project, capsys: pytest.CaptureFixture[str]) -> str:
+    """What both ways say on standard error, which is the same; so are the bundles."""
+    capsys.readouterr()
+    assert project.run("with", "--cache", str(project.folder / "cache")) == 0
+    said = capsys.readouterr().err
+    assert project.run("without") == 0
+    assert capsys.readouterr().err == said
+    assert project.files("with") == project.files("without")
+    return said
+
+
+def test_warnings_of_documents_that_stay_are_said_where_they_are_now(
+    tmp_path: Path, ways: Ways, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project = Project(tmp_path, 12)
+    for at in (3, 7):
+        without_types(project.policies[at])
+    project.save()
+    said = said_both_ways(project, capsys)
+    assert said.count("warning[") == 2
+    for at in (5, 7, 3):
+        edit_port(project.policies[at])
+        project.policies[at]["metadata"]["annotations"] = {"moves": "what follows", str(at): "x"}
+        project.save()
+        now = said_both_ways(project, capsys)
+        assert now.count("warning[") == 2
+        assert ways[-1] is not None
+    assert now != said, "the lines are others"
+    assert len([way for way in ways if way]) == 3
+
+
+def test_a_warning_comes_and_goes_with_its_document(
+    tmp_path: Path, ways: Ways, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project = Project(tmp_path, 12)
+    for at in (3, 7):
+        without_types(project.policies[at])
+    project.policies[7]["spec"]["policyTypes"] = ["Ingress", "Egress"]
+    project.save()
+    assert said_both_ways(project, capsys).count("warning[") == 1
+    for types, warnings in ((3, 0), (7, 1)):  # said and not said mean the same
+        for at in (3, 7):
+            project.policies[at]["spec"].pop("policyTypes", None)
+            if at == types or not warnings:
+                project.policies[at]["spec"]["policyTypes"] = ["Ingress", "Egress"]
+        project.save()
+        assert said_both_ways(project, capsys).count("warning[") == warnings
+    assert len(ways) == 2
+    assert None not in ways
+
+
+def test_what_is_said_of_all_documents_together_takes_the_whole_way(
+    project: Project, ways: Ways, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A record is left only where each finding is that of a document alone."""
+    from policyc.compiler.driver.rebuild import said
+
+    honest = said.read_again
+    project.folder.joinpath("cache").rename(project.folder / "old")
+    without_types(project.policies[3])
+    project.save()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(said, "read_again", lambda *given: replace(honest(*given), said={}))
+        said_both_ways(project, capsys)
+    edit_port(project.policies[5])
+    project.save()
+    said_both_ways(project, capsys)
+    assert ways == [], "no record was left"
+
+
 def test_another_cluster_takes_the_whole_way(project: Project, ways: Ways) -> None:
     path = project.folder / "c.yaml"
     text = path.read_text()

@@ -17,7 +17,7 @@ from policyc.compiler.driver.node_tables import classifier_json, rules_json
 from policyc.ir.decision import FAIL_CLOSED_RULE, NOT_ISOLATED_RULE, DecisionIR
 from policyc.ir.plan import CellLayout, DirectionPlan, LookupPlan
 from policyc.ir.policy import Direction
-from policyc.ir.tree import ALLOW, ID_MASK, LEAF, NOTHING, search
+from policyc.ir.tree import ALLOW, ID_MASK, LEAF, NOTHING, search_service
 from policyc.ir.universe import End, Endpoint, Flow, Node
 from policyc.runtime.bundle import Bundle
 from policyc.runtime.endpoints import ContainerPort, EndpointRecord, NodeRecord
@@ -100,7 +100,8 @@ class MapEngine:
             return True, rules[NOT_ISOLATED_RULE]
         row = self.placed[subject.qualified_name][f"{direction.value}_row"]
         column = self._column(plan, subject, peer, flow.family)
-        word = search(self._nodes(), self._cell(plan, row, column), flow.service.key, self.rounds)
+        cell = self._cell(plan, row, column)
+        word = search_service(self._nodes(), cell, flow.service.key, self.rounds)
         if not word & LEAF:
             return False, rules[FAIL_CLOSED_RULE]
         return bool(word & ALLOW), rules[word & ID_MASK]

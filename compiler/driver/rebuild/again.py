@@ -4,12 +4,12 @@
 Where the changed documents read no selector, block or named port that no policy read before, rows and
 columns stay. Then only those policies are read, only the rows that they select are decided and proved
 (with the policies that select them, too), and everything else is copied from the record of an earlier
-run. Wherever that does not hold, or there is anything to be said about the input, the whole way does it.
-Both write the same bytes.
+run, what was said of the documents included. Wherever that does not hold, the whole way does it. Both
+write the same bytes.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,7 @@ from policyc.compiler.driver.rebuild.rows import (
     numbering_of,
     put_together,
 )
+from policyc.compiler.driver.rebuild.said import Said, in_order, said_from
 from policyc.compiler.driver.rebuild.texts import Texts
 from policyc.compiler.driver.target import Target
 from policyc.compiler.frontend.collector import collector_paused, left_to_the_collector
@@ -62,7 +63,7 @@ PROFILE = "kubernetes"
 class Rebuilt:
     """What a run on the short way made. `rows_anew` of the rows were decided and proved in it.
 
-    `findings` are of the cache alone: where there is one of the input, the whole way is taken.
+    `findings` are those that the whole way would have made.
     """
 
     findings: tuple[Diagnostic, ...]
@@ -86,6 +87,7 @@ class _Changed:
     facts: tuple[PolicyFacts, ...]
     anew: Anew
     obligations: int
+    findings: tuple[Diagnostic, ...]
 
 
 def rebuild(inputs: Inputs, out: Path, cache: BuildCache, target: Target) -> Rebuilt | None:
@@ -112,9 +114,10 @@ def rebuild(inputs: Inputs, out: Path, cache: BuildCache, target: Target) -> Reb
 
 def _changed(record: Record, given: Input, inputs: Inputs, cache: BuildCache) -> _Changed | None:
     vocabulary = record.partition.vocabulary
-    policies = read_again(given, given.changed, inputs.options)
-    if policies is None:
+    changed = read_again(given, given.changed, inputs.options)
+    if changed is None:
         return None
+    policies = changed.policies
     for at, policy in policies.items():
         before = record.policies[at]
         if (policy.namespace, policy.name) != (before.namespace, before.name):
@@ -128,7 +131,7 @@ def _changed(record: Record, given: Input, inputs: Inputs, cache: BuildCache) ->
     others = read_again(given, set(wanted.policies) - given.changed, inputs.options)
     if others is None:
         return None
-    policies |= others
+    policies = policies | others.policies
     tier = _tier(record, [policies[at] for at in wanted.policies])
     anew = _decided(record, wanted, tier)
     ledger = open_ledger(cache, context_of(inputs))
@@ -144,7 +147,18 @@ def _changed(record: Record, given: Input, inputs: Inputs, cache: BuildCache) ->
     is_known_to_be = reads_as_before(facts, record.policies)
     if not is_known_to_be and not reads_the_same(facts, vocabulary, record.frames):
         return None
-    return _Changed(facts, anew, proof.obligations)
+    findings = _said(record, given, {**others.said, **changed.said}, policies)
+    return _Changed(facts, anew, proof.obligations, findings)
+
+
+def _said(
+    record: Record, given: Input, said: Said, policies: Mapping[int, Policy]
+) -> tuple[Diagnostic, ...]:
+    """What is said of all documents: of those that were read, and of the others as before."""
+    before = record.values["said"]
+    kept = {owner: each for owner, each in before.items() if int(owner) not in policies}
+    files = {int(owner): record.policies[int(owner)].place.file for owner in kept}
+    return tuple(in_order({**said_from(kept, files, given.moved), **said}))
 
 
 def _tier(record: Record, policies: Sequence[Policy]) -> Tier:
@@ -202,7 +216,7 @@ def _write(
     write_bundle(out, files, emitted, provenance, cache)
     cache.trim()
     return Rebuilt(
-        tuple(cache.findings),
+        (*changed.findings, *cache.findings),
         Counter(values["passed_over"]),
         Counter(values["cluster_objects"]),
         values["cluster"] is not None,

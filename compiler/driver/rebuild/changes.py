@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which documents of the input are not those of the record, and the policies in them, read again."""
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import field
 
@@ -17,7 +18,7 @@ from policyc.compiler.frontend.read_options import ReadOptions
 from policyc.compiler.frontend.sources import Content, InputFile, Source
 from policyc.compiler.frontend.yaml_documents import read_documents
 from policyc.ir.classes import dataclass
-from policyc.ir.diagnostics import Report
+from policyc.ir.diagnostics import Diagnostic, Report
 from policyc.ir.policy import Policy
 
 MOST_CHANGED = 32
@@ -39,6 +40,13 @@ class Input:
     changed: frozenset[int] = frozenset()
     moved: dict[int, int] = field(default_factory=dict)
     _split: dict[int, list[Document]] = field(default_factory=dict)
+
+    def owner_at(self, file: int, line: int) -> int | None:
+        """The policy of the document that a line of a file is in, if that is one."""
+        documents = self.documents(file) or ()
+        at = bisect_right(documents, line, key=lambda document: document.line) - 1
+        owner = self.owners[file][at] if at >= 0 else -1
+        return owner if owner >= 0 else None
 
     def documents(self, file: int) -> list[Document] | None:
         """The documents of a file."""
@@ -86,10 +94,16 @@ def _inputs(files: Iterable[Content]) -> list[list[str]]:
     return [[file.path, file.sha256] for file in (content.input_file for content in files)]
 
 
-def read_again(
-    given: Input, wanted: Iterable[int], options: ReadOptions
-) -> dict[int, Policy] | None:
-    """These policies, from their documents of today; None where there is anything to be said of one."""
+@dataclass(frozen=True)
+class ReadAgain:
+    """Policies by their places in the record, and what is said of their documents."""
+
+    policies: dict[int, Policy]
+    said: dict[int, list[Diagnostic]]
+
+
+def read_again(given: Input, wanted: Iterable[int], options: ReadOptions) -> ReadAgain | None:
+    """These policies, from their documents of today; None where one is wrong."""
     places = {
         owner: (file, at)
         for file, owners in enumerate(given.owners)
@@ -100,22 +114,27 @@ def read_again(
     for owner in wanted:
         file, at = places[owner]
         by_file.setdefault(file, []).append(at)
-    found: dict[int, Policy] = {}
+    found = ReadAgain({}, {})
     for file, ats in by_file.items():
         documents = given.documents(file)
         if documents is None:
             return None
         some = [documents[at] for at in sorted(ats)]
-        policies = _read(given.files[file].name, together(some), options)
+        report = Report()
+        policies = _read(given.files[file].name, together(some), options, report)
         if policies is None or len(policies) != len(some):
             return None
         owners = given.owners[file]
-        found |= zip((owners[at] for at in sorted(ats)), policies, strict=True)
+        found.policies.update(zip((owners[at] for at in sorted(ats)), policies, strict=True))
+        for finding in report.findings:
+            whose = given.owner_at(file, finding.span.line)
+            if whose is None or any(note.span.file != finding.span.file for note in finding.notes):
+                return None
+            found.said.setdefault(whose, []).append(finding)
     return found
 
 
-def _read(name: str, data: bytes, options: ReadOptions) -> list[Policy] | None:
-    report = Report()
+def _read(name: str, data: bytes, options: ReadOptions, report: Report) -> list[Policy] | None:
     how = Reading(
         report,
         options.default_namespace,
@@ -132,10 +151,10 @@ def _read(name: str, data: bytes, options: ReadOptions) -> list[Policy] | None:
         if kind != NETWORK_POLICY:
             return None
         pending = read_network_policy(RawObject(*NETWORK_POLICY, Role.POLICY, node), how)
-        if pending is None or report.findings:
+        if pending is None:
             return None
         found += [lowered.policy for lowered in pending.lower(Surroundings(report))]
-    return None if report.findings else found
+    return None if report.errors else found
 
 
 def _text(node: MappingNode, name: str) -> object:

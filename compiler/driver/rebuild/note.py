@@ -18,11 +18,13 @@ from policyc.compiler.driver.json_lines import joined_members, list_text, member
 from policyc.compiler.driver.node_tables import RULES_SCHEMA, classifier_json, rule_json
 from policyc.compiler.driver.pipeline import Decided
 from policyc.compiler.driver.policy_texts import POLICIES_FILE, TierText, policies_text
+from policyc.compiler.driver.rebuild.changes import Input
 from policyc.compiler.driver.rebuild.documents import KnownDocument, documents_of
 from policyc.compiler.driver.rebuild.facts import SEPARATOR, PolicyFacts, facts_json, facts_of
 from policyc.compiler.driver.rebuild.files import contents_again
 from policyc.compiler.driver.rebuild.partition import partition_json
 from policyc.compiler.driver.rebuild.record import Record
+from policyc.compiler.driver.rebuild.said import said_json, said_of_documents
 from policyc.compiler.driver.rebuild.shapes import (
     Blobs,
     diagrams_json,
@@ -37,7 +39,9 @@ from policyc.compiler.driver.rebuild.stretches import HERE, FileOfPolicies, file
 from policyc.compiler.frontend.cluster import Cluster
 from policyc.compiler.frontend.lowered import Profile
 from policyc.compiler.frontend.read import PolicyInput
+from policyc.compiler.frontend.read_options import ReadOptions
 from policyc.compiler.frontend.sources import Content, Source
+from policyc.ir.diagnostics import Diagnostic
 from policyc.ir.policy import NETWORK_POLICY, Action, Direction, PolicySet
 from policyc.ir.tables import RESERVED_RULES
 
@@ -49,8 +53,12 @@ def note(
     decided: Decided,
     emitted: Emitted,
     options: dict[str, Any],
+    how: tuple[ReadOptions, Sequence[Diagnostic]],
 ) -> Record | None:
-    """The record of a run without findings; `sources` are those of policies and of the cluster."""
+    """The record of a run; `sources` are those of policies and of the cluster.
+
+    `how` the policies were read, and all that was said.
+    """
     blobs: Blobs = []
     partition = partition_json(decided.atoms, blobs)
     if partition is None or not _is_plain(given, decided.policies):
@@ -67,6 +75,10 @@ def note(
     owners = [owner for file in documents for *_, owner in file or () if owner >= 0]
     if not facts or sorted(owners) != list(range(len(facts))):
         return None  # several in one document, or none at all
+    ours = [[owner for *_, owner in file or ()] for file in documents]
+    said = said_of_documents(Input(files[0] or (), given.inputs, ours), how[1], how[0])
+    if said is None:
+        return None
     layout, plan = emitted.layout, emitted.plan
     tier = decided.policies.tiers[0]
     values = {
@@ -76,6 +88,7 @@ def note(
         "passed_over": given.passed_over + (cluster.passed_over if cluster else Counter()),
         "cluster_objects": given.cluster_objects,
         "options": options,
+        "said": said_json(said),
         "endpoints": len(decided.atoms.row_of),
         "misses_namespaces": _misses_namespaces(cluster),
         "tier": [tier.name, tier.mode.value, tier.unmatched.value],

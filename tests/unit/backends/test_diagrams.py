@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 from policyc.backends.ebpf_c.diagrams import changes_of, trees_of
 from policyc.ir.decision import Diagram
 from policyc.ir.plan import MOST_ROUNDS, DiagramLayout
-from policyc.ir.tree import LEAF, NO_KEY, WIDTH, Nodes, depth_of, search, verdict_word
+from policyc.ir.tree import (
+    LEAF,
+    NO_KEY,
+    RANGES,
+    WIDTH,
+    Nodes,
+    depth_of,
+    is_range,
+    search_service,
+    verdict_word,
+)
 from policyc.ir.viewed import Verdicts
 
 TOP = 0x3FFFF
@@ -75,12 +85,15 @@ def check(
     for word, steps in zip(trees.words, diagrams, strict=True):
         depth = trees.depths.get(word, 0)
         assert depth < MOST_ROUNDS
-        assert bool(word & LEAF) == (len(steps) == 1) == (depth == 0)
+        assert bool(word & LEAF) == (len(steps) == 1) == (word not in trees.depths)
+        assert depth or word & LEAF or is_range(word)
         for key in {0, TOP, NO_KEY, rng.randrange(TOP)}.union(
             *({lo, max(0, lo - 1), lo + 1} for lo, _ in steps)
         ):
             rule = steps[bisect_right(steps, key, key=lambda step: step[0]) - 1][1]
-            assert search(nodes.nodes, word, key, depth) == verdict_word(rule % 2 == 0, rule)
+            assert search_service(nodes.nodes, word, key, depth) == verdict_word(
+                rule % 2 == 0, rule
+            )
     return trees.choice.chosen if trees.choice else ""
 
 
@@ -128,6 +141,40 @@ def test_many_diagrams_of_one_base_take_a_node_each() -> None:
     assert trees.choice.chosen == DiagramLayout.CHANGES.value
     assert len(nodes.nodes) < 1.1 * len(diagrams)
     assert max(trees.depths.values()) == 1 + depth_of(len(diagrams[-1]))
+
+
+def test_many_diagrams_of_one_base_and_a_port_take_a_quarter_of_a_node_each() -> None:
+    rng = random.Random(3)
+    base = {0: 0} | {4 * at: 1 + at % 30 for at in rng.sample(range(1, TOP // 8), 400)}
+    last = max(base)
+    diagrams = (
+        *(
+            diagram({**base, last + 4 * at: 39, last + 4 * at + 1: base[last]})
+            for at in range(1, 2000)
+        ),
+        diagram(base),
+    )
+    nodes, verdicts = laid_out(diagrams)
+    trees = trees_of(verdicts, nodes)
+    assert sum(map(is_range, trees.words)) == len(diagrams) - 1
+    assert len(nodes.nodes) < 1.2 * len(diagrams) / RANGES
+    assert max(trees.depths.values()) == depth_of(len(diagrams[-1]))
+    check(diagrams[::50] + diagrams[-1:], random.Random(0), DiagramLayout.CHANGES)
+
+
+def test_a_diagram_with_one_range_is_a_range() -> None:
+    top = (1 << 18) - 1
+    diagrams: tuple[Diagram, ...] = (
+        ((0, 1), (80, 2), (81, 1)),
+        ((0, 2), (80, 1)),
+        ((0, 1), (80, 2), (81, 3)),
+        ((0, 1), (top, 2)),
+        ((0, 3),),
+    )
+    nodes, verdicts = laid_out(diagrams)
+    words = trees_of(verdicts, nodes).words
+    assert [is_range(word) for word in words] == [True, True, False, True, False]
+    check(diagrams, random.Random(0))
     check(diagrams[::50] + diagrams[-1:], random.Random(0))
 
 

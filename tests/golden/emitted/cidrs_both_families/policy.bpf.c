@@ -19,11 +19,11 @@
  * ingress: verdicts, row by row
  *   1, with 1-4: allowed by rule 0
  *   2, with 1: denied by rule 4
- *   2, with 2, 4: diagram 2
+ *   2, with 2, 4: diagram 2.0
  *   2, with 3: allowed by rule 3
  *
  * Diagrams in pc_nodes, by their root
- *   2: allows TCP 443; decided by rules 2, 4
+ *   2.0: allows TCP 443; decided by rules 2, 4
  */
 
 #define PC_RULES 320
@@ -54,7 +54,7 @@ static __always_inline __u32 pc_verdict_of(__u32 word, __u32 service)
 {
 	if (word & PC_LEAF)
 		return word;
-	return pc_search(&pc_nodes, word, service, 3);
+	return pc_search_service(&pc_nodes, word, service, 3);
 }
 
 /* Whom a pod of this node may reach: no policy says anything. */

@@ -55,7 +55,7 @@ static __always_inline __u32 pc_verdict_of(__u32 word, __u32 service)
 {
 	if (word & PC_LEAF)
 		return word;
-	return pc_search(&pc_nodes, word, service, 3);
+	return pc_search_service(&pc_nodes, word, service, 3);
 }
 
 /* Whom a pod of this node may reach: 2 classes of pods, 1 of peers. */

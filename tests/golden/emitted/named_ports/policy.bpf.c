@@ -17,8 +17,8 @@
  *   1: anyone that no rule names
  * ingress: verdicts, row by row
  *   1, with 1: allowed by rule 0
- *   2, with 1: diagram 1
- *   3, with 1: diagram 2
+ *   2, with 1: diagram 1.0
+ *   3, with 1: diagram 1.1
  *
  * egress: the pods that policies select, by row
  *   1: no policy selects it
@@ -30,14 +30,14 @@
  * egress: verdicts, row by row
  *   1, with 1-3: allowed by rule 0
  *   2, with 1: denied by rule 5
- *   2, with 2: diagram 3
- *   2, with 3: diagram 4
+ *   2, with 2: diagram 1.2
+ *   2, with 3: diagram 1.3
  *
  * Diagrams in pc_nodes, by their root
- *   1: allows TCP 9100; decided by rules 2, 4
- *   2: allows TCP 9200; decided by rules 2, 4
- *   3: allows TCP 9100; decided by rules 3, 5
- *   4: allows TCP 9200; decided by rules 3, 5
+ *   1.0: allows TCP 9100; decided by rules 2, 4
+ *   1.1: allows TCP 9200; decided by rules 2, 4
+ *   1.2: allows TCP 9100; decided by rules 3, 5
+ *   1.3: allows TCP 9200; decided by rules 3, 5
  */
 
 #define PC_RULES 320
@@ -69,7 +69,7 @@ static __always_inline __u32 pc_verdict_of(__u32 word, __u32 service)
 {
 	if (word & PC_LEAF)
 		return word;
-	return pc_search(&pc_nodes, word, service, 3);
+	return pc_search_service(&pc_nodes, word, service, 3);
 }
 
 /* Whom a pod of this node may reach: 2 classes of pods, 3 of peers. */
