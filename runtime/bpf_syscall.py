@@ -75,13 +75,7 @@ class Fd:
         os.close(self.number)
 
 
-def buffer(data: bytes) -> "ctypes.Array[ctypes.c_char]":
-    """Memory that the kernel can be pointed to."""
-    return ctypes.create_string_buffer(data, len(data))
-
-
-def address(buffer: object) -> int:
-    """Where it is."""
+def _address(buffer: object) -> int:
     return ctypes.addressof(buffer)  # type: ignore[arg-type]
 
 
@@ -91,13 +85,13 @@ def address(buffer: object) -> int:
 def obj_pin(fd: int, path: Path) -> None:
     """Give the object a name in a bpffs, by which it outlives this process."""
     name = ctypes.create_string_buffer(os.fsencode(path))
-    bpf(OBJ_PIN, struct.pack("=QIIII", address(name), fd, 0, 0, 0))
+    bpf(OBJ_PIN, struct.pack("=QIIII", _address(name), fd, 0, 0, 0))
 
 
 def obj_get(path: Path) -> Fd:
     """Open what is pinned at the path."""
     name = ctypes.create_string_buffer(os.fsencode(path))
-    return Fd(bpf(OBJ_GET, struct.pack("=QIIII", address(name), 0, 0, 0, 0)))
+    return Fd(bpf(OBJ_GET, struct.pack("=QIIII", _address(name), 0, 0, 0, 0)))
 
 
 # --- maps -------------------------------------------------------------------------------------
@@ -126,7 +120,7 @@ def map_update(fd: int, key: bytes, value: bytes) -> None:
     """Set one element."""
     k = ctypes.create_string_buffer(key, len(key))
     v = ctypes.create_string_buffer(value, len(value))
-    bpf(MAP_UPDATE_ELEM, struct.pack("=IIQQQ", fd, 0, address(k), address(v), 0))
+    bpf(MAP_UPDATE_ELEM, struct.pack("=IIQQQ", fd, 0, _address(k), _address(v), 0))
 
 
 def map_lookup(fd: int, key: bytes, value_size: int) -> bytes | None:
@@ -134,7 +128,7 @@ def map_lookup(fd: int, key: bytes, value_size: int) -> bytes | None:
     k = ctypes.create_string_buffer(key, len(key))
     v = ctypes.create_string_buffer(value_size)
     try:
-        bpf(MAP_LOOKUP_ELEM, struct.pack("=IIQQQ", fd, 0, address(k), address(v), 0))
+        bpf(MAP_LOOKUP_ELEM, struct.pack("=IIQQQ", fd, 0, _address(k), _address(v), 0))
     except FileNotFoundError:
         return None
     return v.raw
@@ -144,7 +138,7 @@ def map_delete(fd: int, key: bytes) -> bool:
     """Remove one element. False when it was not there."""
     k = ctypes.create_string_buffer(key, len(key))
     try:
-        bpf(MAP_DELETE_ELEM, struct.pack("=IIQQQ", fd, 0, address(k), 0, 0))
+        bpf(MAP_DELETE_ELEM, struct.pack("=IIQQQ", fd, 0, _address(k), 0, 0))
     except FileNotFoundError:
         return False
     return True
@@ -158,7 +152,7 @@ def map_update_batch(fd: int, keys: bytes, values: bytes, count: int) -> None:
     v = ctypes.create_string_buffer(values, len(values))
     bpf(
         MAP_UPDATE_BATCH,
-        struct.pack("=QQQQIIQQ", 0, 0, address(k), address(v), count, fd, 0, 0),
+        struct.pack("=QQQQIIQQ", 0, 0, _address(k), _address(v), count, fd, 0, 0),
     )
 
 
@@ -169,12 +163,12 @@ def map_keys(fd: int, key_size: int) -> Iterator[bytes]:
     at = 0
     while True:
         try:
-            bpf(MAP_GET_NEXT_KEY, struct.pack("=IIQQ", fd, 0, at, address(following)))
+            bpf(MAP_GET_NEXT_KEY, struct.pack("=IIQQ", fd, 0, at, _address(following)))
         except FileNotFoundError:
             return
         yield following.raw
         key.raw = following.raw
-        at = address(key)
+        at = _address(key)
 
 
 def map_items_batch(
@@ -193,9 +187,9 @@ def map_items_batch(
             struct.pack(
                 "=QQQQIIQQ",
                 at,
-                address(token),
-                address(keys),
-                address(values),
+                _address(token),
+                _address(keys),
+                _address(values),
                 portion,
                 fd,
                 0,
@@ -211,7 +205,7 @@ def map_items_batch(
         yield keys.raw[: count * info.key_size], values.raw[: count * info.value_size], count
         if last:
             return
-        at = address(token)
+        at = _address(token)
 
 
 # --- programs and links -----------------------------------------------------------------------
@@ -289,10 +283,10 @@ class TestRun:
         self._attr = bytearray(80)
         self._attr_buffer = (ctypes.c_char * 80).from_buffer(self._attr)
         # prog_fd retval size_in size_out in out repeat duration ctx_in ctx_out ctx ctx ...
-        struct.pack_into("=IIIIQQ", self._attr, 0, prog, 0, 0, 0, address(self._data), 0)
+        struct.pack_into("=IIIIQQ", self._attr, 0, prog, 0, 0, 0, _address(self._data), 0)
         struct.pack_into("=IIIIQQ", self._attr, 32, 1, 0, 0, 0, 0, 0)
         struct.pack_into("=I", self._attr, 40, self._CTX_SIZE)
-        struct.pack_into("=Q", self._attr, 48, address(self._ctx_buffer))
+        struct.pack_into("=Q", self._attr, 48, _address(self._ctx_buffer))
         self._number = _NUMBERS.get(platform.machine(), 321)
 
     def __call__(self, data: bytes, ifindex: int = 0, ingress_ifindex: int = 0) -> int:
@@ -320,7 +314,7 @@ def prog_test_run(fd: int, data: bytes, ifindex: int = 0, ingress_ifindex: int =
 
 def _info(fd: int, size: int) -> bytes:
     buffer = ctypes.create_string_buffer(size)
-    bpf(OBJ_GET_INFO_BY_FD, struct.pack("=IIQ", fd, size, address(buffer)))
+    bpf(OBJ_GET_INFO_BY_FD, struct.pack("=IIQ", fd, size, _address(buffer)))
     return buffer.raw
 
 

@@ -7,28 +7,47 @@ import time
 import pytest
 
 from policyc.runtime import bpf_syscall, clock
-from tests.kernel.node_under_test import NodeUnderTest
+from tests.kernel import ticks
+from tests.kernel.node_under_test import A, B, NodeUnderTest
+from tests.kernel.packets import ACK, SYN, frame, tcp
+from tests.kernel.table_policy import ANY
 
 pytestmark = pytest.mark.kernel
 
 
-def test_the_rate_is_one_that_kernels_are_built_with_and_the_ticks_keep_it() -> None:
-    rate = clock.ticks_per_second()
-    assert rate in clock.RATES
-    began, first = time.monotonic(), clock.ticks()
-    time.sleep(0.5)
-    passed, last = time.monotonic() - began, clock.ticks()
-    assert (last - first) & 0xFFFFFFFF == pytest.approx(rate * passed, rel=0.2)
+def test_the_ticks_keep_the_rate() -> None:
+    began, first = time.monotonic(), ticks.ticks()
+    time.sleep(1)
+    passed, since = time.monotonic() - began, ticks.since(first)
+    assert since == pytest.approx(clock.ticks_per_second() * passed, rel=0.1)
 
 
-def test_a_load_writes_the_rate_once(node: NodeUnderTest) -> None:
-    def rate() -> int:
-        with node.shared_map("pc_clock") as fd:
-            return int.from_bytes(bpf_syscall.map_lookup(fd, bytes(4), 8) or b"", "little")
+@pytest.mark.parametrize("rate", [100, 200, 250, 300, 500, 1000, 1024, 1200])
+def test_every_rate_is_told_by_the_resolution(rate: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """TICK_NSEC is whole nanoseconds, rounded."""
+    resolution = (1_000_000_000 + rate // 2) // rate / 1e9
+    monkeypatch.setattr(time, "clock_getres", lambda _clock: resolution)
+    assert clock.ticks_per_second() == rate
 
-    node.load(node.policy())
-    assert rate() == clock.ticks_per_second()
+
+def _set(node: NodeUnderTest, rate: int) -> None:
     with node.shared_map("pc_clock") as fd:
-        bpf_syscall.map_update(fd, bytes(4), struct.pack("=Q", 24))
-    node.load(node.policy())
-    assert rate() == 24
+        bpf_syscall.map_update(fd, bytes(4), struct.pack("=Q", rate))
+
+
+def test_every_load_writes_the_rate(node: NodeUnderTest) -> None:
+    for _ in range(2):
+        node.load(node.policy())
+        with node.shared_map("pc_clock") as fd:
+            found = bpf_syscall.map_lookup(fd, bytes(4), 8)
+        assert found == struct.pack("=Q", clock.ticks_per_second())
+        _set(node, 24)
+
+
+@pytest.mark.parametrize("family", [4, 6])
+def test_without_a_rate_nothing_is_remembered(node: NodeUnderTest, family: int) -> None:
+    node.load(node.policy().allow("a", "b", ANY))
+    _set(node, 0)
+    assert node.sent_by("a", frame(A, B, tcp(1000, 80, SYN), family=family))
+    assert not node.sent_by("b", frame(B, A, tcp(80, 1000, SYN | ACK), family=family))
+    assert not node.sent_by("b", frame(B, A, tcp(80, 1000, ACK), family=family))

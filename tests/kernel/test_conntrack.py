@@ -4,6 +4,7 @@
 import pytest
 
 from policyc.runtime import clock
+from tests.kernel import ticks
 from tests.kernel.node_under_test import NODE, WORLD, A, B, NodeUnderTest, endpoint
 from tests.kernel.packets import (
     ACK,
@@ -155,7 +156,7 @@ def _flow_id(node: NodeUnderTest) -> bytes:
 def _lives_for(node: NodeUnderTest) -> float:
     """Seconds until the only connection expires."""
     (entry,) = node.connections()
-    left = int.from_bytes(entry["expires"], "little") - clock.ticks() & 0xFFFFFFFF
+    left = int.from_bytes(entry["expires"], "little") - ticks.ticks() & 0xFFFFFFFF
     return left / clock.ticks_per_second()
 
 
