@@ -51,6 +51,23 @@ PC_CT_TABLE(pc_ct6, BPF_MAP_TYPE_HASH, PC_CT6_ENTRIES, struct pc_ct6_key);
 PC_CT_TABLE(pc_ct4_new, BPF_MAP_TYPE_LRU_HASH, PC_NEW_ENTRIES, struct pc_ct4_key);
 PC_CT_TABLE(pc_ct6_new, BPF_MAP_TYPE_LRU_HASH, PC_NEW_ENTRIES, struct pc_ct6_key);
 
+/* The keys of what is kept, in a ring that a hand goes around: nobody sweeps, so who comes takes
+ * the place of one that is over.
+ */
+#define PC_PLACES(name, entries, key_type)                                                         \
+	struct {                                                                                   \
+		__uint(type, BPF_MAP_TYPE_ARRAY);                                                  \
+		__uint(max_entries, entries);                                                      \
+		__type(key, __u32);                                                                \
+		__type(value, key_type);                                                           \
+		__uint(pinning, LIBBPF_PIN_BY_NAME);                                               \
+	} name SEC(".maps")
+
+PC_PLACES(pc_place4, PC_CT4_ENTRIES, struct pc_ct4_key);
+PC_PLACES(pc_place6, PC_CT6_ENTRIES, struct pc_ct6_key);
+PC_PLACES(pc_hand, 2, __u64); /* the next place of each family */
+#define PC_PLACES_TRIED 8
+
 /* An entry as one of its packets finds it. */
 struct pc_ct_at {
 	struct pc_ct *ct; /* NULL: there is none */
@@ -102,23 +119,59 @@ static __always_inline bool pc_ct_put(const struct pc_tuple *t, struct pc_ct *ct
 	return !bpf_map_update_elem(&pc_ct6_new, &key6, ct, BPF_ANY);
 }
 
-/* Moves a new entry to where nothing is evicted; where that is full it stays. Nobody may use the
- * pointer afterwards.
+/* Where the key of a connection that is to be kept may be written: the place of one that is over,
+ * which is taken away, or gone. NULL where all that were tried go on.
  */
-static __always_inline void pc_ct_keep(const struct pc_tuple *t, const struct pc_ct *ct)
+static __always_inline void *pc_ct_place(void *table, void *places, __u32 family, __u32 entries,
+					 __u64 now)
 {
-	struct pc_ct4_key key4;
-	struct pc_ct6_key key6;
+	__u64 *hand = bpf_map_lookup_elem(&pc_hand, &family);
+	struct pc_ct *there;
+	void *key;
+	__u32 at;
 
-	if (t->family == PC_IPV4) {
-		pc_ct4_key_of(&key4, t);
-		if (!bpf_map_update_elem(&pc_ct4, &key4, ct, BPF_NOEXIST))
+	if (!hand)
+		return 0;
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < PC_PLACES_TRIED; i++) {
+		at = __sync_fetch_and_add(hand, 1) % entries;
+		key = bpf_map_lookup_elem(places, &at);
+		if (!key)
+			return 0;
+		there = bpf_map_lookup_elem(table, key);
+		if (!there)
+			return key;
+		if (there->expires <= now) {
+			bpf_map_delete_elem(table, key);
+			return key;
+		}
+	}
+	return 0;
+}
+
+/* Moves a new entry to where nothing is evicted; where there is no place it stays. Nobody may use
+ * the pointer afterwards.
+ */
+static __always_inline void pc_ct_keep(const struct pc_flow *flow, const struct pc_ct *ct)
+{
+	struct pc_ct4_key key4, *place4;
+	struct pc_ct6_key key6, *place6;
+
+	if (flow->t.family == PC_IPV4) {
+		pc_ct4_key_of(&key4, &flow->t);
+		place4 = pc_ct_place(&pc_ct4, &pc_place4, 0, PC_CT4_ENTRIES, flow->now);
+		if (place4 && !bpf_map_update_elem(&pc_ct4, &key4, ct, BPF_NOEXIST)) {
+			*place4 = key4;
 			bpf_map_delete_elem(&pc_ct4_new, &key4);
+		}
 		return;
 	}
-	pc_ct6_key_of(&key6, t);
-	if (!bpf_map_update_elem(&pc_ct6, &key6, ct, BPF_NOEXIST))
+	pc_ct6_key_of(&key6, &flow->t);
+	place6 = pc_ct_place(&pc_ct6, &pc_place6, 1, PC_CT6_ENTRIES, flow->now);
+	if (place6 && !bpf_map_update_elem(&pc_ct6, &key6, ct, BPF_NOEXIST)) {
+		*place6 = key6;
 		bpf_map_delete_elem(&pc_ct6_new, &key6);
+	}
 }
 
 static __always_inline void pc_ct_delete(const struct pc_tuple *t)

@@ -110,7 +110,7 @@ static __always_inline bool pc_ct_is_settled(const struct pc_ct *ct, const struc
 	       !(ct->state & (PC_CT_RESET | PC_CT_FINS | PC_CT_DENIED));
 }
 
-/* What a packet that passes does to its entry, which may move: where there was no room it is tried
+/* What a packet that passes does to its entry, which may move: where there was no place it is tried
  * again when a second has passed.
  */
 static __always_inline void pc_ct_touch(const struct pc_ct_at *at, const struct pc_flow *flow,
@@ -123,5 +123,5 @@ static __always_inline void pc_ct_touch(const struct pc_ct_at *at, const struct 
 	if (at->ct->state & PC_CT_TRIED && !is_written)
 		return;
 	__sync_fetch_and_or(&at->ct->state, PC_CT_TRIED);
-	pc_ct_keep(&flow->t, at->ct);
+	pc_ct_keep(flow, at->ct);
 }

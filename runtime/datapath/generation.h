@@ -17,7 +17,7 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_state SEC(".maps");
 
-/* How many of the kernel's ticks make a second; the loader measures it. */
+/* How many of the kernel's ticks make a second, as the loader was told by the kernel. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);

@@ -4,7 +4,7 @@
 import socket
 import struct
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -171,13 +171,18 @@ class NodeUnderTest:
             values = [bpf_syscall.map_lookup(fd, key, info.value_size) for key in keys]
         return [self.layout("pc_ct").unpack(value) for value in values if value is not None]
 
-    def expire_connections(self, family: int = 4) -> None:
-        """Let every connection have been silent for too long."""
+    def expire_connections(self, family: int = 4, ports: Collection[int] = ()) -> None:
+        """Let every connection, or those of the ports, have been silent for too long."""
         at, size = self.layout("pc_ct").fields["expires"]
+        key_of = self.layout(f"pc_ct{family}_key")
+        wanted = {struct.pack("!H", port) for port in ports}
         for name in (f"pc_ct{family}", f"pc_ct{family}_new"):
             with self.shared_map(name) as fd:
                 info = bpf_syscall.map_info(fd)
                 for key in list(bpf_syscall.map_keys(fd, info.key_size)):
+                    of = key_of.unpack(key)
+                    if wanted and not wanted & {of["lo_port"], of["hi_port"]}:
+                        continue
                     value = bytearray(bpf_syscall.map_lookup(fd, key, info.value_size) or b"")
                     value[at : at + size] = struct.pack("=Q", 1)
                     bpf_syscall.map_update(fd, key, bytes(value))

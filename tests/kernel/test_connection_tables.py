@@ -2,6 +2,8 @@
 """Where a connection's entry is: among the new, which a flood may evict, or kept."""
 
 import struct
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -97,6 +99,30 @@ def test_where_nothing_can_be_kept_connections_go_on_among_the_new(
     shake_hands(node, 1001, family)
     assert len(node.table(f"pc_ct{family}_new")) == 2
     for port in (1000, 1001):
+        assert node.sent_by("b", frame(B, A, tcp(80, port, ACK), family=family))
+
+
+@families
+def test_what_is_over_makes_room_and_what_goes_on_does_not(
+    node: NodeUnderTest, variant: Callable[..., Path], family: int
+) -> None:
+    n = 64
+    name, entries = {4: ("PC_CT4_ENTRIES", "131072"), 6: ("PC_CT6_ENTRIES", "65536")}[family]
+    small = variant("small", {"ct_map.h": (f"{name} {entries}", f"{name} {n}")})
+    node.load(node.policy().allow("a", "b", ANY), objects=small)
+    first, second = range(1000, 1000 + n), range(2000, 2000 + n // 2)
+    for port in first:
+        shake_hands(node, port, family)
+    assert where(node, family) == (0, n)
+    shake_hands(node, 3000, family)
+    assert where(node, family) == (1, n)
+
+    node.expire_connections(family, ports=first[::2])
+    for port in second:
+        shake_hands(node, port, family)
+    assert where(node, family) == (1, n)
+    # B may open nothing: only the entries let its packets pass.
+    for port in (*first[1::2], *second):
         assert node.sent_by("b", frame(B, A, tcp(80, port, ACK), family=family))
 
 
