@@ -22,7 +22,7 @@ static __always_inline bool pc_ct_is_decided(const struct pc_ct *ct)
 /* A packet that opens a flow uses no entry of a flow the other way, nor one that is over. */
 static __always_inline struct pc_ct_match pc_ct_find(struct pc_flow *flow)
 {
-	struct pc_ct_match match = {.at = pc_ct_get(&flow->t)};
+	struct pc_ct_match match = {.at = pc_ct_get(&flow->t, !flow->opens)};
 	struct pc_ct *ct = match.at.ct;
 
 	match.at.ct = 0;
@@ -85,7 +85,7 @@ static __always_inline bool pc_ct_insert(const struct pc_flow *flow, __u32 egres
 static __always_inline bool pc_ct_renew(const struct pc_flow *flow, __u32 egress_rule,
 					__u32 ingress_rule)
 {
-	struct pc_ct_at at = pc_ct_get(&flow->t);
+	struct pc_ct_at at = pc_ct_get(&flow->t, true);
 	struct pc_ct *ct = at.ct;
 
 	if (!ct || ct->back != at.back)
@@ -119,7 +119,7 @@ static __always_inline void pc_ct_deny(const struct pc_flow *flow)
 		pc_ct_delete(&flow->t);
 		return;
 	}
-	at = pc_ct_get(&flow->t);
+	at = pc_ct_get(&flow->t, true);
 	ct = at.ct;
 	if (!ct || ct->back != at.back)
 		return;

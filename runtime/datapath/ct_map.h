@@ -75,27 +75,35 @@ struct pc_ct_at {
 	bool is_kept;     /* in the table that evicts nothing */
 };
 
-/* The entry of either direction. */
-static __always_inline struct pc_ct_at pc_ct_get(const struct pc_tuple *t)
+/* The entry of either direction. `surely`: also if it moves from one table to the other meanwhile.
+ */
+static __always_inline struct pc_ct_at pc_ct_get(const struct pc_tuple *t, bool surely)
 {
-	struct pc_ct_at at = {.is_kept = true};
+	struct pc_ct_at at = {};
 	struct pc_ct4_key key4;
 	struct pc_ct6_key key6;
 
 	if (t->family == PC_IPV4) {
 		at.back = pc_ct4_key_of(&key4, t);
 		at.ct = bpf_map_lookup_elem(&pc_ct4, &key4);
-		if (at.ct)
-			return at;
-		at.ct = bpf_map_lookup_elem(&pc_ct4_new, &key4);
+		at.is_kept = at.ct;
+		if (!at.ct)
+			at.ct = bpf_map_lookup_elem(&pc_ct4_new, &key4);
+		if (!at.ct && surely) {
+			at.ct = bpf_map_lookup_elem(&pc_ct4, &key4);
+			at.is_kept = at.ct;
+		}
 	} else {
 		at.back = pc_ct6_key_of(&key6, t);
 		at.ct = bpf_map_lookup_elem(&pc_ct6, &key6);
-		if (at.ct)
-			return at;
-		at.ct = bpf_map_lookup_elem(&pc_ct6_new, &key6);
+		at.is_kept = at.ct;
+		if (!at.ct)
+			at.ct = bpf_map_lookup_elem(&pc_ct6_new, &key6);
+		if (!at.ct && surely) {
+			at.ct = bpf_map_lookup_elem(&pc_ct6, &key6);
+			at.is_kept = at.ct;
+		}
 	}
-	at.is_kept = false;
 	return at;
 }
 

@@ -97,6 +97,6 @@ static __always_inline bool pc_is_related(struct __sk_buff *skb, const struct pc
 		return false;
 	if (own && !pc_addr_eq(&inner.daddr, &flow->t.saddr))
 		return false;
-	ct = pc_ct_get(&inner).ct;
+	ct = pc_ct_get(&inner, true).ct;
 	return ct && ct->expires > flow->now && ct->epoch == flow->epoch && pc_ct_is_decided(ct);
 }

@@ -37,7 +37,7 @@ static __always_inline bool pc_node_opens(const struct pc_flow *flow)
 		return flow->opens && flow->t.sub == PC_SUB_NONE;
 	if (flow->opens || (flow->t.proto != IPPROTO_TCP && flow->t.proto != IPPROTO_SCTP))
 		return true;
-	ct = pc_ct_get(&flow->t).ct;
+	ct = pc_ct_get(&flow->t, true).ct;
 	return flow->epoch == PC_FIRST_EPOCH && (!ct || ct->state & PC_CT_NODE) &&
 	       !(flow->tcp_flags & (PC_TCP_SYN | PC_TCP_RST));
 }
