@@ -10,12 +10,15 @@ import time
 from pathlib import Path
 
 from policyc.runtime import bpf_syscall
+from policyc.runtime.errors import HostError
 
 _MONOTONIC_COARSE = 6  # of linux/time.h; Python has no name for it
 
 
 def set_rate(pin: Path) -> None:
-    """Write the ticks of a second into the map."""
+    """Write the ticks of a second into the map, which hooks of an older bundle do not have."""
+    if not pin.exists():
+        raise HostError(f"the bundle's hooks have no map `{pin.name}`", "compile the bundle again")
     with bpf_syscall.obj_get(pin) as fd:
         bpf_syscall.map_update(fd, bytes(4), struct.pack("=Q", ticks_per_second()))
 

@@ -3,10 +3,13 @@
 
 import struct
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from policyc.runtime import bpf_syscall, clock
+from policyc.runtime.errors import HostError
 from tests.kernel import ticks
 from tests.kernel.node_under_test import A, B, NodeUnderTest
 from tests.kernel.packets import ACK, SYN, frame, tcp
@@ -51,3 +54,14 @@ def test_without_a_rate_nothing_is_remembered(node: NodeUnderTest, family: int) 
     assert node.sent_by("a", frame(A, B, tcp(1000, 80, SYN), family=family))
     assert not node.sent_by("b", frame(B, A, tcp(80, 1000, SYN | ACK), family=family))
     assert not node.sent_by("b", frame(B, A, tcp(80, 1000, ACK), family=family))
+
+
+def test_hooks_without_a_clock_are_refused(
+    node: NodeUnderTest, variant: Callable[..., Path]
+) -> None:
+    older = variant("older", {"generation.h": ("pc_clock", "pc_no_clock")})
+    with pytest.raises(HostError, match="pc_clock") as refused:
+        node.load(node.policy(), objects=older)
+    assert refused.value.hint == "compile the bundle again"
+    assert node.status() is None
+    node.load(node.policy())
