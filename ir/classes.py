@@ -52,7 +52,8 @@ class _Shape:
 
     def __get__(self, _instance: object, _owner: type) -> Any:
         body = {name: value for name, value in self.given.items() if value is not MISSING}
-        plain: Any = type(self.cls.__name__, (), {**body, "__annotations__": self.types})
+        body |= {"__annotations__": self.types, "__doc__": "Or its signature is put in words."}
+        plain: Any = type(self.cls.__name__, (), body)
         made = dataclasses.dataclass(init=False, repr=False, eq=False)(plain)
         found = made.__dataclass_fields__
         self.cls.__dataclass_fields__ = found
@@ -62,10 +63,9 @@ class _Shape:
     def is_plain(self) -> bool:
         """Whether a class asks for nothing but fields with defaults."""
         own = vars(self.cls)
-        if any(hasattr(base, "__dataclass_params__") for base in self.cls.__bases__):
-            return False
-        if any(vars(base).get("__slots__") for base in self.cls.__mro__[1:-1]):
-            return False
+        for base in self.cls.__mro__[1:-1]:
+            if "__dataclass_params__" in vars(base) or vars(base).get("__slots__"):
+                return False
         if not _MADE.isdisjoint(own) or "__slots__" in own or own.get("__hash__", 1) is None:
             return False
         has_default = False
@@ -80,8 +80,7 @@ class _Shape:
             if has_default and not _has_default(value):
                 return False
             has_default = _has_default(value)
-        fields = (name for name, value in own.items() if isinstance(value, Field))
-        return all(name in self.types for name in fields)
+        return all(type(own[name]) is not Field for name in own.keys() - self.types.keys())
 
 
 _NO_FIELDS: tuple[Any, ...] = (ClassVar, dataclasses.InitVar, dataclasses.KW_ONLY)
@@ -89,6 +88,8 @@ _NO_FIELDS: tuple[Any, ...] = (ClassVar, dataclasses.InitVar, dataclasses.KW_ONL
 
 def _is_type_of_field(kind: Any) -> bool:
     """Whether an annotation is that of a field, and says no more."""
+    if type(kind) is type:  # most are
+        return kind is not dataclasses.InitVar
     if isinstance(kind, str):
         return not any(name in kind for name in ("ClassVar", "InitVar", "KW_ONLY"))
     if isinstance(kind, dataclasses.InitVar) or getattr(kind, "__origin__", None) is ClassVar:
@@ -116,7 +117,7 @@ def _made(cls: type, *, eq: bool, frozen: bool, slots: bool) -> Any:
         **(_FROZEN_SLOTS if frozen and slots else {}),
         **_methods(shape, is_compared=eq),
         "__dataclass_fields__": shape,
-        "__dataclass_params__": _params(eq, frozen),
+        "__dataclass_params__": _Params(eq, frozen),
         "__match_args__": vars(cls).get("__match_args__", tuple(shape.types)),
     }
     members |= {name: vars(cls)[name] for name in _STAYS if name in vars(cls)}
@@ -305,6 +306,18 @@ _STAYS = ("__hash__", "__repr__")
 """What a class may have by itself."""
 _MADE = frozenset({*_SHARED, *_FROZEN, *_FROZEN_SLOTS, "__init__", "__eq__"}) - {*_STAYS}
 """What is made for a class; one that has some of it by itself is left to the standard library."""
+
+
+class _Params:
+    """What the standard library says of such classes, when somebody asks."""
+
+    __slots__ = ("eq", "frozen")
+
+    def __init__(self, eq: bool, frozen: bool) -> None:
+        self.eq, self.frozen = eq, frozen
+
+    def __get__(self, _instance: object, _owner: type) -> Any:
+        return _params(self.eq, self.frozen)
 
 
 @cache
