@@ -4,7 +4,8 @@
 import sys
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, chain, count
+from functools import partial
+from itertools import chain, count
 from typing import Any
 
 from policyc.backends.ebpf_c.frames import Frame, Frames
@@ -22,6 +23,9 @@ from policyc.ir.views import View
 Blobs = list[bytes | memoryview]
 """The bytes that JSON values name by their place in the list."""
 _LARGE = 1 << 16
+_from_hex = partial(int, base=16)
+_NARROW, _WIDE = 1, 4
+"""Bytes of a part of a row."""
 
 
 def kept(blobs: Blobs, data: bytes) -> int:
@@ -50,19 +54,14 @@ def words_from(value: int, blobs: Blobs) -> "array[int]":
     return _words(blobs[value])
 
 
-def numbers_json(numbers: Iterable[int], blobs: Blobs) -> list[int]:
-    """Numbers of any size, not below zero, as JSON values."""
-    parts = [number.to_bytes((number.bit_length() + 7) // 8, "little") for number in numbers]
-    return [words_json(accumulate(map(len, parts)), blobs), kept(blobs, b"".join(parts))]
+def numbers_json(numbers: Iterable[int], blobs: Blobs) -> int:
+    """Numbers of any size, not below zero, as a JSON value."""
+    return kept(blobs, " ".join(f"{number:x}" for number in numbers).encode())
 
 
-def numbers_from(value: list[int], blobs: Blobs) -> Iterator[int]:
+def numbers_from(value: int, blobs: Blobs) -> Iterator[int]:
     """The numbers that `numbers_json` wrote."""
-    ends, place = value
-    data, begin = bytes(blobs[place]), 0
-    for end in words_from(ends, blobs):
-        yield int.from_bytes(data[begin:end], "little")
-        begin = end
+    return map(_from_hex, bytes(blobs[value]).split())
 
 
 def texts_json(texts: Sequence[str], blobs: Blobs) -> list[int]:
@@ -212,28 +211,38 @@ def diagrams_from(value: list[int], blobs: Blobs) -> Iterator[Diagram]:
 
 
 def table_json(table: ViewedTable, blobs: Blobs) -> dict[str, Any]:
-    """A table as JSON values."""
+    """A table as JSON values; what the rows have is one piece."""
+    rows = table.rows
+    parts = b"".join(p if isinstance(p, bytes) else little_endian(p) for p in _parts(rows))
     return {
         "of_row": words_json(table.of_row, blobs),
-        "rows": [_row(row, blobs) for row in table.rows],
+        "lengths": words_json((len(row.cells) for row in rows), blobs),
+        "cells": words_json(chain.from_iterable(row.cells for row in rows), blobs),
+        "counts": words_json(chain.from_iterable(row.counts for row in rows), blobs),
+        "widths": kept(
+            blobs, bytes(_NARROW if isinstance(p, bytes) else _WIDE for p in _parts(rows))
+        ),
+        "columns": len(rows[0].parts),
+        "parts": kept(blobs, parts),
     }
 
 
 def table_from(value: dict[str, Any], blobs: Blobs) -> ViewedTable:
     """The table that `table_json` wrote."""
-    return ViewedTable(
-        tuple(_row_from(row, blobs) for row in value["rows"]),
-        tuple(words_from(value["of_row"], blobs)),
+    lengths, cells, counts, of_row = (
+        words_from(value[name], blobs) for name in ("lengths", "cells", "counts", "of_row")
     )
+    columns, whole = value["columns"], blobs[value["parts"]]
+    rows: list[ViewedRow] = []
+    at = begin = 0
+    for length, width in zip(lengths, blobs[value["widths"]], strict=True):
+        data = bytes(whole[begin : begin + width * columns])
+        parts: Parts = data if width == _NARROW else _words(data)
+        end = at + length
+        rows.append(ViewedRow(tuple(cells[at:end]), parts, tuple(counts[at:end])))
+        at, begin = end, begin + len(data)
+    return ViewedTable(tuple(rows), tuple(of_row))
 
 
-def _row(row: ViewedRow, blobs: Blobs) -> list[Any]:
-    is_narrow = isinstance(row.parts, bytes)
-    data = row.parts if isinstance(row.parts, bytes) else little_endian(row.parts)
-    return [row.cells, row.counts, is_narrow, kept(blobs, data)]
-
-
-def _row_from(value: list[Any], blobs: Blobs) -> ViewedRow:
-    cells, counts, is_narrow, at = value
-    parts: Parts = bytes(blobs[at]) if is_narrow else _words(blobs[at])
-    return ViewedRow(tuple(cells), parts, tuple(counts))
+def _parts(rows: Iterable[ViewedRow]) -> Iterator[Parts]:
+    return (row.parts for row in rows)
