@@ -13,6 +13,7 @@ import sys
 from abc import update_abstractmethods
 from dataclasses import MISSING, Field
 from functools import cache, partial
+from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 __all__ = ["dataclass"]
@@ -232,9 +233,14 @@ def _init(shape: _Shape, known: dict[str, Any]) -> list[str]:
             body.append(f"  if {name} is _missing: {name} = _make_{name}()")
         else:
             parameters.append(name)
-        body.append(
-            f"  _set(self, {name!r}, {name})" if shape.is_frozen else f"  self.{name} = {name}"
-        )
+        slot = vars(shape.cls).get(name)
+        if not shape.is_frozen:
+            body.append(f"  self.{name} = {name}")
+        elif isinstance(slot, MemberDescriptorType):
+            known[f"_set_{name}"] = slot.__set__
+            body.append(f"  _set_{name}(self, {name})")
+        else:
+            body.append(f"  _set(self, {name!r}, {name})")
     if hasattr(shape.cls, "__post_init__"):
         body.append("  self.__post_init__()")
     return [f" def __init__({', '.join(parameters)}):", *(body or ["  pass"])]

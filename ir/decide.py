@@ -405,16 +405,17 @@ def _columns_by_leaf(atoms: Atoms, bits: int, blocks: int) -> dict[TableLeaf, in
     Only of these selectors and blocks.
     """
     out: dict[TableLeaf, int] = {}
+    addresses = atoms.classifier.addresses.values()
+    inside = {each.family: [held & blocks for held in each.blocks] for each in addresses}
     for index, column in enumerate(atoms.columns):
-        for leaf in _leaves_of(column, atoms, bits, blocks):
+        for leaf in _leaves_of(column, inside[column.family][column.atom], bits):
             out[leaf] = out.get(leaf, 0) | 1 << index
     return out
 
 
-def _leaves_of(column: Column, atoms: Atoms, bits: int, blocks: int) -> list[TableLeaf]:
-    """The leaves that match a column: none of most."""
+def _leaves_of(column: Column, inside: int, bits: int) -> list[TableLeaf]:
+    """The leaves that match a column, which is in these blocks: none of most."""
     found: list[TableLeaf] = []
-    inside = atoms.classifier.addresses[column.family].blocks[column.atom] & blocks
     if inside:
         found += [("block", block) for block in members(inside)]
     match column:
