@@ -4,8 +4,7 @@
 import sys
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
-from itertools import chain, count
+from itertools import accumulate, chain, count
 from typing import Any
 
 from policyc.backends.ebpf_c.frames import Frame, Frames
@@ -23,7 +22,6 @@ from policyc.ir.views import View
 Blobs = list[bytes | memoryview]
 """The bytes that JSON values name by their place in the list."""
 _LARGE = 1 << 16
-_from_hex = partial(int, base=16)
 _NARROW, _WIDE = 1, 4
 """Bytes of a part of a row."""
 
@@ -54,14 +52,19 @@ def words_from(value: int, blobs: Blobs) -> "array[int]":
     return _words(blobs[value])
 
 
-def numbers_json(numbers: Iterable[int], blobs: Blobs) -> int:
-    """Numbers of any size, not below zero, as a JSON value."""
-    return kept(blobs, " ".join(f"{number:x}" for number in numbers).encode())
+def numbers_json(numbers: Iterable[int], blobs: Blobs) -> list[int]:
+    """Numbers of any size, not below zero, as JSON values."""
+    parts = [number.to_bytes((number.bit_length() + 7) // 8, "little") for number in numbers]
+    return [words_json(accumulate(map(len, parts)), blobs), kept(blobs, b"".join(parts))]
 
 
-def numbers_from(value: int, blobs: Blobs) -> Iterator[int]:
+def numbers_from(value: list[int], blobs: Blobs) -> Iterator[int]:
     """The numbers that `numbers_json` wrote."""
-    return map(_from_hex, bytes(blobs[value]).split())
+    ends, place = value
+    data, begin = bytes(blobs[place]), 0
+    for end in words_from(ends, blobs):
+        yield int.from_bytes(data[begin:end], "little")
+        begin = end
 
 
 def texts_json(texts: Sequence[str], blobs: Blobs) -> list[int]:
@@ -230,7 +233,7 @@ def table_json(table: ViewedTable, blobs: Blobs) -> dict[str, Any]:
 def table_from(value: dict[str, Any], blobs: Blobs) -> ViewedTable:
     """The table that `table_json` wrote."""
     lengths, cells, counts, of_row = (
-        words_from(value[name], blobs) for name in ("lengths", "cells", "counts", "of_row")
+        tuple(words_from(value[name], blobs)) for name in ("lengths", "cells", "counts", "of_row")
     )
     columns, whole = value["columns"], blobs[value["parts"]]
     rows: list[ViewedRow] = []
@@ -239,9 +242,9 @@ def table_from(value: dict[str, Any], blobs: Blobs) -> ViewedTable:
         data = bytes(whole[begin : begin + width * columns])
         parts: Parts = data if width == _NARROW else _words(data)
         end = at + length
-        rows.append(ViewedRow(tuple(cells[at:end]), parts, tuple(counts[at:end])))
+        rows.append(ViewedRow(cells[at:end], parts, counts[at:end]))
         at, begin = end, begin + len(data)
-    return ViewedTable(tuple(rows), tuple(of_row))
+    return ViewedTable(tuple(rows), of_row)
 
 
 def _parts(rows: Iterable[ViewedRow]) -> Iterator[Parts]:
