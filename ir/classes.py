@@ -2,10 +2,10 @@
 """`dataclass` of the standard library, made in less time.
 
 A short run is mostly the loading of modules, and most of that was the making of dataclasses, of which it
-uses few. Here the methods that depend on the fields are compiled when they are called, the fields are
-described when somebody asks (`dataclasses.fields`), and all else is shared. What these classes do is
-what the standard library's do, but for `inspect.signature` of one that was never made. Every class
-that asks for more than fields with defaults is left to the standard library.
+uses few. Here the methods that depend on the fields are compiled when they were called often, the
+fields are described when somebody asks (`dataclasses.fields`), and all else is shared. What these
+classes do is what the standard library's do, but for `inspect.signature` of one that was seldom made.
+Every class that asks for more than fields with defaults is left to the standard library.
 """
 
 import dataclasses
@@ -13,6 +13,7 @@ import sys
 from abc import update_abstractmethods
 from dataclasses import MISSING, Field
 from functools import cache, partial
+from operator import attrgetter
 from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -34,8 +35,10 @@ else:
         return made if cls is None else made(cls)
 
 
-_FEW = 8
-"""Values of a class that are made without compiling how: it takes as long as making twenty."""
+_ENOUGH = 100
+"""What a method may do without being compiled: so many calls, fewer where they take long."""
+_SLOW = 12
+"""Calls of a compiled `__init__` that take as long as one that looks at names and defaults."""
 
 
 class _Shape:
@@ -44,11 +47,12 @@ class _Shape:
     In the place of `__dataclass_fields__` it puts there what the standard library makes of them.
     """
 
-    __slots__ = ("cls", "count", "given", "is_frozen", "types")
+    __slots__ = ("cls", "given", "is_frozen", "readers", "spent", "types")
 
     def __init__(self, cls: Any, types: dict[str, Any], *, is_frozen: bool) -> None:
         self.cls, self.types, self.is_frozen = cls, types, is_frozen
-        self.count = 0
+        self.spent = {"__init__": 0, "__eq__": 0, "__hash__": 0}
+        self.readers: dict[str, Any] = {}
         self.given: dict[str, Any] = {name: getattr(cls, name, MISSING) for name in types}
 
     def __get__(self, _instance: object, _owner: type) -> Any:
@@ -59,6 +63,16 @@ class _Shape:
         found = made.__dataclass_fields__
         self.cls.__dataclass_fields__ = found
         return found
+
+    def reader(self, method: str) -> Any:
+        """What reads the fields that `__eq__` or `__hash__` is about; None if it is to be compiled."""
+        self.spent[method] += 1
+        if self.spent[method] > _ENOUGH:
+            return None
+        if method not in self.readers:
+            names = _compared(self, method)
+            self.readers[method] = attrgetter(*names) if len(names) > 1 else None
+        return self.readers[method]
 
     @property
     def is_plain(self) -> bool:
@@ -152,28 +166,37 @@ def _without(shape: _Shape, members: dict[str, Any]) -> Any:
 
 
 def _methods(shape: _Shape, *, is_compared: bool) -> dict[str, Any]:
-    """`__init__`, `__eq__` and `__hash__`, which are compiled when they are called.
+    """`__init__`, `__eq__` and `__hash__`, which are compiled when they were called some times.
 
-    The first few values are made without: there are no more of most classes in a short run. What is
-    compared has a hash only where it is frozen.
+    Until then they take longer, which is less than compiling takes. What is compared has a hash only
+    where it is frozen.
     """
 
     def init(self: Any, *values: object, **named: object) -> None:
-        shape.count += 1
-        found = None if shape.count > _FEW else _values(shape, values, named)
+        found: Any = None
+        if shape.spent["__init__"] < _ENOUGH:
+            is_each = not named and len(values) == len(shape.given)
+            shape.spent["__init__"] += 1 if is_each else _SLOW
+            found = (
+                zip(shape.given, values, strict=True) if is_each else _values(shape, values, named)
+            )
         if found is None:
             _compiled(shape, "__init__")(self, *values, **named)
             return
-        for name, value in found.items():
+        for name, value in found:
             object.__setattr__(self, name, value)
         if hasattr(shape.cls, "__post_init__"):
             self.__post_init__()
 
     def equal(self: object, other: object) -> Any:
-        return _compiled(shape, "__eq__")(self, other)
+        if (read := shape.reader("__eq__")) is None:
+            return _compiled(shape, "__eq__")(self, other)
+        return read(self) == read(other) if other.__class__ is self.__class__ else NotImplemented
 
     def digest(self: object) -> Any:
-        return _compiled(shape, "__hash__")(self)
+        if (read := shape.reader("__hash__")) is None:
+            return _compiled(shape, "__hash__")(self)
+        return hash(read(self))
 
     init.__annotations__ = {**shape.types, "return": None}
     found: dict[str, Any] = {"__init__": init}
@@ -198,7 +221,7 @@ def _values(shape: _Shape, values: tuple[object, ...], named: dict[str, Any]) ->
             if default is MISSING:
                 return None
             found[name] = default
-    return {name: found[name] for name in shape.given}
+    return ((name, found[name]) for name in shape.given)
 
 
 def _compiled(shape: _Shape, name: str) -> Any:
