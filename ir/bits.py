@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sets of small numbers as Python integers: bit n is set where n is a member."""
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TypeVar
+
+T = TypeVar("T", bound=Hashable)
 
 _FEW = 6
 
@@ -34,6 +38,14 @@ def members(bits: int) -> list[int]:
         found.append(at)
         at = text.find("1", at + 1)
     return found
+
+
+def bits_of_each(values: Iterable[T]) -> dict[T, int]:
+    """Each value, in the order in which they are met, with the set of the places where it stands."""
+    places: defaultdict[T, list[int]] = defaultdict(list)
+    for at, value in enumerate(values):
+        places[value].append(at)
+    return {value: bits_of(its_places) for value, its_places in places.items()}
 
 
 def hash_of(bits: int) -> int:

@@ -2,10 +2,10 @@
 """`dataclass` of the standard library, made in less time.
 
 A short run is mostly the loading of modules, and most of that was the making of dataclasses, of which it
-uses few. Here the methods that depend on the fields are compiled when they are called, the fields are
-described when somebody asks (`dataclasses.fields`), and all else is shared. What these classes do is
-what the standard library's do, but for `inspect.signature` of one that was never made. Every class
-that asks for more than fields with defaults is left to the standard library.
+uses few. Here the methods that depend on the fields are compiled when they were called often, the
+fields are described when somebody asks (`dataclasses.fields`), and all else is shared. What these
+classes do is what the standard library's do, but for `inspect.signature` of one that was seldom made.
+Every class that asks for more than fields with defaults is left to the standard library.
 """
 
 import dataclasses
@@ -13,6 +13,8 @@ import sys
 from abc import update_abstractmethods
 from dataclasses import MISSING, Field
 from functools import cache, partial
+from operator import attrgetter
+from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 __all__ = ["dataclass"]
@@ -33,8 +35,10 @@ else:
         return made if cls is None else made(cls)
 
 
-_FEW = 8
-"""Values of a class that are made without compiling how: it takes as long as making twenty."""
+_ENOUGH = 100
+"""What a method may do without being compiled: so many calls, fewer where they take long."""
+_SLOW = 12
+"""Calls of a compiled `__init__` that take as long as one that looks at names and defaults."""
 
 
 class _Shape:
@@ -43,29 +47,40 @@ class _Shape:
     In the place of `__dataclass_fields__` it puts there what the standard library makes of them.
     """
 
-    __slots__ = ("cls", "count", "given", "is_frozen", "types")
+    __slots__ = ("cls", "given", "is_frozen", "readers", "spent", "types")
 
     def __init__(self, cls: Any, types: dict[str, Any], *, is_frozen: bool) -> None:
         self.cls, self.types, self.is_frozen = cls, types, is_frozen
-        self.count = 0
+        self.spent = {"__init__": 0, "__eq__": 0, "__hash__": 0}
+        self.readers: dict[str, Any] = {}
         self.given: dict[str, Any] = {name: getattr(cls, name, MISSING) for name in types}
 
     def __get__(self, _instance: object, _owner: type) -> Any:
         body = {name: value for name, value in self.given.items() if value is not MISSING}
-        plain: Any = type(self.cls.__name__, (), {**body, "__annotations__": self.types})
+        body |= {"__annotations__": self.types, "__doc__": "Or its signature is put in words."}
+        plain: Any = type(self.cls.__name__, (), body)
         made = dataclasses.dataclass(init=False, repr=False, eq=False)(plain)
         found = made.__dataclass_fields__
         self.cls.__dataclass_fields__ = found
         return found
 
+    def reader(self, method: str) -> Any:
+        """What reads the fields that `__eq__` or `__hash__` is about; None if it is to be compiled."""
+        self.spent[method] += 1
+        if self.spent[method] > _ENOUGH:
+            return None
+        if method not in self.readers:
+            names = _compared(self, method)
+            self.readers[method] = attrgetter(*names) if len(names) > 1 else None
+        return self.readers[method]
+
     @property
     def is_plain(self) -> bool:
         """Whether a class asks for nothing but fields with defaults."""
         own = vars(self.cls)
-        if any(hasattr(base, "__dataclass_params__") for base in self.cls.__bases__):
-            return False
-        if any(vars(base).get("__slots__") for base in self.cls.__mro__[1:-1]):
-            return False
+        for base in self.cls.__mro__[1:-1]:
+            if "__dataclass_params__" in vars(base) or vars(base).get("__slots__"):
+                return False
         if not _MADE.isdisjoint(own) or "__slots__" in own or own.get("__hash__", 1) is None:
             return False
         has_default = False
@@ -80,8 +95,7 @@ class _Shape:
             if has_default and not _has_default(value):
                 return False
             has_default = _has_default(value)
-        fields = (name for name, value in own.items() if isinstance(value, Field))
-        return all(name in self.types for name in fields)
+        return all(type(own[name]) is not Field for name in own.keys() - self.types.keys())
 
 
 _NO_FIELDS: tuple[Any, ...] = (ClassVar, dataclasses.InitVar, dataclasses.KW_ONLY)
@@ -89,6 +103,8 @@ _NO_FIELDS: tuple[Any, ...] = (ClassVar, dataclasses.InitVar, dataclasses.KW_ONL
 
 def _is_type_of_field(kind: Any) -> bool:
     """Whether an annotation is that of a field, and says no more."""
+    if type(kind) is type:  # most are
+        return kind is not dataclasses.InitVar
     if isinstance(kind, str):
         return not any(name in kind for name in ("ClassVar", "InitVar", "KW_ONLY"))
     if isinstance(kind, dataclasses.InitVar) or getattr(kind, "__origin__", None) is ClassVar:
@@ -116,7 +132,7 @@ def _made(cls: type, *, eq: bool, frozen: bool, slots: bool) -> Any:
         **(_FROZEN_SLOTS if frozen and slots else {}),
         **_methods(shape, is_compared=eq),
         "__dataclass_fields__": shape,
-        "__dataclass_params__": _params(eq, frozen),
+        "__dataclass_params__": _Params(eq, frozen),
         "__match_args__": vars(cls).get("__match_args__", tuple(shape.types)),
     }
     members |= {name: vars(cls)[name] for name in _STAYS if name in vars(cls)}
@@ -150,28 +166,37 @@ def _without(shape: _Shape, members: dict[str, Any]) -> Any:
 
 
 def _methods(shape: _Shape, *, is_compared: bool) -> dict[str, Any]:
-    """`__init__`, `__eq__` and `__hash__`, which are compiled when they are called.
+    """`__init__`, `__eq__` and `__hash__`, which are compiled when they were called some times.
 
-    The first few values are made without: there are no more of most classes in a short run. What is
-    compared has a hash only where it is frozen.
+    Until then they take longer, which is less than compiling takes. What is compared has a hash only
+    where it is frozen.
     """
 
     def init(self: Any, *values: object, **named: object) -> None:
-        shape.count += 1
-        found = None if shape.count > _FEW else _values(shape, values, named)
+        found: Any = None
+        if shape.spent["__init__"] < _ENOUGH:
+            is_each = not named and len(values) == len(shape.given)
+            shape.spent["__init__"] += 1 if is_each else _SLOW
+            found = (
+                zip(shape.given, values, strict=True) if is_each else _values(shape, values, named)
+            )
         if found is None:
             _compiled(shape, "__init__")(self, *values, **named)
             return
-        for name, value in found.items():
+        for name, value in found:
             object.__setattr__(self, name, value)
         if hasattr(shape.cls, "__post_init__"):
             self.__post_init__()
 
     def equal(self: object, other: object) -> Any:
-        return _compiled(shape, "__eq__")(self, other)
+        if (read := shape.reader("__eq__")) is None:
+            return _compiled(shape, "__eq__")(self, other)
+        return read(self) == read(other) if other.__class__ is self.__class__ else NotImplemented
 
     def digest(self: object) -> Any:
-        return _compiled(shape, "__hash__")(self)
+        if (read := shape.reader("__hash__")) is None:
+            return _compiled(shape, "__hash__")(self)
+        return hash(read(self))
 
     init.__annotations__ = {**shape.types, "return": None}
     found: dict[str, Any] = {"__init__": init}
@@ -196,7 +221,7 @@ def _values(shape: _Shape, values: tuple[object, ...], named: dict[str, Any]) ->
             if default is MISSING:
                 return None
             found[name] = default
-    return {name: found[name] for name in shape.given}
+    return ((name, found[name]) for name in shape.given)
 
 
 def _compiled(shape: _Shape, name: str) -> Any:
@@ -231,9 +256,14 @@ def _init(shape: _Shape, known: dict[str, Any]) -> list[str]:
             body.append(f"  if {name} is _missing: {name} = _make_{name}()")
         else:
             parameters.append(name)
-        body.append(
-            f"  _set(self, {name!r}, {name})" if shape.is_frozen else f"  self.{name} = {name}"
-        )
+        slot = vars(shape.cls).get(name)
+        if not shape.is_frozen:
+            body.append(f"  self.{name} = {name}")
+        elif isinstance(slot, MemberDescriptorType):
+            known[f"_set_{name}"] = slot.__set__
+            body.append(f"  _set_{name}(self, {name})")
+        else:
+            body.append(f"  _set(self, {name!r}, {name})")
     if hasattr(shape.cls, "__post_init__"):
         body.append("  self.__post_init__()")
     return [f" def __init__({', '.join(parameters)}):", *(body or ["  pass"])]
@@ -305,6 +335,18 @@ _STAYS = ("__hash__", "__repr__")
 """What a class may have by itself."""
 _MADE = frozenset({*_SHARED, *_FROZEN, *_FROZEN_SLOTS, "__init__", "__eq__"}) - {*_STAYS}
 """What is made for a class; one that has some of it by itself is left to the standard library."""
+
+
+class _Params:
+    """What the standard library says of such classes, when somebody asks."""
+
+    __slots__ = ("eq", "frozen")
+
+    def __init__(self, eq: bool, frozen: bool) -> None:
+        self.eq, self.frozen = eq, frozen
+
+    def __get__(self, _instance: object, _owner: type) -> Any:
+        return _params(self.eq, self.frozen)
 
 
 @cache

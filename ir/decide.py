@@ -21,7 +21,7 @@ from policyc.ir.atoms import (
     NodeColumn,
     Row,
 )
-from policyc.ir.bits import first, members, union
+from policyc.ir.bits import bits_of_each, first, members, union
 from policyc.ir.decision import (
     ALLOW_LEAF,
     DENY_LEAF,
@@ -405,37 +405,38 @@ def _columns_by_leaf(atoms: Atoms, bits: int, blocks: int) -> dict[TableLeaf, in
     Only of these selectors and blocks.
     """
     out: dict[TableLeaf, int] = {}
+    addresses = atoms.classifier.addresses.values()
+    inside = {each.family: [held & blocks for held in each.blocks] for each in addresses}
     for index, column in enumerate(atoms.columns):
-        for leaf in _leaves_of(column, atoms, bits, blocks):
+        for leaf in _leaves_of(column, inside[column.family][column.atom], bits):
             out[leaf] = out.get(leaf, 0) | 1 << index
     return out
 
 
-def _leaves_of(column: Column, atoms: Atoms, bits: int, blocks: int) -> Iterator[TableLeaf]:
-    """The leaves that match a column."""
-    inside = atoms.classifier.addresses[column.family].blocks[column.atom] & blocks
-    for block in members(inside):
-        yield "block", block
+def _leaves_of(column: Column, inside: int, bits: int) -> list[TableLeaf]:
+    """The leaves that match a column, which is in these blocks: none of most."""
+    found: list[TableLeaf] = []
+    if inside:
+        found += [("block", block) for block in members(inside)]
     match column:
         case EndpointColumn():
-            for bit in members(column.bits & bits):
-                yield "bit", bit
+            held = column.bits & bits
+            if held:
+                found += [("bit", bit) for bit in members(held)]
         case NodeColumn():
             for condition in members(column.conditions):
-                yield "node", condition
-                yield "local" if column.is_local else "remote", condition
+                found.append(("node", condition))
+                found.append(("local" if column.is_local else "remote", condition))
         case AddressColumn():
-            return
+            pass
         case _:
             assert_never(column)
+    return found
 
 
 def _columns_by_family(columns: tuple[Column, ...]) -> dict[int, int]:
     """Family -> mask of its columns."""
-    out = dict.fromkeys(FAMILIES, 0)
-    for index, column in enumerate(columns):
-        out[column.family] |= 1 << index
-    return out
+    return dict.fromkeys(FAMILIES, 0) | bits_of_each(column.family for column in columns)
 
 
 def _own_bits(tiers: tuple[TierTable, ...]) -> int:
@@ -468,8 +469,4 @@ def _holds_of_row(own: TablePeer, row: Row, family: int) -> bool:
 
 def _columns_by_named(columns: tuple[Column, ...]) -> dict[NamedNumbers, int]:
     """Named-port numbers -> mask of the columns that declare exactly those; addresses none (A19)."""
-    out: dict[NamedNumbers, int] = {}
-    for index, column in enumerate(columns):
-        named = column.named if isinstance(column, EndpointColumn) else ()
-        out[named] = out.get(named, 0) | 1 << index
-    return out
+    return bits_of_each(c.named if isinstance(c, EndpointColumn) else () for c in columns)

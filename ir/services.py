@@ -52,10 +52,14 @@ def kind_of_number(number: int) -> Kind:
     return _KIND_OF_NUMBER.get(number, Kind.OTHER)
 
 
+_KINDS = tuple(Kind)
+_LAST = {kind: kind << 16 | (0xFF if kind is Kind.OTHER else 0xFFFF) for kind in _KINDS}
+"""The last service key of each kind."""
+
+
 def kind_span(kind: Kind) -> IntervalSet:
     """Every service key of one kind."""
-    last = 0xFF if kind is Kind.OTHER else 0xFFFF
-    return IntervalSet.of([(kind << 16, (kind << 16) | last)])
+    return IntervalSet.of([(kind << 16, _LAST[kind])])
 
 
 ALL_SERVICES = IntervalSet.of([(0, (Kind.OTHER << 16) | 0xFF)])
@@ -115,18 +119,20 @@ def describe_services(keys: IntervalSet) -> str:
     """A set of service keys in words, for dumps: `TCP 80-90, UDP, ICMP`."""
     if keys == ALL_SERVICES:
         return "any service"
-    words = []
-    for kind in Kind:
-        whole = kind_span(kind)
-        part = keys & whole
-        if part == whole:
-            words.append("other protocols" if kind is Kind.OTHER else kind.name)
-            continue
-        words += [_span_words(lo, hi) for lo, hi in part]
+    words = [
+        _span_words(kind, max(lo, kind << 16), min(hi, _LAST[kind]))
+        for lo, hi in keys
+        for kind in _KINDS[lo >> 16 : (hi >> 16) + 1]
+    ]
     return ", ".join(words) if words else "nothing"
 
 
-def _span_words(lo: int, hi: int) -> str:
+def _span_words(kind: Kind, lo: int, hi: int) -> str:
+    if lo == kind << 16 and hi == _LAST[kind]:
+        return "other protocols" if kind is Kind.OTHER else kind.name
+    if kind <= Kind.SCTP:
+        ports = f"{kind.name} {lo & 0xFFFF}"
+        return ports if lo == hi else f"{ports}-{hi & 0xFFFF}"
     first, last = Service.from_key(lo), Service.from_key(hi)
     if lo == hi:
         return str(first)

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from ipaddress import ip_network
 
 from policyc.ir.atoms import ADDRESS_BITS, AddressAtoms
+from policyc.ir.bits import members
 from policyc.ir.decision import DecisionIR
 from policyc.ir.peers import AddressPeer, Network
 from policyc.ir.universe import FAMILIES
 from policyc.verifier.asked import Terms
-from policyc.verifier.cell_columns import set_bits
 from policyc.verifier.outcome import Broken, Obligation
 from policyc.verifier.terms import Term, in_block, in_range
 from policyc.verifier.z3_when_used import z3
@@ -72,7 +72,7 @@ def _runs_of_blocks(atoms: AddressAtoms) -> dict[int, list[tuple[int, int]]]:
     """Block -> its runs; neighbouring runs as one, so that the query stays small."""
     out: dict[int, list[tuple[int, int]]] = {}
     for lo, hi, atom in atoms.runs():
-        for block in set_bits(atoms.blocks[atom]):
+        for block in members(atoms.blocks[atom]):
             held = out.setdefault(block, [])
             if held and held[-1][1] + 1 == lo:
                 held[-1] = (held[-1][0], hi)

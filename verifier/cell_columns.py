@@ -5,11 +5,11 @@ Reads signatures (selector bits, blocks, node conditions, named ports) and the P
 `ir/decide.py` makes of the same signatures is not used.
 """
 
-from collections.abc import Iterator
 from functools import cached_property
 from typing import assert_never
 
 from policyc.ir.atoms import Atoms, EndpointColumn, NamedNumbers, NodeColumn, Row
+from policyc.ir.bits import bits_of_each, first, members
 from policyc.ir.peers import AddressPeer, AnyPeer, EndpointPeer, NodePeer, Peer, Where
 from policyc.ir.selectors import AllOf, Not, OneOf
 
@@ -55,10 +55,7 @@ class SignatureColumns:
     @cached_property
     def by_family(self) -> dict[int, int]:
         """Family -> its columns."""
-        out: dict[int, int] = {}
-        for at, column in enumerate(self.atoms.columns):
-            out[column.family] = out.get(column.family, 0) | 1 << at
-        return out
+        return bits_of_each(column.family for column in self.atoms.columns)
 
     def of_peer(self, peer: Peer) -> int:
         """The columns whose signature a peer matches (A12, A15)."""
@@ -105,7 +102,7 @@ class SignatureColumns:
         out: dict[int, int] = {}
         for at, column in enumerate(self.atoms.columns):
             if isinstance(column, EndpointColumn):
-                for bit in set_bits(column.bits & self.bits):
+                for bit in members(column.bits & self.bits):
                     out[bit] = out.get(bit, 0) | 1 << at
         return out
 
@@ -115,18 +112,15 @@ class SignatureColumns:
         out: dict[int, int] = {}
         for at, column in enumerate(self.atoms.columns):
             atoms = self.atoms.classifier.addresses[column.family]
-            for block in set_bits(atoms.blocks[column.atom] & self.blocks):
+            for block in members(atoms.blocks[column.atom] & self.blocks):
                 out[block] = out.get(block, 0) | 1 << at
         return out
 
     @cached_property
     def by_named(self) -> dict[NamedNumbers, int]:
         """Named-port numbers -> the columns that declare exactly those; addresses none (A19)."""
-        out: dict[NamedNumbers, int] = {}
-        for at, column in enumerate(self.atoms.columns):
-            named = column.named if isinstance(column, EndpointColumn) else ()
-            out[named] = out.get(named, 0) | 1 << at
-        return out
+        columns = self.atoms.columns
+        return bits_of_each(c.named if isinstance(c, EndpointColumn) else () for c in columns)
 
 
 def equal_columns(table: tuple[tuple[int, ...], ...]) -> list[tuple[int, int]]:
@@ -137,16 +131,5 @@ def equal_columns(table: tuple[tuple[int, ...], ...]) -> list[tuple[int, int]]:
         known: dict[tuple[int, ...], int] = {}
         keys = zip(names, *rows[at : at + ROWS_AT_ONCE], strict=True)
         names = [known.setdefault(key, len(known)) for key in keys]
-    members: dict[int, list[int]] = {}
-    for column, name in enumerate(names):
-        members.setdefault(name, []).append(column)
-    largest_first = sorted(members.values(), key=len, reverse=True)
-    return [(each[0], sum(1 << column for column in each)) for each in largest_first]
-
-
-def set_bits(mask: int) -> Iterator[int]:
-    """The indices of the bits that are set, ascending."""
-    while mask:
-        lowest = mask & -mask
-        yield lowest.bit_length() - 1
-        mask ^= lowest
+    largest_first = sorted(bits_of_each(names).values(), key=int.bit_count, reverse=True)
+    return [(first(columns), columns) for columns in largest_first]

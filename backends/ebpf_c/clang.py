@@ -3,7 +3,6 @@
 
 import os
 import re
-import shutil
 from functools import cache
 from pathlib import Path
 
@@ -91,13 +90,21 @@ def tool_identity(name: str) -> str:
 def find_tool(name: str) -> str:
     """Where a tool of LLVM is. `POLICYC_CLANG` and `POLICYC_LLVM_STRIP` override the search."""
     variable = "POLICYC_" + name.upper().replace("-", "_")
-    found = shutil.which(os.environ.get(variable) or name)
+    found = _on_path(os.environ.get(variable) or name)
     if found is None:
         raise HostError(
             f"{name} is not installed; nothing was compiled",
             f"{HINT}, or set {variable}, or compile with --backend llvm",
         )
-    return str(Path(found).absolute())  # it is run from another directory
+    return str(found.absolute())  # it is run from another directory
+
+
+def _on_path(name: str) -> Path | None:
+    """What a shell would run by this name; `shutil` takes longer to load than a bundle to write."""
+    path = os.environ.get("PATH", os.defpath)
+    folders = [""] if os.sep in name else path.split(os.pathsep) if path else []
+    paths = (Path(folder, name) for folder in folders)
+    return next((path for path in paths if path.is_file() and os.access(path, os.X_OK)), None)
 
 
 def _explain(tool: str, source: str, errors: str) -> None:

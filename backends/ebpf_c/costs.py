@@ -10,6 +10,7 @@ machine moves them together.
 from bisect import bisect_left
 from collections.abc import Sequence
 from math import log2
+from operator import itemgetter
 
 from policyc.ir.classes import dataclass
 
@@ -24,15 +25,14 @@ class Curve:
 
     def at(self, size: float) -> float:
         """Nanoseconds at a size."""
-        sizes = [point[0] for point in self.points]
-        means = [(hot + random) / 2 for _, hot, random in self.points]
-        at = bisect_left(sizes, size)
-        if at == 0:
-            return means[0]
-        if at == len(sizes):
-            return means[-1]
-        share = (log2(size) - log2(sizes[at - 1])) / (log2(sizes[at]) - log2(sizes[at - 1]))
-        return means[at - 1] + share * (means[at] - means[at - 1])
+        at = bisect_left(self.points, size, key=itemgetter(0))
+        above = self.points[min(at, len(self.points) - 1)]
+        below = self.points[max(at - 1, 0)]
+        low, high = (below[1] + below[2]) / 2, (above[1] + above[2]) / 2
+        if above is below:
+            return low
+        share = (log2(size) - log2(below[0])) / (log2(above[0]) - log2(below[0]))
+        return low + share * (high - low)
 
 
 KIB, MIB = 1 << 10, 1 << 20

@@ -21,7 +21,7 @@ from policyc.backends.ebpf_c.comments import (
 )
 from policyc.backends.ebpf_c.emit_addresses import emit_addresses
 from policyc.backends.ebpf_c.tree import tree
-from policyc.ir.decision import DecisionIR, Diagram, diagram_regions
+from policyc.ir.decision import DecisionIR, Diagram
 from policyc.ir.intervals import IntervalSet
 from policyc.ir.plan import (
     AddressLayout,
@@ -30,7 +30,7 @@ from policyc.ir.plan import (
     LookupPlan,
 )
 from policyc.ir.policy import Direction
-from policyc.ir.services import Service, describe_services
+from policyc.ir.services import ALL_SERVICES, Service, describe_services
 from policyc.ir.tree import LEAF, diagram_name, is_fan, is_range, parts_of_fan
 from policyc.ir.universe import FAMILIES
 from policyc.ir.viewed import Verdicts, verdicts_of
@@ -144,7 +144,8 @@ static __always_inline const struct pc_class *pc_class_at(__u32 id)
 def diagram_lines(verdicts: Verdicts, plan: LookupPlan) -> list[str]:
     """The diagrams that are not in code, each with what it allows: they are in pc_nodes."""
     cells = cells_by_tree(plan)
-    there = [word for word in sorted(cells) if word not in plan.code_words]
+    code = set(plan.code_words)
+    there = sorted(word for word in cells if word not in code)
     if not there:
         return []
     lines = ["", "Diagrams in pc_nodes, by their root"]
@@ -169,10 +170,9 @@ def cells_by_tree(plan: LookupPlan) -> dict[int, int]:
 
 def _allowed(verdicts: Verdicts, diagram: Diagram) -> IntervalSet:
     """The services that a rule diagram allows."""
-    regions = diagram_regions(diagram)
-    return IntervalSet.of(
-        span for rule in regions if verdicts.allows[rule] for span in regions[rule]
-    )
+    ends = [*(lo - 1 for lo, _ in diagram[1:]), ALL_SERVICES.spans[-1][1]]
+    steps = zip(diagram, ends, strict=True)
+    return IntervalSet.of((lo, hi) for (lo, rule), hi in steps if verdicts.allows[rule])
 
 
 def _diagrams(verdicts: Verdicts, plan: LookupPlan) -> list[str]:

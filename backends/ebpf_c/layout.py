@@ -161,7 +161,7 @@ def _code_words(
     One more in code makes that one faster, and the question which it is dearer for all.
     """
     weight, steps = _weights(verdicts, trees.words)
-    ranked = sorted(weight, key=lambda word: (-weight[word], word))
+    ranked = sorted(sorted(weight), key=weight.__getitem__, reverse=True)  # equal ones ascend
     total = sum(weight.values()) or 1
     per_node = costs.NODE.at(n_nodes * NODE_BYTES)
     per_range = costs.RANGE.at(n_nodes * NODE_BYTES)
@@ -199,16 +199,17 @@ def _code_words(
     return tuple(ranked[:best]), Choice(part, f"{best} in code", tuple(candidates))
 
 
-def _weights(verdicts: Verdicts, words: tuple[int, ...]) -> tuple[Counter[int], dict[int, int]]:
+def _weights(verdicts: Verdicts, words: tuple[int, ...]) -> tuple[dict[int, int], dict[int, int]]:
     """How many (row, column) ids meet each tree, and the steps of its diagram."""
-    weight: Counter[int] = Counter()
+    weight: dict[int, int] = {}
     steps: dict[int, int] = {}
     diagrams: tuple[Diagram, ...] = verdicts.diagrams
     for table in verdicts.tables.values():
         times = Counter(table.of_row)
         for at, row in enumerate(table.rows):
             for cell, uses in zip(row.cells, row.counts, strict=True):
-                if not words[cell] & LEAF:
-                    weight[words[cell]] += uses * times[at]
-                    steps[words[cell]] = len(diagrams[cell])
+                word = words[cell]
+                if not word & LEAF:
+                    weight[word] = weight.get(word, 0) + uses * times[at]
+                    steps[word] = len(diagrams[cell])
     return weight, steps

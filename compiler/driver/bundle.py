@@ -4,9 +4,8 @@
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -89,8 +88,10 @@ def write_bundle(
     """
     check_target(out)
     with placed(out) as work:
-        for name, data in bundle_files(texts, emitted, provenance, cache).items():
-            (work / name).parent.mkdir(exist_ok=True)
+        files = bundle_files(texts, emitted, provenance, cache)
+        for folder in {(work / name).parent for name in files} - {work}:
+            folder.mkdir()
+        for name, data in files.items():
             (work / name).write_bytes(data)
         open_to_all(work)
 
@@ -108,7 +109,7 @@ def placed(out: Path) -> Iterator[Path]:
         yield work
         _replace(out, work)
     finally:
-        shutil.rmtree(work, ignore_errors=True)
+        _remove(work)
 
 
 def _new_folder(out: Path) -> Path:
@@ -134,7 +135,25 @@ def _replace(out: Path, work: Path) -> None:
     if out.exists():
         out.rename(old)
     work.rename(out)
-    shutil.rmtree(old, ignore_errors=True)
+    _remove(old)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a directory and all that is in it, if that can be, and no links lead to."""
+    with suppress(OSError):
+        for _, folders, names, handle in os.fwalk(folder, topdown=False):
+            for name in (*names, *folders):
+                with suppress(OSError):
+                    _remove_entry(name, handle)
+        folder.rmdir()
+
+
+def _remove_entry(name: str, handle: int) -> None:
+    """Remove a file, a link or an empty directory of the directory that is open."""
+    try:
+        os.unlink(name, dir_fd=handle)
+    except IsADirectoryError:
+        os.rmdir(name, dir_fd=handle)
 
 
 def open_to_all(work: Path) -> None:

@@ -26,7 +26,13 @@ def icmp(kind: Kind, *spans: tuple[tuple[int, int], tuple[int, int]]) -> Interva
         (icmp(Kind.ICMP, ((0, 0), (255, 255))), "ICMP"),
         (IntervalSet.of([(80, 90)]), "TCP 80-90"),
         (IntervalSet.of([(Kind.OTHER << 16 | 47, Kind.OTHER << 16 | 48)]), "protocol 47-48"),
+        (
+            IntervalSet.of([(53, 53), (80, Kind.SCTP << 16 | 9)]),
+            "TCP 53, TCP 80-65535, UDP, SCTP 0-9",
+        ),
+        (IntervalSet.of([(Kind.ICMPV6 << 16, Kind.OTHER << 16 | 0xFF)]), "ICMPV6, other protocols"),
+        (IntervalSet(), "nothing"),
     ],
 )
-def test_ranges_are_of_types_and_codes(keys: IntervalSet, words: str) -> None:
+def test_they_are_said_kind_by_kind(keys: IntervalSet, words: str) -> None:
     assert describe_services(keys) == words

@@ -26,6 +26,7 @@ from policyc.compiler.driver.policy_texts import POLICIES_FILE
 from policyc.compiler.driver.proof_ledger import open_ledger
 from policyc.compiler.driver.rebuild.changes import Input, input_of, read_again
 from policyc.compiler.driver.rebuild.facts import PolicyFacts, facts_of
+from policyc.compiler.driver.rebuild.policies import Policies
 from policyc.compiler.driver.rebuild.reading import (
     is_known,
     reads_as_before,
@@ -46,6 +47,7 @@ from policyc.compiler.driver.rebuild.texts import Texts
 from policyc.compiler.driver.target import Target
 from policyc.compiler.frontend.collector import collector_paused, left_to_the_collector
 from policyc.ir.atoms import Atoms
+from policyc.ir.bits import members, union
 from policyc.ir.classes import dataclass
 from policyc.ir.decide import decide
 from policyc.ir.diagnostics import Diagnostic
@@ -84,7 +86,7 @@ class Rebuilt:
 class _Changed:
     """The facts of all policies today, and the decision on the rows that changed."""
 
-    facts: tuple[PolicyFacts, ...]
+    facts: Policies
     anew: Anew
     obligations: int
     findings: tuple[Diagnostic, ...]
@@ -140,7 +142,7 @@ def _changed(record: Record, given: Input, inputs: Inputs, cache: BuildCache) ->
     if not isinstance(proof, Proved):
         return None  # the whole way says what is wrong
     facts = _facts(record, given, anew, policies)
-    then, now = ([each.subject for each in some] for some in (record.policies, facts))
+    then, now = record.policies.subjects, facts.subjects
     chosen = wanted.rows, wanted.policies
     if not is_all_that_matters(record.partition.rows, then, now, given.changed, chosen):
         raise InternalError("a row or policy that a change matters to was left out")
@@ -174,14 +176,13 @@ def _decided(record: Record, wanted: Affected, tier: Tier) -> Anew:
     return Anew(decide(PolicySet((tier,)), some), wanted)
 
 
-def _facts(
-    record: Record, given: Input, anew: Anew, policies: dict[int, Policy]
-) -> tuple[PolicyFacts, ...]:
+def _facts(record: Record, given: Input, anew: Anew, policies: dict[int, Policy]) -> Policies:
     """The facts of every policy today."""
-    facts = list(record.policies)
+    facts: dict[int, PolicyFacts] = {}
     for at, lines in given.moved.items():
-        place = facts[at].place
-        facts[at] = facts[at]._replace(place=place._replace(line=place.line + lines))
+        before = record.policies[at]
+        place = before.place
+        facts[at] = before._replace(place=place._replace(line=place.line + lines))
     (table,) = anew.decision.tables
     for at, its_table in zip(anew.affected.policies, table.policies, strict=True):
         if at in given.changed:
@@ -189,7 +190,7 @@ def _facts(
             entries = [anew.decision.rules[rule] for rule in rules]
             vocabulary = anew.decision.atoms.vocabulary
             facts[at] = facts_of(policies[at], table, its_table, entries, vocabulary)
-    return tuple(facts)
+    return record.policies.with_changes(facts)
 
 
 def _write(
@@ -199,8 +200,8 @@ def _write(
     numbering = numbering_of(facts, defaults_of(record, facts))
     texts = Texts(record, facts, numbering)
     verdicts = put_together(record, facts, numbering, anew, texts.rules)
-    told_apart = frozenset(Kind(kind) for each in facts for kind in each.told_apart)
-    frames = replace(record.frames, told_apart=told_apart)
+    told_apart = union(set(facts.told_apart))
+    frames = replace(record.frames, told_apart=frozenset(map(Kind, members(told_apart))))
     layout = lay_out(frames, verdicts, counters=target.counters)
     values = record.values
     classes = {Direction(d): lines for d, lines in values["classes"].items()}

@@ -4,8 +4,9 @@
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import field
+from functools import cached_property
 
-from policyc.compiler.driver.rebuild.documents import Document, documents_of, together
+from policyc.compiler.driver.rebuild.documents import Documents, documents_of, together
 from policyc.compiler.driver.rebuild.files import contents_again
 from policyc.compiler.driver.rebuild.record import Record
 from policyc.compiler.frontend.kinds import NETWORK_POLICY, Role
@@ -39,16 +40,28 @@ class Input:
     owners: Sequence[Sequence[int]]
     changed: frozenset[int] = frozenset()
     moved: dict[int, int] = field(default_factory=dict)
-    _split: dict[int, list[Document]] = field(default_factory=dict)
+    _split: dict[int, Documents] = field(default_factory=dict)
 
     def owner_at(self, file: int, line: int) -> int | None:
         """The policy of the document that a line of a file is in, if that is one."""
-        documents = self.documents(file) or ()
-        at = bisect_right(documents, line, key=lambda document: document.line) - 1
+        documents = self.documents(file)
+        if documents is None:
+            return None
+        at = bisect_right(documents.lines, line) - 1
         owner = self.owners[file][at] if at >= 0 else -1
         return owner if owner >= 0 else None
 
-    def documents(self, file: int) -> list[Document] | None:
+    @cached_property
+    def places(self) -> dict[int, tuple[int, int]]:
+        """For each policy the file and the document that it is in."""
+        return {
+            owner: (file, at)
+            for file, owners in enumerate(self.owners)
+            for at, owner in enumerate(owners)
+            if owner >= 0
+        }
+
+    def documents(self, file: int) -> Documents | None:
         """The documents of a file."""
         if file not in self._split:
             found = documents_of(self.files[file].data)
@@ -79,11 +92,12 @@ def input_of(record: Record, policies: Sequence[Source], cluster: Sequence[Sourc
         documents, before = found.documents(at), record.documents[at]
         if documents is None or before is None or len(documents) != len(before):
             return None
-        for document, (digest, line, owner) in zip(documents, before, strict=True):
-            if document.digest != digest:
+        today = zip(documents.digests(), documents.lines, strict=True)
+        for (digest, line), (its_digest, its_line, owner) in zip(today, before, strict=True):
+            if digest != its_digest:
                 changed.append(owner)
-            if document.line != line and owner >= 0:
-                found.moved[owner] = document.line - line
+            if line != its_line and owner >= 0:
+                found.moved[owner] = line - its_line
     if len(changed) > MOST_CHANGED or -1 in changed:
         return None
     found.changed = frozenset(changed)
@@ -104,15 +118,9 @@ class ReadAgain:
 
 def read_again(given: Input, wanted: Iterable[int], options: ReadOptions) -> ReadAgain | None:
     """These policies, from their documents of today; None where one is wrong."""
-    places = {
-        owner: (file, at)
-        for file, owners in enumerate(given.owners)
-        for at, owner in enumerate(owners)
-        if owner >= 0
-    }
     by_file: dict[int, list[int]] = {}
     for owner in wanted:
-        file, at = places[owner]
+        file, at = given.places[owner]
         by_file.setdefault(file, []).append(at)
     found = ReadAgain({}, {})
     for file, ats in by_file.items():

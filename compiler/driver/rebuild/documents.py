@@ -6,14 +6,18 @@ A line `---` begins a document wherever it stands: no scalar may have it at the 
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import overload
 
 from policyc.ir.classes import dataclass
 
 DIGEST_BYTES = 32
-_MARK = b"---"
-_UNSURE = (b"\r", b"\xef\xbb\xbf", b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9", b"\n...", b"\n%")
-"""Other ends of lines, marks of byte order, ends of documents, directives."""
+_MARK, _NEXT = b"---", b"\n---"
+_UNSURE = (b"\r", b"\n...", b"\n%")
+"""Other ends of lines, ends of documents, directives."""
+_UNSURE_TOO = (b"\xef\xbb\xbf", b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9")
+"""Marks of byte order and other ends of lines, which are not ASCII."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,31 +27,61 @@ class Document:
     line: int
     text: bytes
 
-    @property
-    def digest(self) -> bytes:
-        """What tells it from documents of other text, wherever they stand."""
-        return hashlib.sha256(self.text).digest()
+
+class Documents(Sequence[Document]):
+    """The documents of a file, whose text is taken from it when it is asked for.
+
+    `lines` are the numbers of their first lines.
+    """
+
+    def __init__(self, data: bytes, begins: Sequence[int], lines: Sequence[int]) -> None:
+        self._data, self._ends, self.lines = data, (*begins, len(data)), lines
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    @overload
+    def __getitem__(self, at: int) -> Document: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Document]: ...
+
+    def __getitem__(self, at: int | slice) -> Document | Sequence[Document]:
+        """One document, or several."""
+        if isinstance(at, slice):
+            return [self[each] for each in range(len(self))[at]]
+        return Document(self.lines[at], self._data[self._ends[at] : self._ends[at + 1]])
+
+    def digests(self) -> Iterator[bytes]:
+        """What tells each from documents of other text, wherever they stand."""
+        whole, sha256 = memoryview(self._data), hashlib.sha256
+        for begin, end in pairwise(self._ends):
+            yield sha256(whole[begin:end]).digest()
 
 
 KnownDocument = tuple[bytes, int, int]
 """What is known of a document: its digest, its first line, and its policy, or -1."""
 
 
-def documents_of(data: bytes) -> list[Document] | None:
+def documents_of(data: bytes) -> Documents | None:
     """The documents of a file, in order; empty ones, too. None where only a parser could tell."""
-    if data.startswith((b"...", b"%")) or any(mark in data for mark in _UNSURE):
+    unsure = _UNSURE if data.isascii() else _UNSURE + _UNSURE_TOO
+    if data.startswith((b"...", b"%")) or any(mark in data for mark in unsure):
         return None
     if b"&" in data and b"*" in data:
         return None  # what aliases stand for is counted over the whole file
-    found, line, begin = [], 1, 0
+    begins: list[int] = []
+    lines: list[int] = []
+    line, begin = 1, 0
     while begin < len(data):
-        end = data.find(b"\n" + _MARK, begin) + 1 or len(data)
-        text = data[begin:end]
-        if text.startswith(_MARK) and text[len(_MARK) : len(_MARK) + 1] not in (b"\n", b""):
+        behind = begin + len(_MARK)
+        if data.startswith(_MARK, begin) and data[behind : behind + 1] not in (b"\n", b""):
             return None  # something stands behind the marker
-        found.append(Document(line, text))
-        line, begin = line + text.count(b"\n"), end
-    return found
+        begins.append(begin)
+        lines.append(line)
+        end = data.find(_NEXT, begin) + 1 or len(data)
+        line, begin = line + data.count(b"\n", begin, end), end
+    return Documents(data, begins, lines)
 
 
 def together(documents: Sequence[Document]) -> bytes:

@@ -20,9 +20,10 @@ from policyc.compiler.driver.pipeline import Decided
 from policyc.compiler.driver.policy_texts import POLICIES_FILE, TierText, policies_text
 from policyc.compiler.driver.rebuild.changes import Input
 from policyc.compiler.driver.rebuild.documents import KnownDocument, documents_of
-from policyc.compiler.driver.rebuild.facts import SEPARATOR, PolicyFacts, facts_json, facts_of
+from policyc.compiler.driver.rebuild.facts import SEPARATOR, PolicyFacts, facts_of
 from policyc.compiler.driver.rebuild.files import contents_again
 from policyc.compiler.driver.rebuild.partition import partition_json
+from policyc.compiler.driver.rebuild.policies import policies_json
 from policyc.compiler.driver.rebuild.record import Record
 from policyc.compiler.driver.rebuild.said import said_json, said_of_documents
 from policyc.compiler.driver.rebuild.shapes import (
@@ -92,7 +93,7 @@ def note(
         "endpoints": len(decided.atoms.row_of),
         "misses_namespaces": _misses_namespaces(cluster),
         "tier": [tier.name, tier.mode.value, tier.unmatched.value],
-        "policies": [facts_json(each) for each in facts],
+        "policies": policies_json(facts, blobs),
         "files": {n: file_json(f, blobs) for n, f in _files(given, decided, facts).items()},
         "partition": partition,
         "frames": frames_json(layout.frames, blobs),
@@ -179,11 +180,11 @@ def _documents(content: Content, facts: Sequence[PolicyFacts]) -> list[KnownDocu
         fact.place.line: at for at, fact in enumerate(facts) if fact.place.file == content.name
     }
     found = []
-    for document in documents:
+    for document, digest in zip(documents, documents.digests(), strict=True):
         held = range(document.line, document.line + document.text.count(b"\n") + 1)
         owners = [lines.pop(line) for line in held if line in lines]
         owner = owners[0] if len(owners) == 1 else -1
-        found.append((document.digest, document.line, owner))
+        found.append((digest, document.line, owner))
     return found
 
 

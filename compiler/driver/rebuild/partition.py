@@ -15,6 +15,8 @@ from policyc.compiler.driver.rebuild.shapes import (
     kept,
     numbers_from,
     numbers_json,
+    texts_from,
+    texts_json,
     words_from,
     words_json,
 )
@@ -56,7 +58,7 @@ def partition_json(atoms: Atoms, blobs: Blobs) -> dict[str, Any] | None:
         for each in some:
             named.setdefault(each, len(named))
     return {
-        "selectors": [_selector(selector) for selector in v.selectors],
+        "selectors": texts_json(list(map(_selector, v.selectors)), blobs),
         "blocks": [_block(block) for block in v.blocks],
         "ports": [[port.protocol.name, port.name] for port in v.named_ports],
         "masks": numbers_json(masks, blobs),
@@ -74,7 +76,7 @@ def partition_from(value: dict[str, Any], blobs: Blobs) -> Atoms:
     """The partition that `partition_json` wrote, without the places of endpoints."""
     subject, peer, ingress, egress = numbers_from(value["masks"], blobs)
     vocabulary = _Vocabulary(
-        selectors=Made(value["selectors"], _selector_from),
+        selectors=Made(list(texts_from(value["selectors"], blobs)), _selector_from),
         blocks=Made(value["blocks"], _block_from),
         named_ports=tuple(NamedPort(Protocol[p], name) for p, name in value["ports"]),
         subject_bits=subject,

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from policyc.backends.ebpf_c.frames import Frames
 from policyc.compiler.driver.rebuild.facts import PolicyFacts
+from policyc.compiler.driver.rebuild.policies import Policies
 from policyc.ir.bits import bits_of
 from policyc.ir.peers import AddressPeer, EndpointPeer, leaves
 from policyc.ir.policy import Direction, NamedPort, Policy
@@ -41,12 +42,11 @@ def reads_namespace_labels(policy: Policy) -> bool:
     )
 
 
-def reads_as_before(facts: Sequence[PolicyFacts], before: Sequence[PolicyFacts]) -> bool:
+def reads_as_before(facts: Policies, before: Policies) -> bool:
     """Whether each policy reads what it read: then all of them do, in the same order."""
     return all(
         (each.subject, each.ingress, each.egress) == (was.subject, was.ingress, was.egress)
-        for each, was in zip(facts, before, strict=True)
-        if each is not was
+        for was, each in ((before[at], each) for at, each in facts.changed.items())
     )
 
 

@@ -14,8 +14,8 @@ from typing import Any
 from policyc.backends.ebpf_c.frames import Frames
 from policyc.backends.ebpf_c.seeds import Seed
 from policyc.compiler.driver.rebuild.documents import KnownDocument
-from policyc.compiler.driver.rebuild.facts import PolicyFacts, facts_from
 from policyc.compiler.driver.rebuild.partition import partition_from
+from policyc.compiler.driver.rebuild.policies import Policies, policies_from
 from policyc.compiler.driver.rebuild.shapes import (
     Blobs,
     diagrams_from,
@@ -46,9 +46,9 @@ class Record:
     blobs: Blobs = field(repr=False)
 
     @cached_property
-    def policies(self) -> tuple[PolicyFacts, ...]:
+    def policies(self) -> Policies:
         """The policies, in their order."""
-        return tuple(map(facts_from, self.values["policies"]))
+        return policies_from(self.values["policies"], self.blobs)
 
     @cached_property
     def files(self) -> dict[str, FileOfPolicies]:

@@ -3,9 +3,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
-from itertools import chain
+from itertools import accumulate, chain
 
 from policyc.compiler.driver.rebuild.facts import PolicyFacts
+from policyc.compiler.driver.rebuild.policies import Policies
 from policyc.compiler.driver.rebuild.record import Default, Record
 from policyc.ir.bits import members
 from policyc.ir.classes import dataclass
@@ -32,23 +33,17 @@ class Numbering:
     count: int
 
 
-def numbering_of(facts: Sequence[PolicyFacts], defaults: Iterable[Default]) -> Numbering:
+def numbering_of(facts: Policies, defaults: Iterable[Default]) -> Numbering:
     """The ids of the rules of policies, in their order, and of defaults after them."""
-    at = len(RESERVED_RULES)
-    first = []
-    for each in facts:
-        first.append(at)
-        at += each.n_rules
+    *first, at = accumulate(facts.rules, initial=len(RESERVED_RULES))
     ids = {default: at + n for n, default in enumerate(defaults)}
     return Numbering(tuple(first), ids, at + len(ids))
 
 
-def defaults_of(record: Record, facts: Sequence[PolicyFacts]) -> list[Default]:
+def defaults_of(record: Record, facts: Policies) -> list[Default]:
     """The default denies of all rows, in the order in which they are met."""
-    if all(
-        each is was or _isolates(each) == _isolates(was)
-        for each, was in zip(facts, record.policies, strict=True)
-    ):
+    changed = facts.changed.items()
+    if all(_isolates(each) == _isolates(record.policies[at]) for at, each in changed):
         return list(record.defaults)
     rows = [members(row.bits) for row in record.partition.rows]
     found: dict[Default, None] = {}
@@ -87,15 +82,15 @@ def affected(record: Record, subjects: Mapping[int, int]) -> Affected:
     """The rows that changed policies select, or selected; `subjects` are those of today, by policy."""
     mask = 0
     for at, subject in subjects.items():
-        mask |= 1 << subject | 1 << record.policies[at].subject
+        mask |= 1 << subject | 1 << record.policies.subjects[at]
     rows = [(at, row.bits) for at, row in enumerate(record.partition.rows) if row.bits & mask]
     selected = 0
     for _, bits in rows:
         selected |= bits
     policies = [
         at
-        for at, each in enumerate(record.policies)
-        if at in subjects or selected >> each.subject & 1
+        for at, subject in enumerate(record.policies.subjects)
+        if at in subjects or selected >> subject & 1
     ]
     return Affected(tuple(at for at, _ in rows), tuple(policies))
 
@@ -129,7 +124,7 @@ def renamed(diagram: Diagram, ids: Sequence[int]) -> Diagram:
 
 def put_together(
     record: Record,
-    facts: Sequence[PolicyFacts],
+    facts: Policies,
     numbering: Numbering,
     anew: Anew,
     rules: Sequence[str],
@@ -141,7 +136,7 @@ def put_together(
         if direction in record.tables:
             tables[direction] = work.table(direction, anew)
         else:  # where nobody says anything, all rows have this one cell
-            work.id_of(_NOT_ISOLATED)
+            work.ids.setdefault(_NOT_ISOLATED, len(work.ids))
     n_defaults = len(numbering.defaults)
     n_rules = numbering.count - n_defaults - len(RESERVED_RULES)
     allows = [not entry.action.is_deny for entry in RESERVED_RULES]
@@ -155,8 +150,8 @@ def _known_diagrams(record: Record, numbering: Numbering) -> Sequence[Diagram]:
     if before == numbering:
         return record.diagrams
     ids = list(range(len(RESERVED_RULES)))
-    for at, each in enumerate(record.policies):
-        ids += range(numbering.first[at], numbering.first[at] + each.n_rules)
+    for first, count in zip(numbering.first, record.policies.rules, strict=True):
+        ids += range(first, first + count)
     # A default that nobody meets any more is in no row that stays.
     ids += [numbering.defaults.get(default, FAIL_CLOSED_RULE) for default in record.defaults]
     return [renamed(diagram, ids) for diagram in record.diagrams]
@@ -170,10 +165,6 @@ class _Together:
     known: Sequence[Diagram]
     new: Sequence[Diagram]
     ids: dict[Diagram, int] = field(default_factory=dict)
-
-    def id_of(self, diagram: Diagram) -> int:
-        """The cell of a diagram."""
-        return self.ids.setdefault(diagram, len(self.ids))
 
     def table(self, direction: Direction, anew: Anew) -> ViewedTable:
         """The table of a direction: the rows decided anew, and all others as they were."""
@@ -195,8 +186,9 @@ class _Together:
         return ViewedTable(tuple(rows), tuple(of_row))
 
     def _with_ids(self, row: ViewedRow, diagrams: Sequence[Diagram]) -> ViewedRow:
-        cells = tuple(self.id_of(diagrams[cell]) for cell in row.cells)
-        return ViewedRow(cells, row.parts, row.counts)
+        ids = self.ids
+        cells = [ids.setdefault(diagrams[cell], len(ids)) for cell in row.cells]
+        return ViewedRow(tuple(cells), row.parts, row.counts)
 
     def _changed(self, direction: Direction, anew: Anew) -> dict[int, ViewedRow]:
         """The viewed rows that were decided anew, with the decision's own cells."""

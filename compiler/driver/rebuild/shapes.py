@@ -22,6 +22,8 @@ from policyc.ir.views import View
 Blobs = list[bytes | memoryview]
 """The bytes that JSON values name by their place in the list."""
 _LARGE = 1 << 16
+_NARROW, _WIDE = 1, 4
+"""Bytes of a part of a row."""
 
 
 def kept(blobs: Blobs, data: bytes) -> int:
@@ -212,28 +214,38 @@ def diagrams_from(value: list[int], blobs: Blobs) -> Iterator[Diagram]:
 
 
 def table_json(table: ViewedTable, blobs: Blobs) -> dict[str, Any]:
-    """A table as JSON values."""
+    """A table as JSON values; what the rows have is one piece."""
+    rows = table.rows
+    parts = b"".join(p if isinstance(p, bytes) else little_endian(p) for p in _parts(rows))
     return {
         "of_row": words_json(table.of_row, blobs),
-        "rows": [_row(row, blobs) for row in table.rows],
+        "lengths": words_json((len(row.cells) for row in rows), blobs),
+        "cells": words_json(chain.from_iterable(row.cells for row in rows), blobs),
+        "counts": words_json(chain.from_iterable(row.counts for row in rows), blobs),
+        "widths": kept(
+            blobs, bytes(_NARROW if isinstance(p, bytes) else _WIDE for p in _parts(rows))
+        ),
+        "columns": len(rows[0].parts),
+        "parts": kept(blobs, parts),
     }
 
 
 def table_from(value: dict[str, Any], blobs: Blobs) -> ViewedTable:
     """The table that `table_json` wrote."""
-    return ViewedTable(
-        tuple(_row_from(row, blobs) for row in value["rows"]),
-        tuple(words_from(value["of_row"], blobs)),
+    lengths, cells, counts, of_row = (
+        tuple(words_from(value[name], blobs)) for name in ("lengths", "cells", "counts", "of_row")
     )
+    columns, whole = value["columns"], blobs[value["parts"]]
+    rows: list[ViewedRow] = []
+    at = begin = 0
+    for length, width in zip(lengths, blobs[value["widths"]], strict=True):
+        data = bytes(whole[begin : begin + width * columns])
+        parts: Parts = data if width == _NARROW else _words(data)
+        end = at + length
+        rows.append(ViewedRow(cells[at:end], parts, counts[at:end]))
+        at, begin = end, begin + len(data)
+    return ViewedTable(tuple(rows), of_row)
 
 
-def _row(row: ViewedRow, blobs: Blobs) -> list[Any]:
-    is_narrow = isinstance(row.parts, bytes)
-    data = row.parts if isinstance(row.parts, bytes) else little_endian(row.parts)
-    return [row.cells, row.counts, is_narrow, kept(blobs, data)]
-
-
-def _row_from(value: list[Any], blobs: Blobs) -> ViewedRow:
-    cells, counts, is_narrow, at = value
-    parts: Parts = bytes(blobs[at]) if is_narrow else _words(blobs[at])
-    return ViewedRow(tuple(cells), parts, tuple(counts))
+def _parts(rows: Iterable[ViewedRow]) -> Iterator[Parts]:
+    return (row.parts for row in rows)

@@ -3,7 +3,7 @@
 
 import json
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from policyc.compiler.driver.bundle import CLASSIFIER_FILE, RULES_FILE
 from policyc.compiler.driver.json_lines import member_text
@@ -16,6 +16,7 @@ from policyc.compiler.driver.rebuild.facts import (
     moved,
     shifted,
 )
+from policyc.compiler.driver.rebuild.policies import Policies
 from policyc.compiler.driver.rebuild.record import Record
 from policyc.compiler.driver.rebuild.rows import Numbering, numbering_of
 from policyc.ir.decision import RuleEntry
@@ -28,7 +29,7 @@ from policyc.ir.tables import RESERVED_RULES
 class Texts:
     """What the policies have in these files today: the texts of those that have others than before."""
 
-    def __init__(self, record: Record, facts: Sequence[PolicyFacts], numbering: Numbering) -> None:
+    def __init__(self, record: Record, facts: Policies, numbering: Numbering) -> None:
         self._record, self._numbering = record, numbering
         self._changed = dict(_changed(record, facts, numbering))
         self._defaults = _default_texts(record, facts, numbering)
@@ -76,17 +77,17 @@ class Texts:
 
 
 def _changed(
-    record: Record, facts: Sequence[PolicyFacts], numbering: Numbering
+    record: Record, facts: Policies, numbering: Numbering
 ) -> Iterator[tuple[int, PolicyTexts]]:
     """The texts of the policies that are not as they were, where they were, with the ids they had."""
     table, entries, item = (
         record.files[name].items for name in (CLASSIFIER_FILE, RULES_FILE, POLICIES_FILE)
     )
     before = numbering_of(record.policies, ()).first
-    for at, (each, was) in enumerate(zip(facts, record.policies, strict=True)):
-        first = numbering.first[at]
-        if each is was and first == before[at]:
+    for at, (first, its_first) in enumerate(zip(numbering.first, before, strict=True)):
+        if at not in facts.changed and first == its_first:
             continue
+        each = facts[at]
         texts = each.texts or PolicyTexts(table.text(at), entries.text(at), item.text(at))
         yield (
             at,
@@ -98,9 +99,9 @@ def _changed(
         )
 
 
-def _default_texts(record: Record, facts: Sequence[PolicyFacts], numbering: Numbering) -> list[str]:
+def _default_texts(record: Record, facts: Policies, numbering: Numbering) -> list[str]:
     """The items of rules.json of the default denies, in the order of their ids."""
-    known = _known_defaults(record, facts)
+    known = _known_defaults(record, facts.changed)
     texts = []
     for (direction, policies), rule in numbering.defaults.items():
         text = known.get((rule, direction, policies))
@@ -112,17 +113,16 @@ def _default_texts(record: Record, facts: Sequence[PolicyFacts], numbering: Numb
 
 
 def _known_defaults(
-    record: Record, facts: Sequence[PolicyFacts]
+    record: Record, changed: Collection[int]
 ) -> dict[tuple[int, Direction, tuple[int, ...]], str]:
     """The record's texts of defaults by id, direction and policies, none of which changed or moved."""
-    same = [each is before for each, before in zip(facts, record.policies, strict=True)]
     before = numbering_of(record.policies, record.defaults)
     return {
         (rule, direction, policies): text
         for ((direction, policies), rule), text in zip(
             before.defaults.items(), record.default_texts, strict=True
         )
-        if all(same[at] for at in policies)
+        if not any(at in changed for at in policies)
     }
 
 

@@ -268,3 +268,30 @@ def test_the_tenth_is_made_as_the_first(made_by: Decorator) -> None:
                 wrong()
         with pytest.raises(ValueError, match="too large"):
             Counted(10)
+
+
+@pytest.mark.parametrize("made_by", MADE_BY)
+def test_the_first_calls_do_what_the_later_ones_do(made_by: Decorator) -> None:
+    """A method is compiled when it was called often."""
+
+    @made_by(frozen=True, slots=True)
+    class Pair:
+        a: int
+        b: str = "x"
+        c: list[int] = field(default_factory=list, compare=False)
+
+        def __post_init__(self) -> None:
+            if self.a < 0:
+                raise ValueError("below zero")
+
+    for at in range(300):
+        one, other = Pair(at, "x", [at]), Pair(a=at)
+        assert (one.a, one.b, one.c, other.b, other.c) == (at, "x", [at], "x", [])
+        assert hash(one) == hash(other) == hash((at, "x"))
+        assert one == other
+        assert one != Pair(at, "y")
+        assert one.__eq__((at, "x")) is NotImplemented
+        with pytest.raises(ValueError, match="below zero"):
+            Pair(-1)
+        with pytest.raises(TypeError, match=r"__init__\(\) takes from 2 to 4 positional arguments"):
+            Pair(at, "x", [], 1)
