@@ -289,7 +289,7 @@ class _Filling:
         if not self._set(line, members):
             eights = Counter(address >> 3 for address in members)
             members = sorted(members, key=lambda each: (-eights[each >> 3], each))
-            keep = len(members) - 1
+            keep = min(len(members) - 1, SLOTS4)
             while not self._set(line, members[:keep]):
                 keep -= 1
         return members[len(line.addresses) :]

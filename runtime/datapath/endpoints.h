@@ -92,8 +92,11 @@ static __always_inline bool pc_ep_is_settled(const struct pc_ep_state *state, __
 					     __u64 network)
 {
 	__u64 bit = network * PC_EP_SPREAD >> 48;
+	__u64 at = (word & 1) * (PC_EP_NETWORKS / 64) + (bit >> 6);
 
-	return state->network[(word & 1) * (PC_EP_NETWORKS / 64) + (bit >> 6)] >> (bit & 63) & 1;
+	/* 6.1 forgets the bounds of what is put together by `or`, and compilers drop the mask. */
+	barrier_var(at);
+	return state->network[at & (2 * PC_EP_NETWORKS / 64 - 1)] >> (bit & 63) & 1;
 }
 
 /* The only slot of its line where the address can be. */

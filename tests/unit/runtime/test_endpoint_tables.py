@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How compact the tables of addresses are, which is what they are for; and when they say no."""
 
+import itertools
 import random
 import struct
 from dataclasses import replace
@@ -17,6 +18,7 @@ from policyc.runtime.endpoint_tables import (
     NoRoomError,
     Table,
     first4,
+    held4,
     is_settled,
     laid_out,
     who4,
@@ -108,6 +110,14 @@ def test_addresses_of_one_line_go_to_lines_that_the_seed_chooses() -> None:
     one, other = (laid_out(who, {}, MOST4, MOST6, seed) for seed in (1, 2))
     assert one.table4 != other.table4
     assert all(who4(one, each) == found for each, found in who.items())
+
+
+def test_addresses_of_few_first_lines_have_room_in_all_of_the_table() -> None:
+    chosen = (each << 3 for each in range(1, 1 << 29) if first4(each << 3, 57) == 5)
+    who = dict.fromkeys(itertools.islice(chosen, 6000), 1)
+    half = laid_out(who, {}, MOST4, MOST6, 1)
+    assert held4(half.table4.lines) == who
+    assert len(half.table4.lines) <= 4096 * LINE
 
 
 def test_every_word_is_read_as_it_was_written() -> None:
