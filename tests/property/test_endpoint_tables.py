@@ -72,7 +72,7 @@ def test_tables_are_dictionaries(
             assert who6(half, address) == known6.get(address, 0)
 
 
-@settings(max_examples=80)
+@settings(max_examples=25)
 @given(SEEDS, st.dictionaries(ADDRESSES4, WHO, min_size=30, max_size=80), st.integers(1, 3))
 def test_a_table_that_is_too_small_is_refused_or_complete(
     seed: int, known: dict[int, int], bits: int
