@@ -54,6 +54,13 @@ class DiagramLayout(Enum):
     CHANGES = "changes of a base"
 
 
+class LongLayout(Enum):
+    """How those of them that are trees begin: with a node, or with a table over leading bits."""
+
+    TREES = "trees"
+    FANS = "fans"
+
+
 class Counters(Enum):
     """What is counted for each rule."""
 
@@ -177,7 +184,8 @@ class LookupPlan:
 
     `cell_words[i]` is the word of the rule diagram of the Decision IR's cell i (a leaf, or the root of
     a tree); `code_words` are those that are emitted as code; `nodes` the nodes of all trees, those of
-    addresses first; `told_apart` the protocols of which the ports, or types, are asked.
+    addresses first; `told_apart` the protocols of which the ports, or types, are asked; `has_fans`
+    whether any of those words leads to a fan.
     """
 
     directions: Mapping[Direction, DirectionPlan]
@@ -190,6 +198,7 @@ class LookupPlan:
     code_words: tuple[int, ...]
     told_apart: frozenset[Kind]
     counters: Counters = Counters.BYTES
+    has_fans: bool = False
 
     @property
     def used_directions(self) -> tuple[DirectionPlan, ...]:

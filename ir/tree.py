@@ -6,7 +6,8 @@ that decides) or the id of a column. Without, it names a *node*, which has up to
 lowest key of each but the first; a node is a cache line. `NEXT_WORD` on such a word says that from there
 on the next 32 bits of the key are asked: that is how a tree reads an IPv6 address. A service is 32 bits,
 so at the root of its tree the same bit says something else: `RANGE`, a quarter of a cache line with one
-word for the keys of a range and one for all others.
+word for the keys of a range and one for all others. There, or where a range leads on to, a word may also
+be a `FAN`: lines in a row in the place of nodes, with a word for each value of the key's leading bits.
 
 The word 0 is nothing: node 0 leads nowhere, so that whatever was never written fails closed.
 `runtime/trees.py` is the twin on the node.
@@ -15,11 +16,13 @@ The word 0 is nothing: node 0 leads nowhere, so that whatever was never written 
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 LEAF = 1 << 31
 ALLOW = 1 << 30
 NEXT_WORD = 1 << 30
 RANGE = 1 << 30
+FAN = 1 << 29
 ID_MASK = (1 << 30) - 1
 NOTHING = 0
 
@@ -29,6 +32,12 @@ RANGE_WORDS = 4
 RANGES = NODE_WORDS // RANGE_WORDS
 NODE_BYTES = 4 * NODE_WORDS
 NO_KEY = 0xFFFFFFFF
+
+KIND_BITS = 16
+"""Below the kind of a service key."""
+_FAN_LINES, _FAN_BELOW, _FAN_KINDS = 22, 4, 3
+"""Bits of a fan's word: its first line, the bits of the key it does not ask, the kinds it is for."""
+MOST_LINES = 1 << _FAN_LINES
 
 Node = tuple[int, ...]
 """Sixteen words: seven lowest keys (of the children from the second on), eight children, a zero."""
@@ -55,8 +64,27 @@ def is_range(word: int) -> bool:
     return not word & LEAF and bool(word & RANGE)
 
 
+def is_fan(word: int) -> bool:
+    """Whether the word of a diagram, or the one that a range leads on to, names a fan."""
+    return not word & (LEAF | RANGE) and bool(word & FAN)
+
+
+def fan_word(line: int, below: int, kinds: int) -> int:
+    """The word of a fan from a line on: over keys of the first `kinds` kinds without `below` bits."""
+    return FAN | (kinds << _FAN_BELOW | below) << _FAN_LINES | line
+
+
+def parts_of_fan(word: int) -> tuple[int, int, int]:
+    """(line, bits below, kinds) of a fan's word."""
+    above = word >> _FAN_LINES
+    kinds = above >> _FAN_BELOW & (1 << _FAN_KINDS) - 1
+    return word & MOST_LINES - 1, above & (1 << _FAN_BELOW) - 1, kinds
+
+
 def diagram_name(word: int) -> str:
-    """What the diagram of a word that is no leaf is called: its node, and which range of it."""
+    """What the diagram of a word that is no leaf is called: its node or line, and which range of it."""
+    if is_fan(word):
+        return str(parts_of_fan(word)[0])
     at = word & ID_MASK
     return f"{at // RANGES}.{at % RANGES}" if word & RANGE else str(at)
 
@@ -132,6 +160,27 @@ class Nodes:
         self.nodes[self._open] = line[:at] + found + line[at + RANGE_WORDS :]
         word = self._ranges[found] = RANGE | self._open * RANGES + slot
         return word
+
+    def fan(self, steps: Steps, below: int, kinds: int) -> int:
+        """The word of a fan of steps (`fan_word`): a tree for each value of the bits it asks.
+
+        Keys of other kinds, which are above, have the last tree. No word of the steps is a range.
+        """
+        beyond = kinds << KIND_BITS - below
+        words: list[int] = []
+        before = NOTHING
+        for place, group in groupby(merged(steps), lambda step: min(step[0] >> below, beyond)):
+            words += [before] * (place - len(words))
+            here = list(group)
+            if here[0][0] > place << below:
+                here.insert(0, (place << below, before))
+            before = here[-1][1]
+            words.append(self.tree(here))
+        words += [before] * (beyond + 1 - len(words))
+        words += [NOTHING] * (-len(words) % NODE_WORDS)
+        line = len(self.nodes)
+        self.nodes += zip(*[iter(words)] * NODE_WORDS, strict=True)
+        return fan_word(line, below, kinds)
 
     def _node_over(self, steps: list[tuple[int, int]]) -> int:
         if len(steps) <= WIDTH:
@@ -218,11 +267,15 @@ def search(nodes: Sequence[Node], word: int, key: int, rounds: int) -> int:
 
 
 def search_service(nodes: Sequence[Node], word: int, key: int, rounds: int) -> int:
-    """The leaf for a service key, whose tree may begin with a range."""
+    """The leaf for a service key, whose tree may begin with a range, a fan, or a fan after a range."""
     if is_range(word):
         at = word & ID_MASK
         words = nodes[at // RANGES][at % RANGES * RANGE_WORDS :]
         word = words[2] if (key - words[0]) & 0xFFFFFFFF <= words[1] else words[3]
+    if is_fan(word):
+        line, below, kinds = parts_of_fan(word)
+        place = min(key, kinds << KIND_BITS) >> below
+        word = nodes[line + place // NODE_WORDS][place % NODE_WORDS]
     return search(nodes, word, key, rounds)
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from policyc.runtime import (
     attach,
     bpf_syscall,
+    clock,
     endpoint_maps,
     hook_programs,
     host,
@@ -156,6 +157,7 @@ class _Loading:
             self._pin_generation(policy, undo)
             self._write_endpoints(generation, undo)
             self._fill_slot(policy, undo)
+            clock.set_rate(self.pins.map("pc_clock"))
             self._attach(generation, hooks, undo)
             self.state.write(generation)
             undo.by(self.state.remove, generation.epoch)

@@ -25,7 +25,11 @@ from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
 from policyc.runtime.state import Generation, LoadedEndpoint, StateDir
 
 SCHEMA = "policyc.dev/node-status/v1"
-_COUNTED = ("pc_if", "pc_ct4", "pc_ct6", "pc_frag4", "pc_frag6")
+_COUNTED = (
+    "pc_if",
+    *("pc_ct4", "pc_ct4_new", "pc_ct6", "pc_ct6_new"),
+    *("pc_frag4", "pc_frag6"),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,6 +70,15 @@ RANGE = Curve(
         (128 * MIB, 2.3, 140.0),
     ),
 )
+FAN = Curve(
+    "one word of a fan, by the leading bits of the service",
+    "bytes of all lines",
+    (
+        (16 * KIB, 2.6, 2.6),
+        (256 * KIB, 2.6, 2.6),
+        (1 * MIB, 2.6, 3.6),
+    ),
+)
 BUCKETS = Curve(
     "a search in at most two buckets, and the row's usual word",
     "bytes of all buckets",
@@ -119,5 +128,7 @@ MAX_CODE_STEPS = 512
 """Of all diagrams together: the verifier's time, and the instruction cache's room."""
 HOT_BYTES = 256 * KIB
 """Nodes of so many bytes cost as if they were always in a cache."""
+MAX_FAN_BYTES = 512 * KIB
+"""Of all fans of a bundle: larger ones would take the caches from the cells."""
 MAX_TABLE_BYTES = 256 * MIB
 """Of one table: a node has other work for its memory."""

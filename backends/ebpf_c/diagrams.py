@@ -7,7 +7,8 @@ it, is a range: a quarter of a cache line, and cheaper to ask than a node.
 Where every peer of a pod has a rule of its own beside rules for anyone, there are as many long diagrams
 as peers, and they differ in a step or two. Then a diagram is a range, or a node, with what is its own,
 which leads on into the tree of its *base* everywhere else. That is a step more on the way, but thousands
-of diagrams are as small as those of a port, and all share the lines of their base.
+of diagrams are as small as those of a port, and all share the lines of their base. Bases, and what is
+like no other, may begin with a fan (`fans.py`).
 """
 
 from bisect import bisect_right
@@ -16,8 +17,9 @@ from typing import TypeVar
 
 from policyc.backends.ebpf_c import costs
 from policyc.backends.ebpf_c.choice import Candidate, Choice, choose
+from policyc.backends.ebpf_c.fans import FanShape, Steps, fans_of
 from policyc.ir.classes import dataclass
-from policyc.ir.plan import MOST_ROUNDS, DiagramLayout
+from policyc.ir.plan import MOST_ROUNDS, DiagramLayout, LongLayout
 from policyc.ir.tree import (
     NO_KEY,
     NODE_BYTES,
@@ -37,9 +39,6 @@ _SAMPLES = 5
 _SHARE_OF_CHANGES = 4
 """A change has at most one in so many of the steps of the whole diagram, or fits a node."""
 
-Steps = Sequence[tuple[int, int]]
-"""(lowest service key, word), ascending; neighbours have different words."""
-
 
 @dataclass(frozen=True, slots=True)
 class Trees:
@@ -47,7 +46,8 @@ class Trees:
 
     words: tuple[int, ...]
     depths: Mapping[int, int]
-    choice: Choice | None
+    choices: tuple[Choice, ...]
+    has_fans: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,12 @@ class Change:
     steps: tuple[tuple[int, int | None], ...]
 
 
-def trees_of(verdicts: Verdicts, nodes: Nodes, asked: DiagramLayout | None = None) -> Trees:
+def trees_of(
+    verdicts: Verdicts,
+    nodes: Nodes,
+    asked: DiagramLayout | None = None,
+    asked_of_long: LongLayout | None = None,
+) -> Trees:
     """The words of all cells: leaves where a cell always decides the same, else trees in `nodes`."""
     leaves = [verdict_word(allows, rule) for rule, allows in enumerate(verdicts.allows)]
     long = {
@@ -66,23 +71,50 @@ def trees_of(verdicts: Verdicts, nodes: Nodes, asked: DiagramLayout | None = Non
         for cell, diagram in enumerate(verdicts.diagrams)
         if len(diagram) > WIDTH
     }
-    changes, choice = _shared(long, len(nodes.nodes), asked)
+    changes, shared = _shared(long, len(nodes.nodes), asked)
+    whole = {cell: steps for cell, steps in long.items() if cell not in changes}
+    fans, fanned = fans_of(whole, len(nodes.nodes), asked_of_long)
+    bases = _Bases(whole, fans, nodes)
     words: list[int] = []
     depths: dict[int, int] = {}
-    bases: dict[int, int] = {}
     for cell, diagram in enumerate(verdicts.diagrams):
         if len(diagram) == 1:
             words.append(leaves[diagram[0][1]])
             continue
         if cell in changes:
-            word, depth = _changed(changes[cell], long, bases, nodes)
+            word, depth = _changed(changes[cell], bases, nodes)
         elif cell in long:
-            word, depth = nodes.tree(long[cell]), depth_of(len(diagram))
+            word, depth = bases.root(cell)
         else:
             word, depth = _short([(lo, leaves[rule]) for lo, rule in diagram], nodes)
         words.append(word)
         depths[word] = depth
-    return Trees(tuple(words), depths, choice)
+    choices = tuple(each for each in (shared, fanned) if each)
+    return Trees(tuple(words), depths, choices, bool(fans))
+
+
+class _Bases:
+    """The diagrams that are searched as a whole: fans at once, trees when they are first asked for."""
+
+    def __init__(
+        self, whole: Mapping[int, Steps], fans: Mapping[int, FanShape], nodes: Nodes
+    ) -> None:
+        self.whole, self._nodes = whole, nodes
+        self._fans = {
+            cell: (nodes.fan(whole[cell], shape.below, shape.kinds), shape.depth)
+            for cell, shape in fans.items()
+        }
+        self._trees: dict[int, int] = {}
+
+    def root(self, cell: int) -> tuple[int, int]:
+        """(word, nodes on the longest way) of a diagram, a fan where it is to be one."""
+        return self._fans.get(cell) or (self.tree(cell), depth_of(len(self.whole[cell])))
+
+    def tree(self, cell: int) -> int:
+        """The same as a tree of nodes, which other nodes may lead on into."""
+        if cell not in self._trees:
+            self._trees[cell] = self._nodes.tree(self.whole[cell])
+        return self._trees[cell]
 
 
 def _short(steps: Steps, nodes: Nodes) -> tuple[int, int]:
@@ -118,7 +150,7 @@ def _shared(
     depths = {
         DiagramLayout.TREES: sum(depth_of(len(steps)) for steps in long.values()),
         DiagramLayout.CHANGES: sum(
-            _depth(changes[cell], long) if cell in changes else depth_of(len(steps))
+            _usual_depth(changes[cell], long) if cell in changes else depth_of(len(steps))
             for cell, steps in long.items()
         ),
     }
@@ -146,26 +178,32 @@ def _shared(
 
 def _depth(change: Change, long: Mapping[int, Steps]) -> int:
     """The nodes on the longest way through a change and its base; a range is none."""
-    own = 0 if one_range(change.steps) else depth_of(len(change.steps))
-    return own + depth_of(len(long[change.base]))
+    return _own_depth(change) + depth_of(len(long[change.base]))
 
 
-def _changed(
-    change: Change, long: Mapping[int, Steps], bases: dict[int, int], nodes: Nodes
-) -> tuple[int, int]:
+def _usual_depth(change: Change, long: Mapping[int, Steps]) -> float:
+    """The same where every other flow is one that the change is about."""
+    return _own_depth(change) + depth_of(len(long[change.base])) / 2
+
+
+def _own_depth(change: Change) -> int:
+    return 0 if one_range(change.steps) else depth_of(len(change.steps))
+
+
+def _changed(change: Change, bases: _Bases, nodes: Nodes) -> tuple[int, int]:
     """(word, depth) of a changed diagram. It leads on to the least part of its base that is enough."""
-    if change.base not in bases:
-        bases[change.base] = nodes.tree(long[change.base])
-    root, depth = bases[change.base], _depth(change, long)
-    found = one_range([(lo, root if word is None else word) for lo, word in change.steps])
-    if found:
+    if one_range(change.steps):
+        root, depth = bases.root(change.base)
+        found = one_range([(lo, root if word is None else word) for lo, word in change.steps])
+        assert found is not None
         return nodes.range(*found), depth
+    root = bases.tree(change.base)
     ends = [lo - 1 for lo, _ in change.steps[1:]] + [NO_KEY]
     steps = [
         (lo, nodes.within(root, lo, hi) if word is None else word)
         for (lo, word), hi in zip(change.steps, ends, strict=True)
     ]
-    return nodes.tree(steps), depth
+    return nodes.tree(steps), _depth(change, bases.whole)
 
 
 class _Base:

@@ -31,7 +31,7 @@ from policyc.ir.plan import (
 )
 from policyc.ir.policy import Direction
 from policyc.ir.services import Service, describe_services
-from policyc.ir.tree import LEAF, diagram_name, is_range
+from policyc.ir.tree import LEAF, diagram_name, is_fan, is_range, parts_of_fan
 from policyc.ir.universe import FAMILIES
 from policyc.ir.viewed import Verdicts, verdicts_of
 
@@ -191,7 +191,8 @@ def _diagrams(verdicts: Verdicts, plan: LookupPlan) -> list[str]:
         for word in sorted(plan.code_words):
             lines += [f"\tcase {_case(word)}:", f"\t\treturn {_function(word)}(service);"]
         lines.append("\t}")
-    lines += [f"\treturn pc_search_service(&pc_nodes, word, service, {plan.rounds});", "}"]
+    search = "pc_search_fans" if plan.has_fans else "pc_search_service"
+    lines += [f"\treturn {search}(&pc_nodes, word, service, {plan.rounds});", "}"]
     return [*parts, "\n".join(lines)]
 
 
@@ -210,6 +211,8 @@ def _function(word: int) -> str:
 
 
 def _case(word: int) -> str:
+    if is_fan(word):
+        return f"PC_FAN_AT({', '.join(map(str, parts_of_fan(word)))})"
     return f"PC_RANGE_AT({diagram_name(word).replace('.', ', ')})" if is_range(word) else str(word)
 
 

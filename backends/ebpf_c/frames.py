@@ -20,6 +20,7 @@ from policyc.ir.plan import (
     AddressPlan,
     CellLayout,
     DiagramLayout,
+    LongLayout,
     Size,
     viewed_columns,
     viewed_rows,
@@ -41,6 +42,7 @@ class Budgets:
     addresses: AddressLayout | None = None
     cells: CellLayout | None = None
     diagrams: DiagramLayout | None = None
+    long: LongLayout | None = None
 
 
 MEASURED = Budgets()

@@ -23,7 +23,7 @@ from policyc.ir.plan import (
     rounds_for,
 )
 from policyc.ir.policy import Direction
-from policyc.ir.tree import LEAF, NODE_BYTES, Nodes, is_range
+from policyc.ir.tree import LEAF, NODE_BYTES, Nodes, is_fan, is_range
 from policyc.ir.viewed import Verdicts, ViewedTable, verdicts_of
 
 ENDPOINTS = 65536
@@ -63,15 +63,14 @@ def lay_out(
 ) -> Layout:
     """The layout of verdicts over frames; the nodes of their diagrams come after those of addresses."""
     nodes, choices = Nodes.after(frames.nodes), list[Choice]()
-    trees = trees_of(verdicts, nodes, budgets.diagrams)
+    trees = trees_of(verdicts, nodes, budgets.diagrams, budgets.long)
     directions = {}
     for direction, frame in frames.directions.items():
         directions[direction], made = _direction(frame, verdicts, budgets)
         choices += made
     is_used = any(plan.is_used for plan in directions.values())
     code, choice = _code_words(verdicts, trees, len(nodes.nodes), budgets.steps)
-    if trees.choice is not None:
-        choices.append(trees.choice)
+    choices += trees.choices
     plan = LookupPlan(
         directions=directions,
         nodes=tuple(nodes.nodes),
@@ -83,6 +82,7 @@ def lay_out(
         code_words=code,
         told_apart=frames.told_apart,
         counters=counters,
+        has_fans=trees.has_fans,
     )
     return Layout(plan, (*choices, choice) if is_used else (), frames, verdicts)
 
@@ -165,7 +165,11 @@ def _code_words(
     total = sum(weight.values()) or 1
     per_node = costs.NODE.at(n_nodes * NODE_BYTES)
     per_range = costs.RANGE.at(n_nodes * NODE_BYTES)
-    by_table = {word: trees.depths[word] * per_node + is_range(word) * per_range for word in steps}
+    per_fan = costs.FAN.at(n_nodes * NODE_BYTES)
+    by_table = {
+        word: trees.depths[word] * per_node + is_range(word) * per_range + is_fan(word) * per_fan
+        for word in steps
+    }
     ns = sum(weight[word] * by_table[word] for word in ranked) / total
     at, leaves, best, candidates = 0, 0, 0, [Candidate("0 in code", ns, 0, n_nodes * NODE_BYTES)]
     cheapest = ns

@@ -7,7 +7,7 @@
 
 /* What is known about the connection that a packet belongs to. */
 struct pc_ct_match {
-	struct pc_ct *ct; /* NULL: nothing, or nothing that this packet may use */
+	struct pc_ct_at at; /* at.ct NULL: nothing, or nothing that this packet may use */
 	bool is_reply;
 	bool is_fresh; /* decided by the policy in force, for every end of this node */
 };
@@ -20,31 +20,31 @@ static __always_inline bool pc_ct_is_decided(const struct pc_ct *ct)
 }
 
 /* A packet that opens a flow uses no entry of a flow the other way, nor one that is over. */
-static __always_inline struct pc_ct_match pc_ct_find(const struct pc_flow *flow)
+static __always_inline struct pc_ct_match pc_ct_find(struct pc_flow *flow)
 {
-	struct pc_ct_match match = {};
-	struct pc_ct *ct;
-	bool back;
+	struct pc_ct_match match = {.at = pc_ct_get(&flow->t, !flow->opens)};
+	struct pc_ct *ct = match.at.ct;
 
-	ct = pc_ct_get(&flow->t, &back);
-	if (!ct || ct->expires_ns <= flow->now_ns)
+	match.at.ct = 0;
+	flow->is_kept = match.at.is_kept;
+	if (!ct || ct->expires <= flow->now)
 		return match;
-	match.is_reply = back != ct->back;
+	match.is_reply = match.at.back != ct->back;
 	if (flow->opens && (match.is_reply || pc_ct_is_over(ct)))
 		return match;
-	match.ct = ct;
+	match.at.ct = ct;
 	match.is_fresh = ct->epoch == flow->epoch && pc_ct_is_decided(ct);
 	return match;
 }
 
 static __always_inline struct pc_ct_end *pc_ct_sender(const struct pc_ct_match *match)
 {
-	return match->is_reply ? &match->ct->dst : &match->ct->src;
+	return match->is_reply ? &match->at.ct->dst : &match->at.ct->src;
 }
 
 static __always_inline struct pc_ct_end *pc_ct_receiver(const struct pc_ct_match *match)
 {
-	return match->is_reply ? &match->ct->src : &match->ct->dst;
+	return match->is_reply ? &match->at.ct->src : &match->at.ct->dst;
 }
 
 static __always_inline void pc_ct_set_end(struct pc_ct_end *end, const struct pc_endpoint *ep)
@@ -75,8 +75,8 @@ static __always_inline bool pc_ct_insert(const struct pc_flow *flow, __u32 egres
 	};
 
 	pc_ct_decide(&ct, flow, egress_rule, ingress_rule);
-	ct.expires_ns = flow->now_ns + pc_ct_idle_ns(&flow->t, ct.state);
-	return pc_ct_put(&flow->t, &ct);
+	ct.expires = flow->now + pc_ct_idle(flow, ct.state);
+	return pc_ct_put(&flow->t, &ct, flow->is_kept);
 }
 
 /* The connection was allowed again, by the policy of now; its id and state stay. An entry that
@@ -85,16 +85,16 @@ static __always_inline bool pc_ct_insert(const struct pc_flow *flow, __u32 egres
 static __always_inline bool pc_ct_renew(const struct pc_flow *flow, __u32 egress_rule,
 					__u32 ingress_rule)
 {
-	bool back;
-	struct pc_ct *ct = pc_ct_get(&flow->t, &back);
+	struct pc_ct_at at = pc_ct_get(&flow->t, true);
+	struct pc_ct *ct = at.ct;
 
-	if (!ct || ct->back != back)
+	if (!ct || ct->back != at.back)
 		return pc_ct_insert(flow, egress_rule, ingress_rule,
 				    flow->is_reply ? PC_CT_REPLIED : 0);
 	/* a policy was asked: it is no longer that */
 	__sync_fetch_and_and(&ct->state, ~(PC_CT_NODE | PC_CT_DENIED));
 	pc_ct_decide(ct, flow, egress_rule, ingress_rule);
-	pc_ct_touch(ct, flow, flow->is_reply);
+	pc_ct_note(ct, flow, flow->is_reply);
 	return true;
 }
 
@@ -112,18 +112,19 @@ static __always_inline void pc_ct_renew_node(struct pc_ct *ct, const struct pc_f
  */
 static __always_inline void pc_ct_deny(const struct pc_flow *flow)
 {
+	struct pc_ct_at at;
 	struct pc_ct *ct;
-	bool back;
 
 	if (pc_is_pod(&flow->src) && pc_is_pod(&flow->dst)) {
 		pc_ct_delete(&flow->t);
 		return;
 	}
-	ct = pc_ct_get(&flow->t, &back);
-	if (!ct || ct->back != back)
+	at = pc_ct_get(&flow->t, true);
+	ct = at.ct;
+	if (!ct || ct->back != at.back)
 		return;
 	__sync_fetch_and_or(&ct->state, PC_CT_DENIED);
 	__sync_fetch_and_and(&ct->state, ~PC_CT_NODE);
 	ct->epoch = flow->epoch;
-	pc_ct_touch(ct, flow, flow->is_reply);
+	pc_ct_note(ct, flow, flow->is_reply);
 }

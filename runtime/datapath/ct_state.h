@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* ct_state.h - what packets do to a connection: TCP's states, and how long an entry lives.
- * Gives pc_ct_touch(), pc_ct_is_over(), pc_ct_idle_ns().
+ * Gives pc_ct_touch(), pc_ct_note(), pc_ct_is_over(), pc_ct_idle().
  */
 #pragma once
 #include "ct_map.h"
 #include "parse_l4.h"
 
-#define PC_SECOND          1000000000ULL
-#define PC_TCP_UNREPLIED   (60 * PC_SECOND)
-#define PC_TCP_ESTABLISHED (8 * 3600 * PC_SECOND)
-#define PC_TCP_HALF_CLOSED (3600 * PC_SECOND) /* one way may go on sending */
-#define PC_TCP_CLOSED      (30 * PC_SECOND)   /* the last ACK, and retransmissions */
-#define PC_TCP_RESET       (10 * PC_SECOND)
-#define PC_UNREPLIED       (30 * PC_SECOND)
-#define PC_REPLIED         (180 * PC_SECOND)
-#define PC_SCTP_REPLIED    (3600 * PC_SECOND)
-#define PC_DENIED_IDLE     (3600 * PC_SECOND) /* longer than the node's stack sends again */
-#define PC_ICMP_OTHER      (5 * PC_SECOND)    /* nothing answers it */
+/* Seconds. */
+#define PC_TCP_UNREPLIED   60
+#define PC_TCP_ESTABLISHED (8 * 3600)
+#define PC_TCP_HALF_CLOSED 3600 /* one way may go on sending */
+#define PC_TCP_CLOSED      30   /* the last ACK, and retransmissions */
+#define PC_TCP_RESET       10
+#define PC_UNREPLIED       30
+#define PC_REPLIED         180
+#define PC_SCTP_REPLIED    3600
+#define PC_DENIED_IDLE     3600 /* longer than the node's stack sends again */
+#define PC_ICMP_OTHER      5    /* nothing answers it */
 
 enum pc_ct_state {
 	PC_CT_REPLIED = 1,
@@ -25,11 +25,12 @@ enum pc_ct_state {
 	PC_CT_RESET = 8,
 	PC_CT_NODE = 16,   /* opened by the node itself, which no policy is asked about (A22) */
 	PC_CT_DENIED = 32, /* was allowed once; no policy since has allowed it */
+	PC_CT_TRIED = 64,  /* to be kept */
 };
 
 #define PC_CT_FINS (PC_CT_FIN_SRC | PC_CT_FIN_DST)
 
-static __always_inline __u64 pc_tcp_idle_ns(__u32 state)
+static __always_inline __u32 pc_tcp_idle(__u32 state)
 {
 	if (state & PC_CT_RESET)
 		return PC_TCP_RESET;
@@ -40,18 +41,23 @@ static __always_inline __u64 pc_tcp_idle_ns(__u32 state)
 	return state & PC_CT_FINS ? PC_TCP_HALF_CLOSED : PC_TCP_ESTABLISHED;
 }
 
-/* How long the connection may be silent. */
-static __always_inline __u64 pc_ct_idle_ns(const struct pc_tuple *t, __u32 state)
+static __always_inline __u32 pc_idle_seconds(const struct pc_tuple *t, __u32 state)
 {
 	if (state & PC_CT_DENIED)
 		return PC_DENIED_IDLE;
 	if (t->proto == IPPROTO_TCP)
-		return pc_tcp_idle_ns(state);
+		return pc_tcp_idle(state);
 	if (t->sub == PC_SUB_ICMP_OTHER)
 		return PC_ICMP_OTHER;
 	if (!(state & PC_CT_REPLIED))
 		return PC_UNREPLIED;
 	return t->proto == IPPROTO_SCTP ? PC_SCTP_REPLIED : PC_REPLIED;
+}
+
+/* How many ticks the connection may be silent. */
+static __always_inline __u64 pc_ct_idle(const struct pc_flow *flow, __u32 state)
+{
+	return (__u64)pc_idle_seconds(&flow->t, state) * flow->second;
 }
 
 /* A SYN now asks for another connection between the same ports. */
@@ -75,16 +81,47 @@ static __always_inline __u32 pc_ct_news(const struct pc_flow *flow, bool is_repl
 }
 
 /* Both CPUs of a connection write here: bits only ever get set, and the time is moved when that
- * makes a second's difference, so that the line is not bounced by every packet.
+ * makes a second's difference, so that the line is not bounced by every packet. True if the entry
+ * was written.
  */
-static __always_inline void pc_ct_touch(struct pc_ct *ct, const struct pc_flow *flow, bool is_reply)
+static __always_inline bool pc_ct_note(struct pc_ct *ct, const struct pc_flow *flow, bool is_reply)
 {
 	__u32 news = pc_ct_news(flow, is_reply);
+	bool is_news = (ct->state & news) != news;
 	__u64 expires;
 
-	if ((ct->state & news) != news)
+	if (is_news)
 		__sync_fetch_and_or(&ct->state, news);
-	expires = flow->now_ns + pc_ct_idle_ns(&flow->t, ct->state);
-	if (expires > ct->expires_ns + PC_SECOND || expires < ct->expires_ns)
-		ct->expires_ns = expires;
+	expires = flow->now + pc_ct_idle(flow, ct->state);
+	if (expires > ct->expires + flow->second || expires < ct->expires) {
+		ct->expires = expires;
+		is_news = true;
+	}
+	return is_news;
+}
+
+/* Both ends have spoken, and the first one again: an answer alone may be one to a forged address,
+ * and a question with one answer is soon over.
+ */
+static __always_inline bool pc_ct_is_settled(const struct pc_ct *ct, const struct pc_flow *flow,
+					     bool is_reply)
+{
+	return !is_reply && !flow->opens && ct->state & PC_CT_REPLIED &&
+	       !(ct->state & (PC_CT_RESET | PC_CT_FINS | PC_CT_DENIED));
+}
+
+/* What a packet that passes does to its entry, which may move: where there was no place it is tried
+ * again when a second has passed.
+ */
+static __always_inline void pc_ct_touch(const struct pc_ct_at *at, const struct pc_flow *flow,
+					bool is_reply)
+{
+	bool is_written = pc_ct_note(at->ct, flow, is_reply);
+
+	if (at->is_kept || !pc_ct_is_settled(at->ct, flow, is_reply))
+		return;
+	if (at->ct->state & PC_CT_TRIED && !is_written)
+		return;
+	__sync_fetch_and_or(&at->ct->state, PC_CT_TRIED);
+	pc_ct_keep(flow, at->ct);
 }

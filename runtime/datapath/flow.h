@@ -45,7 +45,8 @@ enum pc_entry { PC_ENTRY_INSERT = 0, PC_ENTRY_RENEW };
 struct pc_flow {
 	struct pc_tuple t; /* of the packet; before the tail call, of the flow's first packet */
 	struct pc_endpoint src, dst; /* of the same direction as t */
-	__u64 now_ns;
+	__u64 now;                   /* in the kernel's ticks */
+	__u32 second;                /* as many of them */
 	__u32 epoch;
 	__u32 end; /* offset just behind the IP datagram; behind it is padding */
 	__be32 frag_id;
@@ -60,7 +61,8 @@ struct pc_flow {
 	__u8 frag_proto; /* as the fragment header says it, which is before other extensions */
 	__u8 entry;
 	__u8 is_reply; /* the packet at hand runs against t */
-	__u8 zero[3];
+	__u8 is_kept;  /* there is an entry, perhaps of no use, in the table that evicts nothing */
+	__u8 zero[6];
 	enum drop_reason reason; /* what became of it, for whoever traces; also names them in BTF */
 };
 

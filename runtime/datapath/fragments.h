@@ -7,7 +7,7 @@
 #include "flow.h"
 
 #define PC_FRAG_ENTRIES 16384
-#define PC_FRAG_IDLE_NS (30ULL * 1000000000) /* what Linux gives a datagram to come together */
+#define PC_FRAG_IDLE    30ULL /* seconds: what Linux gives a datagram to come together */
 
 struct pc_frag4_key {
 	__be32 saddr, daddr;
@@ -24,7 +24,7 @@ struct pc_frag6_key {
 };
 
 struct pc_frag {
-	__u64 expires_ns;
+	__u64 expires;
 	__u32 epoch;
 	__u32 zero;
 };
@@ -69,7 +69,8 @@ static __always_inline struct pc_frag6_key pc_frag6_key_of(const struct pc_flow 
 /* For every packet that passes; does nothing for a whole one. */
 static __always_inline void pc_frag_record(const struct pc_flow *flow)
 {
-	struct pc_frag frag = {.expires_ns = flow->now_ns + PC_FRAG_IDLE_NS, .epoch = flow->epoch};
+	struct pc_frag frag = {.expires = flow->now + PC_FRAG_IDLE * flow->second,
+			       .epoch = flow->epoch};
 	struct pc_frag4_key key4;
 	struct pc_frag6_key key6;
 
@@ -97,7 +98,7 @@ static __always_inline enum drop_reason pc_frag_follow(const struct pc_flow *flo
 		key6 = pc_frag6_key_of(flow);
 		first = bpf_map_lookup_elem(&pc_frag6, &key6);
 	}
-	if (!first || first->epoch != flow->epoch || first->expires_ns <= flow->now_ns)
+	if (!first || first->epoch != flow->epoch || first->expires <= flow->now)
 		return PC_DROP_FRAGMENT;
 	return PC_PASS;
 }

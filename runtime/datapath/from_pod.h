@@ -19,7 +19,7 @@ static __always_inline enum drop_reason pc_from_pod_known(const struct __sk_buff
 
 	if (reason)
 		return reason;
-	pc_ct_touch(match->ct, flow, match->is_reply);
+	pc_ct_touch(&match->at, flow, match->is_reply);
 	pc_frag_record(flow);
 	return PC_PASS;
 }
@@ -35,9 +35,9 @@ static __always_inline enum drop_reason pc_from_pod_stale(struct __sk_buff *skb,
 	flow->entry = PC_ENTRY_RENEW;
 	if (match->is_reply)
 		pc_flow_turn(flow);
-	if (match->ct->state & PC_CT_NODE && !pc_is_pod(&flow->src)) {
-		pc_ct_renew_node(match->ct, flow);
-		pc_ct_touch(match->ct, flow, match->is_reply);
+	if (match->at.ct->state & PC_CT_NODE && !pc_is_pod(&flow->src)) {
+		pc_ct_renew_node(match->at.ct, flow);
+		pc_ct_touch(&match->at, flow, match->is_reply);
 		pc_frag_record(flow);
 		return PC_PASS;
 	}
@@ -52,7 +52,7 @@ static __always_inline enum drop_reason pc_from_pod_ip(struct __sk_buff *skb, st
 
 	if (flow->fragment != PC_FRAG_LATER)
 		match = pc_ct_find(flow);
-	if (match.ct && match.is_fresh)
+	if (match.at.ct && match.is_fresh)
 		return pc_from_pod_known(skb, flow, &match);
 	pc_endpoints_of(flow);
 	reason = pc_sender_is_pod(skb, flow);
@@ -62,7 +62,7 @@ static __always_inline enum drop_reason pc_from_pod_ip(struct __sk_buff *skb, st
 		return pc_frag_follow(flow);
 	if (pc_is_icmp_error(flow) && pc_is_related(skb, flow, true))
 		return PC_PASS;
-	if (match.ct)
+	if (match.at.ct)
 		return pc_from_pod_stale(skb, flow, &match, slot);
 	return pc_ask_policy(skb, slot);
 }

@@ -32,6 +32,7 @@ enum pc_known {
 	PC_K_IS_COUNTED,
 	PC_K_TOLD_APART,
 	PC_K_ROUNDS,
+	PC_K_FANS,
 	PC_K_IS_USED,
 	PC_K_ROW, /* the word of a class that has it */
 	PC_K_COLUMN4,
@@ -164,6 +165,7 @@ static __always_inline __u32 end(enum pc_side side, const struct pc_endpoint *ow
 {
 	const struct pc_class *class, *theirs;
 	__u32 column, word, found;
+	int rounds = pc_constant(side, PC_K_ROUNDS);
 
 	if (!pc_constant(side, PC_K_IS_USED))
 		return PC_ALLOWED(PC_RULE_NOT_ISOLATED);
@@ -183,8 +185,10 @@ static __always_inline __u32 end(enum pc_side side, const struct pc_endpoint *ow
 	if (word & PC_LEAF)
 		return word;
 	found = pc_diagram(word, service);
-	return found ? found
-		     : pc_search_service(&pc_nodes, word, service, pc_constant(side, PC_K_ROUNDS));
+	if (found)
+		return found;
+	return pc_constant(side, PC_K_FANS) ? pc_search_fans(&pc_nodes, word, service, rounds)
+					    : pc_search_service(&pc_nodes, word, service, rounds);
 }
 
 static __always_inline __u32 pc_egress(const struct pc_flow *flow, __u32 service)

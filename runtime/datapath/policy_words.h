@@ -10,6 +10,7 @@
 #define PC_LEAF  0x80000000U /* an answer; else a node */
 #define PC_ALLOW 0x40000000U /* of a leaf that is a verdict */
 #define PC_NEXT  0x40000000U /* of a node: asked about the next 32 bits of the key */
+#define PC_FAN   0x20000000U /* of a diagram: lines with a word for each value of leading bits */
 #define PC_ID    0x3fffffffU
 
 #define PC_NOTHING        0U
@@ -126,11 +127,42 @@ static __always_inline __u32 pc_search(void *nodes, __u32 word, __u32 key, int r
 	return word;
 }
 
+struct pc_line {
+	__u32 word[16];
+};
+_Static_assert(sizeof(struct pc_line) == sizeof(struct pc_node), "lines are in the place of nodes");
+
+#define PC_FAN_AT(line, below, kinds) (PC_FAN | (kinds) << 26 | (below) << 22 | (line))
+
+/* Keys of kinds that are above those of the fan share the last word. */
+static __always_inline __u32 pc_in_fan(void *nodes, __u32 word, __u32 key)
+{
+	__u32 most = (word >> 26 & 7) << 16, place, at;
+	const struct pc_line *line;
+
+	if (key > most)
+		key = most;
+	place = key >> (word >> 22 & 15);
+	at = (word & 0x3fffff) + (place >> 4);
+	line = bpf_map_lookup_elem(nodes, &at);
+	return line ? line->word[place & 15] : PC_NOTHING;
+}
+
 /* The verdict word of a service. Its key is one word, so that "next" has another meaning here. */
 static __always_inline __u32 pc_search_service(void *nodes, __u32 word, __u32 service, int rounds)
 {
 	if (!(word & PC_LEAF) && word & PC_NEXT)
 		word = pc_in_range(nodes, word, service);
+	return pc_search(nodes, word, service, rounds);
+}
+
+/* The same where some diagrams begin with a fan, or are a range that leads on into one. */
+static __always_inline __u32 pc_search_fans(void *nodes, __u32 word, __u32 service, int rounds)
+{
+	if (!(word & PC_LEAF) && word & PC_NEXT)
+		word = pc_in_range(nodes, word, service);
+	if (!(word & (PC_LEAF | PC_NEXT)) && word & PC_FAN)
+		word = pc_in_fan(nodes, word, service);
 	return pc_search(nodes, word, service, rounds);
 }
 

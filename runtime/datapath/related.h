@@ -88,7 +88,6 @@ static __always_inline bool pc_is_related(struct __sk_buff *skb, const struct pc
 	struct pc_tuple inner = {};
 	__u32 at = flow->l4 + PC_ICMP_HEADER;
 	struct pc_ct *ct;
-	bool back;
 
 	at = flow->t.family == PC_IPV4 ? pc_inner_ip4(skb, at, &inner)
 				       : pc_inner_ip6(skb, at, &inner);
@@ -98,7 +97,6 @@ static __always_inline bool pc_is_related(struct __sk_buff *skb, const struct pc
 		return false;
 	if (own && !pc_addr_eq(&inner.daddr, &flow->t.saddr))
 		return false;
-	ct = pc_ct_get(&inner, &back);
-	return ct && ct->expires_ns > flow->now_ns && ct->epoch == flow->epoch &&
-	       pc_ct_is_decided(ct);
+	ct = pc_ct_get(&inner, true).ct;
+	return ct && ct->expires > flow->now && ct->epoch == flow->epoch && pc_ct_is_decided(ct);
 }

@@ -32,13 +32,12 @@ static __always_inline bool pc_is_from_node(const struct __sk_buff *skb, const s
 static __always_inline bool pc_node_opens(const struct pc_flow *flow)
 {
 	struct pc_ct *ct;
-	bool back;
 
 	if (pc_is_icmp(&flow->t))
 		return flow->opens && flow->t.sub == PC_SUB_NONE;
 	if (flow->opens || (flow->t.proto != IPPROTO_TCP && flow->t.proto != IPPROTO_SCTP))
 		return true;
-	ct = pc_ct_get(&flow->t, &back);
+	ct = pc_ct_get(&flow->t, true).ct;
 	return flow->epoch == PC_FIRST_EPOCH && (!ct || ct->state & PC_CT_NODE) &&
 	       !(flow->tcp_flags & (PC_TCP_SYN | PC_TCP_RST));
 }
@@ -65,10 +64,10 @@ static __always_inline enum drop_reason pc_to_pod_from_node(const struct __sk_bu
 	if (flow->fragment == PC_FRAG_LATER)
 		return PC_PASS;
 	match = pc_ct_find(flow);
-	if (match.ct) {
-		if (match.ct->state & PC_CT_NODE && !match.is_reply && !match.is_fresh)
-			pc_to_pod_node_again(skb, flow, match.ct);
-		pc_ct_touch(match.ct, flow, match.is_reply);
+	if (match.at.ct) {
+		if (match.at.ct->state & PC_CT_NODE && !match.is_reply && !match.is_fresh)
+			pc_to_pod_node_again(skb, flow, match.at.ct);
+		pc_ct_touch(&match.at, flow, match.is_reply);
 		return PC_PASS;
 	}
 	if (!pc_node_opens(flow))
@@ -89,7 +88,7 @@ static __always_inline enum drop_reason pc_to_pod_known(const struct __sk_buff *
 		return reason;
 	if (pc_ct_receiver(match)->ifindex != skb->ifindex)
 		return PC_DROP_NOT_FOR_POD;
-	pc_ct_touch(match->ct, flow, match->is_reply);
+	pc_ct_touch(&match->at, flow, match->is_reply);
 	pc_frag_record(flow);
 	return PC_PASS;
 }
@@ -105,12 +104,12 @@ static __always_inline enum drop_reason pc_to_pod_forwarded(struct __sk_buff *sk
 	/* The node's own connection, continued by somebody from outside; or by a pod that has the
 	 * address by now, which the policy is to be asked about.
 	 */
-	if (match.ct && match.ct->state & PC_CT_NODE && !match.is_reply) {
+	if (match.at.ct && match.at.ct->state & PC_CT_NODE && !match.is_reply) {
 		if (match.is_fresh)
 			return PC_DROP_SPOOFED_IP;
-		match.ct = 0;
+		match.at.ct = 0;
 	}
-	if (match.ct && match.is_fresh)
+	if (match.at.ct && match.is_fresh)
 		return pc_to_pod_known(skb, flow, &match);
 	pc_endpoints_of(flow);
 	reason = pc_sender_came_in(skb, flow->src.ifindex);
@@ -122,7 +121,7 @@ static __always_inline enum drop_reason pc_to_pod_forwarded(struct __sk_buff *sk
 		return pc_frag_follow(flow);
 	if (pc_is_icmp_error(flow) && pc_is_related(skb, flow, false))
 		return PC_PASS;
-	if (match.ct) {
+	if (match.at.ct) {
 		flow->entry = PC_ENTRY_RENEW;
 		if (match.is_reply)
 			pc_flow_turn(flow);

@@ -4,6 +4,8 @@
  */
 #include "policy_words.h"
 
+#define FAN_KINDS (SIZE > 4096 ? 6 : 1) /* so that it has as many lines */
+
 PC_TABLE(c_words, SIZE, __u32);
 PC_TABLE(c_nodes, SIZE, struct pc_node);
 PC_TABLE(c_buckets, SIZE, struct pc_bucket);
@@ -58,10 +60,22 @@ static __always_inline __u32 in_trie(__u32 random)
 	return column ? *column : 0;
 }
 
+/* The word and the bound of the key are not known to the compiler, as those of a policy are not: it
+ * would leave out what the verifier asks for. `mask` has 32 bits.
+ */
+static __always_inline __u32 in_fan(const struct c_state_value *state, __u32 random)
+{
+	__u32 nothing = state->mask >> 32;
+
+	return pc_in_fan(&c_nodes, PC_FAN_AT(0, 0, FAN_KINDS) | nothing,
+			 random & ((16 * SIZE - 1) | nothing));
+}
+
 COST(c_nothing, random & 1)
 COST(c_array, pc_word_at(&c_words, random & (SIZE - 1)))
 COST(c_node, pc_child(&c_nodes, random & (SIZE - 1), (__u64)(random >> 3) + 1))
 COST(c_range, pc_in_range(&c_nodes, PC_NEXT | (random & (4 * SIZE - 1)), random >> 3))
+COST(c_fan, in_fan(state, random))
 COST(c_bucket, pc_hashed(&c_buckets, SIZE, &c_usual, 1 + (random & 31), 1 + (random >> 5)))
 COST(c_lpm, in_trie(random))
 COST(c_code, tree(random))

@@ -33,6 +33,7 @@ MEASURED = {
     "array": ("c_array", costs.ARRAY, WORD, (12, 16, 19, 23, 25)),
     "node": ("c_node", costs.NODE, LINE, (8, 12, 15, 19, 21)),
     "range": ("c_range", costs.RANGE, LINE, (8, 12, 15, 19, 21)),
+    "fan": ("c_fan", costs.FAN, LINE, (8, 12, 14)),
     "buckets": ("c_bucket", costs.BUCKETS, LINE, (8, 12, 15, 19, 21)),
     "lpm": ("c_lpm", costs.LPM, 1, (0, 3, 10, 13, 17)),
     "code": ("c_code", costs.CODE, 1, (0, 1, 2, 3, 5, 7, 10, 12)),

@@ -4,7 +4,7 @@
 import socket
 import struct
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -158,22 +158,34 @@ class NodeUnderTest:
             yield fd
 
     def connections(self, family: int = 4) -> list[dict[str, bytes]]:
-        """The entries of the connection table, field by field."""
-        with self.shared_map(f"pc_ct{family}") as fd:
+        """The entries of both connection tables, field by field."""
+        return [
+            entry for name in (f"pc_ct{family}", f"pc_ct{family}_new") for entry in self.table(name)
+        ]
+
+    def table(self, name: str) -> list[dict[str, bytes]]:
+        """The entries of one table of connections."""
+        with self.shared_map(name) as fd:
             info = bpf_syscall.map_info(fd)
             keys = bpf_syscall.map_keys(fd, info.key_size)
             values = [bpf_syscall.map_lookup(fd, key, info.value_size) for key in keys]
         return [self.layout("pc_ct").unpack(value) for value in values if value is not None]
 
-    def expire_connections(self, family: int = 4) -> None:
-        """Let every connection have been silent for too long."""
-        at, size = self.layout("pc_ct").fields["expires_ns"]
-        with self.shared_map(f"pc_ct{family}") as fd:
-            info = bpf_syscall.map_info(fd)
-            for key in list(bpf_syscall.map_keys(fd, info.key_size)):
-                value = bytearray(bpf_syscall.map_lookup(fd, key, info.value_size) or b"")
-                value[at : at + size] = struct.pack("=Q", 1)
-                bpf_syscall.map_update(fd, key, bytes(value))
+    def expire_connections(self, family: int = 4, ports: Collection[int] = ()) -> None:
+        """Let every connection, or those of the ports, have been silent for too long."""
+        at, size = self.layout("pc_ct").fields["expires"]
+        key_of = self.layout(f"pc_ct{family}_key")
+        wanted = {struct.pack("!H", port) for port in ports}
+        for name in (f"pc_ct{family}", f"pc_ct{family}_new"):
+            with self.shared_map(name) as fd:
+                info = bpf_syscall.map_info(fd)
+                for key in list(bpf_syscall.map_keys(fd, info.key_size)):
+                    of = key_of.unpack(key)
+                    if wanted and not wanted & {of["lo_port"], of["hi_port"]}:
+                        continue
+                    value = bytearray(bpf_syscall.map_lookup(fd, key, info.value_size) or b"")
+                    value[at : at + size] = struct.pack("=Q", 1)
+                    bpf_syscall.map_update(fd, key, bytes(value))
 
     def layout(self, name: str) -> StructLayout:
         return Btf.of_object(self.objects / "hooks.bpf.o").struct(name)

@@ -82,6 +82,6 @@ def test_the_operations_of_the_cost_table_are_measured(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(out.read_text())
-    assert set(found) == {"array", "node", "range", "buckets", "lpm", "code"}
+    assert set(found) == {"array", "node", "range", "fan", "buckets", "lpm", "code"}
     for name, curve in (("lpm", costs.LPM), ("code", costs.CODE)):
         assert {size for size, _, _ in found[name]} <= {size for size, _, _ in curve.points}

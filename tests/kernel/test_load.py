@@ -52,7 +52,8 @@ def test_status_tells_what_was_loaded(node: NodeUnderTest) -> None:
     sizes = {each.name: (each.used, each.entries) for each in found.maps}
     assert sizes["pc_ep4"] == (3, 65536)
     assert sizes["pc_if"] == (2, 4096)
-    assert sizes["pc_ct4"] == (1, 131072)
+    assert sizes["pc_ct4"] == (0, 131072)
+    assert sizes["pc_ct4_new"] == (1, 32768)
     assert sizes["pc_cells_in"] == (None, 256)
     assert [(each.rule, each.packets) for each in found.rules] == [(2, 2)]
     assert found.to_json()["schema"] == "policyc.dev/node-status/v1"

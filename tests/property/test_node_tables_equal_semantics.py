@@ -19,6 +19,7 @@ from policyc.ir.plan import (
     CellLayout,
     DiagramLayout,
     DirectionPlan,
+    LongLayout,
     LookupPlan,
     Size,
     prefix_atoms,
@@ -37,6 +38,7 @@ LAYOUTS = (
     Budgets(0, 0, AddressLayout.TREE),
     Budgets(0, 0, AddressLayout.LPM, CellLayout.HASH),
     Budgets(0, 0, diagrams=DiagramLayout.CHANGES),
+    Budgets(0, 0, diagrams=DiagramLayout.CHANGES, long=LongLayout.FANS),
 )
 SEEDS = st.integers(min_value=0, max_value=2**32)
 

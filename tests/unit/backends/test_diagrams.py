@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from policyc.backends.ebpf_c.diagrams import changes_of, trees_of
 from policyc.ir.decision import Diagram
-from policyc.ir.plan import MOST_ROUNDS, DiagramLayout
+from policyc.ir.plan import MOST_ROUNDS, DiagramLayout, LongLayout
 from policyc.ir.tree import (
     LEAF,
     NO_KEY,
@@ -17,6 +17,7 @@ from policyc.ir.tree import (
     WIDTH,
     Nodes,
     depth_of,
+    is_fan,
     is_range,
     search_service,
     verdict_word,
@@ -76,17 +77,21 @@ def laid_out(diagrams: tuple[Diagram, ...]) -> tuple[Nodes, Verdicts]:
 
 
 def check(
-    diagrams: tuple[Diagram, ...], rng: random.Random, asked: DiagramLayout | None = None
-) -> str:
-    """Ask all diagrams around all their steps; what was chosen, "" without a choice."""
+    diagrams: tuple[Diagram, ...],
+    rng: random.Random,
+    asked: DiagramLayout | None = None,
+    asked_of_long: LongLayout | None = None,
+) -> list[str]:
+    """Ask all diagrams around all their steps; what was chosen."""
     nodes, verdicts = laid_out(diagrams)
-    trees = trees_of(verdicts, nodes, asked)
+    trees = trees_of(verdicts, nodes, asked, asked_of_long)
     assert len(trees.words) == len(diagrams)
     for word, steps in zip(trees.words, diagrams, strict=True):
         depth = trees.depths.get(word, 0)
         assert depth < MOST_ROUNDS
         assert bool(word & LEAF) == (len(steps) == 1) == (word not in trees.depths)
-        assert depth or word & LEAF or is_range(word)
+        assert depth or word & LEAF or is_range(word) or is_fan(word)
+        assert trees.has_fans or not is_fan(word)
         for key in {0, TOP, NO_KEY, rng.randrange(TOP)}.union(
             *({lo, max(0, lo - 1), lo + 1} for lo, _ in steps)
         ):
@@ -94,13 +99,19 @@ def check(
             assert search_service(nodes.nodes, word, key, depth) == verdict_word(
                 rule % 2 == 0, rule
             )
-    return trees.choice.chosen if trees.choice else ""
+    return [choice.chosen for choice in trees.choices]
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.integers(0, 2**32), st.sampled_from([None, *DiagramLayout]))
-def test_every_diagram_is_found_in_each_layout(seed: int, asked: DiagramLayout | None) -> None:
-    check(families(seed), random.Random(seed), asked)
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from([None, *DiagramLayout]),
+    st.sampled_from([None, *LongLayout]),
+)
+def test_every_diagram_is_found_in_each_layout(
+    seed: int, asked: DiagramLayout | None, asked_of_long: LongLayout | None
+) -> None:
+    check(families(seed), random.Random(seed), asked, asked_of_long)
 
 
 @settings(max_examples=60, deadline=None)
@@ -134,11 +145,13 @@ def many(n: int, n_steps: int) -> tuple[Diagram, ...]:
 
 def test_many_diagrams_of_one_base_take_a_node_each() -> None:
     diagrams = many(2000, 400)
-    assert check(diagrams[-40:], random.Random(0)) == ""
+    assert DiagramLayout.CHANGES.value not in check(diagrams[-40:], random.Random(0))
     nodes, verdicts = laid_out(diagrams)
-    trees = trees_of(verdicts, nodes)
-    assert trees.choice is not None
-    assert trees.choice.chosen == DiagramLayout.CHANGES.value
+    trees = trees_of(verdicts, nodes, asked_of_long=LongLayout.TREES)
+    assert [choice.chosen for choice in trees.choices] == [
+        DiagramLayout.CHANGES.value,
+        LongLayout.TREES.value,
+    ]
     assert len(nodes.nodes) < 1.1 * len(diagrams)
     assert max(trees.depths.values()) == 1 + depth_of(len(diagrams[-1]))
 
@@ -155,7 +168,7 @@ def test_many_diagrams_of_one_base_and_a_port_take_a_quarter_of_a_node_each() ->
         diagram(base),
     )
     nodes, verdicts = laid_out(diagrams)
-    trees = trees_of(verdicts, nodes)
+    trees = trees_of(verdicts, nodes, asked_of_long=LongLayout.TREES)
     assert sum(map(is_range, trees.words)) == len(diagrams) - 1
     assert len(nodes.nodes) < 1.2 * len(diagrams) / RANGES
     assert max(trees.depths.values()) == depth_of(len(diagrams[-1]))
@@ -181,8 +194,8 @@ def test_a_diagram_with_one_range_is_a_range() -> None:
 def test_few_long_diagrams_stay_trees() -> None:
     diagrams = many(50, 400)
     nodes, verdicts = laid_out(diagrams)
-    trees = trees_of(verdicts, nodes)
-    assert trees.choice is None
+    trees = trees_of(verdicts, nodes, asked_of_long=LongLayout.TREES)
+    assert [choice.chosen for choice in trees.choices] == [LongLayout.TREES.value]
     assert max(trees.depths.values()) == depth_of(max(map(len, diagrams)))
 
 
@@ -193,4 +206,4 @@ def test_diagrams_like_no_other_stay_trees() -> None:
         for _ in range(100)
     )
     assert changes_of(dict(enumerate(diagrams))) == {}
-    assert check(diagrams, rng) == DiagramLayout.TREES.value
+    assert check(diagrams, rng)[0] == DiagramLayout.TREES.value

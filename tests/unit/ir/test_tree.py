@@ -10,15 +10,23 @@ from hypothesis import strategies as st
 from policyc.ir.tree import (
     ALLOW,
     EMPTY_NODE,
+    FAN,
     ID_MASK,
+    KIND_BITS,
     LEAF,
+    MOST_LINES,
     NO_KEY,
     NOTHING,
     Nodes,
     column_word,
     depth_of,
+    fan_word,
+    is_fan,
+    is_range,
+    parts_of_fan,
     search,
     search128,
+    search_service,
     verdict_word,
 )
 
@@ -64,6 +72,39 @@ def test_a_tree_over_addresses_finds_the_run_of_every_address(seed: int, n: int)
     edges = {at + by for at, _ in runs for by in (-1, 0, 1)} | {2**128 - 1}
     for key in (key for key in edges if 0 <= key < 2**128):
         assert search128(nodes.nodes, root, key, rounds) == wanted(runs, key)
+
+
+@given(STEPS, st.lists(KEYS, max_size=20), st.integers(0, 15), st.integers(1, 6))
+def test_a_fan_finds_the_step_of_every_key(
+    steps: list[tuple[int, int]], keys: list[int], below: int, kinds: int
+) -> None:
+    steps = from_zero([(at & 0x7FFFF, leaf) for at, leaf in steps])
+    steps = list(dict(steps).items())
+    nodes = Nodes()
+    nodes.tree([(0, column_word(1)), (7, column_word(2))])  # it does not begin at the first line
+    word = nodes.fan(steps, below, kinds)
+    assert is_fan(word) and parts_of_fan(word)[1:] == (below, kinds)
+    edge = kinds << KIND_BITS
+    around = {0, edge - 1, edge, NO_KEY, *keys}.union(
+        *({at, max(at - 1, 0), at >> below << below} for at, _ in steps)
+    )
+    for key in around:
+        assert search_service(nodes.nodes, word, key, 8) == wanted(steps, key)
+
+
+def test_the_words_of_fans_ranges_and_nodes_differ() -> None:
+    nodes = Nodes()
+    steps = [(at * 10, column_word(at % 3)) for at in range(50)]
+    words = (
+        nodes.tree(steps),
+        nodes.fan(steps, 3, 5),
+        nodes.range(4, 9, column_word(1), column_word(2)),
+        verdict_word(False, FAN | 5),
+    )
+    assert [is_fan(word) for word in words] == [False, True, False, False]
+    assert [is_range(word) for word in words] == [False, False, True, False]
+    assert fan_word(*parts_of_fan(words[1])) == words[1]
+    assert parts_of_fan(fan_word(MOST_LINES - 1, 15, 7)) == (MOST_LINES - 1, 15, 7)
 
 
 def test_what_was_never_written_leads_nowhere() -> None:

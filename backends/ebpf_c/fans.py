@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fans: long diagrams of services whose tree begins with a table over the key's leading bits.
+
+Each level of a tree waits for the one above it, and thousands of ports have five. One word of a fan
+leads past most of them, or to the verdict itself. Fans are lines among the nodes, and compete for the
+same cache: all of a bundle share `costs.MAX_FAN_BYTES`, and one is in proportion to its diagram.
+"""
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+from policyc.backends.ebpf_c import costs
+from policyc.backends.ebpf_c.choice import Candidate, Choice, choose
+from policyc.ir.classes import dataclass
+from policyc.ir.plan import LongLayout
+from policyc.ir.tree import KIND_BITS, MOST_LINES, NODE_BYTES, NODE_WORDS, WIDTH, depth_of, nodes_of
+
+Steps = Sequence[tuple[int, int]]
+"""(lowest service key, word), ascending; neighbours have different words."""
+
+_BYTES_PER_STEP = 256
+
+
+@dataclass(frozen=True, slots=True)
+class FanShape:
+    """A fan of a diagram: as `Nodes.fan` takes it, the nodes on the longest way below, all lines."""
+
+    below: int
+    kinds: int
+    depth: int
+    lines: int
+
+
+def fans_of(
+    long: Mapping[int, Steps], n_nodes: int, asked: LongLayout | None
+) -> tuple[dict[int, FanShape], Choice | None]:
+    """Cell -> its fan, of long diagrams that are searched as a whole; none where trees are cheaper.
+
+    `n_nodes`: nodes beside these diagrams.
+    """
+    if not long:
+        return {}, None
+    room = costs.MAX_FAN_BYTES // len(long)
+    shapes = {cell: shape_of(steps, room) for cell, steps in long.items()}
+    of_trees = n_nodes + sum(nodes_of(len(steps)) for steps in long.values())
+    of_fans = n_nodes + sum(shape.lines for shape in shapes.values())
+    per_tree, per_fan = (costs.NODE.at(n * NODE_BYTES) for n in (of_trees, of_fans))
+    trees_ns = sum(depth_of(len(steps)) for steps in long.values()) * per_tree / len(long)
+    below_ns = sum(shape.depth for shape in shapes.values()) * per_fan / len(long)
+    candidates = (
+        Candidate(LongLayout.TREES.value, trees_ns, 0, of_trees * NODE_BYTES),
+        Candidate(
+            LongLayout.FANS.value,
+            costs.FAN.at(of_fans * NODE_BYTES) + below_ns,
+            0,
+            of_fans * NODE_BYTES,
+            "" if of_fans < MOST_LINES else "more lines than a word can name",
+        ),
+    )
+    part = f"diagrams of services searched as a whole ({len(long)} of more than {WIDTH} steps)"
+    choice = choose(part, candidates, asked.value if asked else None)
+    is_fan = choice is not None and choice.chosen == LongLayout.FANS.value
+    return shapes if is_fan else {}, choice
+
+
+def shape_of(steps: Steps, room: int) -> FanShape:
+    """The fan that asks as many bits as there is room for, in bytes, and no more than it gains from."""
+    starts = [lo for lo, _ in steps]
+    kinds = 1
+    while len(starts) - bisect_right(starts, kinds << KIND_BITS) >= WIDTH:
+        kinds += 1
+    most = max(NODE_BYTES, min(room, _BYTES_PER_STEP * len(steps)))
+    below = 0
+    while _lines(kinds, below) * NODE_BYTES > most and below < KIND_BITS - 1:
+        below += 1
+    shape = _shape(starts, below, kinds)
+    while below < KIND_BITS - 1:
+        below += 1
+        smaller = _shape(starts, below, kinds)
+        if smaller.depth > shape.depth:
+            break
+        shape = smaller
+    return shape
+
+
+def _lines(kinds: int, below: int) -> int:
+    return -(-((kinds << KIND_BITS - below) + 1) // NODE_WORDS)
+
+
+def _shape(starts: Sequence[int], below: int, kinds: int) -> FanShape:
+    beyond = kinds << KIND_BITS - below
+    depth, lines = 0, _lines(kinds, below)
+    for place, group in groupby(starts, lambda lo: min(lo >> below, beyond)):
+        here = list(group)
+        n_steps = len(here) + (here[0] > place << below)
+        depth = max(depth, depth_of(n_steps))
+        lines += nodes_of(n_steps)
+    return FanShape(below, kinds, depth, lines)

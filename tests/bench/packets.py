@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a packet costs in the hooks: `python tests/bench/packets.py [--rounds N] [CHECKOUT ...]`.
+
+Nanoseconds net of an empty program, of packets between two pods of a node under a policy of one rule:
+`established` and `reply`, of a connection that the policy in force has decided (BPF_PROG_TEST_RUN, the
+same packet again and again), and `new`, first packets, each of a flow of its own (the kernel's own count
+of a program's time). Several checkouts of this repository (each after its `tools/namespace.sh`) are
+measured in turns: a change beside what was before. Medians of the rounds, minima in brackets. Needs
+root, clang and a quiet machine.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+
+def _server(checkout: Path) -> "subprocess.Popen[str]":
+    environment = {**os.environ, "PYTHONPATH": f"{checkout}/build/namespace:{checkout}"}
+    return subprocess.Popen(
+        [sys.executable, str(HERE / "packets_bed.py")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+
+
+def main() -> None:
+    """Measure every checkout in turns, and print a table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("checkouts", nargs="*", type=Path, default=[HERE.parents[1]])
+    parser.add_argument("--rounds", type=int, default=9)
+    given = parser.parse_args()
+    beds = [_server(folder.resolve()) for folder in given.checkouts]
+    rounds: list[list[dict[str, float]]] = [[] for _ in beds]
+    for _ in range(given.rounds):
+        for bed, found in zip(beds, rounds, strict=True):
+            assert bed.stdin is not None
+            assert bed.stdout is not None
+            bed.stdin.write("\n")
+            bed.stdin.flush()
+            found.append(json.loads(bed.stdout.readline()))
+    for bed in beds:
+        assert bed.stdin is not None
+        bed.stdin.close()
+        bed.wait()
+    print(f"{'ns':24}" + "".join(f"{str(folder)[-24:]:>26}" for folder in given.checkouts))
+    for what in rounds[0][0]:
+        cells = [[one[what] for one in found] for found in rounds]
+        shown = [f"{statistics.median(cell):.0f} [{min(cell):.0f}]" for cell in cells]
+        print(f"{what:24}" + "".join(f"{cell:>26}" for cell in shown))
+
+
+if __name__ == "__main__":
+    main()
