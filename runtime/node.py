@@ -270,10 +270,7 @@ class _Loading:
     def _sweep(self, generation: Generation) -> None:
         """Take away what only the generation before needed. It cannot undo the switch any more."""
         leftovers.sweep(self.pins, generation.former, generation.attachments)
-        now = {
-            each for endpoint in generation.endpoints for each in endpoint_maps.elements(endpoint)
-        }
-        endpoint_maps.remove(self.pins, endpoint_maps.present(self.pins) - now)
+        endpoint_maps.keep_only(self.pins, generation.endpoints, self._endpoint_layout())
         switch.wait_for_readers()
         if self.before_word.epoch:
             self._empty_slot(self.before_word.slot)

@@ -7,7 +7,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from policyc.runtime import attach, bpf_syscall, host, leftovers, network, switch
+from policyc.runtime import (
+    attach,
+    bpf_syscall,
+    endpoint_maps,
+    host,
+    leftovers,
+    network,
+    switch,
+)
+from policyc.runtime.endpoint_halves import TABLES
+from policyc.runtime.endpoint_tables import CAPACITY
 from policyc.runtime.errors import HostError
 from policyc.runtime.node import POLICY_PROGRAM
 from policyc.runtime.pins import DEFAULT_ROOT, Pins
@@ -16,7 +26,7 @@ from policyc.runtime.state import Generation, LoadedEndpoint, StateDir
 
 SCHEMA = "policyc.dev/node-status/v1"
 _COUNTED = (
-    *("pc_ep4", "pc_ep6", "pc_if"),
+    "pc_if",
     *("pc_ct4", "pc_ct4_new", "pc_ct6", "pc_ct6_new"),
     *("pc_frag4", "pc_frag6"),
 )
@@ -35,7 +45,10 @@ class ProgramStatus:
 
 @dataclass(frozen=True, slots=True)
 class MapStatus:
-    """How full a map is; `used` is None where every entry always exists (arrays)."""
+    """How full a map is; `used` is None where every entry always exists (arrays).
+
+    Of tables by address it counts addresses, as `entries` does.
+    """
 
     name: str
     used: int | None
@@ -150,7 +163,7 @@ def _programs(
 
 
 def _maps(where: Pins, generation: Generation) -> tuple[MapStatus, ...]:
-    found: list[MapStatus] = []
+    found = [MapStatus(name, endpoint_maps.n_addresses(where, name), CAPACITY) for name in TABLES]
     for name in _COUNTED:
         with bpf_syscall.obj_get(where.map(name)) as fd:
             info = bpf_syscall.map_info(fd)

@@ -146,12 +146,7 @@ pc_nd_options(struct __sk_buff *skb, const struct pc_flow *flow, const struct pc
 static __always_inline bool pc_is_own_address(const struct __sk_buff *skb,
 					      const struct pc_addr6 *addr)
 {
-	struct pc_endpoint *owner;
-
-	if (pc_addr_is_link_local(addr))
-		return true;
-	owner = bpf_map_lookup_elem(&pc_ep6, addr);
-	return owner && owner->ifindex == skb->ifindex;
+	return pc_addr_is_link_local(addr) || pc_has_address(skb->ifindex, PC_IPV6, addr);
 }
 
 /* An advertisement says "this address is mine"; so does a solicitation from the unspecified

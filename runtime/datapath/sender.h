@@ -56,9 +56,8 @@ static __always_inline enum drop_reason pc_sender_of_arp(struct __sk_buff *skb,
 {
 	__u32 ifindex = skb->ifindex;
 	struct pc_endpoint *pod = bpf_map_lookup_elem(&pc_if, &ifindex);
-	struct pc_endpoint *owner;
+	struct pc_addr6 sender = {};
 	struct pc_arp arp;
-	__be32 sender;
 
 	if (!pod)
 		return PC_DROP_NO_ENDPOINT;
@@ -70,9 +69,8 @@ static __always_inline enum drop_reason pc_sender_of_arp(struct __sk_buff *skb,
 		return PC_DROP_SPOOFED_MAC;
 	if (!pc_mac_eq(arp.sender_mac, pod->mac))
 		return PC_DROP_SPOOFED_ARP;
-	__builtin_memcpy(&sender, arp.sender_ip, sizeof(sender));
-	if (!sender)
+	__builtin_memcpy(&sender.word[0], arp.sender_ip, sizeof(arp.sender_ip));
+	if (pc_addr_is_zero(&sender))
 		return PC_PASS;
-	owner = bpf_map_lookup_elem(&pc_ep4, &sender);
-	return owner && owner->ifindex == ifindex ? PC_PASS : PC_DROP_SPOOFED_ARP;
+	return pc_has_address(ifindex, PC_IPV4, &sender) ? PC_PASS : PC_DROP_SPOOFED_ARP;
 }

@@ -32,10 +32,13 @@ from policyc.ir.decision import DecisionIR
 from policyc.ir.policy import Direction
 from policyc.ir.universe import Endpoint, Universe
 from policyc.runtime import bpf_syscall
+from policyc.runtime.endpoint_halves import Halves
+from policyc.runtime.endpoint_tables import laid_out
 
 HERE = Path(__file__).parent
 N_FLOWS = 65536
 BATCH = 4096
+SEED = 1
 
 
 @dataclass
@@ -206,7 +209,7 @@ def _write_endpoints(case: BenchCase, decided: Decided, loaded: Loaded) -> None:
     ids = endpoint_ids(case)
     fields = decided.emitted.plan.class_fields
     size = bpf_syscall.map_info(loaded.maps["pc_class"]).value_size
-    classes, addresses = [], []
+    classes, addresses = [], {}
     for endpoint in decided.universe.endpoints:
         app = endpoint.labels.get("app", "")
         ident = ids[int(app.removeprefix("app-")) if app else None]
@@ -215,11 +218,11 @@ def _write_endpoints(case: BenchCase, decided: Decided, loaded: Loaded) -> None:
             size, b"\0"
         )
         classes.append((struct.pack("=I", ident), value))
-        entry = struct.pack("=II6sH", ident, 0, bytes(6), 0)
-        addresses.append((endpoint.addresses[0].packed, entry))
+        addresses[int(endpoint.addresses[0])] = ident
     _fill(loaded.maps["pc_class"], classes)
-    with bpf_syscall.obj_get(loaded.shared / "pc_ep4") as fd:
-        _fill(fd, addresses)
+    with Halves(loaded.shared) as halves:
+        laid = laid_out(addresses, {}, halves.room("pc_ep4"), halves.room("pc_ep6"), SEED)
+        halves.store(halves.fill(laid, b""))
 
 
 def _place(endpoint: Endpoint, decided: Decided) -> dict[str, int]:

@@ -28,11 +28,9 @@ SEC("tc")
 int b_looked_up(struct __sk_buff *skb)
 {
 	struct pc_flow *flow = bench_next();
-	struct pc_endpoint *peer;
 
 	if (!flow)
 		return 0;
-	peer = pc_endpoint_at(flow->t.family, &flow->t.daddr);
-	flow->dst.id = peer ? peer->id : 0;
+	pc_endpoint_at(flow->t.family, &flow->t.daddr, &flow->dst);
 	return answer(skb, flow);
 }

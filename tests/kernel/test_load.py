@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime import bpf_syscall, switch, tcx
+from policyc.runtime import bpf_syscall, endpoint_maps, switch, tcx
 from policyc.runtime import node as runtime
 from policyc.runtime.attach import HOOKS
 from policyc.runtime.endpoints import EndpointRecord
@@ -32,9 +32,9 @@ def _word(node: NodeUnderTest) -> switch.Word:
     return switch.read(node.pins.map("pc_state"))
 
 
-def _endpoint_keys(node: NodeUnderTest, name: str, size: int) -> set[bytes]:
-    with node.shared_map(name) as fd:
-        return set(bpf_syscall.map_keys(fd, size))
+def _endpoint_keys(node: NodeUnderTest, name: str) -> set[bytes]:
+    held = endpoint_maps.present(node.pins, node.layout("pc_endpoint"))
+    return {key for table, key in held if table == name}
 
 
 def test_status_tells_what_was_loaded(node: NodeUnderTest) -> None:
@@ -83,8 +83,8 @@ def test_endpoints_come_and_go_and_keep_their_ids(node: NodeUnderTest) -> None:
     }  # fmt: skip
     loaded = node.load(policy, entries=[entries["c"], entries["b"]])
     assert {each.name: each.id for each in loaded.generation.endpoints} == {"c": 2, "b": 3}
-    assert _endpoint_keys(node, "pc_ep4", 4) == {_key(B.ip4), _key(C.ip4)}
-    assert _endpoint_keys(node, "pc_if", 4) == {struct.pack("=I", node.ifindex["pcb"])}
+    assert _endpoint_keys(node, "pc_ep4") == {_key(B.ip4), _key(C.ip4)}
+    assert _endpoint_keys(node, "pc_if") == {struct.pack("=I", node.ifindex["pcb"])}
     assert node.sent_by("b", frame(B, C, udp(1, 2)))
     loaded = node.load(policy, entries=[entries["a"], entries["c"]])
     assert {each.name: each.id for each in loaded.generation.endpoints} == {"a": 1, "c": 2}
@@ -110,10 +110,10 @@ def test_a_node_is_an_endpoint_under_each_address_and_keeps_its_ids(node: NodeUn
         ("node node-1", ("10.0.0.1",), 4), ("node node-1", ("fd00::1",), 5),
     ]  # fmt: skip
     assert first == again
-    assert _endpoint_keys(node, "pc_ep4", 4) >= {_key("10.0.0.1")}
+    assert _endpoint_keys(node, "pc_ep4") >= {_key("10.0.0.1")}
     node.node_addresses = ()
     node.load(node.policy())
-    assert _endpoint_keys(node, "pc_ep4", 4) == {_key(HOSTS[n].ip4) for n in ("a", "b", "c")}
+    assert _endpoint_keys(node, "pc_ep4") == {_key(HOSTS[n].ip4) for n in ("a", "b", "c")}
 
 
 def test_without_a_policy_program_nothing_passes(node: NodeUnderTest) -> None:
