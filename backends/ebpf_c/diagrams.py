@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from policyc.backends.ebpf_c import costs
 from policyc.backends.ebpf_c.choice import Candidate, Choice, choose
-from policyc.backends.ebpf_c.fans import FanShape, Steps, fans_of
+from policyc.backends.ebpf_c.fans import FanShape, fans_of
 from policyc.ir.classes import dataclass
 from policyc.ir.plan import MOST_ROUNDS, DiagramLayout, LongLayout
 from policyc.ir.tree import (
@@ -26,6 +26,7 @@ from policyc.ir.tree import (
     RANGES,
     WIDTH,
     Nodes,
+    Steps,
     depth_of,
     nodes_of,
     verdict_word,

@@ -14,10 +14,16 @@ from policyc.backends.ebpf_c import costs
 from policyc.backends.ebpf_c.choice import Candidate, Choice, choose
 from policyc.ir.classes import dataclass
 from policyc.ir.plan import LongLayout
-from policyc.ir.tree import KIND_BITS, MOST_LINES, NODE_BYTES, NODE_WORDS, WIDTH, depth_of, nodes_of
-
-Steps = Sequence[tuple[int, int]]
-"""(lowest service key, word), ascending; neighbours have different words."""
+from policyc.ir.tree import (
+    KIND_BITS,
+    MOST_LINES,
+    NODE_BYTES,
+    NODE_WORDS,
+    WIDTH,
+    Steps,
+    depth_of,
+    nodes_of,
+)
 
 _BYTES_PER_STEP = 256
 
