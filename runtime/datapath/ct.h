@@ -53,6 +53,22 @@ static __always_inline void pc_ct_set_end(struct pc_ct_end *end, const struct pc
 	__builtin_memcpy(end->mac, ep->mac, sizeof(end->mac));
 }
 
+/* Whether the pod is behind another device by now, or has another MAC. */
+static __always_inline bool pc_ct_has_moved(const struct pc_ct_end *end,
+					    const struct pc_endpoint *ep)
+{
+	return end->ifindex != ep->ifindex || !pc_mac_eq(end->mac, ep->mac);
+}
+
+/* The ends that packets may be handed to past the host's stack, if both are of this node. */
+static __always_inline __u8 pc_ct_peers(const struct pc_flow *flow)
+{
+	if (!flow->src.ifindex || !flow->dst.ifindex)
+		return 0;
+	return (flow->src.flags & PC_ENDPOINT_PEER ? PC_DECIDED_SRC : 0) |
+	       (flow->dst.flags & PC_ENDPOINT_PEER ? PC_DECIDED_DST : 0);
+}
+
 static __always_inline void pc_ct_decide(struct pc_ct *ct, const struct pc_flow *flow,
 					 __u32 egress_rule, __u32 ingress_rule)
 {
@@ -60,6 +76,7 @@ static __always_inline void pc_ct_decide(struct pc_ct *ct, const struct pc_flow 
 	pc_ct_set_end(&ct->dst, &flow->dst);
 	ct->decided =
 	    (flow->src.ifindex ? PC_DECIDED_SRC : 0) | (flow->dst.ifindex ? PC_DECIDED_DST : 0);
+	ct->peers = pc_ct_peers(flow);
 	ct->egress_rule = egress_rule;
 	ct->ingress_rule = ingress_rule;
 	ct->epoch = flow->epoch;
@@ -70,7 +87,7 @@ static __always_inline bool pc_ct_insert(const struct pc_flow *flow, __u32 egres
 					 __u32 ingress_rule, __u32 state)
 {
 	struct pc_ct ct = {
-	    .flow_id = (__u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32(),
+	    .flow_id = bpf_get_prandom_u32(),
 	    .state = state | pc_ct_news(flow, false),
 	};
 
@@ -79,20 +96,24 @@ static __always_inline bool pc_ct_insert(const struct pc_flow *flow, __u32 egres
 	return pc_ct_put(&flow->t, &ct, flow->is_kept);
 }
 
-/* The connection was allowed again, by the policy of now; its id and state stay. An entry that
- * vanished between lookup and here is made anew.
+/* The connection was allowed again, by the policy of now; its id and state stay. What the host's
+ * stack has let pass stays so unless a pod has moved: a firewall that has not seen the packets in
+ * between would take the next ones for nobody's. An entry that vanished between lookup and here is
+ * made anew.
  */
 static __always_inline bool pc_ct_renew(const struct pc_flow *flow, __u32 egress_rule,
 					__u32 ingress_rule)
 {
 	struct pc_ct_at at = pc_ct_get(&flow->t, true);
+	__u32 gone = PC_CT_NODE | PC_CT_DENIED; /* a policy was asked: it is no longer that */
 	struct pc_ct *ct = at.ct;
 
 	if (!ct || ct->back != at.back)
 		return pc_ct_insert(flow, egress_rule, ingress_rule,
 				    flow->is_reply ? PC_CT_REPLIED : 0);
-	/* a policy was asked: it is no longer that */
-	__sync_fetch_and_and(&ct->state, ~(PC_CT_NODE | PC_CT_DENIED));
+	if (pc_ct_has_moved(&ct->src, &flow->src) || pc_ct_has_moved(&ct->dst, &flow->dst))
+		gone |= PC_CT_CAME;
+	__sync_fetch_and_and(&ct->state, ~gone);
 	pc_ct_decide(ct, flow, egress_rule, ingress_rule);
 	pc_ct_note(ct, flow, flow->is_reply);
 	return true;
