@@ -26,6 +26,7 @@ MEGABYTES = os.urandom(1 << 20) * 2
 OWN = 4  # what the node may send of its own meanwhile, as listener reports
 _SIOCETHTOOL = 0x8946
 _SET = {"checksums": 0x17, "segments": 0x1F, "gso": 0x24}  # ETHTOOL_STXCSUM, STSO, SGSO
+_MSS, _IP_MTU = 1448, 14
 _ETH_P_ALL, _SOL_PACKET, _PACKET_AUXDATA, _NOT_READY = 3, 263, 8, 8
 
 
@@ -198,6 +199,21 @@ def test_with_and_without_the_offloads(
     if not sums:
         assert not any(_sum(whole) for whole, _ in heard)
     assert [_bad_sums(wire, pod) for pod in LOCAL] == [0, 0]
+
+
+def test_segments_that_are_too_large_are_for_the_stack_to_tell_of(
+    node: NodeUnderTest, wire: Wire
+) -> None:
+    """The sender learns of the receiver's MTU, however large the packets that it makes are."""
+    node.load(node.policy().allow("a", "b", tcp_port(80)))
+    with ExitStack() as owned:
+        connection = _connected(wire, 4, owned)
+        ip("link", "set", LOCAL["b"], "mtu", "1000")
+        assert connection.carry(bytes(20 * _MSS))[0] == bytes(20 * _MSS)
+        assert connection.client.getsockopt(socket.IPPROTO_IP, _IP_MTU) == 1000
+        sent = _sent_by(LOCAL["b"])
+        assert connection.carry(MEGABYTES)[0] == MEGABYTES
+        assert _sent_by(LOCAL["b"]) - sent <= OWN
 
 
 @families
