@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from policyc.runtime import rtnetlink
+from policyc.runtime import forwarding, rtnetlink
 from policyc.runtime.errors import HostError
 from policyc.runtime.forwarding import with_peers
 
@@ -31,3 +31,17 @@ def test_who_does_not_hand_over_does_not_ask() -> None:
 
 def test_what_is_no_veth_has_no_peer() -> None:
     assert with_peers([1], "redirect") == frozenset()
+
+
+def test_a_device_that_is_gone_has_no_peer() -> None:
+    assert with_peers([1 << 30], "redirect") == frozenset()
+
+
+def test_what_the_kernel_refuses_is_an_error_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_link: object) -> bool:
+        raise OSError(105, "No buffer space available")
+
+    monkeypatch.setattr(forwarding, "_is_veth_to_elsewhere", refuse)
+    with pytest.raises(HostError, match="No buffer space") as refused:
+        with_peers([1], "redirect")
+    assert refused.value.hint == "load with --forwarding stack"
