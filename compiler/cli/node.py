@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`policyc node`: load a bundle on this node, take it away, see what it does.
 
-Needs no compiler: this module imports the runtime, click and rich, and nothing else.
+Needs no compiler: this module imports the runtime, click and rich, and for YAML files PyYAML.
 """
 
 import json
@@ -41,6 +41,13 @@ def node() -> None:
     metavar="FILE",
     help="which pods there are, and behind which device each local one sits (JSON)",
 )
+@click.option(
+    "--services",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help="Services and EndpointSlices (JSON or YAML), in place of those loaded; may be repeated",
+)
 @_bpffs
 @click.option(
     "--attach",
@@ -51,12 +58,27 @@ def node() -> None:
     help="how to attach to devices; auto takes tcx where the kernel has it",
 )
 @click.option("--verbose", is_flag=True, help="show the kernel's whole log if it refuses a program")
-def load(bundle: Path, endpoints: Path, bpffs: Path, mode: Mode, verbose: bool) -> None:
+def load(
+    bundle: Path,
+    endpoints: Path,
+    services: tuple[Path, ...],
+    bpffs: Path,
+    mode: Mode,
+    verbose: bool,
+) -> None:
     """Load BUNDLE, in place of what is loaded. A load that fails changes nothing."""
+    from policyc.compiler.cli.service_files import read_objects
     from policyc.runtime import node as runtime
 
     with _details(verbose):
-        done = runtime.load(bundle, endpoints, bpffs=bpffs, mode=mode, warn=_warn)
+        done = runtime.load(
+            bundle,
+            endpoints,
+            bpffs=bpffs,
+            mode=mode,
+            services=read_objects(services) if services else None,
+            warn=_warn,
+        )
     generation = done.generation
     verb = "replaced" if done.replaced_epoch else "loaded"
     click.echo(
@@ -69,6 +91,24 @@ def load(bundle: Path, endpoints: Path, bpffs: Path, mode: Mode, verbose: bool) 
             f"no room in the tables for {pod}: what they do not hold of its traffic is "
             "denied; compile the bundle with --cluster"
         )
+
+
+@node.command("services")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@_bpffs
+def replace_services(files: tuple[Path, ...], bpffs: Path) -> None:
+    """Replace the node's Services by those in FILES (JSON or YAML). Failing changes nothing."""
+    from policyc.compiler.cli.service_files import read_objects
+    from policyc.runtime.service_update import update_services
+
+    with _details(verbose=False):
+        frontends = update_services(read_objects(files), bpffs=bpffs)
+    n_backends = sum(each.takes_new for found in frontends for each in found.backends)
+    click.echo(
+        f"services: {len({each.service for each in frontends})} with {len(frontends)} addresses "
+        f"and ports, {n_backends} endpoints behind them",
+        err=True,
+    )
 
 
 @node.command()

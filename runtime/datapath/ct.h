@@ -71,7 +71,9 @@ static __always_inline bool pc_ct_insert(const struct pc_flow *flow, __u32 egres
 {
 	struct pc_ct ct = {
 	    .flow_id = (__u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32(),
-	    .state = state | pc_ct_news(flow, false),
+	    .state = state | pc_ct_news(flow, false) | (flow->nat.row ? PC_CT_NAT : 0),
+	    .nat_row = flow->nat.row,
+	    .nat_port = flow->nat.sport,
 	};
 
 	pc_ct_decide(&ct, flow, egress_rule, ingress_rule);

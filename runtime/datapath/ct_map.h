@@ -31,9 +31,10 @@ struct pc_ct {
 	__u32 state; /* enum pc_ct_state */
 	__u32 egress_rule, ingress_rule;
 	struct pc_ct_end src, dst;
-	__u8 back;    /* the first packet ran from hi to lo */
-	__u8 decided; /* enum pc_decided: the ends whose policy has allowed it */
-	__u8 zero[6];
+	__u8 back;       /* the first packet ran from hi to lo */
+	__u8 decided;    /* enum pc_decided: the ends whose policy has allowed it */
+	__be16 nat_port; /* the client's, as it is in the tuple of the other half */
+	__u32 nat_row;   /* of a connection to a Service (nat_ct.h); else 0 */
 };
 _Static_assert(sizeof(struct pc_ct) == 64, "one cache line");
 

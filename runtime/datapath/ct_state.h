@@ -26,6 +26,8 @@ enum pc_ct_state {
 	PC_CT_NODE = 16,   /* opened by the node itself, which no policy is asked about (A22) */
 	PC_CT_DENIED = 32, /* was allowed once; no policy since has allowed it */
 	PC_CT_TRIED = 64,  /* to be kept */
+	PC_CT_NAT = 128,   /* translated: one of two entries */
+	PC_CT_FRONT = 256, /* that of the tuple with the Service's address */
 };
 
 #define PC_CT_FINS (PC_CT_FIN_SRC | PC_CT_FIN_DST)
