@@ -97,13 +97,13 @@ static __always_inline bool pc_nat_quoted(struct __sk_buff *skb, const struct pc
  * sent to a Service it becomes one about that. What is about anything else passes as it is.
  */
 static __always_inline enum drop_reason pc_nat_error(struct __sk_buff *skb, struct pc_flow *flow,
-						     const struct pc_quoted *quoted)
+						     const struct pc_quoted *quoted, bool own)
 {
 	bool front = quoted->state & PC_CT_FRONT;
 	const struct pc_addr6 *from, *to;
 	const struct pc_row *row;
 
-	if (!(quoted->state & PC_CT_NAT) || quoted->is_reply != front)
+	if (!(quoted->state & PC_CT_NAT) || front != own || quoted->is_reply != own)
 		return PC_PASS;
 	row = pc_nat_row(quoted->nat_row, quoted->t.proto);
 	if (!row)
@@ -129,5 +129,5 @@ __noinline int pc_error(struct __sk_buff *skb, struct pc_flow *flow, bool own)
 
 	if (!flow || !pc_is_related(skb, flow, own, &quoted))
 		return PC_UNRELATED;
-	return pc_nat_error(skb, flow, &quoted);
+	return pc_nat_error(skb, flow, &quoted, own);
 }

@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from tests.kernel.node_under_test import WORLD, A, C, NodeUnderTest
+from tests.kernel.node_under_test import WORLD, A, B, C, NodeUnderTest
 from tests.kernel.packets import (
     FRAGMENT,
     MORE,
@@ -91,6 +91,16 @@ def test_an_error_about_what_a_client_was_answered(  # type: ignore[no-untyped-d
     expected = error(family, answered(C, make(TARGET, 4000), family), much)
     sent = node.leaves("a", frame(A, VIP, about, family=family))
     assert sent == frame(A, VIP, expected, family=family, daddr=C.address(family))
+
+
+@families
+def test_an_endpoint_reports_as_it_sees_it(node: NodeUnderTest, family: int) -> None:
+    """It is the client's hook that translates; the endpoint's lets the error pass as it is."""
+    node.load(node.policy().allow("a", "b", ANY), services=web(B, protocol="UDP"))
+    assert node.leaves("a", frame(A, VIP, udp(4000, PORT), family=family))
+    about = error(family, seen(B, udp(4000, TARGET), family))
+    report = frame(B, VIP, about, family=family, daddr=A.address(family))
+    assert node.leaves("b", report) == report
 
 
 @families
