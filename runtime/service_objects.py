@@ -112,7 +112,7 @@ def _objects(root: JsonValue) -> Iterator[tuple[JsonValue, str]]:
             yield from _objects(_with_kind(item, kind, version))
     else:
         root.fail(
-            f"expected a Service (v1) or an EndpointSlice (discovery.k8s.io/v1), found a {kind} "
+            f"expected a Service (v1) or an EndpointSlice (discovery.k8s.io/v1), found {kind} "
             f"({version})"
         )
 
