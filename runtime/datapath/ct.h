@@ -73,7 +73,7 @@ static __always_inline bool pc_ct_insert(const struct pc_flow *flow, __u32 egres
 	    .flow_id = (__u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32(),
 	    .state = state | pc_ct_news(flow, false) | (flow->nat.row ? PC_CT_NAT : 0),
 	    .nat_row = flow->nat.row,
-	    .nat_port = flow->nat.sport,
+	    .nat_port = flow->nat.row ? flow->nat.sport : 0,
 	};
 
 	pc_ct_decide(&ct, flow, egress_rule, ingress_rule);

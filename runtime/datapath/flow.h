@@ -44,9 +44,9 @@ enum pc_entry { PC_ENTRY_INSERT = 0, PC_ENTRY_RENEW };
 
 /* What a packet to a Service had in the place of what is in its tuple by now. */
 struct pc_nat {
-	struct pc_addr6 daddr;
-	__be16 dport, sport;
 	__u32 row; /* of pc_rows, which says what it was translated to; 0: it was not */
+	__be16 dport, sport;
+	struct pc_addr6 daddr;
 };
 
 struct pc_flow {
@@ -72,8 +72,8 @@ struct pc_flow {
 	__u8 is_front_kept; /* the same of the tuple before it was translated */
 	__u8 zero;
 	__u32 frag_row; /* by which row the fragments that follow this one are translated */
-	struct pc_nat nat;
 	enum drop_reason reason; /* what became of it, for whoever traces; also names them in BTF */
+	struct pc_nat nat;       /* last, as pc_parse() clears what is before it, and its row */
 };
 
 struct {

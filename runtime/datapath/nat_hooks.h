@@ -188,10 +188,12 @@ static __always_inline void pc_front_note(struct pc_flow *flow, const struct pc_
  * stays, as it is by that that the connection is known.
  */
 static __always_inline enum drop_reason pc_from_service(struct __sk_buff *skb, struct pc_flow *flow,
-							const struct pc_ct_match *match)
+							const struct pc_ct_match *match,
+							bool from_node)
 {
 	struct pc_ct *ct = match->at.ct;
 	const struct pc_row *row;
+	enum drop_reason reason;
 
 	if (!ct || !(ct->state & PC_CT_NAT))
 		return PC_PASS;
@@ -199,6 +201,10 @@ static __always_inline enum drop_reason pc_from_service(struct __sk_buff *skb, s
 		return PC_DROP_SPOOFED_IP; /* nobody but this hook says it is the Service */
 	if (!match->is_reply)
 		return PC_PASS;
+	/* What is not the endpoint's must not end the connection. */
+	reason = from_node ? PC_PASS : pc_sender_came_in(skb, pc_ct_sender(match)->ifindex);
+	if (reason && match->is_fresh)
+		return reason;
 	row = pc_nat_row(ct->nat_row, flow->t.proto);
 	if (!row)
 		return PC_DROP_BACKEND_GONE;

@@ -72,7 +72,7 @@ static __always_inline enum drop_reason pc_to_pod_from_node(struct __sk_buff *sk
 	}
 	match = pc_ct_find(flow);
 	if (match.at.ct && slot & PC_STATE_SERVICES) {
-		reason = pc_from_service(skb, flow, &match);
+		reason = pc_from_service(skb, flow, &match, true);
 		if (reason)
 			return reason;
 		if (flow->frag_row)
@@ -129,7 +129,7 @@ static __always_inline enum drop_reason pc_to_pod_forwarded(struct __sk_buff *sk
 		match.at.ct = 0;
 	}
 	if (slot & PC_STATE_SERVICES) {
-		reason = pc_from_service(skb, flow, &match);
+		reason = pc_from_service(skb, flow, &match, false);
 		if (reason)
 			return reason;
 	}

@@ -337,6 +337,18 @@ def test_nobody_else_is_the_service(node: NodeUnderTest) -> None:
     assert node.drops() == {"spoofed ip": 3}
 
 
+@families
+def test_a_forged_reset_of_an_endpoint_of_this_node_changes_nothing(
+    node: NodeUnderTest, family: int
+) -> None:
+    node.load(node.policy().allow("a", "b", ANY), services=web(B))
+    assert node.leaves("a", to_vip(tcp(4000, PORT, SYN), family))
+    before = node.connections(family)
+    assert node.arrives("a", answer(B, tcp(TARGET, 4000, RST), family)) is None, "by the uplink"
+    assert node.drops() == {"spoofed ip": 1}
+    assert node.connections(family) == before
+
+
 def test_a_lost_entry_is_made_again(node: NodeUnderTest) -> None:
     """A flood may evict what is not kept yet, either half of it alone."""
     node.load(node.policy().allow("a", "c", ANY), services=web(C, protocol="UDP", port=53))
