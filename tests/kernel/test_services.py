@@ -364,6 +364,37 @@ def test_a_lost_entry_is_made_again(node: NodeUnderTest) -> None:
     assert node.arrives("a", answer(C, udp(53, port))) == answer(VIP, udp(PORT, 4000))
 
 
+@families
+@pytest.mark.parametrize("host", [B, C], ids=["here", "elsewhere"])
+def test_both_entries_know_what_either_end_has_said(
+    node: NodeUnderTest, family: int, host: Host
+) -> None:
+    """Else the front of a connection that its endpoint has reset would have a place for hours."""
+    node.load(node.policy().allow("a", "b", ANY).allow("a", "c", ANY), services=web(host))
+    for payload, by_client in (
+        (tcp(4000, PORT, SYN), True),
+        (tcp(TARGET, 4000, SYN | ACK), False),
+        (tcp(4000, PORT, ACK), True),
+        (tcp(4000, PORT, ACK), True),
+        (tcp(TARGET, 4000, FIN | ACK), False),
+        (tcp(4000, PORT, FIN | ACK), True),
+        (tcp(TARGET, 4000, RST), False),
+    ):
+        if by_client:
+            assert node.leaves("a", to_vip(payload, family))
+            continue
+        if host == B:
+            back = frame(B, VIP, payload, family=family, daddr=A.address(family))
+            assert node.leaves("b", back) == back
+        came_in = "pcb" if host == B else "pcup"
+        assert node.arrives("a", answer(host, payload, family), came_in=came_in)
+    entries = node.connections(family)
+    assert len(entries) == 2
+    assert [_state(each) & 15 for each in entries] == [15, 15], "answered, both FINs, the reset"
+    lives = [int.from_bytes(each["expires"], "little") for each in entries]
+    assert abs(lives[0] - lives[1]) <= 2 * 1000, "two seconds' ticks at most"
+
+
 def test_a_closed_connection_leaves_its_ports(node: NodeUnderTest) -> None:
     node.load(node.policy().allow("a", "c", ANY), services=web(C))
     opened(node)
