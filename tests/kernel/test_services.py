@@ -364,6 +364,28 @@ def test_a_lost_entry_is_made_again(node: NodeUnderTest) -> None:
     assert node.arrives("a", answer(C, udp(53, port))) == answer(VIP, udp(PORT, 4000))
 
 
+@pytest.mark.parametrize("protocol", ["UDP", "TCP"])
+def test_a_front_does_not_use_the_entry_of_another_connection(
+    node: NodeUnderTest, protocol: str
+) -> None:
+    """Its own expired, or was evicted, and a direct connection has the tuple by now."""
+    make = udp if protocol == "UDP" else tcp
+    first, then = ((), ()) if protocol == "UDP" else ((SYN,), (ACK,))
+    node.load(node.policy().allow("a", "c", ANY), services=web(C, protocol=protocol))
+    assert node.leaves("a", to_vip(make(4000, PORT, *first)))
+    node.expire_connections(ports=[TARGET])
+    assert node.leaves("a", frame(A, C, make(4000, TARGET, *first)))
+    for _ in range(2):
+        sent = node.leaves("a", to_vip(make(4000, PORT, *then)))
+        if protocol == "TCP":
+            assert sent is None, "nobody else would know what it is about"
+        else:
+            assert ports_of(sent)[0] != 4000
+        direct = frame(A, C, make(4000, TARGET, *then))
+        assert node.leaves("a", direct) == direct
+    assert node.drops() == ({"backend gone": 2} if protocol == "TCP" else {})
+
+
 @families
 @pytest.mark.parametrize("host", [B, C], ids=["here", "elsewhere"])
 def test_both_entries_know_what_either_end_has_said(
