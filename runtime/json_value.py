@@ -6,8 +6,8 @@ Nothing is guessed: a wrong type, an unknown field, a field given twice is an `I
 
 import difflib
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -18,15 +18,30 @@ _TYPE_NAMES = {dict: "an object", list: "an array", str: "a string", bool: "true
 
 @dataclass(frozen=True, slots=True)
 class JsonValue:
-    """One value, the file it came from and its path there (`$.endpoints[3].mac`)."""
+    """One value, the file it came from and its path there (`$.endpoints[3].mac`).
+
+    `lines` has LINE:COLUMN for each path, where the reader of the file knows.
+    """
 
     raw: Any
     file: Path
     path: str = "$"
+    lines: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def where(self) -> str:
+        """The place, as messages name it."""
+        if self.path in self.lines:
+            return f"{self.file}:{self.lines[self.path]}: {self.path}"
+        return f"{self.file}: {self.path}"
 
     def fail(self, message: str, hint: str = "") -> NoReturn:
         """Reject the input because of this value."""
-        raise InputError(f"{self.file}: {self.path}: {message}", hint)
+        raise InputError(f"{self.where}: {message}", hint)
+
+    def but(self, raw: object) -> "JsonValue":
+        """Another value in this place."""
+        return replace(self, raw=raw)
 
     def _of_type(self, wanted: type) -> Any:
         if not isinstance(self.raw, wanted):
@@ -54,13 +69,14 @@ class JsonValue:
     def items(self) -> Iterator["JsonValue"]:
         """The elements of the array, each with its index in the path."""
         for i, item in enumerate(self._of_type(list)):
-            yield JsonValue(item, self.file, f"{self.path}[{i}]")
+            yield JsonValue(item, self.file, f"{self.path}[{i}]", self.lines)
 
     def members(self) -> dict[str, "JsonValue"]:
         """The members of an object whose keys are the user's own (labels)."""
         raw: dict[str, Any] = self._of_type(dict)
         return {
-            key: JsonValue(value, self.file, f"{self.path}.{key}") for key, value in raw.items()
+            key: JsonValue(value, self.file, f"{self.path}.{key}", self.lines)
+            for key, value in raw.items()
         }
 
     def object(self) -> dict[str, Any]:

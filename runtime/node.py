@@ -9,7 +9,7 @@ What it did is on a stack of undos, which the switch empties.
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,7 @@ from policyc.runtime import (
     network,
     pins,
     seeds,
+    service_maps,
     switch,
 )
 from policyc.runtime.btf import Btf, StructLayout
@@ -33,10 +34,12 @@ from policyc.runtime.bundle import HOOKS_OBJECT, POLICY_OBJECT, Bundle, read_bun
 from policyc.runtime.endpoints import EndpointsFile, read_endpoints
 from policyc.runtime.errors import HostError, InputError
 from policyc.runtime.hook_programs import HookPrograms
+from policyc.runtime.json_value import JsonValue
 from policyc.runtime.libbpf import Object
 from policyc.runtime.pins import DEFAULT_ROOT, Pins
 from policyc.runtime.placement import Placer
 from policyc.runtime.roster import Roster, assign_ids, local_devices
+from policyc.runtime.services import Frontend, read_services
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
 from policyc.runtime.state import (
     Attachment,
@@ -71,11 +74,16 @@ def load(
     forward: forwarding.Forwarding = "redirect",
     state_root: Path = DEFAULT_STATE,
     placer: PlacerFactory | None = None,
+    services: Sequence[JsonValue] | None = None,
     warn: Warn = to_nobody,
 ) -> Loaded:
-    """Load a bundle for these endpoints, in place of what is loaded, in this network namespace."""
+    """Load a bundle for these endpoints, in place of what is loaded, in this network namespace.
+
+    `services` are Services and EndpointSlices; None leaves those that are loaded.
+    """
     bundle = read_bundle(bundle_path)
     file = read_endpoints(endpoints_path)
+    frontends = None if services is None else read_services(services, file.node)
     if bundle.node not in ("", file.node):
         raise InputError(
             f"{bundle_path}: the bundle is for the node {bundle.node},"
@@ -90,7 +98,7 @@ def load(
     state = StateDir(bpffs, state_root)
     with state.lock():
         network.require_here(Pins(bpffs), state)
-        loading = _Loading(Pins(bpffs), state, bundle, file, mode, forward, warn)
+        loading = _Loading(Pins(bpffs), state, bundle, file, frontends, mode, forward, warn)
         return loading.run(placer or _tables)
 
 
@@ -131,6 +139,7 @@ class _Loading:
         state: StateDir,
         bundle: Bundle,
         file: EndpointsFile,
+        frontends: tuple[Frontend, ...] | None,
         mode: attach.Mode,
         forward: forwarding.Forwarding,
         warn: Warn,
@@ -139,6 +148,7 @@ class _Loading:
         self.state = state
         self.bundle = bundle
         self.file = file
+        self.frontends = frontends
         self.kind = attach.kind_for(mode)
         self.devices = local_devices(file.endpoints)
         self.forward = forward
@@ -166,8 +176,11 @@ class _Loading:
             self._attach(generation, hooks, undo)
             self.state.write(generation)
             undo.by(self.state.remove, generation.epoch)
-            switch.store(self.pins.map("pc_state"), self.word)
+            services = self._fill_services(undo)
+            switch.store(self.pins.map("pc_state"), services.word if services else self.word)
             undo.forget()
+        if services:
+            services.finish(self.pins)
         self._sweep(generation)
         replaced = bool(self.before and hooks.are_new)
         return Loaded(generation, self.before_word.epoch, replaced, tables.refused())
@@ -243,6 +256,11 @@ class _Loading:
     def _empty_slot(self, slot: int) -> None:
         with bpf_syscall.obj_get(self.pins.map("pc_policy")) as fd:
             bpf_syscall.map_delete(fd, struct.pack("=I", slot))
+
+    def _fill_services(self, undo: Undo) -> service_maps.Filled | None:
+        if self.frontends is None:
+            return None
+        return service_maps.fill(self.pins, self.word, self.frontends, undo)
 
     def _attach(self, generation: Generation, hooks: HookPrograms, undo: Undo) -> None:
         """Attach where nothing is yet, before the switch: afterwards it could no longer fail.

@@ -14,6 +14,7 @@ from policyc.runtime import (
     host,
     leftovers,
     network,
+    service_maps,
     switch,
 )
 from policyc.runtime.endpoint_halves import TABLES
@@ -171,6 +172,8 @@ def _maps(where: Pins, generation: Generation) -> tuple[MapStatus, ...]:
             info = bpf_syscall.map_info(fd)
             used = sum(count for _, _, count in bpf_syscall.map_items_batch(fd, info))
         found.append(MapStatus(name, used, info.max_entries))
+    for name, (used, room) in service_maps.usage(where).items():
+        found.append(MapStatus(name, used, room))
     for pin in sorted(where.generation(generation.epoch).iterdir()):
         if pin.name != POLICY_PROGRAM:
             with bpf_syscall.obj_get(pin) as fd:

@@ -17,22 +17,40 @@ _MEMBARRIER = {"x86_64": 324, "aarch64": 283, "riscv64": 283, "s390x": 356, "ppc
 _MEMBARRIER_GLOBAL = 1
 _GRACE_SECONDS = 0.1
 
+_SLOT, _SERVICES, _HALF = 0xFFFF, 0x10000, 0x20000
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """Slot of pc_policy, and the epoch that connections are stamped with; epoch 0 is "none yet"."""
+    """Slot of pc_policy, and the epoch that connections are stamped with; epoch 0 is "none yet".
+
+    `services` says whether there are Services, or were, and which half of their tables is in force:
+    PC_STATE_SERVICES and PC_STATE_HALF of datapath/generation.h.
+    """
 
     slot: int
     epoch: int
+    services: int = 0
+
+    @property
+    def with_services(self) -> "Word":
+        """The other half of the tables of Services; everything else stays."""
+        half = 0 if self.services & _HALF else _HALF
+        return Word(self.slot, self.epoch, _SERVICES | half)
+
+    @property
+    def half(self) -> int:
+        """The half of the tables of Services that is in force."""
+        return 1 if self.services & _HALF else 0
 
     @property
     def next(self) -> "Word":
         """The word that a load switches to. The first goes where the zeroed map points already."""
         if self.epoch == 0:
-            return Word(0, 1)
-        return Word(1 - self.slot, self.epoch % 0xFFFFFFFF + 1)
+            return Word(0, 1, self.services)
+        return Word(1 - self.slot, self.epoch % 0xFFFFFFFF + 1, self.services)
 
 
 def read(pin: Path) -> Word:
@@ -42,14 +60,14 @@ def read(pin: Path) -> Word:
     with bpf_syscall.obj_get(pin) as fd:
         raw = bpf_syscall.map_lookup(fd, bytes(4), 8) or bytes(8)
     number = int.from_bytes(raw, "little")
-    return Word(number & 0xFFFFFFFF, number >> 32)
+    return Word(number & _SLOT, number >> 32, number & (_SERVICES | _HALF))
 
 
 def store(pin: Path, word: Word) -> None:
     """Put the word in force by one aligned store of eight bytes."""
     with bpf_syscall.obj_get(pin) as fd, mmap.mmap(fd, mmap.PAGESIZE) as page:
         cell = ctypes.c_uint64.from_buffer(page)
-        cell.value = word.epoch << 32 | word.slot
+        cell.value = word.epoch << 32 | word.services | word.slot
         del cell  # the page cannot be unmapped while it is pointed to
 
 

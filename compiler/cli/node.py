@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`policyc node`: load a bundle on this node, take it away, see what it does.
 
-Needs no compiler: this module imports the runtime, click and rich, and nothing else.
+Needs no compiler: this module imports the runtime, click and rich, and for YAML files PyYAML.
 """
 
 import json
@@ -42,6 +42,13 @@ def node() -> None:
     metavar="FILE",
     help="which pods there are, and behind which device each local one sits (JSON)",
 )
+@click.option(
+    "--services",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help="Services and EndpointSlices (JSON or YAML), in place of those loaded; may be repeated",
+)
 @_bpffs
 @click.option(
     "--attach",
@@ -62,17 +69,25 @@ def node() -> None:
 def load(
     bundle: Path,
     endpoints: Path,
+    services: tuple[Path, ...],
     bpffs: Path,
     mode: Mode,
     forwarding: Forwarding,
     verbose: bool,
 ) -> None:
     """Load BUNDLE, in place of what is loaded. A load that fails changes nothing."""
+    from policyc.compiler.cli.service_files import read_objects
     from policyc.runtime import node as runtime
 
     with _details(verbose):
         done = runtime.load(
-            bundle, endpoints, bpffs=bpffs, mode=mode, forward=forwarding, warn=_warn
+            bundle,
+            endpoints,
+            bpffs=bpffs,
+            mode=mode,
+            forward=forwarding,
+            services=read_objects(services) if services else None,
+            warn=_warn,
         )
     generation = done.generation
     verb = "replaced" if done.replaced_epoch else "loaded"
@@ -86,6 +101,24 @@ def load(
             f"no room in the tables for {pod}: what they do not hold of its traffic is "
             "denied; compile the bundle with --cluster"
         )
+
+
+@node.command("services")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@_bpffs
+def replace_services(files: tuple[Path, ...], bpffs: Path) -> None:
+    """Replace the node's Services by those in FILES (JSON or YAML). Failing changes nothing."""
+    from policyc.compiler.cli.service_files import read_objects
+    from policyc.runtime.service_update import update_services
+
+    with _details(verbose=False):
+        frontends = update_services(read_objects(files), bpffs=bpffs)
+    n_backends = sum(each.takes_new for found in frontends for each in found.backends)
+    click.echo(
+        f"services: {len({each.service for each in frontends})} with {len(frontends)} addresses "
+        f"and ports, {n_backends} endpoints behind them",
+        err=True,
+    )
 
 
 @node.command()

@@ -102,9 +102,11 @@ static __always_inline bool pc_ct_insert(const struct pc_flow *flow, __u32 egres
 {
 	struct pc_ct ct = {
 	    .flow_id = bpf_get_prandom_u32(),
-	    .state = state | pc_ct_news(flow, false),
+	    .state = state | pc_ct_news(flow, false) | (flow->nat.row ? PC_CT_NAT : 0),
 	};
 
+	if (flow->nat.row)
+		ct.src.nat = (struct pc_ct_nat){.port = flow->nat.sport, .row = flow->nat.row};
 	pc_ct_decide(&ct, flow, egress_rule, ingress_rule);
 	ct.expires = flow->now + pc_ct_idle(flow, ct.state);
 	return pc_ct_put(&flow->t, &ct, flow->is_kept);

@@ -14,11 +14,20 @@
 #define PC_NEW_ENTRIES                                                                             \
 	32768 /* what a flood may fill; a flow needs its place until it is answered */
 
+/* Of a connection to a Service. */
+struct pc_ct_nat {
+	__be16 port; /* the client's, as it is in the tuple of the other half (ct_front.h) */
+	__u32 row;   /* the endpoint's, of service_map.h */
+} __attribute__((packed));
+
 /* One end of a connection, as far as this node has it: ifindex 0 means it has not. */
 struct pc_ct_end {
 	__u32 ifindex;
 	__u8 mac[PC_MAC_LEN];
-	__u8 gateway[PC_MAC_LEN]; /* whom frames to it come from; once PC_CT_CAME_* says so */
+	union {
+		__u8 gateway[PC_MAC_LEN]; /* whom frames to it come from, if PC_CT_CAME_* */
+		struct pc_ct_nat nat;     /* of the client, if PC_CT_NAT: nothing is handed over */
+	};
 };
 
 enum pc_decided { PC_DECIDED_SRC = 1, PC_DECIDED_DST = 2 };

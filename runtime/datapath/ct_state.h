@@ -29,6 +29,8 @@ enum pc_ct_state {
 	/* the host's stack has brought a packet for this end to its device */
 	PC_CT_CAME_SRC = 128,
 	PC_CT_CAME_DST = 256,
+	PC_CT_NAT = 512,    /* translated: one of two entries */
+	PC_CT_FRONT = 1024, /* that of the tuple with the Service's address */
 };
 
 #define PC_CT_FINS (PC_CT_FIN_SRC | PC_CT_FIN_DST)

@@ -24,6 +24,10 @@ enum drop_reason {
 	PC_DROP_POLICY,       /* a rule, or the lack of one; pc_counts knows which */
 	PC_DROP_CT_FULL,      /* no room for the connection, so its replies would be lost */
 	PC_DROP_SOURCE_ROUTE, /* an IPv4 option that sends it elsewhere than its destination says */
+	PC_DROP_NO_BACKEND,   /* a Service without an endpoint that takes new connections */
+	PC_DROP_BACKEND_GONE, /* of a connection to a Service: its endpoint was removed */
+	PC_DROP_NAT_TAKEN,    /* another connection has the addresses and ports it would have */
+	PC_DROP_HAIRPIN,      /* a pod reaches a Service of which it is the only endpoint */
 	PC_DROP_REASONS
 };
 

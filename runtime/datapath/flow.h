@@ -43,6 +43,13 @@ enum pc_fragment { PC_FRAG_NONE = 0, PC_FRAG_FIRST, PC_FRAG_LATER };
 /* What the policy program does with the connection's entry. */
 enum pc_entry { PC_ENTRY_INSERT = 0, PC_ENTRY_RENEW };
 
+/* What a packet to a Service had in the place of what is in its tuple by now. */
+struct pc_nat {
+	__u32 row; /* of pc_rows, which says what it was translated to; 0: it was not */
+	__be16 dport, sport;
+	struct pc_addr6 daddr;
+};
+
 struct pc_flow {
 	struct pc_tuple t; /* of the packet; before the tail call, of the flow's first packet */
 	struct pc_endpoint src, dst; /* of the same direction as t */
@@ -63,12 +70,15 @@ struct pc_flow {
 	__u8 entry;
 	__u8 is_reply; /* the packet at hand runs against t */
 	__u8 is_kept;  /* there is an entry, perhaps of no use, in the table that evicts nothing */
-	__u8 zero[8];
-	__u32 forward_to;        /* the device whose peer gets it; 0: the host's stack does */
+	__u8 is_front_kept; /* the same of the tuple before it was translated */
+	__u8 zero;
+	__u32 frag_row;   /* by which row the fragments that follow this one are translated */
+	__u32 forward_to; /* the device whose peer gets it; 0: the host's stack does */
 	enum drop_reason reason; /* what became of it, for whoever traces; also names them in BTF */
+	struct pc_nat nat;       /* last, as pc_parse() clears what is before it, and its row */
 };
 /* By this size libbpf tells that maps which are in use hold connections of another layout. */
-_Static_assert(sizeof(struct pc_flow) == 136, "another one where struct pc_ct changes");
+_Static_assert(sizeof(struct pc_flow) == 160, "another one where struct pc_ct changes");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

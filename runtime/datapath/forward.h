@@ -18,8 +18,11 @@ static __always_inline __u32 pc_came(const struct pc_ct_match *match)
 	return match->is_reply ? PC_CT_CAME_SRC : PC_CT_CAME_DST;
 }
 
+/* Answers of a Service are translated in to_pod of the client, and it sends to no pod. */
 static __always_inline bool pc_has_peer(const struct pc_ct_match *match)
 {
+	if (match->at.ct->state & PC_CT_NAT)
+		return false;
 	return match->at.ct->peers & (match->is_reply ? PC_DECIDED_SRC : PC_DECIDED_DST);
 }
 

@@ -9,6 +9,8 @@
 #define PC_FRAG_ENTRIES 16384
 #define PC_FRAG_IDLE    30ULL /* seconds: what Linux gives a datagram to come together */
 
+#define PC_FRAG_REPLY 0x80000000 /* to the source; no row has this bit */
+
 struct pc_frag4_key {
 	__be32 saddr, daddr;
 	__be32 id;
@@ -26,7 +28,7 @@ struct pc_frag6_key {
 struct pc_frag {
 	__u64 expires;
 	__u32 epoch;
-	__u32 zero;
+	__u32 row; /* by which they are translated, with PC_FRAG_REPLY; 0: they are not */
 };
 
 struct {
@@ -45,12 +47,21 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_frag6 SEC(".maps");
 
-/* In the packet's own direction; t may have been turned to that of the flow. */
+static __always_inline struct pc_addr6 pc_frag_daddr(const struct pc_flow *flow)
+{
+	if (flow->nat.row)
+		return flow->nat.daddr;
+	return flow->is_reply ? flow->t.saddr : flow->t.daddr;
+}
+
+/* In the packet's own direction, as it came: t may have been turned to that of the flow, or
+ * translated.
+ */
 static __always_inline struct pc_frag4_key pc_frag4_key_of(const struct pc_flow *flow)
 {
 	return (struct pc_frag4_key){
 	    .saddr = flow->is_reply ? flow->t.daddr.word[0] : flow->t.saddr.word[0],
-	    .daddr = flow->is_reply ? flow->t.saddr.word[0] : flow->t.daddr.word[0],
+	    .daddr = pc_frag_daddr(flow).word[0],
 	    .id = flow->frag_id,
 	    .proto = flow->frag_proto,
 	};
@@ -60,7 +71,7 @@ static __always_inline struct pc_frag6_key pc_frag6_key_of(const struct pc_flow 
 {
 	return (struct pc_frag6_key){
 	    .saddr = flow->is_reply ? flow->t.daddr : flow->t.saddr,
-	    .daddr = flow->is_reply ? flow->t.saddr : flow->t.daddr,
+	    .daddr = pc_frag_daddr(flow),
 	    .id = flow->frag_id,
 	    .proto = flow->frag_proto,
 	};
@@ -70,7 +81,8 @@ static __always_inline struct pc_frag6_key pc_frag6_key_of(const struct pc_flow 
 static __always_inline void pc_frag_record(const struct pc_flow *flow)
 {
 	struct pc_frag frag = {.expires = flow->now + PC_FRAG_IDLE * flow->second,
-			       .epoch = flow->epoch};
+			       .epoch = flow->epoch,
+			       .row = flow->frag_row};
 	struct pc_frag4_key key4;
 	struct pc_frag6_key key6;
 
@@ -85,7 +97,8 @@ static __always_inline void pc_frag_record(const struct pc_flow *flow)
 	}
 }
 
-static __always_inline enum drop_reason pc_frag_follow(const struct pc_flow *flow)
+/* The record of the first one; NULL where that has not passed. */
+static __always_inline const struct pc_frag *pc_frag_first(const struct pc_flow *flow)
 {
 	struct pc_frag4_key key4;
 	struct pc_frag6_key key6;
@@ -99,6 +112,6 @@ static __always_inline enum drop_reason pc_frag_follow(const struct pc_flow *flo
 		first = bpf_map_lookup_elem(&pc_frag6, &key6);
 	}
 	if (!first || first->epoch != flow->epoch || first->expires <= flow->now)
-		return PC_DROP_FRAGMENT;
-	return PC_PASS;
+		return 0;
+	return first;
 }

@@ -6,6 +6,8 @@
 #include "forward.h"
 #include "fragments.h"
 #include "generation.h"
+#include "nat_hooks.h"
+#include "nat_icmp.h"
 #include "neighbour.h"
 #include "offload.h"
 #include "parse.h"
@@ -21,7 +23,9 @@ pc_from_pod_known(struct __sk_buff *skb, struct pc_flow *flow, const struct pc_c
 		return reason;
 	if (pc_is_forwarded(match))
 		pc_forward(skb, flow, pc_ct_receiver(match));
-	pc_ct_touch(&match->at, flow, match->is_reply);
+	/* The client's hook notes what is answered for a Service, as it has to tell the front. */
+	if (!(match->at.ct->state & PC_CT_NAT))
+		pc_ct_touch(&match->at, flow, match->is_reply);
 	pc_frag_record(flow);
 	return PC_PASS;
 }
@@ -51,9 +55,16 @@ static __always_inline enum drop_reason pc_from_pod_ip(struct __sk_buff *skb, st
 	__u32 slot = pc_generation(flow);
 	struct pc_ct_match match = {};
 	enum drop_reason reason;
+	bool passed = false;
+	int error;
 
 	if (flow->fragment != PC_FRAG_LATER)
 		match = pc_ct_find(flow);
+	if (slot & PC_STATE_SERVICES) {
+		reason = pc_to_service(skb, flow, &match, slot, &passed);
+		if (reason || passed)
+			return reason;
+	}
 	if (match.at.ct && match.is_fresh)
 		return pc_from_pod_known(skb, flow, &match);
 	pc_endpoints_of(flow);
@@ -61,9 +72,12 @@ static __always_inline enum drop_reason pc_from_pod_ip(struct __sk_buff *skb, st
 	if (reason)
 		return reason;
 	if (flow->fragment == PC_FRAG_LATER)
-		return pc_frag_follow(flow);
-	if (pc_is_icmp_error(flow) && pc_is_related(skb, flow, true))
-		return PC_PASS;
+		return pc_nat_follow(skb, flow, false);
+	if (pc_is_icmp_error(flow)) {
+		error = pc_error(skb, flow, true);
+		if (error != PC_UNRELATED)
+			return error;
+	}
 	if (match.at.ct)
 		return pc_from_pod_stale(skb, flow, &match, slot);
 	return pc_ask_policy(skb, slot);

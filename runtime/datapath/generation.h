@@ -8,12 +8,16 @@
 
 #define PC_FIRST_EPOCH 1 /* nothing was loaded before */
 
+#define PC_STATE_SLOT     0xffff
+#define PC_STATE_SERVICES 0x10000 /* there are Services, or were */
+#define PC_STATE_HALF     0x20000 /* which half of their tables is in force */
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__type(key, __u32);
-	__type(value, __u64); /* low half slot, high half epoch */
+	__type(value, __u64); /* low half slot and PC_STATE_*, high half epoch */
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_state SEC(".maps");
 
@@ -34,9 +38,9 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_policy SEC(".maps");
 
-/* Reads the word once, stamps the flow with its epoch, returns the slot. The time is that of the
- * tick: to ask for any other costs as much as half of what is done for a known connection. Without
- * a rate everything is over at once.
+/* Reads the word once, stamps the flow with its epoch, returns its low half. The time is that of
+ * the tick: to ask for any other costs as much as half of what is done for a known connection.
+ * Without a rate everything is over at once.
  */
 static __always_inline __u32 pc_generation(struct pc_flow *flow)
 {
@@ -54,6 +58,6 @@ static __always_inline __u32 pc_generation(struct pc_flow *flow)
 /* Does not return, unless the slot is empty: then nothing passes. */
 static __always_inline enum drop_reason pc_ask_policy(struct __sk_buff *skb, __u32 slot)
 {
-	bpf_tail_call(skb, &pc_policy, slot);
+	bpf_tail_call(skb, &pc_policy, slot & PC_STATE_SLOT);
 	return PC_DROP_NO_POLICY;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* offload.h - the checksum that the sender has left to the device, or to the kernel on the way.
- * Gives pc_checksum_is_sane(). It is written behind the hook, where the sender says (a packet
- * socket's PACKET_VNET_HDR): over a port or an address that was decided on, if nobody looks.
+ * Gives pc_checksum_is_partial(), pc_checksum_is_sane(). It is written behind the hook, where the
+ * sender says (a packet socket's PACKET_VNET_HDR): over a port or an address that was decided on,
+ * if nobody looks.
  */
 #pragma once
 #include "parse_l4.h"
@@ -31,6 +32,13 @@ static __always_inline __u32 pc_l4_checksum_at(const struct pc_tuple *t)
 	}
 }
 
+static __always_inline bool pc_checksum_is_partial(const struct __sk_buff *ctx)
+{
+	const struct sk_buff___pc *skb = (const void *)ctx;
+
+	return BPF_CORE_READ_BITFIELD_PROBED(skb, ip_summed) == PC_CHECKSUM_PARTIAL;
+}
+
 /* The place is the header's own, or in the data, as in a tunnel that the pod makes: there is
  * nothing that a policy asks about. Of ICMP errors and discovery the data is looked at too. Whoever
  * cuts a packet into fragments completes it first.
@@ -41,7 +49,7 @@ static __always_inline bool pc_checksum_is_sane(const struct __sk_buff *ctx,
 	const struct sk_buff___pc *skb = (const void *)ctx;
 	__u32 frame, at;
 
-	if (BPF_CORE_READ_BITFIELD_PROBED(skb, ip_summed) != PC_CHECKSUM_PARTIAL)
+	if (!pc_checksum_is_partial(ctx))
 		return true;
 	if (!flow->t.family || flow->fragment)
 		return false;

@@ -27,7 +27,8 @@ static __always_inline enum drop_reason pc_parse(struct __sk_buff *skb, struct p
 {
 	enum drop_reason reason;
 
-	__builtin_memset(flow, 0, sizeof(*flow));
+	__builtin_memset(flow, 0, __builtin_offsetof(struct pc_flow, nat));
+	flow->nat.row = 0;
 	reason = pc_parse_ethernet(skb, flow);
 	if (reason)
 		return reason;

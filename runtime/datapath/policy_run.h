@@ -5,7 +5,7 @@
  * direction of the flow's first packet, and tail called here.
  */
 #pragma once
-#include "ct.h"
+#include "ct_front.h"
 #include "fragments.h"
 #include "policy_words.h"
 
@@ -95,13 +95,14 @@ static __always_inline enum drop_reason pc_conclude(const struct pc_flow *flow,
 	if (!decision->allowed) {
 		if (flow->entry == PC_ENTRY_RENEW)
 			pc_ct_deny(flow);
+		pc_ct_drop_front(flow);
 		return PC_DROP_POLICY;
 	}
 	if (flow->entry == PC_ENTRY_RENEW)
 		stored = pc_ct_renew(flow, decision->egress_rule, decision->ingress_rule);
 	else
 		stored = pc_ct_insert(flow, decision->egress_rule, decision->ingress_rule, 0);
-	if (!stored)
+	if (!stored || !pc_ct_put_front(flow))
 		return PC_DROP_CT_FULL;
 	pc_frag_record(flow);
 	return PC_PASS;

@@ -15,6 +15,8 @@
 #define PC_ICMP6_UNREACHABLE  1
 #define PC_ICMP6_PARAMETER    4
 #define PC_ICMP_HEADER        8
+#define PC_IP6_NEXT_IN        6 /* an IPv6 header: where it has the next header, and the source */
+#define PC_IP6_SADDR_IN       8
 
 static __always_inline bool pc_is_icmp_error(const struct pc_flow *flow)
 {
@@ -46,15 +48,16 @@ static __always_inline __u32 pc_inner_ip4(struct __sk_buff *skb, __u32 at, struc
 /* Extension headers in the quoted packet are not walked: such an error goes by policy. */
 static __always_inline __u32 pc_inner_ip6(struct __sk_buff *skb, __u32 at, struct pc_tuple *inner)
 {
-	struct ipv6hdr ip;
+	__u8 head[PC_IP6_SADDR_IN]; /* the stack has no room for all of it */
 
-	if (bpf_skb_load_bytes(skb, at, &ip, sizeof(ip)) || ip.version != 6)
+	if (bpf_skb_load_bytes(skb, at, head, sizeof(head)) || head[0] >> 4 != 6 ||
+	    bpf_skb_load_bytes(skb, at + sizeof(head), &inner->saddr, sizeof(inner->saddr)) ||
+	    bpf_skb_load_bytes(skb, at + sizeof(head) + sizeof(inner->saddr), &inner->daddr,
+			       sizeof(inner->daddr)))
 		return 0;
 	inner->family = PC_IPV6;
-	inner->proto = ip.nexthdr;
-	__builtin_memcpy(&inner->saddr, &ip.saddr, sizeof(inner->saddr));
-	__builtin_memcpy(&inner->daddr, &ip.daddr, sizeof(inner->daddr));
-	return at + sizeof(ip);
+	inner->proto = head[PC_IP6_NEXT_IN];
+	return at + sizeof(struct ipv6hdr);
 }
 
 /* Only the first eight bytes of the transport header are sure to be quoted. */
@@ -78,25 +81,40 @@ static __always_inline bool pc_inner_ports(struct __sk_buff *skb, __u32 at, stru
 	return true;
 }
 
+/* The packet that an error quotes, and its connection. */
+struct pc_quoted {
+	struct pc_tuple t;
+	__u32 l4;    /* offset of its transport header */
+	__u32 state; /* of the connection, and how it is translated */
+	__u32 nat_row;
+	__be16 nat_port;
+	bool is_reply;
+};
+
 /* True when the quoted packet is one of a connection that passes now, and the error goes to whom
  * that packet came from. `own`: the error comes from a pod, which may report on its own packets
- * only, as it is no router.
+ * only, as it is no router; and which alone has seen a Service's address in them.
  */
 static __always_inline bool pc_is_related(struct __sk_buff *skb, const struct pc_flow *flow,
-					  bool own)
+					  bool own, struct pc_quoted *quoted)
 {
-	struct pc_tuple inner = {};
 	__u32 at = flow->l4 + PC_ICMP_HEADER;
-	struct pc_ct *ct;
+	struct pc_ct_at found;
 
-	at = flow->t.family == PC_IPV4 ? pc_inner_ip4(skb, at, &inner)
-				       : pc_inner_ip6(skb, at, &inner);
-	if (!at || !pc_inner_ports(skb, at, &inner))
+	quoted->l4 = flow->t.family == PC_IPV4 ? pc_inner_ip4(skb, at, &quoted->t)
+					       : pc_inner_ip6(skb, at, &quoted->t);
+	if (!quoted->l4 || !pc_inner_ports(skb, quoted->l4, &quoted->t))
 		return false;
-	if (!pc_addr_eq(&inner.saddr, &flow->t.daddr))
+	if (!pc_addr_eq(&quoted->t.saddr, &flow->t.daddr))
 		return false;
-	if (own && !pc_addr_eq(&inner.daddr, &flow->t.saddr))
+	if (own && !pc_addr_eq(&quoted->t.daddr, &flow->t.saddr))
 		return false;
-	ct = pc_ct_get(&inner, true).ct;
-	return ct && ct->expires > flow->now && ct->epoch == flow->epoch && pc_ct_is_decided(ct);
+	found = pc_ct_get(&quoted->t, true);
+	if (!found.ct || found.ct->expires <= flow->now || found.ct->epoch != flow->epoch)
+		return false;
+	quoted->state = found.ct->state;
+	quoted->nat_row = found.ct->src.nat.row;
+	quoted->nat_port = found.ct->src.nat.port;
+	quoted->is_reply = found.back != found.ct->back;
+	return pc_ct_is_decided(found.ct) && (own || !(found.ct->state & PC_CT_FRONT));
 }

@@ -6,6 +6,8 @@
 #include "forward.h"
 #include "fragments.h"
 #include "generation.h"
+#include "nat_hooks.h"
+#include "nat_icmp.h"
 #include "neighbour.h"
 #include "parse.h"
 #include "related.h"
@@ -57,19 +59,35 @@ static __always_inline void pc_to_pod_node_again(const struct __sk_buff *skb, st
 /* Always passes (semantics A22); what is remembered is for the pod's replies. A connection that the
  * pod opened keeps its epoch: the node's reply says nothing about the pod's policy.
  */
-static __always_inline enum drop_reason pc_to_pod_from_node(const struct __sk_buff *skb,
-							    struct pc_flow *flow)
+static __always_inline enum drop_reason pc_to_pod_from_node(struct __sk_buff *skb,
+							    struct pc_flow *flow, __u32 slot)
 {
 	struct pc_ct_match match;
+	enum drop_reason reason;
+	int error;
 
-	if (flow->fragment == PC_FRAG_LATER)
+	if (flow->fragment == PC_FRAG_LATER) {
+		if (slot & PC_STATE_SERVICES && pc_frag_first(flow))
+			return pc_nat_follow(skb, flow, true);
 		return PC_PASS;
+	}
 	match = pc_ct_find(flow);
+	if (match.at.ct && slot & PC_STATE_SERVICES) {
+		reason = pc_from_service(skb, flow, &match, true);
+		if (reason)
+			return reason;
+		if (flow->frag_row)
+			pc_frag_record(flow);
+	}
 	if (match.at.ct) {
 		if (match.at.ct->state & PC_CT_NODE && !match.is_reply && !match.is_fresh)
 			pc_to_pod_node_again(skb, flow, match.at.ct);
 		pc_ct_touch(&match.at, flow, match.is_reply);
 		return PC_PASS;
+	}
+	if (slot & PC_STATE_SERVICES && pc_is_icmp_error(flow)) {
+		error = pc_error(skb, flow, false);
+		return error == PC_UNRELATED ? PC_PASS : error;
 	}
 	if (!pc_node_opens(flow))
 		return PC_PASS;
@@ -99,6 +117,7 @@ static __always_inline enum drop_reason pc_to_pod_forwarded(struct __sk_buff *sk
 {
 	struct pc_ct_match match = {};
 	enum drop_reason reason;
+	int error;
 
 	if (flow->fragment != PC_FRAG_LATER)
 		match = pc_ct_find(flow);
@@ -110,6 +129,11 @@ static __always_inline enum drop_reason pc_to_pod_forwarded(struct __sk_buff *sk
 			return PC_DROP_SPOOFED_IP;
 		match.at.ct = 0;
 	}
+	if (slot & PC_STATE_SERVICES) {
+		reason = pc_from_service(skb, flow, &match, false);
+		if (reason)
+			return reason;
+	}
 	if (match.at.ct && match.is_fresh)
 		return pc_to_pod_known(skb, flow, &match);
 	pc_endpoints_of(flow);
@@ -119,9 +143,12 @@ static __always_inline enum drop_reason pc_to_pod_forwarded(struct __sk_buff *sk
 	if (flow->dst.ifindex != skb->ifindex)
 		return PC_DROP_NOT_FOR_POD;
 	if (flow->fragment == PC_FRAG_LATER)
-		return pc_frag_follow(flow);
-	if (pc_is_icmp_error(flow) && pc_is_related(skb, flow, false))
-		return PC_PASS;
+		return pc_nat_follow(skb, flow, true);
+	if (pc_is_icmp_error(flow)) {
+		error = pc_error(skb, flow, false);
+		if (error != PC_UNRELATED)
+			return error;
+	}
 	if (match.at.ct) {
 		flow->entry = PC_ENTRY_RENEW;
 		if (match.is_reply)
@@ -143,6 +170,6 @@ static __always_inline enum drop_reason pc_to_pod_frame(struct __sk_buff *skb, s
 		return PC_PASS;
 	slot = pc_generation(flow);
 	if (from_node)
-		return pc_to_pod_from_node(skb, flow);
+		return pc_to_pod_from_node(skb, flow, slot);
 	return pc_to_pod_forwarded(skb, flow, slot);
 }

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The node that a test loads bundles on and throws frames at."""
 
+import ctypes
 import socket
 import struct
 import subprocess
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +15,10 @@ from policyc.runtime import node as runtime
 from policyc.runtime.attach import Mode
 from policyc.runtime.btf import Btf, StructLayout
 from policyc.runtime.forwarding import Forwarding
+from policyc.runtime.json_value import JsonValue
 from policyc.runtime.node import Loaded
 from policyc.runtime.pins import Pins
+from policyc.runtime.service_update import update_services
 from policyc.runtime.status import NodeStatus, status
 from tests.kernel.packets import Host
 from tests.kernel.table_policy import NamePlacer, TablePolicy, endpoints_json, write_bundle
@@ -43,6 +46,22 @@ def endpoint(name: str, host: Host, interface: str | None) -> dict[str, object]:
     if interface:
         return entry | {"interface": interface, "mac": host.mac, "node": "node-1"}
     return entry | {"node": "node-2"}
+
+
+def run_through(fd: int, frame: bytes, ifindex: int, ingress_ifindex: int) -> tuple[int, bytes]:
+    """A program's verdict on a frame, and the frame as it leaves the program."""
+    given = ctypes.create_string_buffer(frame, len(frame))
+    out = ctypes.create_string_buffer(65536)
+    ctx = bytearray(192)
+    struct.pack_into("=II", ctx, 36, ingress_ifindex, ifindex)
+    held = ctypes.create_string_buffer(bytes(ctx), len(ctx))
+    attr = bytearray(80)
+    addresses = ctypes.addressof(given), ctypes.addressof(out)
+    struct.pack_into("=IIIIQQ", attr, 0, fd, 0, len(frame), len(out), *addresses)
+    struct.pack_into("=IIIIQQ", attr, 32, 1, 0, len(ctx), 0, ctypes.addressof(held), 0)
+    bpf_syscall.bpf(bpf_syscall.PROG_TEST_RUN, attr)
+    verdict, _, size = struct.unpack_from("=iII", attr, 4)
+    return verdict, out.raw[:size]
 
 
 @dataclass
@@ -98,6 +117,7 @@ class NodeUnderTest:
         entries: list[dict[str, object]] | None = None,
         mode: Mode = "auto",
         forward: Forwarding = "redirect",
+        services: Sequence[JsonValue] | None = None,
     ) -> Loaded:
         self._forget_programs()
         return runtime.load(
@@ -108,8 +128,13 @@ class NodeUnderTest:
             forward=forward,
             state_root=self.state_root,
             placer=NamePlacer,
+            services=services,
             warn=self.warnings.append,
         )
+
+    def serve(self, services: Sequence[JsonValue]) -> None:
+        """Replace the Services of the loaded node."""
+        update_services(services, bpffs=self.bpffs, state_root=self.state_root)
 
     def unload(self) -> bool:
         self._forget_programs()
@@ -142,6 +167,23 @@ class NodeUnderTest:
     def sent_by_node_to(self, pod: str, frame: bytes) -> bool:
         """Whether a frame that was generated on the node passes on to the pod."""
         return self._run("pc_to_pod", frame, LOCAL[pod], came_in=None)
+
+    def leaves(self, pod: str, frame: bytes) -> bytes | None:
+        """The pod's frame as it goes on to the node's stack; None if it is dropped."""
+        return self._run_through("pc_from_pod", frame, LOCAL[pod], came_in=LOCAL[pod])
+
+    def arrives(self, pod: str, frame: bytes, came_in: str | None = UPLINK) -> bytes | None:
+        """The frame as the pod gets it; None if it is dropped. `came_in` None: made on the node."""
+        return self._run_through("pc_to_pod", frame, LOCAL[pod], came_in)
+
+    def _run_through(
+        self, program: str, frame: bytes, device: str, came_in: str | None
+    ) -> bytes | None:
+        came_in_by = self.ifindex[came_in] if came_in else 0
+        with bpf_syscall.obj_get(self.pins.hook(program)) as fd:
+            verdict, out = run_through(fd, frame, self.ifindex[device], came_in_by)
+        assert verdict in (NEXT, DROP), verdict
+        return out if verdict == NEXT else None
 
     def _run(self, program: str, frame: bytes, device: str, came_in: str | None) -> bool:
         if program not in self._fds:

@@ -69,6 +69,13 @@ def test_words_alternate_slots_and_never_return_to_epoch_0() -> None:
     assert Word(1, 0xFFFFFFFF).next == Word(0, 1)
 
 
+def test_a_word_keeps_its_services_from_load_to_load() -> None:
+    first = Word(0, 1).with_services
+    assert first.services and first.half == 1 and first.with_services.half == 0
+    assert first.next == Word(1, 2, first.services)
+    assert first.with_services.services & first.services, "what is on stays on"
+
+
 def test_undo_runs_backwards_and_keeps_the_first_error() -> None:
     done: list[str] = []
 

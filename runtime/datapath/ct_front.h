@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* ct_front.h - a connection to a Service has two entries, as its directions have different tuples.
+ * Gives pc_tuple_front(), pc_ct_put_front(), pc_ct_drop_front().
+ *
+ * The entry proper is that of client and backend, under which policies decide and replies come. The
+ * front is a copy of it under client and Service: both have the flow's id, and each says all that
+ * its packets need. Why: docs/decisions/0023-services.md
+ */
+#pragma once
+#include "ct.h"
+
+/* Puts into the tuple what the client had there. */
+static __always_inline void pc_tuple_front(struct pc_tuple *t, const struct pc_nat *nat)
+{
+	t->daddr = nat->daddr;
+	t->dport = nat->dport;
+	t->sport = nat->sport;
+}
+
+/* After the entry proper, so that there is never a front alone. False when there is no room. */
+static __always_inline bool pc_ct_put_front(const struct pc_flow *flow)
+{
+	struct pc_tuple front = flow->t;
+	struct pc_ct *back, ct;
+
+	if (!flow->nat.row)
+		return true;
+	back = pc_ct_get(&flow->t, true).ct;
+	if (!back)
+		return false;
+	ct = *back;
+	ct.state = (ct.state | PC_CT_FRONT) & ~PC_CT_TRIED;
+	ct.src.nat.port = flow->t.sport;
+	pc_tuple_front(&front, &flow->nat);
+	if (pc_ct_put(&front, &ct, flow->is_front_kept))
+		return true;
+	pc_ct_delete(&flow->t);
+	return false;
+}
+
+/* No policy allows it any more. */
+static __always_inline void pc_ct_drop_front(const struct pc_flow *flow)
+{
+	struct pc_tuple front = flow->t;
+
+	if (!flow->nat.row)
+		return;
+	pc_tuple_front(&front, &flow->nat);
+	pc_ct_delete(&front);
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* nat.h - another address, another port in a packet, and the checksums that cover them.
+ * Gives pc_nat_addr(), pc_nat_port(); false where the packet cannot be written to.
+ *
+ * What a checksum that is left to the device has in its field is the sum of the pseudo header, with
+ * the addresses and without the ports: the kernel's helpers know. (Of IPv6 they would spoil a
+ * CHECKSUM_COMPLETE before 6.16; forwarding has taken that from a packet before any hook of ours.)
+ * SCTP's CRC covers the ports and not the addresses: the loader takes no Service that changes them.
+ */
+#pragma once
+#include "offload.h"
+#include <linux/if_ether.h>
+
+#define PC_IP4_CHECK_AT (ETH_HLEN + 10)
+#define PC_IP4_SADDR_AT (ETH_HLEN + 12)
+#define PC_IP4_DADDR_AT (ETH_HLEN + 16)
+#define PC_IP6_SADDR_AT (ETH_HLEN + 8)
+#define PC_IP6_DADDR_AT (ETH_HLEN + 24)
+
+enum pc_nat_end { PC_NAT_SRC = 0, PC_NAT_DST = 1 };
+
+/* UDP's checksum 0 says that there is none, and stays; one that comes to 0 is written as ffff. That
+ * of a pseudo header may be 0, and is a checksum nevertheless.
+ */
+static __always_inline __u64 pc_nat_flags(const struct __sk_buff *skb, const struct pc_flow *flow)
+{
+	if (flow->t.proto != IPPROTO_UDP)
+		return 0;
+	return BPF_F_MARK_MANGLED_0 | (pc_checksum_is_partial(skb) ? BPF_F_MARK_ENFORCE : 0);
+}
+
+/* Whether the transport header is in this packet, with a checksum over the addresses. */
+static __always_inline bool pc_nat_is_summed(const struct pc_flow *flow)
+{
+	return flow->fragment != PC_FRAG_LATER &&
+	       (flow->t.proto == IPPROTO_TCP || flow->t.proto == IPPROTO_UDP ||
+		flow->t.proto == IPPROTO_ICMPV6);
+}
+
+static __always_inline bool pc_nat_addr4(struct __sk_buff *skb, const struct pc_flow *flow,
+					 enum pc_nat_end end, __be32 from, __be32 to)
+{
+	__u32 at = end == PC_NAT_SRC ? PC_IP4_SADDR_AT : PC_IP4_DADDR_AT;
+	__u32 sum_at = flow->l4 + pc_l4_checksum_at(&flow->t);
+
+	if (pc_nat_is_summed(flow) &&
+	    bpf_l4_csum_replace(skb, sum_at, from, to,
+				BPF_F_PSEUDO_HDR | sizeof(to) | pc_nat_flags(skb, flow)))
+		return false;
+	return !bpf_l3_csum_replace(skb, PC_IP4_CHECK_AT, from, to, sizeof(to)) &&
+	       !bpf_skb_store_bytes(skb, at, &to, sizeof(to), 0);
+}
+
+static __always_inline bool pc_nat_addr6(struct __sk_buff *skb, const struct pc_flow *flow,
+					 enum pc_nat_end end, const struct pc_addr6 *from,
+					 const struct pc_addr6 *to)
+{
+	__u32 at = end == PC_NAT_SRC ? PC_IP6_SADDR_AT : PC_IP6_DADDR_AT;
+	__u32 sum_at = flow->l4 + pc_l4_checksum_at(&flow->t);
+	__s64 sum = bpf_csum_diff((__be32 *)from, sizeof(*from), (__be32 *)to, sizeof(*to), 0);
+
+	if (pc_nat_is_summed(flow) &&
+	    bpf_l4_csum_replace(skb, sum_at, 0, sum, BPF_F_PSEUDO_HDR | pc_nat_flags(skb, flow)))
+		return false;
+	return !bpf_skb_store_bytes(skb, at, to, sizeof(*to), 0);
+}
+
+static __always_inline bool pc_nat_addr(struct __sk_buff *skb, const struct pc_flow *flow,
+					enum pc_nat_end end, const struct pc_addr6 *from,
+					const struct pc_addr6 *to)
+{
+	if (flow->t.family == PC_IPV4)
+		return pc_nat_addr4(skb, flow, end, from->word[0], to->word[0]);
+	return pc_nat_addr6(skb, flow, end, from, to);
+}
+
+static __always_inline bool pc_nat_port(struct __sk_buff *skb, const struct pc_flow *flow,
+					enum pc_nat_end end, __be16 from, __be16 to)
+{
+	__u32 at = flow->l4 + (end == PC_NAT_SRC ? 0 : 2);
+
+	if (from == to)
+		return true;
+	return pc_nat_is_summed(flow) &&
+	       !bpf_l4_csum_replace(skb, flow->l4 + pc_l4_checksum_at(&flow->t), from, to,
+				    sizeof(to) | pc_nat_flags(skb, flow)) &&
+	       !bpf_skb_store_bytes(skb, at, &to, sizeof(to), 0);
+}

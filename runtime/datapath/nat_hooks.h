@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* nat_hooks.h - what hooks do to packets to Services, and to the answers.
+ * Gives pc_to_service() for from_pod, pc_from_service() for to_pod, pc_nat_follow() for fragments.
+ *
+ * The client's hooks translate, on its own node: to the endpoint before the host's stack routes the
+ * packet and policy sees it, and back when the answer is about to reach the client. So answers of
+ * any endpoint are met in one place, and the stack sees the same two addresses both ways.
+ */
+#pragma once
+#include "fragments.h"
+#include "nat.h"
+#include "sender.h"
+#include "service_pick.h"
+
+/* Of a translated connection: is the endpoint still one? Only what TCP and SCTP have open goes on
+ * to one that takes no new connections.
+ */
+static __always_inline const struct pc_row *pc_nat_row(__u32 id, __u8 proto)
+{
+	const struct pc_row *row = pc_row_of(id);
+
+	if (row && row->state & PC_ROW_CLOSED && proto == IPPROTO_UDP)
+		return 0;
+	return row;
+}
+
+/* Writes the flow's tuple, which is translated, into its packet. */
+static __always_inline enum drop_reason pc_nat_to_backend(struct __sk_buff *skb,
+							  struct pc_flow *flow)
+{
+	flow->frag_row = flow->nat.row;
+	if (pc_nat_addr(skb, flow, PC_NAT_DST, &flow->nat.daddr, &flow->t.daddr) &&
+	    pc_nat_port(skb, flow, PC_NAT_DST, flow->nat.dport, flow->t.dport) &&
+	    pc_nat_port(skb, flow, PC_NAT_SRC, flow->nat.sport, flow->t.sport))
+		return PC_PASS;
+	return PC_DROP_MALFORMED;
+}
+
+/* A packet to a Service that starts a connection. Afterwards it is one to an endpoint, about which
+ * nothing is known.
+ */
+static __always_inline enum drop_reason pc_service_new(struct __sk_buff *skb, struct pc_flow *flow,
+						       struct pc_ct_match *match, __u32 word)
+{
+	enum drop_reason reason = pc_service_pick(flow, word);
+
+	if (reason || !flow->nat.row)
+		return reason;
+	match->at.ct = 0;
+	return pc_nat_to_backend(skb, flow);
+}
+
+/* What came of a packet that finds the front of its connection. */
+enum pc_front { PC_FRONT_PASSED, PC_FRONT_STALE, PC_FRONT_ALONE };
+
+/* A front is kept after the entry proper, so that it is never kept alone. */
+static __always_inline void pc_front_keep(struct pc_flow *flow, struct pc_ct *ct,
+					  const struct pc_row *row)
+{
+	__be16 port = flow->t.sport;
+
+	__sync_fetch_and_or(&ct->state, PC_CT_TRIED);
+	pc_tuple_front(&flow->t, &flow->nat);
+	pc_ct_keep(flow, ct);
+	pc_tuple_translate(flow, row, flow->nat.row, port);
+}
+
+/* The front tells and asks the entry proper: whenever something is written, which is once a second,
+ * and for as long as it may be evicted. Expects the translated tuple.
+ */
+static __always_inline enum pc_front
+pc_front_touch(struct pc_flow *flow, const struct pc_ct_match *match, const struct pc_row *row)
+{
+	struct pc_ct *ct = match->at.ct;
+	bool is_written = match->is_fresh && pc_ct_note(ct, flow, false);
+	struct pc_ct_at back;
+	__u32 news;
+
+	if (match->is_fresh && !is_written && match->at.is_kept && !flow->opens)
+		return PC_FRONT_PASSED;
+	flow->is_front_kept = match->at.is_kept;
+	back = pc_ct_get(&flow->t, true);
+	flow->is_kept = back.is_kept;
+	if (!back.ct || back.ct->expires <= flow->now)
+		return PC_FRONT_STALE;
+	if (back.ct->flow_id != ct->flow_id || (flow->opens && pc_ct_is_over(back.ct)))
+		return PC_FRONT_ALONE;
+	if (!match->is_fresh || back.ct->epoch != flow->epoch)
+		return PC_FRONT_STALE;
+	news = back.ct->state & (PC_CT_REPLIED | PC_CT_FINS | PC_CT_RESET) & ~ct->state;
+	if (news)
+		__sync_fetch_and_or(&ct->state, news);
+	pc_ct_touch(&back, flow, false);
+	if (flow->is_kept && !match->at.is_kept && pc_ct_is_settled(ct, flow, false) &&
+	    (is_written || !(ct->state & PC_CT_TRIED)))
+		pc_front_keep(flow, ct, row);
+	return PC_FRONT_PASSED;
+}
+
+/* A packet of a connection to a Service. What is not passed here is left to the policy, translated:
+ * as what is to be decided again, or as a connection of its own.
+ */
+static __always_inline enum drop_reason pc_service_known(struct __sk_buff *skb,
+							 struct pc_flow *flow,
+							 struct pc_ct_match *match, __u32 word,
+							 bool *passed)
+{
+	struct pc_ct *ct = match->at.ct;
+	const struct pc_row *row = pc_nat_row(ct->src.nat.row, flow->t.proto);
+	enum drop_reason reason;
+	enum pc_front front;
+
+	if (!row) {
+		match->at.ct = 0;
+		return pc_service_new(skb, flow, match, word);
+	}
+	reason = pc_sender_is_end(skb, flow, &ct->src);
+	if (reason && match->is_fresh)
+		return reason;
+	pc_tuple_translate(flow, row, ct->src.nat.row, ct->src.nat.port);
+	front = pc_front_touch(flow, match, row);
+	if (front == PC_FRONT_ALONE) {
+		pc_tuple_front(&flow->t, &flow->nat);
+		flow->nat.row = 0;
+		flow->is_kept = match->at.is_kept;
+		match->at.ct = 0;
+		return pc_service_new(skb, flow, match, word);
+	}
+	reason = pc_nat_to_backend(skb, flow);
+	if (reason)
+		return reason;
+	*passed = front == PC_FRONT_PASSED;
+	match->is_fresh = *passed;
+	if (*passed)
+		pc_frag_record(flow);
+	return PC_PASS;
+}
+
+/* From a pod, when there are Services. *passed: it is known, and there is nothing more to be done.
+ * Else the flow is as if the pod had sent to the endpoint. A connection that is not translated goes
+ * on as it began, once it was answered: somebody else may have translated it.
+ */
+static __always_inline enum drop_reason pc_to_service(struct __sk_buff *skb, struct pc_flow *flow,
+						      struct pc_ct_match *match, __u32 word,
+						      bool *passed)
+{
+	struct pc_ct *ct = match->at.ct;
+
+	if (ct && ct->state & PC_CT_FRONT) {
+		if (match->is_reply)
+			return PC_DROP_SPOOFED_IP; /* an endpoint that says it is the Service */
+		return pc_service_known(skb, flow, match, word, passed);
+	}
+	if (ct && (match->is_reply || ct->state & (PC_CT_REPLIED | PC_CT_NAT))) {
+		if (match->is_reply || !(ct->state & PC_CT_NAT))
+			return PC_PASS;
+		/* To the endpoint itself, from a port that the pod has for the Service. */
+		if (pc_nat_row(ct->src.nat.row, flow->t.proto))
+			return PC_DROP_NAT_TAKEN;
+		match->at.ct = 0;
+	}
+	if (flow->fragment == PC_FRAG_LATER || !pc_l4_header(&flow->t) || pc_is_icmp(&flow->t))
+		return PC_PASS;
+	return pc_service_new(skb, flow, match, word);
+}
+
+/* Tells the front what an answer has changed. The tuple is what it was afterwards: a copy would not
+ * fit the hook's stack.
+ */
+static __always_inline void pc_front_note(struct pc_flow *flow, const struct pc_ct *ct,
+					  const struct pc_row *row)
+{
+	__be16 port = flow->t.dport;
+	struct pc_ct *front;
+
+	flow->t.saddr = row->frontend;
+	flow->t.sport = row->frontend_port;
+	flow->t.dport = ct->src.nat.port;
+	front = pc_ct_get(&flow->t, false).ct;
+	if (front && front->flow_id == ct->flow_id)
+		pc_ct_note(front, flow, true);
+	flow->t.saddr = row->backend;
+	flow->t.sport = row->backend_port;
+	flow->t.dport = port;
+}
+
+/* To a pod, when there are Services: an answer of an endpoint becomes one of the Service. The tuple
+ * stays, as it is by that that the connection is known.
+ */
+static __always_inline enum drop_reason pc_from_service(struct __sk_buff *skb, struct pc_flow *flow,
+							const struct pc_ct_match *match,
+							bool from_node)
+{
+	struct pc_ct *ct = match->at.ct;
+	const struct pc_row *row;
+	enum drop_reason reason;
+
+	if (!ct || !(ct->state & PC_CT_NAT))
+		return PC_PASS;
+	if (ct->state & PC_CT_FRONT)
+		return PC_DROP_SPOOFED_IP; /* nobody but this hook says it is the Service */
+	if (!match->is_reply)
+		return PC_PASS;
+	/* What is not the endpoint's must not end the connection. */
+	reason = from_node ? PC_PASS : pc_sender_came_in(skb, pc_ct_sender(match)->ifindex);
+	if (reason && match->is_fresh)
+		return reason;
+	row = pc_nat_row(ct->src.nat.row, flow->t.proto);
+	if (!row)
+		return PC_DROP_BACKEND_GONE;
+	if (match->is_fresh && pc_ct_note(ct, flow, true))
+		pc_front_note(flow, ct, row);
+	flow->frag_row = ct->src.nat.row | PC_FRAG_REPLY;
+	if (pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->t.saddr, &row->frontend) &&
+	    pc_nat_port(skb, flow, PC_NAT_SRC, flow->t.sport, row->frontend_port) &&
+	    pc_nat_port(skb, flow, PC_NAT_DST, flow->t.dport, ct->src.nat.port))
+		return PC_PASS;
+	return PC_DROP_MALFORMED;
+}
+
+/* Fragments behind the first, which have no ports: they follow it, and are translated as it was.
+ * Both hooks of a pod find one record; `reply` says at which end this one translates.
+ */
+static __always_inline enum drop_reason pc_nat_follow(struct __sk_buff *skb, struct pc_flow *flow,
+						      bool reply)
+{
+	const struct pc_frag *first = pc_frag_first(flow);
+	const struct pc_row *row;
+	bool done;
+
+	if (!first)
+		return PC_DROP_FRAGMENT;
+	if (!first->row || !(first->row & PC_FRAG_REPLY) == reply)
+		return PC_PASS;
+	row = pc_row_of(first->row & ~PC_FRAG_REPLY);
+	if (!row)
+		return PC_DROP_BACKEND_GONE;
+	if (reply)
+		done = pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->t.saddr, &row->frontend);
+	else
+		done = pc_nat_addr(skb, flow, PC_NAT_DST, &flow->t.daddr, &row->backend);
+	return done ? PC_PASS : PC_DROP_MALFORMED;
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* nat_icmp.h - ICMP errors about translated packets, so that who sent one knows it again.
+ * Gives pc_error(). The quoted headers are translated back, with their checksums and that of
+ * the message; so is the address of an endpoint that reports itself. Routers report under their
+ * own.
+ */
+#pragma once
+#include "nat_hooks.h"
+#include "related.h"
+
+#define PC_UNRELATED        -1
+#define PC_ICMP_CHECK_AT    2
+#define PC_QUOTED_CHECK_AT  10 /* from a quoted IPv4 header's start */
+#define PC_QUOTED_SADDR4_AT 12
+#define PC_QUOTED_SADDR6_AT 8
+
+/* Two bytes of the message, which its checksum covers. */
+static __always_inline bool pc_quoted_half(struct __sk_buff *skb, const struct pc_flow *flow,
+					   __u32 at, __be16 from, __be16 to)
+{
+	return !bpf_l4_csum_replace(skb, flow->l4 + PC_ICMP_CHECK_AT, from, to, sizeof(to)) &&
+	       !bpf_skb_store_bytes(skb, at, &to, sizeof(to), 0);
+}
+
+/* The same of an address. */
+static __always_inline bool pc_quoted_addr(struct __sk_buff *skb, const struct pc_flow *flow,
+					   __u32 at, const struct pc_addr6 *from,
+					   const struct pc_addr6 *to)
+{
+	__u32 size = flow->t.family == PC_IPV4 ? 4 : 16;
+	__s64 sum = bpf_csum_diff((__be32 *)from, sizeof(*from), (__be32 *)to, sizeof(*to), 0);
+
+	return !bpf_l4_csum_replace(skb, flow->l4 + PC_ICMP_CHECK_AT, 0, sum, 0) &&
+	       !bpf_skb_store_bytes(skb, at, to, size, 0);
+}
+
+/* A quoted checksum over what has changed by `sum`. */
+static __always_inline bool pc_quoted_check(struct __sk_buff *skb, const struct pc_flow *flow,
+					    __u32 at, __s64 sum, __u64 flags)
+{
+	__be16 from, to;
+
+	if (bpf_skb_load_bytes(skb, at, &from, sizeof(from)) ||
+	    bpf_l4_csum_replace(skb, at, 0, sum, flags) ||
+	    bpf_skb_load_bytes(skb, at, &to, sizeof(to)))
+		return false;
+	return !bpf_l4_csum_replace(skb, flow->l4 + PC_ICMP_CHECK_AT, from, to, sizeof(to));
+}
+
+/* Of the transport header as much as there is is quoted: always a UDP checksum, which may be none,
+ * seldom one of TCP. SCTP's covers neither addresses nor what else is translated of it.
+ */
+static __always_inline bool pc_quoted_l4_check(struct __sk_buff *skb, const struct pc_flow *flow,
+					       const struct pc_quoted *quoted, __s64 sum)
+{
+	__u32 at = quoted->l4 + pc_l4_checksum_at(&quoted->t);
+	__be16 check;
+
+	if (quoted->t.proto == IPPROTO_SCTP || at + sizeof(check) > flow->end)
+		return true;
+	if (bpf_skb_load_bytes(skb, at, &check, sizeof(check)))
+		return false;
+	if (!check && quoted->t.proto == IPPROTO_UDP)
+		return true;
+	return pc_quoted_check(skb, flow, at, sum,
+			       quoted->t.proto == IPPROTO_UDP ? BPF_F_MARK_MANGLED_0 : 0);
+}
+
+/* The end that was translated is the quoted packet's destination, or of an answer its source. `to`
+ * is what the other side knows of it, `port` what that side knows of the client's.
+ */
+static __always_inline bool pc_nat_quoted(struct __sk_buff *skb, const struct pc_flow *flow,
+					  const struct pc_quoted *quoted, const struct pc_addr6 *to,
+					  __be16 to_port, __be16 client_port)
+{
+	bool reply = quoted->is_reply;
+	bool is4 = flow->t.family == PC_IPV4;
+	__u32 ip = flow->l4 + PC_ICMP_HEADER;
+	const struct pc_addr6 *from = reply ? &quoted->t.saddr : &quoted->t.daddr;
+	__be32 ports[2] = {quoted->t.sport, quoted->t.dport};
+	__be32 then[2] = {reply ? to_port : client_port, reply ? client_port : to_port};
+	__u32 at = ip + (is4 ? PC_QUOTED_SADDR4_AT : PC_QUOTED_SADDR6_AT);
+	__s64 sum = bpf_csum_diff((__be32 *)from, sizeof(*from), (__be32 *)to, sizeof(*to), 0);
+
+	if (!reply)
+		at += is4 ? 4 : 16;
+	if (is4 && !pc_quoted_check(skb, flow, ip + PC_QUOTED_CHECK_AT, sum, 0))
+		return false;
+	sum = bpf_csum_diff(ports, sizeof(ports), then, sizeof(then), sum);
+	return pc_quoted_l4_check(skb, flow, quoted, sum) &&
+	       pc_quoted_addr(skb, flow, at, from, to) &&
+	       pc_quoted_half(skb, flow, quoted->l4, ports[0], then[0]) &&
+	       pc_quoted_half(skb, flow, quoted->l4 + 2, ports[1], then[1]);
+}
+
+/* From a pod about an answer of a Service it becomes one to the endpoint; to a pod about what it
+ * sent to a Service it becomes one about that. What is about anything else passes as it is.
+ */
+static __always_inline enum drop_reason pc_nat_error(struct __sk_buff *skb, struct pc_flow *flow,
+						     const struct pc_quoted *quoted, bool own)
+{
+	bool front = quoted->state & PC_CT_FRONT;
+	const struct pc_addr6 *from, *to;
+	const struct pc_row *row;
+
+	if (!(quoted->state & PC_CT_NAT) || front != own || quoted->is_reply != own)
+		return PC_PASS;
+	row = pc_nat_row(quoted->nat_row, quoted->t.proto);
+	if (!row)
+		return PC_DROP_BACKEND_GONE;
+	to = front ? &row->backend : &row->frontend;
+	if (!pc_nat_quoted(skb, flow, quoted, to, front ? row->backend_port : row->frontend_port,
+			   quoted->nat_port))
+		return PC_DROP_MALFORMED;
+	from = front ? &flow->t.daddr : &flow->t.saddr;
+	if (!front && !pc_addr_eq(from, &row->backend))
+		return PC_PASS;
+	return pc_nat_addr(skb, flow, front ? PC_NAT_DST : PC_NAT_SRC, from, to)
+		   ? PC_PASS
+		   : PC_DROP_MALFORMED;
+}
+
+/* What is to become of an ICMP error; PC_UNRELATED if it belongs to nothing. `own` as in related.h.
+ * A function of its own, as the hooks' stacks are full.
+ */
+__noinline int pc_error(struct __sk_buff *skb, struct pc_flow *flow, bool own)
+{
+	struct pc_quoted quoted = {};
+
+	if (!flow || !pc_is_related(skb, flow, own, &quoted))
+		return PC_UNRELATED;
+	return pc_nat_error(skb, flow, &quoted, own);
+}

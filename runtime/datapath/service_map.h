@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* service_map.h - the Services: which addresses are theirs, and who answers there.
+ * Gives pc_frontend_of(), pc_choice(), pc_row_of(). Written by the loader
+ * (runtime/service_maps.py); only hooks read. (service.h is something else: what a policy may ask
+ * about a flow.)
+ */
+#pragma once
+#include "flow.h"
+#include "generation.h"
+
+#define PC_FRONTENDS 65536 /* of both halves */
+#define PC_CHOICES   65536 /* of a half */
+#define PC_ROWS_MAX  65536
+
+/* The tables of what is chosen from have two halves, and a change fills the one that is not in
+ * force: then the word of generation.h is stored.
+ */
+struct pc_frontend_key {
+	struct pc_addr6 addr;
+	__be16 port;
+	__u8 proto;
+	__u8 half_family; /* the half in bit 0, and the family above */
+};
+_Static_assert(sizeof(struct pc_frontend_key) == 20, "a map key has no hidden padding");
+
+/* A part of pc_choices; count 0: no endpoint takes new connections. */
+struct pc_frontend {
+	__u32 first, count;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PC_FRONTENDS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct pc_frontend_key);
+	__type(value, struct pc_frontend);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} pc_frontends SEC(".maps");
+
+struct pc_choice_halves {
+	__u32 row[2 * PC_CHOICES]; /* struct pc_row's id */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct pc_choice_halves);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} pc_choices SEC(".maps");
+
+#define PC_ROW_PLACE  0xffff /* bits of an id that say where it is; those above, which use of it */
+#define PC_ROW_CLOSED 1      /* of `state`: only what TCP and SCTP have open goes on */
+
+/* One endpoint behind one address and port of a Service. A row stays where it is for as long as the
+ * endpoint is there: connections name it by its id, which nobody else is given.
+ */
+struct pc_row {
+	__u32 id;   /* 0: nobody's */
+	__u32 last; /* the last id of this place */
+	struct pc_addr6 backend, frontend;
+	__be16 backend_port, frontend_port;
+	__u8 proto, family;
+	__u8 state;
+	__u8 zero[17];
+};
+_Static_assert(sizeof(struct pc_row) == 64, "a row is a cache line");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PC_ROWS_MAX);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct pc_row);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} pc_rows SEC(".maps");
+
+/* What the packet's destination is to Services; NULL: nothing. */
+static __always_inline const struct pc_frontend *pc_frontend_of(const struct pc_tuple *t,
+								__u32 word)
+{
+	struct pc_frontend_key key = {
+	    .addr = t->daddr,
+	    .port = t->dport,
+	    .proto = t->proto,
+	    .half_family = !!(word & PC_STATE_HALF) | t->family << 1,
+	};
+
+	return bpf_map_lookup_elem(&pc_frontends, &key);
+}
+
+/* The row of the id, as long as that is its own. */
+static __always_inline const struct pc_row *pc_row_of(__u32 id)
+{
+	__u32 place = id & PC_ROW_PLACE;
+	const struct pc_row *row = bpf_map_lookup_elem(&pc_rows, &place);
+
+	return row && id && *(const volatile __u32 *)&row->id == id ? row : 0;
+}
+
+/* The nth of a frontend's endpoints. */
+static __always_inline const struct pc_row *pc_choice(const struct pc_frontend *frontend, __u32 n,
+						      __u32 word)
+{
+	__u64 at = (word & PC_STATE_HALF ? PC_CHOICES : 0) + frontend->first + n;
+	const struct pc_choice_halves *all;
+	__u32 zero = 0;
+
+	all = bpf_map_lookup_elem(&pc_choices, &zero);
+	if (!all)
+		return 0;
+	barrier_var(at); /* or compilers drop the mask, which the verifier of 6.1 goes by */
+	return pc_row_of(all->row[at & (2 * PC_CHOICES - 1)]);
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* service_pick.h - which endpoint of a Service a new connection goes to, and from which port.
+ * Gives pc_service_pick(), which fills flow->nat and translates the tuple, not yet the packet.
+ */
+#pragma once
+#include "ct_front.h"
+#include "service_map.h"
+
+#define PC_PICKS 8 /* ports that are tried; the pod itself is passed over as often */
+
+/* Of TCP and SCTP only what opens a connection is given an endpoint. */
+static __always_inline bool pc_service_opens(const struct pc_flow *flow)
+{
+	return flow->opens || flow->t.proto == IPPROTO_UDP;
+}
+
+/* By chance; the next one where that is the pod itself, and the pod where there is no other. */
+static __always_inline const struct pc_row *
+pc_service_choose(const struct pc_flow *flow, const struct pc_frontend *frontend, __u32 word)
+{
+	__u32 n = bpf_get_prandom_u32() % frontend->count;
+	const struct pc_row *row = 0;
+
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < PC_PICKS; i++) {
+		row = pc_choice(frontend, n, word);
+		if (row && !pc_addr_eq(&row->backend, &flow->t.saddr))
+			break;
+		n = n + 1 < frontend->count ? n + 1 : 0;
+	}
+	return row;
+}
+
+/* Makes the tuple that of client and endpoint; what was there is in flow->nat. */
+static __always_inline void pc_tuple_translate(struct pc_flow *flow, const struct pc_row *row,
+					       __u32 id, __be16 port)
+{
+	flow->nat.daddr = flow->t.daddr;
+	flow->nat.dport = flow->t.dport;
+	flow->nat.sport = flow->t.sport;
+	flow->nat.row = id;
+	flow->t.daddr = row->backend;
+	flow->t.dport = row->backend_port;
+	flow->t.sport = port;
+}
+
+/* Whether a connection that goes on has the tuple. If not, flow->is_kept is about it. */
+static __always_inline bool pc_service_is_taken(struct pc_flow *flow)
+{
+	struct pc_ct_at at = pc_ct_get(&flow->t, true);
+
+	flow->is_kept = at.is_kept;
+	return at.ct && at.ct->expires > flow->now && !(at.ct->state & PC_CT_DENIED) &&
+	       !pc_ct_is_over(at.ct);
+}
+
+/* The client's own port, or another one where the tuple is taken: it may have the same port for the
+ * endpoint itself, or for another address of the Service. False when none that was tried is free.
+ */
+static __always_inline bool pc_service_port(struct pc_flow *flow)
+{
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < PC_PICKS; i++) {
+		if (!pc_service_is_taken(flow))
+			return true;
+		if (flow->t.proto == IPPROTO_SCTP)
+			return false; /* whose checksum covers the port */
+		flow->t.sport = bpf_htons(0x8000 | bpf_get_prandom_u32());
+	}
+	return false;
+}
+
+/* The tuple of a packet that belongs to nothing known. Leaves flow->nat.row 0 if it goes to no
+ * Service; else the tuple is that of client and endpoint afterwards. A function of its own, so that
+ * the verifier goes through it once.
+ */
+__noinline int pc_service_pick(struct pc_flow *flow, __u32 word)
+{
+	const struct pc_frontend *frontend;
+	const struct pc_row *row;
+
+	if (!flow)
+		return PC_DROP_NO_BACKEND;
+	frontend = pc_frontend_of(&flow->t, word);
+	if (!frontend)
+		return PC_PASS;
+	if (!pc_service_opens(flow))
+		return PC_DROP_BACKEND_GONE;
+	if (!frontend->count)
+		return PC_DROP_NO_BACKEND;
+	row = pc_service_choose(flow, frontend, word);
+	if (!row)
+		return PC_DROP_NO_BACKEND;
+	if (pc_addr_eq(&row->backend, &flow->t.saddr))
+		return PC_DROP_HAIRPIN;
+	pc_tuple_translate(flow, row, row->id, flow->t.sport);
+	flow->is_front_kept = flow->is_kept;
+	return pc_service_port(flow) ? PC_PASS : PC_DROP_NAT_TAKEN;
+}

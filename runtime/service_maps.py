@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Puts Services into the maps of datapath/service_map.h, in the place of those that are there.
+
+    tables = fill(pins, word, frontends, undo)      nobody reads it yet
+    switch.store(pins.map("pc_state"), tables.word)
+    tables.finish(pins)                             takes away what only the ones before needed
+
+Rows are shared: one that is new is written before the switch, when nobody is sent there; one that is
+no more loses its id after it, and with that every connection to it.
+"""
+
+import ctypes
+import mmap
+import struct
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from policyc.runtime import bpf_syscall, switch
+from policyc.runtime.errors import HostError
+from policyc.runtime.pins import Pins
+from policyc.runtime.service_rows import (
+    CHOICES,
+    PLACES,
+    ROW,
+    STATE_AT,
+    Wanted,
+    frontend_key,
+    key_half,
+    rows_of,
+    wanted,
+)
+from policyc.runtime.service_rows import FRONTENDS as MOST_FRONTENDS
+from policyc.runtime.services import Frontend
+from policyc.runtime.switch import Word
+from policyc.runtime.undo import Undo
+
+FRONTENDS = "pc_frontends"
+_KEY = 20
+_SIZES = {"pc_rows": PLACES * ROW.size, "pc_choices": 2 * CHOICES * 4}
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """Tables that are complete, and the word that puts them in force."""
+
+    word: Word
+    wanted: Wanted
+
+    def finish(self, pins: Pins) -> None:
+        """When the word is stored. Nothing that is new goes to what was taken away."""
+        switch.wait_for_readers()
+        with _memory(pins, "pc_rows") as rows:
+            for place in _used(rows):
+                if place in self.wanted.rows:
+                    rows[place * ROW.size + STATE_AT] = self.wanted.rows[place][STATE_AT]
+                else:
+                    _set_id(rows, place, 0)
+        _empty(pins, 1 - self.word.half)
+
+
+def fill(pins: Pins, word: Word, frontends: Iterable[Frontend], undo: Undo) -> Filled:
+    """Write the half that is not in force, and the rows that are new; gives the word for it."""
+    switch.wait_for_readers()  # a command that died may have left the half in use
+    after = word.with_services
+    with _memory(pins, "pc_rows") as rows:
+        want = wanted(frontends, rows_of(rows[:]))
+        for place in want.new:
+            row = want.rows[place]
+            undo.by(_forget, pins, place)
+            rows[place * ROW.size + 4 : (place + 1) * ROW.size] = row[4:]
+            _set_id(rows, place, struct.unpack_from("=I", row)[0])
+        ids = [_id(rows, place) for place in want.choices]
+    with _memory(pins, "pc_choices") as choices:
+        at = after.half * CHOICES * 4
+        choices[at : at + 4 * len(ids)] = struct.pack(f"={len(ids)}I", *ids)
+    _empty(pins, after.half)
+    keys = b"".join(frontend_key(each, after.half) for each in want.frontends)
+    values = b"".join(struct.pack("=II", *part) for part in want.frontends.values())
+    with bpf_syscall.obj_get(pins.map(FRONTENDS)) as fd:
+        bpf_syscall.map_update_batch(fd, keys, values, len(want.frontends))
+    return Filled(after, want)
+
+
+def usage(pins: Pins) -> dict[str, tuple[int, int]]:
+    """How many addresses and ports of Services are in force, how many endpoints, and the room."""
+    half = switch.read(pins.map("pc_state")).half
+    with _memory(pins, "pc_rows") as rows:
+        n_rows = len(_used(rows))
+    n_keys = sum(key_half(key) == half for key in _keys(pins))
+    return {FRONTENDS: (n_keys, MOST_FRONTENDS), "pc_rows": (n_rows, PLACES)}
+
+
+def _keys(pins: Pins) -> list[bytes]:
+    with bpf_syscall.obj_get(pins.map(FRONTENDS)) as fd:
+        return list(bpf_syscall.map_keys(fd, _KEY))
+
+
+def _empty(pins: Pins, half: int) -> None:
+    keys = [key for key in _keys(pins) if key_half(key) == half]
+    with bpf_syscall.obj_get(pins.map(FRONTENDS)) as fd:
+        for key in keys:
+            bpf_syscall.map_delete(fd, key)
+
+
+def _forget(pins: Pins, place: int) -> None:
+    with _memory(pins, "pc_rows") as rows:
+        _set_id(rows, place, 0)
+
+
+@contextmanager
+def _memory(pins: Pins, name: str) -> Iterator[mmap.mmap]:
+    """A map in this process's memory for as long as the block lasts."""
+    with bpf_syscall.obj_get(pins.map(name)) as fd:
+        info = bpf_syscall.map_info(fd)
+        if info.max_entries * info.value_size != _SIZES[name]:
+            raise HostError(
+                f"the map {name} that is in use is laid out otherwise",
+                "another release loaded it: `policyc node unload`, then load again",
+            )
+        with mmap.mmap(fd, _SIZES[name]) as memory:
+            yield memory
+
+
+def _used(rows: mmap.mmap) -> list[int]:
+    return [place for place in range(PLACES) if _id(rows, place)]
+
+
+def _id(rows: mmap.mmap, place: int) -> int:
+    return int(struct.unpack_from("=I", rows, place * ROW.size)[0])
+
+
+def _set_id(rows: mmap.mmap, place: int, ident: int) -> None:
+    """One aligned store, as hooks read the row meanwhile."""
+    cell = ctypes.c_uint32.from_buffer(rows, place * ROW.size)
+    cell.value = ident
+    del cell  # the pages cannot be unmapped while they are pointed to

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Services and EndpointSlices as the API has them, checked field by field.
+
+`objects` takes documents: single objects, or lists of them as `kubectl get ... -o json` writes.
+"""
+
+import ipaddress
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from policyc.runtime.endpoints import Address
+from policyc.runtime.json_value import JsonValue, describe
+
+_SERVICE_NAME = "kubernetes.io/service-name"
+_PROTOCOLS = ("TCP", "UDP", "SCTP")
+_TYPES = ("ClusterIP", "NodePort", "LoadBalancer", "ExternalName")
+_OBJECT = ("apiVersion", "kind", "metadata")
+_FIELDS = {"Service": ("spec", "status"), "EndpointSlice": ("addressType", "endpoints", "ports")}
+_SERVICE_SPEC = (
+    *("allocateLoadBalancerNodePorts", "clusterIP", "clusterIPs", "externalIPs", "externalName"),
+    *("externalTrafficPolicy", "healthCheckNodePort", "internalTrafficPolicy", "ipFamilies"),
+    *("ipFamilyPolicy", "loadBalancerClass", "loadBalancerIP", "loadBalancerSourceRanges"),
+    *("ports", "publishNotReadyAddresses", "selector", "sessionAffinity"),
+    *("sessionAffinityConfig", "trafficDistribution", "type"),
+)
+_SERVICE_PORT = ("appProtocol", "name", "nodePort", "protocol", "targetPort")
+_SLICE_PORT = ("appProtocol", "name", "port", "protocol")
+_ENDPOINT = (
+    *("conditions", "deprecatedTopology", "hints", "hostname", "nodeName", "targetRef", "zone"),
+)
+_CONDITIONS = ("ready", "serving", "terminating")
+
+
+@dataclass(frozen=True, slots=True)
+class ServicePort:
+    """A port of a Service; its name leads to the endpoints' number."""
+
+    name: str
+    protocol: str
+    port: int
+    place: JsonValue
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A Service with addresses of its own: clusterIPs, externalIPs, those of its load balancer."""
+
+    namespace: str
+    name: str
+    addresses: tuple[Address, ...]
+    ports: tuple[ServicePort, ...]
+    is_local: bool
+    """internalTrafficPolicy Local: a node sends to endpoints of its own only."""
+    place: JsonValue
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An endpoint's first address, which stands for all of them, and its conditions."""
+
+    address: Address
+    rank: int
+    """2: ready. 1: terminates, and still serves. 0: takes nothing new."""
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointSlice:
+    """Endpoints of one family, and their ports by (name, protocol)."""
+
+    namespace: str
+    service: str
+    family: int
+    ports: dict[tuple[str, str], int]
+    endpoints: tuple[Endpoint, ...]
+
+
+def objects(roots: Iterable[JsonValue]) -> tuple[list[Service], list[EndpointSlice]]:
+    """Everything in the documents; `InputError` for any other kind, or an object given twice."""
+    services: list[Service] = []
+    slices: list[EndpointSlice] = []
+    given: dict[tuple[str, str, str], JsonValue] = {}
+    for root in roots:
+        for place, kind in _objects(root):
+            fields = place.fields(_OBJECT, _FIELDS[kind])
+            namespace, name = _names(fields["metadata"])
+            if (kind, namespace, name) in given:
+                place.fail(
+                    f"the {kind} {namespace}/{name} is also {given[kind, namespace, name].where}"
+                )
+            given[kind, namespace, name] = place
+            if kind == "Service":
+                services.extend(_service(place, fields, namespace, name))
+            else:
+                slices.extend(_slice(place, fields, namespace))
+    return services, slices
+
+
+def _objects(root: JsonValue) -> Iterator[tuple[JsonValue, str]]:
+    """The document, or what is in a list of objects, with its kind."""
+    members = root.members()
+    for name in ("apiVersion", "kind"):
+        if name not in members:
+            root.fail(f"the field `{name}` is missing", "expected a Service or an EndpointSlice")
+    version, kind = members["apiVersion"].text(), members["kind"].text()
+    if (version, kind) in (("v1", "Service"), ("discovery.k8s.io/v1", "EndpointSlice")):
+        yield root, kind
+    elif kind in ("List", "ServiceList", "EndpointSliceList"):
+        if "items" not in members:
+            root.fail("the field `items` is missing")
+        for item in members["items"].items():
+            yield from _objects(_with_kind(item, kind, version))
+    else:
+        root.fail(
+            f"expected a Service (v1) or an EndpointSlice (discovery.k8s.io/v1), found {kind} "
+            f"({version})"
+        )
+
+
+def _with_kind(item: JsonValue, kind: str, version: str) -> JsonValue:
+    """The API server leaves out of the items of a list what the list says of them all."""
+    if kind == "List" or "kind" in item.object():
+        return item
+    return item.but({"apiVersion": version, "kind": kind.removesuffix("List"), **item.object()})
+
+
+def _names(metadata: JsonValue) -> tuple[str, str]:
+    members = metadata.members()
+    if "name" not in members:
+        metadata.fail("the field `name` is missing")
+    namespace = members["namespace"].text() if "namespace" in members else "default"
+    return namespace, members["name"].text()
+
+
+def _service(
+    place: JsonValue, fields: dict[str, JsonValue], namespace: str, name: str
+) -> Iterator[Service]:
+    if "spec" not in fields:
+        place.fail("the field `spec` is missing")
+    spec = fields["spec"].fields((), _SERVICE_SPEC)
+    kind = _one_of(spec.get("type"), _TYPES, "ClusterIP")
+    if kind == "ExternalName" or (spec.get("clusterIP") and spec["clusterIP"].raw == "None"):
+        return
+    affinity = spec.get("sessionAffinity")
+    if _one_of(affinity, ("None", "ClientIP"), "None") == "ClientIP" and affinity:
+        affinity.fail("session affinity is not supported yet", "leave out the Service for now")
+    addresses = _cluster_ips(spec) + _addresses(spec.get("externalIPs"))
+    addresses += _balancer_ips(spec, fields.get("status"))
+    internal = _one_of(spec.get("internalTrafficPolicy"), ("Cluster", "Local"), "Cluster")
+    ports = tuple(map(_service_port, spec["ports"].items())) if "ports" in spec else ()
+    unique = tuple(dict.fromkeys(addresses))
+    yield Service(namespace, name, unique, ports, internal == "Local", place)
+
+
+def _cluster_ips(spec: dict[str, JsonValue]) -> list[Address]:
+    if "clusterIPs" in spec:
+        return _addresses(spec["clusterIPs"])
+    if "clusterIP" in spec and spec["clusterIP"].raw != "":
+        return [_address(spec["clusterIP"])]
+    return []
+
+
+def _balancer_ips(spec: dict[str, JsonValue], status: JsonValue | None) -> list[Address]:
+    """Those of `status.loadBalancer.ingress` that the node is to answer for (ipMode, KEP-1860)."""
+    found: list[Address] = []
+    balancer = status.members().get("loadBalancer") if status else None
+    ingress = balancer.members().get("ingress") if balancer else None
+    for item in ingress.items() if ingress else ():
+        fields = item.members()
+        if "ip" in fields and _one_of(fields.get("ipMode"), ("VIP", "Proxy"), "VIP") == "VIP":
+            found.append(_address(fields["ip"]))
+    ranges = spec.get("loadBalancerSourceRanges")
+    if found and _items(ranges) and ranges:
+        ranges.fail("source ranges are not supported yet", "leave out the Service for now")
+    return found
+
+
+def _service_port(value: JsonValue) -> ServicePort:
+    fields = value.fields(("port",), _SERVICE_PORT)
+    return ServicePort(
+        name=_optional_text(fields.get("name")),
+        protocol=_one_of(fields.get("protocol"), _PROTOCOLS, "TCP"),
+        port=fields["port"].number(1, 65535),
+        place=value,
+    )
+
+
+def _slice(
+    place: JsonValue, fields: dict[str, JsonValue], namespace: str
+) -> Iterator[EndpointSlice]:
+    """None of a slice that belongs to no Service, or has names in the place of addresses."""
+    labels = fields["metadata"].members().get("labels")
+    service = labels.strings().get(_SERVICE_NAME, "") if labels else ""
+    if "addressType" not in fields:
+        place.fail("the field `addressType` is missing")
+    kind = _one_of(fields["addressType"], ("IPv4", "IPv6", "FQDN"), "")
+    if not service or kind == "FQDN":
+        return
+    family = int(kind[-1])
+    ports = _items(fields.get("ports"))
+    endpoints = _items(fields.get("endpoints"))
+    yield EndpointSlice(
+        namespace,
+        service,
+        family,
+        dict(found for value in ports for found in _slice_port(value)),
+        tuple(_endpoint(value, family) for value in endpoints),
+    )
+
+
+def _slice_port(value: JsonValue) -> Iterator[tuple[tuple[str, str], int]]:
+    """A port without a number stands for all of them, and leads nowhere (API reference)."""
+    fields = value.fields((), _SLICE_PORT)
+    if "port" in fields and fields["port"].raw is not None:
+        name = _optional_text(fields.get("name"))
+        protocol = _one_of(fields.get("protocol"), _PROTOCOLS, "TCP")
+        yield (name, protocol), fields["port"].number(1, 65535)
+
+
+def _endpoint(value: JsonValue, family: int) -> Endpoint:
+    fields = value.fields(("addresses",), _ENDPOINT)
+    addresses = [_address(item) for item in fields["addresses"].items()]
+    if not addresses:
+        fields["addresses"].fail("expected at least one address")
+    if addresses[0].version != family:
+        fields["addresses"].fail(f"{addresses[0]} is no IPv{family} address, as addressType says")
+    conditions = fields.get("conditions")
+    known = conditions.fields((), _CONDITIONS) if conditions and conditions.raw else {}
+    flags = {name: each.flag() for name, each in known.items() if each.raw is not None}
+    node = fields.get("nodeName")
+    return Endpoint(addresses[0], _rank(flags), _optional_text(node))
+
+
+def _rank(conditions: dict[str, bool]) -> int:
+    """What is not known counts as ready; `serving` is `ready` where it is not said."""
+    ready = conditions.get("ready", True)
+    serving = conditions.get("serving", ready)
+    if ready:
+        return 2
+    return 1 if serving and conditions.get("terminating", False) else 0
+
+
+def _items(value: JsonValue | None) -> list[JsonValue]:
+    return list(value.items()) if value and value.raw is not None else []
+
+
+def _optional_text(value: JsonValue | None) -> str:
+    if value is None or value.raw is None or value.raw == "":
+        return ""
+    return value.text()
+
+
+def _one_of(value: JsonValue | None, known: tuple[str, ...], default: str) -> str:
+    if value is None or value.raw is None:
+        return default
+    if value.raw not in known:
+        value.fail(f"expected one of {', '.join(known)}, found {describe(value.raw)}")
+    return str(value.raw)
+
+
+def _addresses(value: JsonValue | None) -> list[Address]:
+    return [_address(item) for item in _items(value)]
+
+
+def _address(value: JsonValue) -> Address:
+    text = value.text()
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        value.fail(f"expected an IPv4 or IPv6 address, found {text!r}")
+    if isinstance(address, ipaddress.IPv6Address) and (address.scope_id or address.ipv4_mapped):
+        value.fail(f"expected a plain IPv6 address, found {text!r}")
+    for kind in ("unspecified", "multicast", "loopback", "link_local"):
+        if getattr(address, f"is_{kind}"):
+            value.fail(f"{text} is {kind.replace('_', '-')}: nobody is reached there from a pod")
+    return address

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of datapath/service_map.h: which endpoint stands behind which frontend, and where.
+
+`Rows` says where each endpoint of the frontends is to stand: where it stands already, or in a place
+that is free. It writes nothing.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from policyc.runtime.errors import InputError
+from policyc.runtime.services import PROTOCOLS, Backend, Frontend, packed
+
+PLACES = 65536
+CHOICES = 65536
+"""Of a half."""
+FRONTENDS = 32768
+"""Of a half."""
+CLOSED = 1
+"""PC_ROW_CLOSED."""
+ROW = struct.Struct("=II16s16s2s2sBBB17x")
+"""struct pc_row."""
+STATE_AT = 46
+_USES = 0x7FFF  # of a place, before its ids begin again; the bit above is PC_FRAG_REPLY
+
+Identity = bytes
+"""What a row is about: all of it but its id and its state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the tables are to hold. `rows` has place -> row; new ones are not there yet."""
+
+    rows: dict[int, bytes]
+    new: tuple[int, ...]
+    frontends: dict[Frontend, tuple[int, int]]
+    """To (first, count) in `choices`."""
+    choices: tuple[int, ...]
+
+
+def wanted(frontends: Iterable[Frontend], there: Iterable[bytes]) -> Wanted:
+    """`there` are the rows as they are, by place. `InputError` where there is no room."""
+    places: dict[Identity, int] = {}
+    free: list[tuple[int, int]] = []
+    for place, row in enumerate(there):
+        ident, last = struct.unpack_from("=II", row)
+        if ident:
+            places[_identity(row)] = place
+        else:
+            free.append((last >> 16, place))
+    lasts = {place: uses for uses, place in free}
+    unused = (place for _, place in sorted(free))
+    rows: dict[int, bytes] = {}
+    new: list[int] = []
+    choices: list[int] = []
+    parts: dict[Frontend, tuple[int, int]] = {}
+    for frontend in frontends:
+        first = len(choices)
+        for backend in frontend.backends:
+            row = _row(frontend, backend)
+            place = places.get(_identity(row), -1)
+            if place < 0 and not backend.takes_new:
+                continue  # nobody has gone there, and nobody will
+            if place < 0:
+                place = next(unused, -1)
+                if place < 0:
+                    raise _too_many("endpoints of Services", PLACES)
+                new.append(place)
+                uses = lasts[place] % _USES + 1
+                ident = uses << 16 | place
+                rows[place] = struct.pack("=II", ident, ident) + row[8:]
+            else:
+                rows[place] = row
+            if backend.takes_new:
+                choices.append(place)
+        parts[frontend] = first, len(choices) - first
+    if len(parts) > FRONTENDS:
+        raise _too_many("addresses and ports of Services", FRONTENDS)
+    if len(choices) > CHOICES:
+        raise _too_many("endpoints of Services", CHOICES)
+    return Wanted(rows, tuple(new), parts, tuple(choices))
+
+
+def _too_many(what: str, room: int) -> InputError:
+    return InputError(
+        f"there is room for {room} {what}, and these are more",
+        "endpoints that went count until the next update is done: leave out new ones first",
+    )
+
+
+def _row(frontend: Frontend, backend: Backend) -> bytes:
+    goes_on = backend.takes_new or backend.drains
+    return ROW.pack(
+        0,
+        0,
+        packed(backend.address),
+        packed(frontend.address),
+        struct.pack("!H", backend.port),
+        struct.pack("!H", frontend.port),
+        PROTOCOLS[frontend.protocol],
+        frontend.address.version,
+        0 if goes_on else CLOSED,
+    )
+
+
+def _identity(row: bytes) -> Identity:
+    return row[8:STATE_AT]
+
+
+def frontend_key(frontend: Frontend, half: int) -> bytes:
+    """A struct pc_frontend_key."""
+    return struct.pack(
+        "=16s2sBB",
+        packed(frontend.address),
+        struct.pack("!H", frontend.port),
+        PROTOCOLS[frontend.protocol],
+        half | frontend.address.version << 1,
+    )
+
+
+def key_half(key: bytes) -> int:
+    """Which half a key of pc_frontends is in."""
+    return key[19] & 1
+
+
+def rows_of(memory: bytes) -> Iterator[bytes]:
+    """The rows in the map's memory, by place."""
+    for at in range(0, PLACES * ROW.size, ROW.size):
+        yield memory[at : at + ROW.size]
