@@ -22,6 +22,7 @@ from policyc.backends.ebpf_c.comments import (
 from policyc.backends.ebpf_c.emit_addresses import emit_addresses
 from policyc.backends.ebpf_c.tree import tree
 from policyc.ir.decision import DecisionIR, Diagram
+from policyc.ir.effects import EffectBits
 from policyc.ir.intervals import IntervalSet
 from policyc.ir.plan import (
     AddressLayout,
@@ -93,11 +94,14 @@ def _head(
 def _defines(plan: LookupPlan) -> str:
     told = sum(1 << kind for kind in plan.told_apart)
     names = ", ".join(kind.name for kind in sorted(plan.told_apart)) or "none"
+    asked = plan.effects
+    effects = ", ".join(bit.name.lower() for bit in EffectBits if bit & asked and bit.name)
     return "\n".join(
         [
             f"#define PC_RULES {plan.rules.capacity}",
             f"#define PC_COUNTED_WORDS {plan.counters.words} /* {plan.counters.value} */",
             f"#define PC_TOLD_APART {told:#x} /* protocols whose ports are asked: {names} */",
+            *([f"#define PC_EFFECTS {int(asked):#x} /* of rules: {effects} */"] if asked else []),
             '#include "policy_words.h"',
             '#include "service.h"',
         ]

@@ -10,6 +10,7 @@ from policyc.backends.ebpf_c.addresses import column_prefixes
 from policyc.backends.ebpf_c.buckets import SLOTS, fill_buckets
 from policyc.ir.classes import dataclass
 from policyc.ir.decision import DecisionIR
+from policyc.ir.effects import EffectBits
 from policyc.ir.plan import (
     FIRST_ROW,
     AddressLayout,
@@ -32,6 +33,11 @@ BUCKET_FIELDS = (
 )
 """Keys first, each a little-endian 64-bit number with the row above; then the words, and 1."""
 
+EFFECT_FIELDS = ("kinds", "zero0", "zero1", "zero2")
+EFFECT_BYTES = 4 * len(EFFECT_FIELDS)
+ANSWER_FIELDS = tuple(
+    f"{part}_{half}" for part in ("due", "sent", "withheld") for half in ("low", "high")
+)
 
 Data = bytes | bytearray
 """The bytes of a file: large ones stay where they were made."""
@@ -85,7 +91,21 @@ def seeds_of(
         fields = ("packets_low", "packets_high", "bytes_low", "bytes_high")
         count = fields[: 2 * plan.counters.words]
         seeds.append(Seed("pc_counts", "percpu_array", plan.rules.capacity, count, b""))
+    seeds += _effects(verdicts, plan)
     return tuple(seeds)
+
+
+def _effects(verdicts: Verdicts, plan: LookupPlan) -> Iterator[Seed]:
+    """What rules ask for by their ids, and what answering and counting need."""
+    if not plan.effects:
+        return
+    data = bytearray(EFFECT_BYTES * (max(verdicts.effects) + 1))
+    for rule, effects in verdicts.effects.items():
+        struct.pack_into("<4I", data, EFFECT_BYTES * rule, effects.bits, 0, 0, 0)
+    yield Seed("pc_effects", "array", plan.rules.capacity, EFFECT_FIELDS, bytes(data))
+    if plan.effects & EffectBits.REJECT:
+        yield Seed("pc_quotes", "percpu_array", 1, (), b"")
+        yield Seed("pc_answers", "percpu_array", 1, ANSWER_FIELDS, b"")
 
 
 def _cells(table: ViewedTable, plan: LookupPlan, direction: DirectionPlan) -> Iterator[Seed]:

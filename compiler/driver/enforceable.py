@@ -79,9 +79,6 @@ class _Closing:
         if rule.log:
             self._say(policy, rule, "`log`", outcome_of(Action.LOG))
             rule = replace(rule, log=False)
-        if rule.action is Action.REJECT:
-            self._say(policy, rule, "`reject`", "it denies without an answer")
-            rule = replace(rule, action=Action.DENY)
         return rule
 
     def _say(self, policy: Policy, rule: Rule, what: str, outcome: str) -> None:

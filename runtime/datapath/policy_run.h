@@ -8,6 +8,9 @@
 #include "ct.h"
 #include "fragments.h"
 #include "policy_words.h"
+#ifdef PC_EFFECTS
+#include "reject.h"
+#endif
 
 struct pc_decision {
 	bool allowed;
@@ -107,6 +110,23 @@ static __always_inline enum drop_reason pc_conclude(const struct pc_flow *flow,
 	return PC_PASS;
 }
 
+/* Counted as dropped, and answered where the rule that denied it says so. */
+static __always_inline int pc_end_of(struct __sk_buff *skb, const struct pc_flow *flow,
+				     const struct pc_decision *decision)
+{
+	int verdict = pc_verdict(flow->reason);
+#ifdef PC_EFFECTS
+	/* ingress is not asked where egress denies */
+	__u32 rule = decision->ingress_rule ? decision->ingress_rule : decision->egress_rule;
+
+	if (PC_EFFECTS & PC_EFFECT_REJECT && !decision->allowed &&
+	    pc_has_effect(rule, PC_EFFECT_REJECT))
+		return pc_reject(skb, flow, verdict);
+#endif
+	(void)skb, (void)decision; /* asked where rules have effects */
+	return verdict;
+}
+
 SEC("tc")
 int pc_policy_run(struct __sk_buff *skb)
 {
@@ -115,9 +135,16 @@ int pc_policy_run(struct __sk_buff *skb)
 
 	if (!flow)
 		return pc_verdict(PC_DROP_NO_POLICY);
+#ifdef PC_EFFECTS
+	if (PC_EFFECTS & PC_EFFECT_REJECT && pc_is_answer(skb, flow)) {
+		skb->mark = 0;
+		flow->reason = PC_PASS;
+		return pc_verdict(PC_PASS);
+	}
+#endif
 	decision = pc_decide(skb, flow);
 	flow->reason = pc_conclude(flow, &decision);
-	return pc_verdict(flow->reason);
+	return pc_end_of(skb, flow, &decision);
 }
 
 char pc_license[] SEC("license") = "Dual BSD/GPL";
