@@ -8,19 +8,28 @@ from policyc.ir.classes import dataclass
 from policyc.ir.decision import RuleEntry
 from policyc.ir.policy import Action
 
+SECOND = 1_000_000_000
+"""In nanoseconds."""
+
 
 class EffectBits(IntFlag):
     """What a program must be able to do: PC_EFFECT_* of runtime/datapath/effects.h."""
 
     NONE = 0
     REJECT = 1
+    LIMIT = 2
 
 
 @dataclass(frozen=True, slots=True)
 class RuleEffects:
-    """What one rule asks for."""
+    """What one rule asks for; of connections that it limits, one `every` so many nanoseconds.
+
+    They may come `slack` nanoseconds before they are due: as many as the burst is at once.
+    """
 
     bits: EffectBits
+    every: int = 0
+    slack: int = 0
 
 
 def effects_of(rules: Sequence[RuleEntry]) -> dict[int, RuleEffects]:
@@ -30,8 +39,10 @@ def effects_of(rules: Sequence[RuleEntry]) -> dict[int, RuleEffects]:
 
 
 def _effects(entry: RuleEntry) -> RuleEffects:
-    bits = EffectBits.REJECT if entry.action is Action.REJECT else EffectBits.NONE
-    return RuleEffects(bits)
+    if entry.limit is not None:
+        every = -(-SECOND // entry.limit.per_second)  # never more than was asked for
+        return RuleEffects(EffectBits.LIMIT, every, every * (entry.limit.burst - 1))
+    return RuleEffects(EffectBits.REJECT if entry.action is Action.REJECT else EffectBits.NONE)
 
 
 def bits_of(effects: Iterable[RuleEffects]) -> EffectBits:

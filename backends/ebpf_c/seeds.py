@@ -33,8 +33,10 @@ BUCKET_FIELDS = (
 )
 """Keys first, each a little-endian 64-bit number with the row above; then the words, and 1."""
 
-EFFECT_FIELDS = ("kinds", "zero0", "zero1", "zero2")
-EFFECT_BYTES = 4 * len(EFFECT_FIELDS)
+EFFECT_FIELDS = ("kinds", "zero", "every_low", "every_high", "slack_low", "slack_high")
+_EFFECT = struct.Struct("<I4xQQ")
+LIMITED_SOURCES = 65536
+"""Pairs of a rule and a source that are remembered: PC_LIMITED of runtime/datapath/limit.h."""
 ANSWER_FIELDS = tuple(
     f"{part}_{half}" for part in ("due", "sent", "withheld") for half in ("low", "high")
 )
@@ -99,13 +101,15 @@ def _effects(verdicts: Verdicts, plan: LookupPlan) -> Iterator[Seed]:
     """What rules ask for by their ids, and what answering and counting need."""
     if not plan.effects:
         return
-    data = bytearray(EFFECT_BYTES * (max(verdicts.effects) + 1))
+    data = bytearray(_EFFECT.size * (max(verdicts.effects) + 1))
     for rule, effects in verdicts.effects.items():
-        struct.pack_into("<4I", data, EFFECT_BYTES * rule, effects.bits, 0, 0, 0)
+        _EFFECT.pack_into(data, _EFFECT.size * rule, effects.bits, effects.every, effects.slack)
     yield Seed("pc_effects", "array", plan.rules.capacity, EFFECT_FIELDS, bytes(data))
     if plan.effects & EffectBits.REJECT:
         yield Seed("pc_quotes", "percpu_array", 1, (), b"")
         yield Seed("pc_answers", "percpu_array", 1, ANSWER_FIELDS, b"")
+    if plan.effects & EffectBits.LIMIT:
+        yield Seed("pc_limits", "lru_hash", LIMITED_SOURCES, ("due_low", "due_high"), b"", 24)
 
 
 def _cells(table: ViewedTable, plan: LookupPlan, direction: DirectionPlan) -> Iterator[Seed]:

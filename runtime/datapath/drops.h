@@ -24,6 +24,7 @@ enum drop_reason {
 	PC_DROP_POLICY,       /* a rule, or the lack of one; pc_counts knows which */
 	PC_DROP_CT_FULL,      /* no room for the connection, so its replies would be lost */
 	PC_DROP_SOURCE_ROUTE, /* an IPv4 option that sends it elsewhere than its destination says */
+	PC_DROP_LIMIT,        /* a rule allows it, but not so many from one source */
 	PC_DROP_REASONS
 };
 

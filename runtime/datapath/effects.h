@@ -7,10 +7,11 @@
 #include "flow.h"
 
 #define PC_EFFECT_REJECT 1 /* bits of PC_EFFECTS, and of a rule's kinds */
+#define PC_EFFECT_LIMIT  2
 
 struct pc_effect {
-	__u32 kinds;
-	__u32 zero[3];
+	__u32 kinds, zero;
+	__u64 every, slack; /* of pc_is_within() */
 };
 
 struct {
@@ -20,32 +21,27 @@ struct {
 	__type(value, struct pc_effect);
 } pc_effects SEC(".maps");
 
-static __always_inline bool pc_has_effect(__u32 rule, __u32 kind)
+static __always_inline const struct pc_effect *pc_effect_of(__u32 rule, __u32 kind)
 {
 	const struct pc_effect *effect = bpf_map_lookup_elem(&pc_effects, &rule);
 
-	return effect && effect->kinds & kind;
+	return effect && effect->kinds & kind ? effect : 0;
 }
 
-/* Whether one more is within `rate` a second with `burst` at once: `due` is when the last one would
- * have come at an even pace, in ticks times the rate, so that there is nothing to divide. Two CPUs
- * that meet here try again; after a few times it is one too many. Without a clock, all are.
+/* Whether one more may come now, where one may come `every` nanoseconds, and up to `slack` before
+ * it is due: `due` is when the next one is, at an even pace. Two CPUs that meet here try again;
+ * after a few times it is one too many.
  */
-static __always_inline bool pc_is_within(__u64 *due, const struct pc_flow *flow, __u64 rate,
-					 __u64 burst)
+static __always_inline bool pc_is_within(__u64 *due, __u64 now, __u64 every, __u64 slack)
 {
-	__u64 now = flow->now * rate, most = (burst - 1) * flow->second;
-
-	if (!flow->second)
-		return false;
 #pragma unroll
 	for (int i = 0; i < 4; i++) {
 		__u64 seen = *(volatile __u64 *)due;
 		__u64 from = seen > now ? seen : now;
 
-		if (from - now > most)
+		if (from - now > slack)
 			return false;
-		if (__sync_val_compare_and_swap(due, seen, from + flow->second) == seen)
+		if (__sync_val_compare_and_swap(due, seen, from + every) == seen)
 			return true;
 	}
 	return false;

@@ -9,6 +9,7 @@
 #include "fragments.h"
 #include "policy_words.h"
 #ifdef PC_EFFECTS
+#include "limit.h"
 #include "reject.h"
 #endif
 
@@ -120,7 +121,7 @@ static __always_inline int pc_end_of(struct __sk_buff *skb, const struct pc_flow
 	__u32 rule = decision->ingress_rule ? decision->ingress_rule : decision->egress_rule;
 
 	if (PC_EFFECTS & PC_EFFECT_REJECT && !decision->allowed &&
-	    pc_has_effect(rule, PC_EFFECT_REJECT))
+	    pc_effect_of(rule, PC_EFFECT_REJECT))
 		return pc_reject(skb, flow, verdict);
 #endif
 	(void)skb, (void)decision; /* asked where rules have effects */
@@ -143,6 +144,13 @@ int pc_policy_run(struct __sk_buff *skb)
 	}
 #endif
 	decision = pc_decide(skb, flow);
+#ifdef PC_EFFECTS
+	if (PC_EFFECTS & PC_EFFECT_LIMIT && decision.allowed &&
+	    pc_is_limited(flow, decision.egress_rule, decision.ingress_rule)) {
+		flow->reason = PC_DROP_LIMIT;
+		return pc_verdict(PC_DROP_LIMIT);
+	}
+#endif
 	flow->reason = pc_conclude(flow, &decision);
 	return pc_end_of(skb, flow, &decision);
 }

@@ -7,8 +7,8 @@
 #include "effects.h"
 
 /* Answers of one CPU: more would make a reflector of the node, or keep it from its work. */
-#define PC_ANSWERS_A_SECOND 1000
-#define PC_ANSWERS_AT_ONCE  250
+#define PC_ANSWER_EVERY 1000000 /* nanoseconds: 1000 a second, and 250 at once */
+#define PC_ANSWER_SLACK (249 * PC_ANSWER_EVERY)
 
 /* On an answer that the host is to route, for the moment that it takes to reach the pod's hook. No
  * pod can set it: a mark does not outlive the way between two network namespaces.
@@ -95,7 +95,7 @@ static __always_inline int pc_reject(struct __sk_buff *skb, const struct pc_flow
 
 	if (!answers || !pc_may_be_answered(skb, flow))
 		return dropped;
-	if (!pc_is_within(&answers->due, flow, PC_ANSWERS_A_SECOND, PC_ANSWERS_AT_ONCE)) {
+	if (!pc_is_within(&answers->due, bpf_ktime_get_ns(), PC_ANSWER_EVERY, PC_ANSWER_SLACK)) {
 		answers->withheld += 1;
 		return dropped;
 	}

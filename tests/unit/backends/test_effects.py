@@ -3,6 +3,8 @@
 
 import struct
 
+import pytest
+
 from policyc.backends.ebpf_c.seeds import Seed
 from policyc.compiler.driver.emission import Emitted, emit_all
 from policyc.compiler.driver.enforceable import enforceable
@@ -10,18 +12,18 @@ from policyc.compiler.driver.pipeline import decide_all
 from policyc.compiler.frontend import read_scenario
 from policyc.compiler.frontend.lowered import Unsupported
 from policyc.ir.decision import RuleEntry
-from policyc.ir.effects import EffectBits, effects_of
-from policyc.ir.policy import Action
+from policyc.ir.effects import EffectBits, RuleEffects, effects_of
+from policyc.ir.policy import Action, Limit
 
 RULES = """
 ingress:
-  {action} tcp/22 from any
+  {action} tcp/22 from any{modifier}
   allow tcp from any
 """
 
 
-def emitted(action: str) -> Emitted:
-    spec = {"tier": 5, "appliesTo": "all", "rules": RULES.format(action=action)}
+def emitted(action: str, modifier: str = "") -> Emitted:
+    spec = {"tier": 5, "appliesTo": "all", "rules": RULES.format(action=action, modifier=modifier)}
     policy = {
         "apiVersion": "policyc.dev/v1alpha1",
         "kind": "ExtendedPolicy",
@@ -51,9 +53,34 @@ def test_the_table_has_the_rule_that_rejects_and_no_other() -> None:
     table = seed(made, "pc_effects")
     assert table is not None and table.entries == made.plan.rules.capacity
     rejecting = [
-        at for at, (kinds, *_) in enumerate(struct.iter_unpack("<4I", table.data)) if kinds
+        at for at, (kinds, *_) in enumerate(struct.iter_unpack("<6I", table.data)) if kinds
     ]
     assert [made.layout.verdicts.rules[rule].split()[0] for rule in rejecting] == ["reject"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "every", "slack"),
+    [
+        (Limit(100, 100), 10_000_000, 990_000_000),
+        (Limit(3, 1), 333_333_334, 0),
+        (Limit(1_000_000_000, 1_000_000_000), 1, 999_999_999),
+        (Limit(1, 1_000_000_000), 1_000_000_000, 999_999_999 * 1_000_000_000),
+    ],
+)
+def test_a_limit_is_an_interval_and_how_early_one_may_come(
+    limit: Limit, every: int, slack: int
+) -> None:
+    found = effects_of([RuleEntry("rule", Action.ALLOW, limit=limit)])
+    assert found == {0: RuleEffects(EffectBits.LIMIT, every, slack)}
+    assert slack + every < 1 << 63
+
+
+def test_only_what_limits_and_rejects_need_is_there() -> None:
+    limiting = emitted("allow", " limit 5/s burst 2")
+    assert "#define PC_EFFECTS 0x2 /* of rules: limit */" in limiting.c
+    names = {each.map_name for each in limiting.seeds}
+    assert "pc_limits" in names and not {"pc_answers", "pc_quotes"} & names
+    assert seed(emitted("reject"), "pc_limits") is None
 
 
 def test_defaults_ask_for_nothing() -> None:
