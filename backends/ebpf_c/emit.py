@@ -94,14 +94,13 @@ def _head(
 def _defines(plan: LookupPlan) -> str:
     told = sum(1 << kind for kind in plan.told_apart)
     names = ", ".join(kind.name for kind in sorted(plan.told_apart)) or "none"
-    asked = plan.effects
-    effects = ", ".join(bit.name.lower() for bit in EffectBits if bit & asked and bit.name)
+    effects = [f"#define PC_{bit.name}S 1" for bit in EffectBits if bit & plan.effects]
     return "\n".join(
         [
             f"#define PC_RULES {plan.rules.capacity}",
             f"#define PC_COUNTED_WORDS {plan.counters.words} /* {plan.counters.value} */",
             f"#define PC_TOLD_APART {told:#x} /* protocols whose ports are asked: {names} */",
-            *([f"#define PC_EFFECTS {int(asked):#x} /* of rules: {effects} */"] if asked else []),
+            *effects,
             '#include "policy_words.h"',
             '#include "service.h"',
         ]

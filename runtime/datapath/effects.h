@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* effects.h - what rules ask for beside allow and deny: an answer, a limit.
  * Gives pc_effect_of() and pc_is_within(). Only new connections meet it, and only where the
- * generated program has a rule with effects: it then says which in PC_EFFECTS.
+ * generated program has such a rule: it then defines PC_REJECTS or PC_LIMITS.
  */
 #pragma once
 #include "flow.h"
 
-#define PC_EFFECT_REJECT 1 /* bits of PC_EFFECTS, and of a rule's kinds */
+#define PC_EFFECT_REJECT 1 /* of the kinds of a rule, and of PC_K_EFFECTS in the shell */
 #define PC_EFFECT_LIMIT  2
 
 struct pc_effect {

@@ -8,8 +8,10 @@
 #include "ct.h"
 #include "fragments.h"
 #include "policy_words.h"
-#ifdef PC_EFFECTS
+#ifdef PC_LIMITS
 #include "limit.h"
+#endif
+#ifdef PC_REJECTS
 #include "reject.h"
 #endif
 
@@ -116,12 +118,11 @@ static __always_inline int pc_end_of(struct __sk_buff *skb, const struct pc_flow
 				     const struct pc_decision *decision)
 {
 	int verdict = pc_verdict(flow->reason);
-#ifdef PC_EFFECTS
+#ifdef PC_REJECTS
 	/* ingress is not asked where egress denies */
 	__u32 rule = decision->ingress_rule ? decision->ingress_rule : decision->egress_rule;
 
-	if (PC_EFFECTS & PC_EFFECT_REJECT && !decision->allowed &&
-	    pc_effect_of(rule, PC_EFFECT_REJECT))
+	if (PC_REJECTS && !decision->allowed && pc_effect_of(rule, PC_EFFECT_REJECT))
 		return pc_reject(skb, flow, verdict);
 #endif
 	(void)skb, (void)decision; /* asked where rules have effects */
@@ -136,16 +137,16 @@ int pc_policy_run(struct __sk_buff *skb)
 
 	if (!flow)
 		return pc_verdict(PC_DROP_NO_POLICY);
-#ifdef PC_EFFECTS
-	if (PC_EFFECTS & PC_EFFECT_REJECT && pc_is_answer(skb, flow)) {
+#ifdef PC_REJECTS
+	if (PC_REJECTS && pc_is_answer(skb, flow)) {
 		skb->mark = 0;
 		flow->reason = PC_PASS;
 		return pc_verdict(PC_PASS);
 	}
 #endif
 	decision = pc_decide(skb, flow);
-#ifdef PC_EFFECTS
-	if (PC_EFFECTS & PC_EFFECT_LIMIT && decision.allowed &&
+#ifdef PC_LIMITS
+	if (PC_LIMITS && decision.allowed &&
 	    pc_is_limited(flow, decision.egress_rule, decision.ingress_rule)) {
 		flow->reason = PC_DROP_LIMIT;
 		return pc_verdict(PC_DROP_LIMIT);

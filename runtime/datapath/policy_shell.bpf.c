@@ -22,7 +22,8 @@
 #define PC_COUNTED_WORDS 2
 #define PC_IS_COUNTED    pc_constant(PC_INGRESS, PC_K_IS_COUNTED)
 #define PC_TOLD_APART    pc_constant(PC_INGRESS, PC_K_TOLD_APART)
-#define PC_EFFECTS       pc_constant(PC_INGRESS, PC_K_EFFECTS)
+#define PC_REJECTS       (pc_constant(PC_INGRESS, PC_K_EFFECTS) & PC_EFFECT_REJECT)
+#define PC_LIMITS        (pc_constant(PC_INGRESS, PC_K_EFFECTS) & PC_EFFECT_LIMIT)
 
 #include "policy_words.h"
 

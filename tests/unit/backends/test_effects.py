@@ -42,14 +42,14 @@ def seed(made: Emitted, name: str) -> Seed | None:
 
 def test_a_program_without_effects_has_no_trace_of_them() -> None:
     made = emitted("deny")
-    assert "PC_EFFECTS" not in made.c
+    assert "PC_REJECTS" not in made.c and "PC_LIMITS" not in made.c
     assert not {"pc_effects", "pc_answers", "pc_quotes"} & {each.map_name for each in made.seeds}
     assert made.plan.effects is EffectBits.NONE
 
 
 def test_the_table_has_the_rule_that_rejects_and_no_other() -> None:
     made = emitted("reject")
-    assert "#define PC_EFFECTS 0x1 /* of rules: reject */" in made.c
+    assert "#define PC_REJECTS 1\n" in made.c and "PC_LIMITS" not in made.c
     table = seed(made, "pc_effects")
     assert table is not None and table.entries == made.plan.rules.capacity
     rejecting = [
@@ -77,7 +77,7 @@ def test_a_limit_is_an_interval_and_how_early_one_may_come(
 
 def test_only_what_limits_and_rejects_need_is_there() -> None:
     limiting = emitted("allow", " limit 5/s burst 2")
-    assert "#define PC_EFFECTS 0x2 /* of rules: limit */" in limiting.c
+    assert "#define PC_LIMITS 1\n" in limiting.c and "PC_REJECTS" not in limiting.c
     names = {each.map_name for each in limiting.seeds}
     assert "pc_limits" in names and not {"pc_answers", "pc_quotes"} & names
     assert seed(emitted("reject"), "pc_limits") is None
