@@ -8,13 +8,13 @@ export LC_ALL := C.UTF-8
 PYTHON ?= /usr/bin/python3
 VENV := .venv
 BIN := $(VENV)/bin
-APT_PACKAGES := python3 python3-venv clang llvm clang-format libbpf1 libbpf-dev linux-libc-dev bpftool iproute2 git graphviz default-jre-headless
+APT_PACKAGES := python3 python3-venv clang llvm clang-format libbpf1 libbpf-dev linux-libc-dev bpftool iproute2 iptables git graphviz default-jre-headless
 PYTEST_FLAGS ?=
 # A run that hangs all the same is interrupted, so that it still says what it did.
 TEST_SECONDS ?= 3600
 GUEST ?= 6.1
 
-.PHONY: help install system demo test test-all test-kernels kernel-table bench-policy guest lint format grammar prebuilt lock golden wheel clean
+.PHONY: help install system demo test test-all test-kernels kernel-table bench-policy bench-datapath guest lint format grammar prebuilt lock golden wheel clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -56,6 +56,9 @@ guest: install ## the example's lab under Debian's kernel GUEST=6.1 or 6.12, in 
 
 bench-policy: install ## verdict ns over rules, for both backends and the builds they are compared with (a quiet machine, root)
 	@$(BIN)/python tests/bench/policy.py --json docs/benchmarks/policy.json --plot docs/benchmarks/policy
+
+bench-datapath: install ## CPU of traffic between two pods over plain routing, beside iptables (a quiet machine, root)
+	@$(BIN)/python tests/bench/datapath.py --json docs/benchmarks/datapath.json --plot docs/benchmarks/datapath
 
 lint: install ## pre-commit over every file: ruff, mypy --strict, import-linter, clang-format, headers
 	@$(BIN)/pre-commit run --all-files --show-diff-on-failure --color never >build-lint.log 2>&1 \

@@ -18,7 +18,7 @@ from policyc.ir.decision import DecisionIR
 from policyc.ir.effects import EffectBits
 from policyc.ir.policy import AddressPeer, Direction, Network
 from policyc.ir.services import Kind
-from policyc.ir.tree import LEAF, Node, search, search128, search_service
+from policyc.ir.tree import KIND_BITS, LEAF, Node, search, search128, search_fan, search_service
 from policyc.ir.universe import FAMILIES
 from policyc.ir.views import ColumnView, RowView, View
 
@@ -38,6 +38,7 @@ class AddressLayout(Enum):
     CONSTANT = "constant"
     CODE = "code"
     TREE = "tree"
+    FANS = "fans"
     LPM = "lpm"
 
 
@@ -89,7 +90,9 @@ class AddressPlan:
 
     `runs` are (first address, column id), ascending, neighbours with different columns. With TREE,
     `root_bits` leading bits index a table of words (0: no table, `root` is the word), and `rounds` are
-    the nodes to pass for each 32-bit word of the address. `entries` is the size of the trie of LPM.
+    the nodes to pass for each 32-bit word of the address. With FANS the table is over the first half of
+    an IPv4 address, and its words lead to leaves, trees and fans over the second. `entries` is the size
+    of the trie of LPM.
     """
 
     family: int
@@ -224,10 +227,13 @@ class LookupPlan:
     def address_column(self, direction: Direction, family: int, address: int) -> int:
         """The column id of an address as the plan's layout finds it."""
         plan = self.directions[direction].addresses[family]
-        if plan.layout is not AddressLayout.TREE:
+        if plan.layout not in (AddressLayout.TREE, AddressLayout.FANS):
             return max(run for run in plan.runs if run[0] <= address)[1]
         if family == 6:
             word = search128(self.nodes, plan.root, address, plan.rounds)
+        elif plan.layout is AddressLayout.FANS:
+            key = address & (1 << KIND_BITS) - 1
+            word = search_fan(self.nodes, plan.roots[address >> KIND_BITS], key, plan.rounds[0])
         else:
             root = plan.roots[address >> (32 - plan.root_bits)] if plan.roots else plan.root
             word = search(self.nodes, root, address, plan.rounds[0])

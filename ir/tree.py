@@ -8,6 +8,7 @@ on the next 32 bits of the key are asked: that is how a tree reads an IPv6 addre
 so at the root of its tree the same bit says something else: `RANGE`, a quarter of a cache line with one
 word for the keys of a range and one for all others. There, or where a range leads on to, a word may also
 be a `FAN`: lines in a row in the place of nodes, with a word for each value of the key's leading bits.
+So may the word for the first half of an IPv4 address, where the second half is the key.
 
 The word 0 is nothing: node 0 leads nowhere, so that whatever was never written fails closed.
 `runtime/trees.py` is the twin on the node.
@@ -65,7 +66,7 @@ def is_range(word: int) -> bool:
 
 
 def is_fan(word: int) -> bool:
-    """Whether the word of a diagram, or the one that a range leads on to, names a fan."""
+    """Whether the word of a diagram, of what a range leads on to, or of half an address names a fan."""
     return not word & (LEAF | RANGE) and bool(word & FAN)
 
 
@@ -161,10 +162,11 @@ class Nodes:
         word = self._ranges[found] = RANGE | self._open * RANGES + slot
         return word
 
-    def fan(self, steps: Steps, below: int, kinds: int) -> int:
+    def fan(self, steps: Steps, below: int, kinds: int, *, has_others: bool = True) -> int:
         """The word of a fan of steps (`fan_word`): a tree for each value of the bits it asks.
 
-        Keys of other kinds, which are above, have the last tree. No word of the steps is a range.
+        Keys of other kinds, which are above, have the last tree; halves of addresses have no others.
+        No word of the steps is a range.
         """
         beyond = kinds << KIND_BITS - below
         words: list[int] = []
@@ -176,7 +178,7 @@ class Nodes:
                 here.insert(0, (place << below, before))
             before = here[-1][1]
             words.append(self.tree(here))
-        words += [before] * (beyond + 1 - len(words))
+        words += [before] * (beyond + has_others - len(words))
         words += [NOTHING] * (-len(words) % NODE_WORDS)
         line = len(self.nodes)
         self.nodes += zip(*[iter(words)] * NODE_WORDS, strict=True)
@@ -272,6 +274,11 @@ def search_service(nodes: Sequence[Node], word: int, key: int, rounds: int) -> i
         at = word & ID_MASK
         words = nodes[at // RANGES][at % RANGES * RANGE_WORDS :]
         word = words[2] if (key - words[0]) & 0xFFFFFFFF <= words[1] else words[3]
+    return search_fan(nodes, word, key, rounds)
+
+
+def search_fan(nodes: Sequence[Node], word: int, key: int, rounds: int) -> int:
+    """The leaf for a key whose tree may begin with a fan."""
     if is_fan(word):
         line, below, kinds = parts_of_fan(word)
         place = min(key, kinds << KIND_BITS) >> below

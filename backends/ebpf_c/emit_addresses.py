@@ -21,6 +21,8 @@ def emit_addresses(direction: DirectionPlan, family: int) -> str:
             body = _code(address)
         case AddressLayout.TREE:
             body = _tree4(address, short) if family == 4 else _tree6(address)
+        case AddressLayout.FANS:
+            body = _fans(address, short)
         case AddressLayout.LPM:
             body = _trie(family, short)
     return "\n".join([head, *body, "}"])
@@ -45,6 +47,15 @@ def _tree4(address: AddressPlan, short: str) -> list[str]:
         f"\t__u32 root = {root};",
         "",
         f"\treturn pc_column_of(pc_search(&pc_nodes, root, a, {address.rounds[0]}));",
+    ]
+
+
+def _fans(address: AddressPlan, short: str) -> list[str]:
+    return [
+        "\t__u32 a = bpf_ntohl(address);",
+        f"\t__u32 word = pc_word_at(&pc_root4_{short}, a >> 16);",
+        "",
+        f"\treturn pc_column_of(pc_search_fan(&pc_nodes, word, a & 0xffff, {address.rounds[0]}));",
     ]
 
 

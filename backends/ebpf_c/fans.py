@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fans: long diagrams of services whose tree begins with a table over the key's leading bits.
+"""Fans: long diagrams of services, or halves of addresses, that begin with a table over leading bits.
 
 Each level of a tree waits for the one above it, and thousands of ports have five. One word of a fan
-leads past most of them, or to the verdict itself. Fans are lines among the nodes, and compete for the
-same cache: all of a bundle share `costs.MAX_FAN_BYTES`, and one is in proportion to its diagram.
+leads past most of them, or to the answer itself. Fans are lines among the nodes, and compete for the
+same cache: those of one part share `costs.MAX_FAN_BYTES`, and one is in proportion to its steps.
 """
 
 from bisect import bisect_right
@@ -47,8 +47,7 @@ def fans_of(
     """
     if not long:
         return {}, None
-    room = costs.MAX_FAN_BYTES // len(long)
-    shapes = {cell: shape_of(steps, room) for cell, steps in long.items()}
+    shapes = shapes_of(long)
     of_trees = n_nodes + sum(nodes_of(len(steps)) for steps in long.values())
     of_fans = n_nodes + sum(shape.lines for shape in shapes.values())
     per_tree, per_fan = (costs.NODE.at(n * NODE_BYTES) for n in (of_trees, of_fans))
@@ -70,33 +69,42 @@ def fans_of(
     return shapes if is_fan else {}, choice
 
 
-def shape_of(steps: Steps, room: int) -> FanShape:
-    """The fan that asks as many bits as there is room for, in bytes, and no more than it gains from."""
+def shapes_of(long: Mapping[int, Steps], *, has_others: bool = True) -> dict[int, FanShape]:
+    """The fan of each of some trees, which share the room."""
+    room = costs.MAX_FAN_BYTES // max(1, len(long))
+    return {which: shape_of(steps, room, has_others=has_others) for which, steps in long.items()}
+
+
+def shape_of(steps: Steps, room: int, *, has_others: bool = True) -> FanShape:
+    """The fan that asks as many bits as there is room for, in bytes, and no more than it gains from.
+
+    `has_others`: whether there are keys of other kinds than the fan's, as of services.
+    """
     starts = [lo for lo, _ in steps]
     kinds = 1
     while len(starts) - bisect_right(starts, kinds << KIND_BITS) >= WIDTH:
         kinds += 1
     most = max(NODE_BYTES, min(room, _BYTES_PER_STEP * len(steps)))
     below = 0
-    while _lines(kinds, below) * NODE_BYTES > most and below < KIND_BITS - 1:
+    while _lines(kinds, below, has_others) * NODE_BYTES > most and below < KIND_BITS - 1:
         below += 1
-    shape = _shape(starts, below, kinds)
+    shape = _shape(starts, below, kinds, has_others)
     while below < KIND_BITS - 1:
         below += 1
-        smaller = _shape(starts, below, kinds)
+        smaller = _shape(starts, below, kinds, has_others)
         if smaller.depth > shape.depth:
             break
         shape = smaller
     return shape
 
 
-def _lines(kinds: int, below: int) -> int:
-    return -(-((kinds << KIND_BITS - below) + 1) // NODE_WORDS)
+def _lines(kinds: int, below: int, has_others: bool) -> int:
+    return -(-((kinds << KIND_BITS - below) + has_others) // NODE_WORDS)
 
 
-def _shape(starts: Sequence[int], below: int, kinds: int) -> FanShape:
+def _shape(starts: Sequence[int], below: int, kinds: int, has_others: bool) -> FanShape:
     beyond = kinds << KIND_BITS - below
-    depth, lines = 0, _lines(kinds, below)
+    depth, lines = 0, _lines(kinds, below, has_others)
     for place, group in groupby(starts, lambda lo: min(lo >> below, beyond)):
         here = list(group)
         n_steps = len(here) + (here[0] > place << below)

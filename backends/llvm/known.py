@@ -18,6 +18,7 @@ LAYOUTS = {
     AddressLayout.CONSTANT: 0,
     AddressLayout.CODE: 0,
     AddressLayout.TREE: 1,
+    AddressLayout.FANS: 1,
     AddressLayout.LPM: 2,
 }
 INLINE = "alwaysinline nounwind"
@@ -58,6 +59,7 @@ def constants(plan: LookupPlan, direction: DirectionPlan) -> tuple[int, ...]:
         32 - four.root_bits if four.roots else 0,
         four.root,
         four.rounds[0],
+        int(four.layout is AddressLayout.FANS),
         LAYOUTS[six.layout],
         six.root,
         *six.rounds,

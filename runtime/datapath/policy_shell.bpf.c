@@ -48,6 +48,7 @@ enum pc_known {
 	PC_K_SHIFT4,  /* of an address that indexes pc_root4; 0: there is none */
 	PC_K_ROOT4,
 	PC_K_ROUNDS4,
+	PC_K_FANS4, /* what pc_root4 leads to is for the second half of the address */
 	PC_K_LAYOUT6,
 	PC_K_ROOT6,
 	PC_K_ROUNDS6_0,
@@ -113,12 +114,15 @@ static __always_inline __u32 tree4(enum pc_side side, __u32 address)
 {
 	__u32 word = pc_constant(side, PC_K_ROOT4);
 	__u32 shift = pc_constant(side, PC_K_SHIFT4);
+	int rounds = pc_constant(side, PC_K_ROUNDS4);
 
 	if (shift && side == PC_INGRESS)
 		word = pc_word_at(&pc_root4_in, address >> shift);
 	else if (shift)
 		word = pc_word_at(&pc_root4_eg, address >> shift);
-	return pc_column_of(pc_search(&pc_nodes, word, address, pc_constant(side, PC_K_ROUNDS4)));
+	if (pc_constant(side, PC_K_FANS4))
+		return pc_column_of(pc_search_fan(&pc_nodes, word, address & 0xffff, rounds));
+	return pc_column_of(pc_search(&pc_nodes, word, address, rounds));
 }
 
 static __always_inline __u32 tree6(enum pc_side side, const struct pc_addr6 *address)

@@ -10,7 +10,7 @@
 #define PC_LEAF  0x80000000U /* an answer; else a node */
 #define PC_ALLOW 0x40000000U /* of a leaf that is a verdict */
 #define PC_NEXT  0x40000000U /* of a node: asked about the next 32 bits of the key */
-#define PC_FAN   0x20000000U /* of a diagram: lines with a word for each value of leading bits */
+#define PC_FAN   0x20000000U /* lines with a word for each value of the key's leading bits */
 #define PC_ID    0x3fffffffU
 
 #define PC_NOTHING        0U
@@ -156,14 +156,20 @@ static __always_inline __u32 pc_search_service(void *nodes, __u32 word, __u32 se
 	return pc_search(nodes, word, service, rounds);
 }
 
-/* The same where some diagrams begin with a fan, or are a range that leads on into one. */
+/* Down from what may be a fan: over a service, or over the second half of an IPv4 address. */
+static __always_inline __u32 pc_search_fan(void *nodes, __u32 word, __u32 key, int rounds)
+{
+	if (!(word & (PC_LEAF | PC_NEXT)) && word & PC_FAN)
+		word = pc_in_fan(nodes, word, key);
+	return pc_search(nodes, word, key, rounds);
+}
+
+/* Of a service where some diagrams begin with a fan, or are a range that leads on into one. */
 static __always_inline __u32 pc_search_fans(void *nodes, __u32 word, __u32 service, int rounds)
 {
 	if (!(word & PC_LEAF) && word & PC_NEXT)
 		word = pc_in_range(nodes, word, service);
-	if (!(word & (PC_LEAF | PC_NEXT)) && word & PC_FAN)
-		word = pc_in_fan(nodes, word, service);
-	return pc_search(nodes, word, service, rounds);
+	return pc_search_fan(nodes, word, service, rounds);
 }
 
 /* A search over the four words of an IPv6 address, with the rounds that each needs. */

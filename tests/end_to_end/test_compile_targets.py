@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[2]
 SHOP = ["-f", "examples/online-shop/policies", "--cluster", "examples/online-shop/cluster"]
@@ -87,6 +88,20 @@ def test_the_layout_is_explained_with_what_it_was_chosen_from() -> None:
         assert sum(line.startswith(f"  * {chosen}: ") for line in options) == 1
         assert all(" ns, about " in line and " instructions" in line for line in options)
     assert any(line.startswith("predicted for an ingress verdict: with a pod ") for line in lines)
+
+
+def test_close_blocks_are_found_by_the_halves_of_an_address(tmp_path: Path) -> None:
+    blocks = [{"ipBlock": {"cidr": f"10.7.{at * 2}.0/24"}} for at in range(128)]
+    ports = [{"port": 1000 + at} for at in range(128)]
+    rules = [{"from": [block], "ports": [port]} for block, port in zip(blocks, ports, strict=True)]
+    policy = yaml.safe_load(DENY_ALL)
+    policy["spec"]["ingress"] = rules
+    (tmp_path / "policy.yaml").write_text(yaml.dump(policy))
+    done = policyc("compile", "-f", str(tmp_path / "policy.yaml"), "--explain-layout")
+    assert "ingress IPv4 addresses (257 runs): fans" in done.stdout.splitlines(), done.stderr
+    done = policyc("compile", "-f", str(tmp_path / "policy.yaml"), "--emit", "c")
+    assert "pc_word_at(&pc_root4_in, a >> 16)" in done.stdout
+    assert "pc_search_fan(&pc_nodes, word, a & 0xffff, 0)" in done.stdout
 
 
 def test_what_the_policies_do_not_use_is_not_in_the_program(tmp_path: Path) -> None:

@@ -2,11 +2,15 @@
 """The benchmark of verdicts runs, and its four builds agree on every flow they are asked about."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
+
+from tests.bench.policy_cases import bench_case
 
 BENCH = Path(__file__).parents[1] / "bench"
 
@@ -39,6 +43,29 @@ def test_all_builds_give_the_same_verdicts_and_are_measured(tmp_path: Path) -> N
     assert {row["case"] for row in rows} == {"cidrs 1", "cidrs 60", "mixed 1", "mixed 60"}
     for suffix in (".svg", ".png", ".md"):
         assert (tmp_path / f"plot{suffix}").stat().st_size > 1000
+
+
+def test_thousands_of_blocks_give_the_verdicts_that_their_rules_say(tmp_path: Path) -> None:
+    """Both backends' search by the halves of an address; what is asked knows the rules alone."""
+    policies, _ = bench_case("cidrs", 3000, 1).objects()
+    (tmp_path / "policies.yaml").write_text(yaml.dump_all(policies))
+    asked = ["compile", "-f", str(tmp_path / "policies.yaml"), "--explain-layout"]
+    layout = subprocess.run(
+        [sys.executable, "-m", "policyc.compiler.cli", *asked],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert re.search(r"egress IPv4 addresses \(\d+ runs\): fans", layout.stdout)
+    sizes = ["--sizes", "3000", "--kinds", "cidrs", "--rounds", "1"]
+    done = subprocess.run(
+        [sys.executable, str(BENCH / "policy.py"), *sizes, "--without", "generic,linear"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "cidrs 3000" in done.stdout and "llvm" in done.stdout
 
 
 def test_a_wrong_verdict_ends_the_benchmark(tmp_path: Path) -> None:

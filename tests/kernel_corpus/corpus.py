@@ -23,6 +23,7 @@ SLICE = (
     "node-n1",
     "example-online-shop",
     "alike-diagrams",
+    "close-blocks",
     "cidrs-100",
     "ports-1000",
     "mixed-100",
@@ -41,6 +42,7 @@ ASKED = (
     "node-n1",
     "example-online-shop",
     "alike-diagrams",
+    "close-blocks",
 )
 """Those that are asked for verdicts as well; their clusters are known and small."""
 

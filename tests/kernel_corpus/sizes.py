@@ -145,6 +145,10 @@ def _shapes() -> Iterator[CorpusCase]:
         "cidrs-nested", "every prefix length of both families, one inside the other",
         (_policy(_nested, 32 + 128),),
     )  # fmt: skip
+    yield CorpusCase(
+        "close-blocks", "600 blocks of three sizes in three /16s, over a known cluster",
+        (_policy(_close, 600),), classes(4),
+    )  # fmt: skip
     yield CorpusCase("hosts-500", "500 single addresses", (_policy(_single, 500),))
     for runs in (31, 32, 33):
         yield CorpusCase(
@@ -197,6 +201,18 @@ def _prefix6(length: int) -> str:
     from ipaddress import IPv6Network
 
     return str(IPv6Network(("2001:db8:ffff::ffff:ffff", length), strict=False).network_address)
+
+
+def _close(i: int) -> Rule:
+    """Around the addresses that corpora are asked about: every other /24, /28s and pairs of hosts."""
+    half, at = ("203.0", "198.51", "172.16")[i % 3], i // 3
+    if at < 128:
+        block = f"{half}.{at * 2 + 1}.0/24"
+    elif at < 136:
+        block = f"{half}.100.{(at - 128) * 32}/28"
+    else:
+        block = f"{half}.9.{(at - 136) * 4 + 1}/32"
+    return {"from": [_block(block)], "ports": [{"port": (22, 80, 443, 5432, 8080)[at % 5]}]}
 
 
 def _single(i: int) -> Rule:

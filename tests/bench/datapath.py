@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What traffic between two pods costs: `python tests/bench/datapath.py [--rounds N] [--policies 1,120]`.
+
+CPU time of an operation, of both ends and of the kernel for them, as a ratio to plain routing between
+the same veth pairs. All beds (`datapath_beds.py`) stand at once and are asked in turns, round by round;
+each ratio is of two measurements of one round, and the median over the rounds counts, with its
+quartiles. The second bed of plain routing is the control. Needs root, a C compiler and a quiet machine.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+from datapath_beds import PORT, SERVER, Bed, beds
+from datapath_results import Measured, plot, row, table
+from policy import machine
+
+HERE = Path(__file__).resolve().parent
+OPERATIONS = {"udp": 20000, "request": 20000, "connect": 3000, "stream": 4000}
+
+
+def main(arguments: list[str]) -> int:
+    """Measure, and print a table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--policies", default="1,120,1000")
+    parser.add_argument("--ways", default=",".join(OPERATIONS))
+    parser.add_argument("--family", type=int, choices=(4, 6), default=4)
+    parser.add_argument("--share", type=float, default=1.0, help="of the operations of a full run")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--plot", type=Path, help="write PREFIX.svg, PREFIX.png and PREFIX.md")
+    asked = parser.parse_args(arguments)
+    ways = asked.ways.split(",")
+    policies = tuple(map(int, asked.policies.split(",")))
+    with ExitStack() as held:
+        folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="pc-bench-")))
+        pingpong = built(folder)
+        standing = beds(policies, held)
+        found: Measured = {way: {bed.name: [] for bed in standing} for way in ways}
+        for number in range(asked.rounds):
+            # Every other round backwards, so that no bed always follows the same one.
+            for bed in standing if number % 2 else standing[::-1]:
+                for way in ways:
+                    found[way][bed.name].append(operation(pingpong, bed, way, asked))
+    result = {
+        "machine": machine(),
+        "rounds": asked.rounds,
+        "family": asked.family,
+        "rows": [row(way, name, found) for way in ways for name in found[way]],
+    }
+    print(table(result))
+    if asked.json:
+        asked.json.write_text(json.dumps(result, indent=1) + "\n")
+    if asked.plot:
+        plot(result, asked.plot)
+        asked.plot.with_suffix(".md").write_text(table(result))
+    return 0
+
+
+def built(folder: Path) -> Path:
+    """The program that makes the traffic."""
+    program = folder / "pingpong"
+    source = HERE / "pingpong.c"
+    subprocess.run(
+        ["clang", "-O2", "-Wall", "-Werror", str(source), "-o", str(program)], check=True
+    )
+    return program
+
+
+def operation(pingpong: Path, bed: Bed, way: str, asked: argparse.Namespace) -> float:
+    """Nanoseconds of CPU for one operation."""
+    cpu = max(os.sched_getaffinity(0))
+    address = SERVER.ipv4 if asked.family == 4 else SERVER.ipv6
+    n = max(1, round(OPERATIONS[way] * asked.share))
+    words = (way, bed.client, bed.server, address, PORT, n, cpu, _ksoftirqd(cpu))
+    done = subprocess.run(
+        [str(pingpong), *map(str, words)], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"{bed.name}, {way}: {done.stderr.strip()}")
+    return float(done.stdout.split()[0])
+
+
+def _ksoftirqd(cpu: int) -> int:
+    for path in Path("/proc").glob("[0-9]*/comm"):
+        if path.read_text().strip() == f"ksoftirqd/{cpu}":
+            return int(path.parent.name)
+    raise SystemExit(f"there is no ksoftirqd/{cpu}, whose time would be missing")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Test beds for datapath.py: two pods and what is between them, each bed in namespaces of its own.
+
+All stand at the same time, so that rounds go from one to the next without anything being set up.
+"""
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from policyc.runtime import node as runtime
+from policyc.runtime.lab import namespaces
+from policyc.runtime.lab.topology import Lab, LabEndpoint
+
+CLIENT = LabEndpoint("bench", "client", IPv4Address("10.0.0.10"), IPv6Address("fd00::10"))
+SERVER = LabEndpoint("bench", "server", IPv4Address("10.0.0.11"), IPv6Address("fd00::11"))
+PORT = 8080
+METADATA = {
+    end.key: {"labels": {"app": end.name}, "namespaceLabels": {}, "ports": []}
+    for end in (CLIENT, SERVER)
+}
+
+
+@dataclass(frozen=True)
+class Bed:
+    """Two namespaces that reach each other at CLIENT's and SERVER's addresses."""
+
+    name: str
+    client: Path
+    server: Path
+
+
+def beds(policies: tuple[int, ...], held: ExitStack) -> list[Bed]:
+    """The beds: plain routing first, then the same once more as a control."""
+    found = [
+        held.enter_context(routed("plain routing", nothing)),
+        held.enter_context(routed("plain routing again", nothing)),
+        held.enter_context(pair("one veth pair")),
+    ]
+    for n in policies:
+        found.append(held.enter_context(routed(f"this project, {_policies(n)}", ours(n))))
+    for n in policies:
+        found.append(held.enter_context(routed(f"iptables chains, {_policies(n)}", chains(n))))
+    return found
+
+
+def _policies(n: int) -> str:
+    return f"{n} {'policy' if n == 1 else 'policies'}"
+
+
+@contextmanager
+def routed(name: str, dressed: Callable[[Lab, Path], None]) -> Iterator[Bed]:
+    """Two pods on a node that routes between them; `dressed` puts on it what is to be measured."""
+    with Lab([CLIENT, SERVER]) as lab, tempfile.TemporaryDirectory(prefix="pc-bed-") as folder:
+        client, server = (lab.ends[end.key].namespace for end in (CLIENT, SERVER))
+        dressed(lab, Path(folder))
+        yield Bed(name, client, server)
+
+
+@contextmanager
+def pair(name: str) -> Iterator[Bed]:
+    """The floor: the pods' devices are the two ends of one pair."""
+    with namespaces.claimed_suffix() as suffix, ExitStack() as held:
+        held.callback(namespaces.remove_lab, suffix)
+        paths = namespaces.create_namespaces(suffix, ["client", "server"])
+        client, server = paths["client"], paths["server"]
+        ip("link", "add", "eth0", "netns", client.name, "type", "veth",
+           "peer", "name", "eth0", "netns", server.name)  # fmt: skip
+        for path, own, other in ((client, CLIENT, SERVER), (server, SERVER, CLIENT)):
+            ip("-n", path.name, "link", "set", "eth0", "up")
+            for family in (4, 6):
+                mine, theirs = (_address(end, family) for end in (own, other))
+                quickly = ("nodad",) if family == 6 else ()
+                ip("-n", path.name, "addr", "add", mine, "dev", "eth0", *quickly)
+                ip("-n", path.name, "route", "add", theirs, "dev", "eth0")
+        yield Bed(name, client, server)
+
+
+def _address(end: LabEndpoint, family: int) -> str:
+    return str(end.ipv4 if family == 4 else end.ipv6)
+
+
+def ip(*words: str) -> None:
+    """iproute2."""
+    subprocess.run(["ip", *words], check=True)
+
+
+# --- what is put on the node ------------------------------------------------------------------------
+
+
+def nothing(lab: Lab, folder: Path) -> None:
+    """Plain routing."""
+
+
+def ours(n: int) -> Callable[[Lab, Path], None]:
+    """So many policies for the server; the last one allows the client."""
+
+    def dress(lab: Lab, folder: Path) -> None:
+        (folder / "policies.yaml").write_text(yaml.dump_all(_policy(at, n) for at in range(n)))
+        asked = ["compile", "-f", str(folder / "policies.yaml"), "-o", str(folder / "bundle")]
+        compiler = [sys.executable, "-m", "policyc.compiler.cli"]
+        subprocess.run([*compiler, *asked], check=True, stderr=subprocess.DEVNULL)
+        lab.node.write_endpoints(folder / "endpoints.json", METADATA)
+        lab.node.run_in(
+            lambda: (
+                runtime.load(
+                    folder / "bundle",
+                    folder / "endpoints.json",
+                    bpffs=lab.node.bpffs / "policyc",
+                    state_root=folder / "state",
+                )
+                and None
+            )
+        )
+
+    return dress
+
+
+def _policy(at: int, n: int) -> dict[str, Any]:
+    peer: dict[str, Any] = {"ipBlock": {"cidr": f"{_stranger(at)}/32"}}
+    if at == n - 1:
+        peer = {"podSelector": {"matchLabels": {"app": "client"}}}
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {"namespace": "bench", "name": f"policy-{at}"},
+        "spec": {
+            "podSelector": {"matchLabels": {"app": "server"}},
+            "policyTypes": ["Ingress"],
+            "ingress": [{"from": [peer], "ports": _ports()}],
+        },
+    }
+
+
+def _ports() -> list[dict[str, Any]]:
+    return [{"protocol": protocol, "port": PORT} for protocol in ("TCP", "UDP")]
+
+
+def _stranger(at: int) -> IPv4Address:
+    return IPv4Address("203.0.0.0") + at
+
+
+def chains(n: int) -> Callable[[Lab, Path], None]:
+    """The same as rules: a chain for the server, a chain of its own for each policy, replies first."""
+
+    def dress(lab: Lab, folder: Path) -> None:
+        for family in (4, 6):
+            _restore(lab, family, _chains(n, family))
+
+    return dress
+
+
+def _chains(n: int, family: int) -> str:
+    server, client = _address(SERVER, family), _address(CLIENT, family)
+    lines = ["*filter", ":POD - [0:0]", *(f":POLICY-{at} - [0:0]" for at in range(n))]
+    lines.append("-A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT")
+    lines.append(f"-A FORWARD -d {server} -j POD")
+    for at in range(n):
+        stranger = str(_stranger(at)) if family == 4 else f"2001:db8::{at + 1:x}"
+        peer = client if at == n - 1 else stranger
+        for protocol in ("tcp", "udp"):
+            lines.append(
+                f"-A POLICY-{at} -s {peer} -p {protocol} --dport {PORT} -j MARK --set-xmark 0x1/0x1"
+            )
+        lines.append(f"-A POD -j POLICY-{at}")
+        lines.append("-A POD -m mark --mark 0x1/0x1 -j ACCEPT")
+    return "\n".join([*lines, "-A POD -j DROP", "COMMIT", ""])
+
+
+def _restore(lab: Lab, family: int, rules: str) -> None:
+    program = "iptables-restore" if family == 4 else "ip6tables-restore"
+    lab.node.run_in(lambda: subprocess.run([program], input=rules, text=True, check=True) and None)

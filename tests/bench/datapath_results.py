@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What datapath.py measured, as rows, a table and a plot."""
+
+import statistics
+from pathlib import Path
+from typing import Any
+
+from matplotlib import pyplot, rcParams
+
+WHAT = {
+    "udp": "UDP, 64 bytes there and back",
+    "request": "TCP, 64 bytes there and back",
+    "connect": "a TCP connection with one request",
+    "stream": "TCP, 64 KiB one way",
+}
+COLOURS = {"plain": "#888888", "one": "#bbbbbb", "this": "#1b6ca8"}
+"""By the first word of a bed's name."""
+OTHERS = "#b23a48"
+
+Measured = dict[str, dict[str, list[float]]]
+"""Way, bed -> nanoseconds of CPU for an operation, round by round; plain routing is the first bed."""
+
+
+def row(way: str, name: str, found: Measured) -> dict[str, Any]:
+    """The ratio of a bed to plain routing, round by round, and its median and quartiles."""
+    plain, own = next(iter(found[way].values())), found[way][name]
+    ratios = [mine / theirs for mine, theirs in zip(own, plain, strict=True)]
+    low, middle, high = quartiles(ratios)
+    return {"way": way, "bed": name, "ratio": middle, "low": low, "high": high,
+            "cpu_ns": statistics.median(own), "ratios": ratios}  # fmt: skip
+
+
+def quartiles(values: list[float]) -> tuple[float, float, float]:
+    """Lower quartile, median, upper quartile."""
+    if len(values) == 1:
+        return values[0], values[0], values[0]
+    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+    return low, middle, high
+
+
+def table(result: dict[str, Any]) -> str:
+    """Markdown: a row for each bed, a column for each way."""
+    machine, rows = result["machine"], result["rows"]
+    ways = list(dict.fromkeys(row["way"] for row in rows))
+    lines = [
+        "<!-- written by tests/bench/datapath.py -->",
+        f"Linux {machine['kernel']}, {machine['cpu']}; IPv{result['family']}; CPU time of an operation"
+        f" over that of plain routing, medians of {result['rounds']} rounds [quartiles].",
+        "",
+        f"| | {' | '.join(WHAT[way] for way in ways)} |",
+        "|---" * (1 + len(ways)) + "|",
+    ]
+    of = {(row["bed"], row["way"]): row for row in rows}
+    for name in dict.fromkeys(row["bed"] for row in rows):
+        cells = [
+            f"{one['ratio']:.2f} [{one['low']:.2f}, {one['high']:.2f}]"
+            for one in (of[name, way] for way in ways)
+        ]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def plot(result: dict[str, Any], prefix: Path) -> None:
+    """A panel for each way, a bar for each bed, whiskers from quartile to quartile."""
+    pyplot.switch_backend("Agg")
+    rcParams["svg.fonttype"] = "none"
+    rcParams["svg.hashsalt"] = "policyc"  # the same result gives the same file
+    ways = list(dict.fromkeys(row["way"] for row in result["rows"]))
+    names = list(dict.fromkeys(row["bed"] for row in result["rows"]))
+    figure, panels = pyplot.subplots(
+        1,
+        len(ways),
+        figsize=(3.2 * len(ways) + 2, 0.4 * len(names) + 1),
+        squeeze=False,
+        sharey=True,
+    )
+    for panel, way in zip(panels[0], ways, strict=True):
+        rows = [row for row in result["rows"] if row["way"] == way]
+        middles = [row["ratio"] for row in rows]
+        spread = [
+            [row["ratio"] - row["low"] for row in rows],
+            [row["high"] - row["ratio"] for row in rows],
+        ]
+        colours = [COLOURS.get(row["bed"].split()[0], OTHERS) for row in rows]
+        panel.barh(names, middles, xerr=spread, color=colours, error_kw={"linewidth": 0.8})
+        panel.axvline(1, color="#444444", linewidth=0.8)
+        panel.set_title(WHAT[way], fontsize="small")
+    panels[0][0].invert_yaxis()
+    figure.tight_layout()
+    figure.savefig(prefix.with_suffix(".svg"), metadata={"Date": None})
+    figure.savefig(prefix.with_suffix(".png"), dpi=110)
+    pyplot.close(figure)

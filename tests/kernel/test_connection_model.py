@@ -1,0 +1,461 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernel and the model of `connection_model.py`, driven by the same random sequences.
+
+Few hosts and few ports, so that packets meet each other's connections: openings sent again, replies
+before and after changes of policy, resets, ports used again, pods that move and addresses that become
+others'. Each packet has the same verdict, and in the end both remember the same.
+"""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from policyc.runtime import bpf_syscall
+from tests.kernel import packets
+from tests.kernel.connection_model import (
+    ECHO,
+    ECHO_REPLY,
+    INIT,
+    Connection,
+    Found,
+    Model,
+    Packet,
+    Told,
+    Who,
+)
+from tests.kernel.node_under_test import (
+    HOSTS,
+    LOCAL,
+    NODE,
+    UPLINK,
+    C,
+    NodeUnderTest,
+    endpoint,
+)
+from tests.kernel.packets import ACK, FIN, ICMP, ICMP6, RST, SCTP, SYN, TCP, UDP, Payload
+from tests.kernel.table_policy import (
+    ANY,
+    PING4,
+    PING6,
+    Service,
+    TablePolicy,
+    sctp_port,
+    service,
+    tcp_port,
+    udp_port,
+)
+
+pytestmark = pytest.mark.kernel
+
+GRE = packets.GRE
+PORTS = (80, 1000)
+KINDS = {TCP: 0, UDP: 1, SCTP: 2}
+MOVED = {"a": "pcb"}
+"""Where pods are in the second set of endpoints: a has gone to the device of b, and b is no more."""
+STATE = {"replied": 1, "fin_src": 2, "fin_dst": 4, "reset": 8, "by_node": 16, "denied": 32}
+WORDS: dict[str, list[tuple[str, str, tuple[Service, ...]]]] = {
+    "nothing": [],
+    "a may ask": [("a", "b", (tcp_port(80), udp_port(80), sctp_port(80), PING4, PING6)),
+                  ("a", "world", (ANY,))],
+    "b may ask": [("b", "a", (tcp_port(80), service(5, GRE))), ("c", "b", (udp_port(80),))],
+    "all": [(src, dst, (ANY,)) for src in ("a", "b", "c", "world") for dst in ("a", "b", "c", "world")],
+    "into a": [("world", "a", (tcp_port(80), PING4, PING6)), ("b", "a", (udp_port(1000),))],
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A packet at a hook; `came_in` None is the pod's own hook, "" the node itself."""
+
+    packet: Packet
+    pod: str
+    came_in: str | None
+    smac: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """Another policy, and where the pods are."""
+
+    words: str
+    is_moved: bool
+
+
+@dataclass(frozen=True)
+class Silence:
+    """Connections of a port expire."""
+
+    port: int
+
+
+Step = Sent | Change | Silence
+
+
+def payloads(packet: Packet) -> Payload:
+    """As it goes on the wire."""
+    if packet.is_icmp:
+        make = packets.icmp if packet.family == 4 else packets.icmp6
+        if packet.quoted is None:
+            return make(packet.kind, 0, packet.sport)
+        quoted = wire(packet.quoted, "02:00:00:00:00:01")[14:]
+        return make(packet.kind, 0, 0, 0, quoted[: (20 if packet.family == 4 else 40) + 8])
+    if packet.proto == TCP:
+        return packets.tcp(packet.sport, packet.dport, packet.flags)
+    if packet.proto == UDP:
+        return packets.udp(packet.sport, packet.dport)
+    if packet.proto == SCTP:
+        return packets.sctp(packet.sport, packet.dport, packet.kind)
+    return packets.raw(packet.proto, bytes(8))
+
+
+def wire(packet: Packet, smac: str) -> bytes:
+    """The frame."""
+    ends = (
+        packets.Host(smac, packet.src, packet.src),
+        packets.Host(NODE.mac, packet.dst, packet.dst),
+    )
+    return packets.frame(*ends, payloads(packet), family=packet.family)
+
+
+# --- what is drawn --------------------------------------------------------------------------------
+
+PROTOCOLS = (TCP, TCP, TCP, UDP, SCTP, ICMP, GRE)
+FLAGS = (SYN, SYN | ACK, ACK, ACK, ACK, FIN | ACK, RST | ACK)
+
+
+@dataclass(frozen=True)
+class Talk:
+    """Two hosts, a protocol and ports: packets of it run both ways."""
+
+    one: str
+    other: str
+    proto: int
+    ports: tuple[int, int]
+
+    def packet(self, family: int, number: int, *, is_back: bool) -> Packet:
+        """One of its packets; the number picks flags, chunk or message."""
+        src, dst = (self.other, self.one) if is_back else (self.one, self.other)
+        sport, dport = self.ports[::-1] if is_back else self.ports
+        ends = Packet(family, HOSTS[src].address(family), HOSTS[dst].address(family), self.proto)
+        if self.proto == TCP:
+            return replace(ends, sport=sport, dport=dport, flags=FLAGS[number % len(FLAGS)])
+        if self.proto == SCTP:
+            return replace(ends, sport=sport, dport=dport, kind=INIT if number % 3 == 0 else 0)
+        if self.proto == ICMP:
+            kind = (ECHO_REPLY if is_back else ECHO)[family]
+            return replace(ends, proto=ICMP if family == 4 else ICMP6, sport=7, kind=kind)
+        return ends if self.proto == GRE else replace(ends, sport=sport, dport=dport)
+
+
+TALKS = st.builds(
+    Talk,
+    st.sampled_from(("a", "a", "b", "c", "world", "node")),
+    st.sampled_from(("b", "b", "a", "world", "node")),
+    st.sampled_from(PROTOCOLS),
+    st.sampled_from(((1000, 80), (80, 1000), (80, 80))),
+)
+
+
+@st.composite
+def errors(draw: st.DrawFn, family: int, talk: Talk) -> Packet:
+    """What a host says about a packet of a talk; not always to whom it should."""
+    is_back = draw(st.booleans())
+    quoted = talk.packet(family, draw(st.integers(0, 20)), is_back=is_back)
+    addresses = [quoted.dst, quoted.src]
+    if not draw(st.integers(0, 4)):
+        addresses[draw(st.integers(0, 1))] = HOSTS[draw(st.sampled_from("abc"))].address(family)
+    proto, kind = (ICMP, 3) if family == 4 else (ICMP6, 1)
+    return Packet(family, *addresses, proto, kind=kind, quoted=quoted)
+
+
+@st.composite
+def sendings(draw: st.DrawFn, family: int, talks: tuple[Talk, ...]) -> Sent:
+    """A packet of a talk, or an error about one, where it would pass; now and then elsewhere."""
+    talk = draw(st.sampled_from(talks))
+    if draw(st.integers(0, 7)):
+        packet = talk.packet(family, draw(st.integers(0, 20)), is_back=draw(st.booleans()))
+    else:
+        packet = draw(errors(family, talk))
+    names = {host.address(family): name for name, host in HOSTS.items()}
+    src, dst = names[packet.src], names[packet.dst]
+    is_odd = not draw(st.integers(0, 5))
+    if src in LOCAL and (dst not in LOCAL or draw(st.booleans())):
+        pod, mac_of = (
+            draw(st.sampled_from(((src, "a"), (src, "b"), ("a", src), ("b", src))))
+            if is_odd
+            else (src, src)
+        )
+        return Sent(packet, pod, None, HOSTS[mac_of].mac)
+    pod = draw(st.sampled_from(sorted(LOCAL))) if is_odd or dst not in LOCAL else dst
+    came_in = "" if src == "node" else LOCAL.get(src, UPLINK)
+    if is_odd:
+        came_in = draw(st.sampled_from((UPLINK, *LOCAL.values(), "")))
+    return Sent(packet, pod, came_in, NODE.mac)
+
+
+@st.composite
+def quiet_steps(draw: st.DrawFn, family: int, talks: tuple[Talk, ...]) -> Step:
+    """A packet, or now and then silence."""
+    if draw(st.integers(0, 29)):
+        return draw(sendings(family, talks))
+    return Silence(draw(st.sampled_from((*PORTS, 7))))
+
+
+@st.composite
+def sequences(draw: st.DrawFn, changes: int) -> list[Step]:
+    """So many changes of policy or pods, and packets after each."""
+    family = draw(st.sampled_from((4, 6)))
+    talks = tuple(draw(st.lists(TALKS, min_size=1, max_size=4)))
+    steps = st.lists(quiet_steps(family, talks), min_size=20, max_size=100)
+    out: list[Step] = []
+    for _ in range(1 + changes):
+        words = draw(st.sampled_from(("all", *sorted(WORDS))))
+        out += [Change(words, is_moved=not draw(st.integers(0, 4))), *draw(steps)]
+    return out
+
+
+# --- both sides -----------------------------------------------------------------------------------
+
+
+def policy_of(words: str) -> TablePolicy:
+    policy = TablePolicy(pods=("a", "b", "c"))
+    for src, dst, services in WORDS[words]:
+        if src != "world" and dst != "world":
+            policy.allow(src, dst, *services)
+        elif src == "world":
+            policy.allow_ingress(src, dst, *services) if dst != "world" else None
+        else:
+            policy.allow_egress(src, dst, *services)
+    return policy
+
+
+def allows(words: str, direction: str, subject: str, peer: str, packet: Packet) -> bool:
+    """What the words say of a packet; nodes are of the world to them."""
+    peer = peer if peer in "abc" else "world"
+    src, dst = (subject, peer) if direction == "egress" else (peer, subject)
+    return any(
+        low <= key_of(packet) <= high
+        for one, other, services in WORDS[words]
+        if (one, other) == (src, dst)
+        for low, high in services
+    )
+
+
+def key_of(packet: Packet) -> int:
+    """The service key of docs/bundle-format.md."""
+    if packet.is_icmp:
+        return (3 if packet.family == 4 else 4) << 16 | packet.kind << 8
+    kind = KINDS.get(packet.proto)
+    return 5 << 16 | packet.proto if kind is None else kind << 16 | packet.dport
+
+
+def who_is(family: int, is_moved: bool) -> dict[str, Who]:
+    devices = MOVED if is_moved else LOCAL
+    found = {NODE.address(family): Who("node", Told.NODE), C.address(family): Who("c", Told.POD)}
+    for name, device in devices.items():
+        host = HOSTS[name]
+        found[host.address(family)] = Who(name, Told.POD, device, host.mac)
+    return found
+
+
+@dataclass
+class Kernel:
+    """The node, emptied of what it remembers."""
+
+    node: NodeUnderTest
+
+    def change(self, change: Change) -> int:
+        """Load; the epoch that is in force then."""
+        devices = MOVED if change.is_moved else LOCAL
+        entries = [endpoint(name, HOSTS[name], device) for name, device in devices.items()]
+        entries.append(endpoint("c", C, None))
+        self.node.load(policy_of(change.words), entries=entries)
+        with self.node.shared_map("pc_state") as fd:
+            value = bpf_syscall.map_lookup(fd, bytes(4), 8)
+        assert value is not None
+        return int(struct.unpack("=Q", value)[0] >> 32)
+
+    def send(self, sent: Sent) -> bool:
+        frame = wire(sent.packet, sent.smac)
+        if sent.came_in is None:
+            return self.node.sent_by(sent.pod, frame)
+        if sent.came_in:
+            return self.node.sent_to(sent.pod, frame, came_in=sent.came_in)
+        return self.node.sent_by_node_to(sent.pod, frame)
+
+    def remembered(self, family: int) -> Iterator[tuple[Any, ...]]:
+        """As `described` says it."""
+        devices = {index: name for name, index in self.node.ifindex.items()} | {0: ""}
+        size = 4 if family == 4 else 16
+        for name in (f"pc_ct{family}", f"pc_ct{family}_new"):
+            with self.node.shared_map(name) as fd:
+                info = bpf_syscall.map_info(fd)
+                keys = list(bpf_syscall.map_keys(fd, info.key_size))
+                values = [bpf_syscall.map_lookup(fd, key, info.value_size) for key in keys]
+            for key, value in zip(keys, values, strict=True):
+                assert value is not None
+                entry = self.node.layout("pc_ct").unpack(value)
+                low, high = key[:size], key[size : 2 * size]
+                ports = struct.unpack_from("!HH", key, 2 * size)
+                ends = ((low, ports[0]), (high, ports[1]))
+                src, dst = reversed(ends) if entry["back"][0] else ends
+                number = partial(int.from_bytes, byteorder="little")
+                yield (
+                    *(src, dst, key[2 * size + 4], number(entry["state"]) & sum(STATE.values())),
+                    *(number(entry["epoch"]), number(entry["expires"]) == 1),
+                    *(devices[number(entry[end][:4])] for end in ("src", "dst")),
+                )
+
+
+def described(connection: Connection) -> tuple[Any, ...]:
+    """(source, destination, protocol, state, epoch, whether expired, devices of both ends)."""
+    opened = connection.opened
+    src, dst = ((packets.packed(end.address), end.port) for end in (opened.src, opened.dst))
+    state = sum(bit for name, bit in STATE.items() if getattr(connection, name))
+    devices = connection.src.device, connection.dst.device
+    return (src, dst, opened.proto, state, connection.version, connection.expired, *devices)
+
+
+def family_of(steps: list[Step]) -> int:
+    return next((step.packet.family for step in steps if isinstance(step, Sent)), 4)
+
+
+def tell(model: Model, step: Sent | Silence) -> bool | None:
+    """What the model says of a packet; None of silence."""
+    if isinstance(step, Silence):
+        model.expire(step.port)
+        return None
+    device = LOCAL[step.pod]
+    if step.came_in is None:
+        return model.from_pod(device, step.smac, step.packet)
+    if step.came_in:
+        return model.to_pod(device, step.came_in, step.packet)
+    return model.node_to_pod(device, step.packet)
+
+
+def compare(kernel: Kernel, steps: list[Step]) -> None:
+    """Drive both; they agree on every packet, and on what is left."""
+    family, model = family_of(steps), Model()
+    kernel.node.unload()
+    for at, step in enumerate(steps):
+        if isinstance(step, Change):
+            version = kernel.change(step)
+            model.change(partial(allows, step.words), who_is(family, step.is_moved), version)
+            continue
+        expected = tell(model, step)
+        if isinstance(step, Silence):
+            kernel.node.expire_connections(family, {step.port})
+        else:
+            passes = kernel.send(step)
+            assert passes == expected, f"step {at}: the kernel says {passes} of {step}"
+    assert sorted(kernel.remembered(family)) == sorted(map(described, model.connections.values()))
+
+
+GIVEN_A_NODE = settings(
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+@settings(GIVEN_A_NODE, max_examples=40)
+@given(steps=sequences(changes=2))
+def test_kernel_and_model_agree(node: NodeUnderTest, steps: list[Step]) -> None:
+    compare(Kernel(node), steps)
+
+
+@pytest.mark.slow
+@settings(GIVEN_A_NODE, max_examples=2000)
+@given(steps=sequences(changes=4))
+def test_kernel_and_model_agree_for_long(node: NodeUnderTest, steps: list[Step]) -> None:
+    compare(Kernel(node), steps)
+
+
+# --- what the sequences would find ------------------------------------------------------------------
+
+
+class Unmoved(Model):
+    """Goes on with connections that another policy decided."""
+
+    def _find(self, packet: Packet) -> Found:
+        found = super()._find(packet)
+        return replace(found, is_fresh=found.connection is not None)
+
+
+class BothWays(Model):
+    """Takes an opening for a packet of what is there, be it over or of the other end."""
+
+    def _find(self, packet: Packet) -> Found:
+        return super()._find(replace(packet, flags=packet.flags | ACK, kind=packet.kind % INIT))
+
+
+class Immortal(Model):
+    """Never forgets."""
+
+    def expire(self, port: int) -> None:
+        pass
+
+
+class Credulous(Model):
+    """Looks at addresses, and not at MACs."""
+
+    @staticmethod
+    def _is_from(sender: Who, device: str, mac: str) -> bool:
+        return sender.device == device
+
+
+class Talkative(Model):
+    """Passes any error about any connection."""
+
+    def _is_related(self, packet: Packet, own: bool) -> bool:
+        return packet.quoted is not None and self._any(packet.quoted.conversation) is not None
+
+
+class Grabbing(Model):
+    """Takes whatever the node says for the beginning of a connection of its own."""
+
+    def _node_opens(self, packet: Packet) -> bool:
+        return True
+
+
+class Forgiving(Model):
+    """Forgets what it has denied."""
+
+    def _again(self, known: Connection, packet: Packet, is_reply: bool) -> bool:
+        passes = super()._again(known, packet, is_reply)
+        known.denied = False
+        return passes
+
+
+def verdicts(model: Model, steps: list[Step]) -> list[bool | None]:
+    out, version = list[bool | None](), 0
+    for step in steps:
+        if isinstance(step, Change):
+            version += 1
+            who = who_is(family_of(steps), step.is_moved)
+            model.change(partial(allows, step.words), who, version)
+        else:
+            out.append(tell(model, step))
+    return out
+
+
+@pytest.mark.parametrize(
+    "wrong", [Unmoved, BothWays, Immortal, Credulous, Talkative, Grabbing, Forgiving]
+)
+def test_sequences_tell_a_wrong_datapath_from_this_one(wrong: type[Model]) -> None:
+    """So few sequences as go to the kernel in one run, or the comparison would say little."""
+    found = 0
+
+    @settings(max_examples=40, deadline=None, derandomize=True, database=None)
+    @given(steps=sequences(changes=2))
+    def look(steps: list[Step]) -> None:
+        nonlocal found
+        found += verdicts(Model(), steps) != verdicts(wrong(), steps)
+
+    look()
+    assert found
