@@ -33,6 +33,8 @@ Held = dict[Element, bytes]
 """With the struct pc_endpoint of each."""
 NODE_FLAG = 1
 """PC_ENDPOINT_NODE of datapath/flow.h."""
+PEER_FLAG = 2
+"""PC_ENDPOINT_PEER."""
 DEVICES = "pc_if"
 SEEDS = 8
 """How many are tried before it is said that some addresses have no place."""
@@ -73,7 +75,7 @@ def write(
             id=endpoint.id,
             ifindex=endpoint.ifindex,
             mac=bytes.fromhex(endpoint.mac.replace(":", "")) or bytes(6),
-            flags=NODE_FLAG if endpoint.is_node else 0,
+            flags=NODE_FLAG * endpoint.is_node | PEER_FLAG * endpoint.has_peer,
         )
         wanted |= dict.fromkeys(elements(endpoint), value)
     addresses = _by_address(pins, layout)

@@ -10,7 +10,7 @@ import socket
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from policyc.runtime import attach, clsact, tcx
+from policyc.runtime import attach, clsact, rtnetlink, tcx
 from policyc.runtime.pins import Pins
 from policyc.runtime.state import Attachment, Generation
 
@@ -78,7 +78,7 @@ def _candidates(pins: Pins, before: Generation | None, on_record: bool) -> Itera
     yield from (Attachment(_name(ifindex), ifindex, tcx.KIND) for ifindex in linked)
     if before:
         yield from (*before.former, *before.attachments)
-    if not on_record and clsact.is_usable():
+    if not on_record and rtnetlink.is_usable():
         for ifindex, name in socket.if_nameindex():
             yield Attachment(name, ifindex, clsact.KIND)
 

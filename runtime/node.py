@@ -19,6 +19,7 @@ from policyc.runtime import (
     bpf_syscall,
     clock,
     endpoint_maps,
+    forwarding,
     hook_programs,
     host,
     leftovers,
@@ -67,6 +68,7 @@ def load(
     *,
     bpffs: Path = DEFAULT_ROOT,
     mode: attach.Mode = "auto",
+    forward: forwarding.Forwarding = "redirect",
     state_root: Path = DEFAULT_STATE,
     placer: PlacerFactory | None = None,
     warn: Warn = to_nobody,
@@ -88,7 +90,7 @@ def load(
     state = StateDir(bpffs, state_root)
     with state.lock():
         network.require_here(Pins(bpffs), state)
-        loading = _Loading(Pins(bpffs), state, bundle, file, mode, warn)
+        loading = _Loading(Pins(bpffs), state, bundle, file, mode, forward, warn)
         return loading.run(placer or _tables)
 
 
@@ -130,6 +132,7 @@ class _Loading:
         bundle: Bundle,
         file: EndpointsFile,
         mode: attach.Mode,
+        forward: forwarding.Forwarding,
         warn: Warn,
     ) -> None:
         self.pins = where
@@ -138,6 +141,8 @@ class _Loading:
         self.file = file
         self.kind = attach.kind_for(mode)
         self.devices = local_devices(file.endpoints)
+        self.forward = forward
+        self.with_peers = forwarding.with_peers(self.devices.values(), forward)
         self.before_word = switch.read(where.map("pc_state"))
         self.word = self.before_word.next
         self.before = state.remembered(self.before_word.epoch, warn)
@@ -185,7 +190,7 @@ class _Loading:
         maps = dict(policy.own_maps())
         seeds.write_seeds(self.bundle, maps)
         nodes = self.file.nodes if placer.reads_nodes else ()
-        roster = Roster(self.file.endpoints, self.devices, nodes, self.file.node)
+        roster = Roster(self.file.endpoints, self.devices, nodes, self.file.node, self.with_peers)
         ids = assign_ids(
             roster,
             before=self.before.endpoints if self.before else (),
@@ -209,6 +214,7 @@ class _Loading:
             former=leftovers.others(self.pins, self.before, attachments, self.on_record),
             rules=(*self.bundle.rules, *placer.new_rules()),
             drop_reasons=Btf.of_object(self.bundle.path / HOOKS_OBJECT).enum("drop_reason"),
+            forwarding=self.forward,
         )
 
     def _pin_generation(self, policy: Object, undo: Undo) -> None:

@@ -54,6 +54,7 @@ class Roster:
     devices: Mapping[str, int]
     nodes: tuple[NodeRecord, ...] = ()
     this_node: str = ""
+    with_peers: frozenset[int] = frozenset()  # ifindexes
 
     def pods(self) -> list[EndpointRecord]:
         """The records that become endpoints."""
@@ -78,15 +79,17 @@ class Roster:
         for record in self.pods():
             place = placer.place(record)
             namespace, name, addresses = identity(record)
+            ifindex = self.devices[record.interface] if record.interface else 0
             yield LoadedEndpoint(
                 id=ids[namespace, name, addresses],
                 namespace=namespace,
                 name=name,
                 addresses=addresses,
                 interface=record.interface or "",
-                ifindex=self.devices[record.interface] if record.interface else 0,
+                ifindex=ifindex,
                 mac=record.mac or "",
                 place=place,
+                has_peer=ifindex in self.with_peers,
             )
 
 

@@ -18,7 +18,7 @@ from urllib.parse import quote
 from policyc.runtime.errors import HostError
 
 DEFAULT_ROOT = Path("/run/policyc")
-SCHEMA = "policyc.dev/node-state/v3"
+SCHEMA = "policyc.dev/node-state/v4"
 
 Warn = Callable[[str], object]
 
@@ -50,6 +50,7 @@ class LoadedEndpoint:
     mac: str
     place: dict[str, int]  # field of its class -> id
     is_node: bool = False
+    has_peer: bool = False  # packets of other pods of this node may be handed to it
 
     @property
     def title(self) -> str:
@@ -86,6 +87,7 @@ class Generation:
     former: tuple[Attachment, ...]  # of earlier loads; leftovers.py says which of them stay
     rules: tuple[dict[str, Any], ...]
     drop_reasons: dict[str, int]
+    forwarding: str  # "redirect" or "stack"
 
 
 class StateDir:

@@ -78,6 +78,7 @@ class NodeStatus:
     bundle_digest: str
     epoch: int
     slot: int
+    forwarding: str  # "redirect" or "stack", as the load was told
     programs: tuple[ProgramStatus, ...]
     endpoints: tuple[LoadedEndpoint, ...]
     maps: tuple[MapStatus, ...]
@@ -127,6 +128,7 @@ def _status(where: Pins, generation: Generation, word: switch.Word) -> NodeStatu
         bundle_digest=generation.bundle_digest,
         epoch=word.epoch,
         slot=word.slot,
+        forwarding=generation.forwarding,
         programs=programs,
         endpoints=generation.endpoints,
         maps=_maps(where, generation),

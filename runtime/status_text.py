@@ -11,7 +11,7 @@ def show(status: NodeStatus, console: Console) -> None:
     """Print every part that has something to say."""
     console.print(
         f"node {status.node}: epoch {status.epoch} in slot {status.slot}, "
-        f"from {status.bundle} ({status.bundle_digest[:12]})",
+        f"from {status.bundle} ({status.bundle_digest[:12]}), forwarding: {status.forwarding}",
         highlight=False,
         soft_wrap=True,
     )
@@ -51,13 +51,14 @@ def _programs(status: NodeStatus) -> Table:
 
 
 def _endpoints(status: NodeStatus) -> Table:
-    table = _table("Endpoints", "id", "pod", "addresses", "device", "class")
+    table = _table("Endpoints", "id", "pod", "addresses", "device", "handed over", "class")
     for endpoint in status.endpoints:
         table.add_row(
             str(endpoint.id),
             endpoint.title,
             " ".join(endpoint.addresses),
             endpoint.interface or "(another node)",
+            "yes" if endpoint.has_peer else "",
             " ".join(f"{name} {at}" for name, at in endpoint.place.items()),
         )
     return table

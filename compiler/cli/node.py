@@ -15,6 +15,7 @@ from rich.console import Console
 
 from policyc.runtime.attach import Mode
 from policyc.runtime.errors import NodeError
+from policyc.runtime.forwarding import Forwarding
 from policyc.runtime.pins import DEFAULT_ROOT
 
 _bpffs = click.option(
@@ -50,13 +51,29 @@ def node() -> None:
     show_default=True,
     help="how to attach to devices; auto takes tcx where the kernel has it",
 )
+@click.option(
+    "--forwarding",
+    type=click.Choice(get_args(Forwarding)),
+    default="redirect",
+    show_default=True,
+    help="known connections between pods of this node: handed over, or sent through the host's stack",
+)
 @click.option("--verbose", is_flag=True, help="show the kernel's whole log if it refuses a program")
-def load(bundle: Path, endpoints: Path, bpffs: Path, mode: Mode, verbose: bool) -> None:
+def load(
+    bundle: Path,
+    endpoints: Path,
+    bpffs: Path,
+    mode: Mode,
+    forwarding: Forwarding,
+    verbose: bool,
+) -> None:
     """Load BUNDLE, in place of what is loaded. A load that fails changes nothing."""
     from policyc.runtime import node as runtime
 
     with _details(verbose):
-        done = runtime.load(bundle, endpoints, bpffs=bpffs, mode=mode, warn=_warn)
+        done = runtime.load(
+            bundle, endpoints, bpffs=bpffs, mode=mode, forward=forwarding, warn=_warn
+        )
     generation = done.generation
     verb = "replaced" if done.replaced_epoch else "loaded"
     click.echo(

@@ -53,13 +53,44 @@ static __always_inline void pc_ct_set_end(struct pc_ct_end *end, const struct pc
 	__builtin_memcpy(end->mac, ep->mac, sizeof(end->mac));
 }
 
+/* Not 0 if the pod is behind another device by now, or has another MAC. Without branches, each of
+ * which the verifier would follow.
+ */
+static __always_inline __u64 pc_ct_has_moved(const struct pc_ct_end *end,
+					     const struct pc_endpoint *ep)
+{
+	const __u16 *was = (const __u16 *)end->mac, *is = (const __u16 *)ep->mac;
+
+	return (end->ifindex ^ ep->ifindex) | (was[0] ^ is[0]) | (was[1] ^ is[1]) |
+	       (was[2] ^ is[2]);
+}
+
+/* The ends that are of this node, as bits of pc_decided; without branches, too. */
+static __always_inline __u8 pc_ct_ends(const struct pc_flow *flow)
+{
+	__u64 src = -(__u64)flow->src.ifindex, dst = -(__u64)flow->dst.ifindex;
+
+	barrier_var(src); /* or compilers make branches of them */
+	barrier_var(dst);
+	return src >> 63 | dst >> 63 << 1;
+}
+
+/* The ends that packets may be handed to past the host's stack. That the other end is of this node
+ * too need not be asked: only a pod's own device brings what it sends to from_pod.
+ */
+static __always_inline __u8 pc_ct_peers(const struct pc_flow *flow)
+{
+	_Static_assert(PC_ENDPOINT_PEER == PC_DECIDED_DST, "shifted into place");
+	return (flow->src.flags & PC_ENDPOINT_PEER) >> 1 | (flow->dst.flags & PC_ENDPOINT_PEER);
+}
+
 static __always_inline void pc_ct_decide(struct pc_ct *ct, const struct pc_flow *flow,
 					 __u32 egress_rule, __u32 ingress_rule)
 {
 	pc_ct_set_end(&ct->src, &flow->src);
 	pc_ct_set_end(&ct->dst, &flow->dst);
-	ct->decided =
-	    (flow->src.ifindex ? PC_DECIDED_SRC : 0) | (flow->dst.ifindex ? PC_DECIDED_DST : 0);
+	ct->decided = pc_ct_ends(flow);
+	ct->peers = pc_ct_peers(flow);
 	ct->egress_rule = egress_rule;
 	ct->ingress_rule = ingress_rule;
 	ct->epoch = flow->epoch;
@@ -70,7 +101,7 @@ static __always_inline bool pc_ct_insert(const struct pc_flow *flow, __u32 egres
 					 __u32 ingress_rule, __u32 state)
 {
 	struct pc_ct ct = {
-	    .flow_id = (__u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32(),
+	    .flow_id = bpf_get_prandom_u32(),
 	    .state = state | pc_ct_news(flow, false),
 	};
 
@@ -79,20 +110,26 @@ static __always_inline bool pc_ct_insert(const struct pc_flow *flow, __u32 egres
 	return pc_ct_put(&flow->t, &ct, flow->is_kept);
 }
 
-/* The connection was allowed again, by the policy of now; its id and state stay. An entry that
- * vanished between lookup and here is made anew.
+/* The connection was allowed again, by the policy of now; its id and state stay. What the host's
+ * stack has let pass stays so unless a pod has moved: a firewall that has not seen the packets in
+ * between would take the next ones for nobody's. An entry that vanished between lookup and here is
+ * made anew.
  */
 static __always_inline bool pc_ct_renew(const struct pc_flow *flow, __u32 egress_rule,
 					__u32 ingress_rule)
 {
 	struct pc_ct_at at = pc_ct_get(&flow->t, true);
+	__u32 gone = PC_CT_NODE | PC_CT_DENIED; /* a policy was asked: it is no longer that */
 	struct pc_ct *ct = at.ct;
+	__u64 moved;
 
 	if (!ct || ct->back != at.back)
 		return pc_ct_insert(flow, egress_rule, ingress_rule,
 				    flow->is_reply ? PC_CT_REPLIED : 0);
-	/* a policy was asked: it is no longer that */
-	__sync_fetch_and_and(&ct->state, ~(PC_CT_NODE | PC_CT_DENIED));
+	moved = -(pc_ct_has_moved(&ct->src, &flow->src) | pc_ct_has_moved(&ct->dst, &flow->dst));
+	barrier_var(moved);
+	gone |= -(moved >> 63) & PC_CT_CAME;
+	__sync_fetch_and_and(&ct->state, ~gone);
 	pc_ct_decide(ct, flow, egress_rule, ingress_rule);
 	pc_ct_note(ct, flow, flow->is_reply);
 	return true;

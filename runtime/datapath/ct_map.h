@@ -18,7 +18,7 @@
 struct pc_ct_end {
 	__u32 ifindex;
 	__u8 mac[PC_MAC_LEN];
-	__u8 zero[2];
+	__u8 gateway[PC_MAC_LEN]; /* whom frames to it come from; once PC_CT_CAME_* says so */
 };
 
 enum pc_decided { PC_DECIDED_SRC = 1, PC_DECIDED_DST = 2 };
@@ -26,14 +26,15 @@ enum pc_decided { PC_DECIDED_SRC = 1, PC_DECIDED_DST = 2 };
 /* src and dst are those of the flow's first packet. */
 struct pc_ct {
 	__u64 expires; /* a tick; decided at lookup, so it holds while no agent runs */
-	__u64 flow_id;
+	__u32 flow_id;
 	__u32 epoch; /* of the policy that decided */
 	__u32 state; /* enum pc_ct_state */
 	__u32 egress_rule, ingress_rule;
 	struct pc_ct_end src, dst;
 	__u8 back;    /* the first packet ran from hi to lo */
 	__u8 decided; /* enum pc_decided: the ends whose policy has allowed it */
-	__u8 zero[6];
+	__u8 peers;   /* the same bits: the ends that packets of the other may be handed to */
+	__u8 zero;
 };
 _Static_assert(sizeof(struct pc_ct) == 64, "one cache line");
 

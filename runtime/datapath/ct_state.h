@@ -26,9 +26,13 @@ enum pc_ct_state {
 	PC_CT_NODE = 16,   /* opened by the node itself, which no policy is asked about (A22) */
 	PC_CT_DENIED = 32, /* was allowed once; no policy since has allowed it */
 	PC_CT_TRIED = 64,  /* to be kept */
+	/* the host's stack has brought a packet for this end to its device */
+	PC_CT_CAME_SRC = 128,
+	PC_CT_CAME_DST = 256,
 };
 
 #define PC_CT_FINS (PC_CT_FIN_SRC | PC_CT_FIN_DST)
+#define PC_CT_CAME (PC_CT_CAME_SRC | PC_CT_CAME_DST)
 
 static __always_inline __u32 pc_tcp_idle(__u32 state)
 {

@@ -6,6 +6,7 @@
 #include "drops.h"
 
 #define PC_ENDPOINT_NODE 1 /* a node, which policies can tell from an address; never a pod */
+#define PC_ENDPOINT_PEER 2 /* the other side of its veth is elsewhere: forward.h may hand over */
 
 /* A pod, or a node. id 0: neither. ifindex 0: not a pod of this node, and then mac is zero too. */
 struct pc_endpoint {
@@ -62,9 +63,12 @@ struct pc_flow {
 	__u8 entry;
 	__u8 is_reply; /* the packet at hand runs against t */
 	__u8 is_kept;  /* there is an entry, perhaps of no use, in the table that evicts nothing */
-	__u8 zero[6];
+	__u8 zero[8];
+	__u32 forward_to;        /* the device whose peer gets it; 0: the host's stack does */
 	enum drop_reason reason; /* what became of it, for whoever traces; also names them in BTF */
 };
+/* By this size libbpf tells that maps which are in use hold connections of another layout. */
+_Static_assert(sizeof(struct pc_flow) == 136, "another one where struct pc_ct changes");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

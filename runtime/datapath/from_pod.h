@@ -3,6 +3,7 @@
  * Decides both ends if both are of this node, as a redirect would skip the other pod's hook.
  */
 #pragma once
+#include "forward.h"
 #include "fragments.h"
 #include "generation.h"
 #include "neighbour.h"
@@ -11,14 +12,15 @@
 #include "related.h"
 
 /* A connection that the policy in force has decided: one lookup, and no other map. */
-static __always_inline enum drop_reason pc_from_pod_known(const struct __sk_buff *skb,
-							  const struct pc_flow *flow,
-							  const struct pc_ct_match *match)
+static __always_inline enum drop_reason
+pc_from_pod_known(struct __sk_buff *skb, struct pc_flow *flow, const struct pc_ct_match *match)
 {
 	enum drop_reason reason = pc_sender_is_end(skb, flow, pc_ct_sender(match));
 
 	if (reason)
 		return reason;
+	if (pc_is_forwarded(match))
+		pc_forward(skb, flow, pc_ct_receiver(match));
 	pc_ct_touch(&match->at, flow, match->is_reply);
 	pc_frag_record(flow);
 	return PC_PASS;

@@ -3,6 +3,7 @@
  * Decides what from_pod has not.
  */
 #pragma once
+#include "forward.h"
 #include "fragments.h"
 #include "generation.h"
 #include "neighbour.h"
@@ -78,9 +79,8 @@ static __always_inline enum drop_reason pc_to_pod_from_node(const struct __sk_bu
 	return PC_PASS;
 }
 
-static __always_inline enum drop_reason pc_to_pod_known(const struct __sk_buff *skb,
-							const struct pc_flow *flow,
-							const struct pc_ct_match *match)
+static __always_inline enum drop_reason
+pc_to_pod_known(struct __sk_buff *skb, const struct pc_flow *flow, const struct pc_ct_match *match)
 {
 	enum drop_reason reason = pc_sender_came_in(skb, pc_ct_sender(match)->ifindex);
 
@@ -88,6 +88,7 @@ static __always_inline enum drop_reason pc_to_pod_known(const struct __sk_buff *
 		return reason;
 	if (pc_ct_receiver(match)->ifindex != skb->ifindex)
 		return PC_DROP_NOT_FOR_POD;
+	pc_forward_learn(skb, flow, match);
 	pc_ct_touch(&match->at, flow, match->is_reply);
 	pc_frag_record(flow);
 	return PC_PASS;

@@ -13,6 +13,7 @@ from policyc.runtime import bpf_syscall
 from policyc.runtime import node as runtime
 from policyc.runtime.attach import Mode
 from policyc.runtime.btf import Btf, StructLayout
+from policyc.runtime.forwarding import Forwarding
 from policyc.runtime.node import Loaded
 from policyc.runtime.pins import Pins
 from policyc.runtime.status import NodeStatus, status
@@ -96,6 +97,7 @@ class NodeUnderTest:
         objects: Path | None = None,
         entries: list[dict[str, object]] | None = None,
         mode: Mode = "auto",
+        forward: Forwarding = "redirect",
     ) -> Loaded:
         self._forget_programs()
         return runtime.load(
@@ -103,6 +105,7 @@ class NodeUnderTest:
             self.endpoints(entries),
             bpffs=self.bpffs,
             mode=mode,
+            forward=forward,
             state_root=self.state_root,
             placer=NamePlacer,
             warn=self.warnings.append,

@@ -31,7 +31,7 @@ from tests.kernel.packets import (
     udp,
 )
 from tests.kernel.table_policy import ANY
-from tests.kernel.test_wire import _link_address
+from tests.kernel.wire import link_address
 
 pytestmark = pytest.mark.kernel
 PATIENCE = 0.3  # seconds until silence counts as a drop
@@ -54,7 +54,7 @@ class Router:
             (conf / "addr_gen_mode").write_text("1")
             (conf / "accept_dad").write_text("0")
             (conf / "disable_ipv6").write_text("0")
-            self.macs[device] = _link_address(device)
+            self.macs[device] = link_address(device)
         Path("/proc/sys/net/ipv6/conf/all/forwarding").write_text("1")
         for name in ("all", "default", UPLINK, "pca", "pcb"):
             Path(f"/proc/sys/net/ipv4/conf/{name}/rp_filter").write_text("0")

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* forward.h - between two pods of this node, past the host's stack:
+ * docs/decisions/0021-handed-over.md
+ * Gives pc_is_forwarded() and pc_forward() to from_pod, pc_forward_learn() to to_pod. A packet of a
+ * known connection is handed to the peer of the receiver's device; to_pod does not see it, so that
+ * the entry has to know all that to_pod would ask.
+ */
+#pragma once
+#include "ct.h"
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <stddef.h>
+
+static __always_inline __u32 pc_came(const struct pc_ct_match *match)
+{
+	return match->is_reply ? PC_CT_CAME_SRC : PC_CT_CAME_DST;
+}
+
+static __always_inline bool pc_has_peer(const struct pc_ct_match *match)
+{
+	return match->at.ct->peers & (match->is_reply ? PC_DECIDED_SRC : PC_DECIDED_DST);
+}
+
+/* The stack has brought such packets to the receiver. Until then it may do anything with them. */
+static __always_inline bool pc_is_forwarded(const struct pc_ct_match *match)
+{
+	return match->at.ct->state & pc_came(match) && pc_has_peer(match);
+}
+
+/* to_pod: a packet that passes here. What the stack has put before it is what the next ones get;
+ * if it goes to another MAC than the pod's, they do not.
+ */
+static __always_inline void pc_forward_learn(struct __sk_buff *skb, const struct pc_flow *flow,
+					     const struct pc_ct_match *match)
+{
+	struct pc_ct_end *end = pc_ct_receiver(match);
+	__u8 mac[PC_MAC_LEN];
+
+	if (match->at.ct->state & pc_came(match) || !pc_has_peer(match))
+		return;
+	if (bpf_skb_load_bytes(skb, 0, mac, sizeof(mac)) || !pc_mac_eq(mac, end->mac))
+		return;
+	__builtin_memcpy(end->gateway, flow->smac, sizeof(end->gateway));
+	__sync_fetch_and_or(&match->at.ct->state, pc_came(match));
+}
+
+/* From the Ethernet header on, as far as forwarding changes it. */
+struct pc_head {
+	__u8 dmac[PC_MAC_LEN], smac[PC_MAC_LEN];
+	__be16 ethertype;
+	union {
+		struct {
+			__u8 before_ttl[8];
+			__u8 ttl;
+			__u8 protocol;
+			__u16 check;
+		} ip4;
+		struct {
+			__u8 before_limit[7];
+			__u8 hop_limit;
+		} ip6;
+	};
+};
+_Static_assert(offsetof(struct pc_head, ip4.check) ==
+		   sizeof(struct ethhdr) + offsetof(struct iphdr, check),
+	       "as on the wire");
+_Static_assert(offsetof(struct pc_head, ip6.hop_limit) ==
+		   sizeof(struct ethhdr) + offsetof(struct ipv6hdr, hop_limit),
+	       "as on the wire");
+
+/* No options and no extension headers, which are for whoever forwards; no fragment, as those are
+ * recorded; and hops left, or the sender is told.
+ */
+static __always_inline bool pc_is_plain(const struct pc_flow *flow)
+{
+	__u32 header = flow->t.family == PC_IPV4 ? sizeof(struct iphdr) : sizeof(struct ipv6hdr);
+
+	return flow->l4 == ETH_HLEN + header && !flow->fragment && flow->hop_limit > 1;
+}
+
+/* As the stack sends it on: to the pod's MAC, from its gateway's, with one hop less. The sum is
+ * changed by as much (RFC 1624), so that one that was wrong stays so. One store: it is all done or
+ * nothing.
+ */
+static __always_inline bool pc_readdress(struct __sk_buff *skb, const struct pc_flow *flow,
+					 const struct pc_ct_end *to)
+{
+	struct pc_head head;
+	__u32 check;
+
+	if (bpf_skb_load_bytes(skb, 0, &head, sizeof(head)))
+		return false;
+	__builtin_memcpy(head.dmac, to->mac, sizeof(head.dmac));
+	__builtin_memcpy(head.smac, to->gateway, sizeof(head.smac));
+	if (flow->t.family == PC_IPV4) {
+		head.ip4.ttl--;
+		check = head.ip4.check + bpf_htons(0x0100);
+		head.ip4.check = check + (check >= 0xffff);
+	} else {
+		head.ip6.hop_limit--;
+	}
+	return !bpf_skb_store_bytes(skb, 0, &head, sizeof(head), 0);
+}
+
+/* Sets forward_to, unless the packet is one of those that the stack has to see. Verified once, by
+ * itself.
+ */
+__noinline int pc_forward(struct __sk_buff *skb, struct pc_flow *flow, const struct pc_ct_end *to)
+{
+	__u32 mtu = 0;
+
+	if (!flow || !to || skb->pkt_type != PACKET_HOST || to->ifindex == skb->ifindex)
+		return 0;
+	if (!pc_is_plain(flow) ||
+	    bpf_check_mtu(skb, to->ifindex, &mtu, 0, BPF_MTU_CHK_SEGS) != BPF_MTU_CHK_RET_SUCCESS)
+		return 0;
+	if (!pc_readdress(skb, flow, to))
+		return 0;
+	skb->mark = 0;
+	flow->forward_to = to->ifindex;
+	return 0;
+}

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A connection to rtnetlink by pyroute2, which is imported only where one is asked for."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+from policyc.runtime.errors import HostError
+
+
+def is_usable() -> bool:
+    """Whether the Python package that speaks rtnetlink is installed."""
+    return find_spec("pyroute2") is not None
+
+
+@contextmanager
+def connection(purpose: str, otherwise: str = "") -> Iterator[Any]:
+    """A netlink socket; what the kernel refuses is an `OSError`, as with every system call.
+
+    `purpose` needs it, as the error says where the package is missing; `otherwise` is what else helps.
+    """
+    with _netlink(purpose, otherwise)() as netlink:
+        try:
+            yield netlink
+        except refused() as error:
+            raise OSError(code_of(error), os.strerror(code_of(error))) from error
+
+
+@cache
+def _netlink(purpose: str, otherwise: str) -> Any:
+    try:
+        from pyroute2 import IPRoute
+    except ImportError as error:
+        raise HostError(
+            f"{purpose} needs the Python package pyroute2",
+            f"pip install 'policyc[node]'{otherwise}",
+        ) from error
+    return IPRoute
+
+
+@cache
+def refused() -> type[Exception]:
+    """What pyroute2 raises when the kernel says no."""
+    from pyroute2.netlink.exceptions import NetlinkError
+
+    return NetlinkError  # type: ignore[no-any-return]
+
+
+def code_of(error: Exception) -> int:
+    """The kernel's errno."""
+    return int(getattr(error, "code", 0))
