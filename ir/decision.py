@@ -19,7 +19,7 @@ from typing import TypeAlias
 from policyc.ir.atoms import Atoms
 from policyc.ir.classes import dataclass
 from policyc.ir.intervals import IntervalSet
-from policyc.ir.policy import Action, Direction, TierMode
+from policyc.ir.policy import Action, Direction, Limit, TierMode
 from policyc.ir.selectors import AllOf, Not, OneOf
 from policyc.ir.services import ALL_SERVICES, describe_services
 from policyc.ir.spans import NOWHERE, Origin
@@ -54,7 +54,7 @@ class RuleEntry:
 
     `kind` is `rule`, `default-deny`, `default-allow` or `fail-closed`; `policies` the policy that holds
     the rule, or those that isolate; `index` the rule's place among those of its direction; `origins`
-    the places, in the order of `policies`.
+    the places, in the order of `policies`. `limit` is that of what the rule allows.
     """
 
     kind: str
@@ -64,6 +64,7 @@ class RuleEntry:
     policies: tuple[str, ...] = ()
     index: int = -1
     origins: tuple[Origin, ...] = field(default=(), compare=False)
+    limit: Limit | None = None
 
     def describe(self) -> str:
         """The rule in words, with its place."""

@@ -71,7 +71,10 @@ def entry_of(verdict: EndVerdict) -> RuleEntry:
             )
         case DecidedByRule(tier, policy, direction, index) as by:
             name, origin = policy.title, by.rule.origin
-            return RuleEntry("rule", verdict.action, tier, direction, (name,), index, (origin,))
+            limit = by.rule.limit
+            return RuleEntry(
+                "rule", verdict.action, tier, direction, (name,), index, (origin,), limit
+            )
         case DeniedByHost(host):
             raise InternalError(f"the host interface {host} is in no table")
         case _:

@@ -15,6 +15,7 @@ from typing import Any
 from policyc.ir.atoms import AddressAtoms
 from policyc.ir.classes import dataclass
 from policyc.ir.decision import DecisionIR
+from policyc.ir.effects import EffectBits
 from policyc.ir.policy import AddressPeer, Direction, Network
 from policyc.ir.services import Kind
 from policyc.ir.tree import KIND_BITS, LEAF, Node, search, search128, search_fan, search_service
@@ -188,7 +189,7 @@ class LookupPlan:
     `cell_words[i]` is the word of the rule diagram of the Decision IR's cell i (a leaf, or the root of
     a tree); `code_words` are those that are emitted as code; `nodes` the nodes of all trees, those of
     addresses first; `told_apart` the protocols of which the ports, or types, are asked; `has_fans`
-    whether any of those words leads to a fan.
+    whether any of those words leads to a fan; `effects` what any rule asks for.
     """
 
     directions: Mapping[Direction, DirectionPlan]
@@ -202,6 +203,7 @@ class LookupPlan:
     told_apart: frozenset[Kind]
     counters: Counters = Counters.BYTES
     has_fans: bool = False
+    effects: EffectBits = EffectBits.NONE
 
     @property
     def used_directions(self) -> tuple[DirectionPlan, ...]:

@@ -64,7 +64,9 @@ def _policy_table(
             out.append(_table_rule(len(entries), rule, vocabulary))
             name, origin = policy.title, rule.origin
             entries.append(
-                RuleEntry("rule", rule.action, tier, direction, (name,), index, (origin,))
+                RuleEntry(
+                    "rule", rule.action, tier, direction, (name,), index, (origin,), rule.limit
+                )
             )
         return tuple(out)
 

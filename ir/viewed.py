@@ -9,11 +9,13 @@ import sys
 from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from operator import itemgetter
 from typing import TypeAlias
 
 from policyc.ir.classes import dataclass
 from policyc.ir.decision import DecisionIR, Diagram, RuleEntry
+from policyc.ir.effects import RuleEffects, effects_of
 from policyc.ir.made import Made
 from policyc.ir.plan import FIRST_COLUMN
 from policyc.ir.policy import Direction
@@ -65,13 +67,14 @@ class ViewedTable:
 class Verdicts:
     """What is laid out. `diagrams` are the rule diagrams by cell, `allows` the actions by rule id.
 
-    `rules` are the rules in words, by id.
+    `rules` are the rules in words, by id; `effects` those that ask for more than an action.
     """
 
     rules: Sequence[str]
     allows: Sequence[bool]
     diagrams: tuple[Diagram, ...]
     tables: Mapping[Direction, ViewedTable]
+    effects: Mapping[int, RuleEffects] = field(default_factory=dict)
 
 
 def little_endian(words: "array[int]") -> bytes:
@@ -131,4 +134,5 @@ def verdicts_of(
             direction: viewed_table(decision, direction, rows, columns)
             for direction, (rows, columns) in ids.items()
         },
+        effects_of(decision.rules),
     )

@@ -285,7 +285,7 @@ def _does(action: Action) -> str:
 
 def _entry(tier: Tier, policy: Policy, direction: Direction, index: int, rule: Rule) -> RuleEntry:
     name = policy.title
-    return RuleEntry("rule", rule.action, tier.name, direction, (name,), index)
+    return RuleEntry("rule", rule.action, tier.name, direction, (name,), index, limit=rule.limit)
 
 
 def _in_order(tier: Tier, t: int, policies: list[int], direction: Direction) -> list[Place]:

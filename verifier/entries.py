@@ -45,7 +45,14 @@ def _expected(policies: PolicySet, decision: DecisionIR) -> Iterator[tuple[int, 
                     yield (
                         in_table.rule,
                         RuleEntry(
-                            "rule", rule.action, tier.name, d, (name,), index, (rule.origin,)
+                            "rule",
+                            rule.action,
+                            tier.name,
+                            d,
+                            (name,),
+                            index,
+                            (rule.origin,),
+                            rule.limit,
                         ),
                     )
 

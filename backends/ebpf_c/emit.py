@@ -22,6 +22,7 @@ from policyc.backends.ebpf_c.comments import (
 from policyc.backends.ebpf_c.emit_addresses import emit_addresses
 from policyc.backends.ebpf_c.tree import tree
 from policyc.ir.decision import DecisionIR, Diagram
+from policyc.ir.effects import EffectBits
 from policyc.ir.intervals import IntervalSet
 from policyc.ir.plan import (
     AddressLayout,
@@ -93,11 +94,13 @@ def _head(
 def _defines(plan: LookupPlan) -> str:
     told = sum(1 << kind for kind in plan.told_apart)
     names = ", ".join(kind.name for kind in sorted(plan.told_apart)) or "none"
+    effects = [f"#define PC_{bit.name}S 1" for bit in EffectBits if bit & plan.effects]
     return "\n".join(
         [
             f"#define PC_RULES {plan.rules.capacity}",
             f"#define PC_COUNTED_WORDS {plan.counters.words} /* {plan.counters.value} */",
             f"#define PC_TOLD_APART {told:#x} /* protocols whose ports are asked: {names} */",
+            *effects,
             '#include "policy_words.h"',
             '#include "service.h"',
         ]

@@ -13,6 +13,7 @@ from policyc.backends.ebpf_c.diagrams import Trees, trees_of
 from policyc.backends.ebpf_c.frames import MEASURED, Budgets, Frame, Frames, frames_of, roomy
 from policyc.ir.classes import dataclass
 from policyc.ir.decision import DecisionIR, Diagram
+from policyc.ir.effects import bits_of
 from policyc.ir.errors import HostError
 from policyc.ir.plan import (
     CellLayout,
@@ -83,6 +84,7 @@ def lay_out(
         told_apart=frames.told_apart,
         counters=counters,
         has_fans=trees.has_fans,
+        effects=bits_of(verdicts.effects.values()),
     )
     return Layout(plan, (*choices, choice) if is_used else (), frames, verdicts)
 

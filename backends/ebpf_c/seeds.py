@@ -10,6 +10,7 @@ from policyc.backends.ebpf_c.addresses import column_prefixes
 from policyc.backends.ebpf_c.buckets import SLOTS, fill_buckets
 from policyc.ir.classes import dataclass
 from policyc.ir.decision import DecisionIR
+from policyc.ir.effects import EffectBits
 from policyc.ir.plan import (
     FIRST_ROW,
     AddressLayout,
@@ -32,6 +33,13 @@ BUCKET_FIELDS = (
 )
 """Keys first, each a little-endian 64-bit number with the row above; then the words, and 1."""
 
+EFFECT_FIELDS = ("kinds", "zero", "every_low", "every_high", "slack_low", "slack_high")
+_EFFECT = struct.Struct("<I4xQQ")
+LIMITED_SOURCES = 65536
+"""Pairs of a rule and a source that are remembered: PC_LIMITED of runtime/datapath/limit.h."""
+ANSWER_FIELDS = tuple(
+    f"{part}_{half}" for part in ("due", "sent", "withheld") for half in ("low", "high")
+)
 
 Data = bytes | bytearray
 """The bytes of a file: large ones stay where they were made."""
@@ -85,7 +93,23 @@ def seeds_of(
         fields = ("packets_low", "packets_high", "bytes_low", "bytes_high")
         count = fields[: 2 * plan.counters.words]
         seeds.append(Seed("pc_counts", "percpu_array", plan.rules.capacity, count, b""))
+    seeds += _effects(verdicts, plan)
     return tuple(seeds)
+
+
+def _effects(verdicts: Verdicts, plan: LookupPlan) -> Iterator[Seed]:
+    """What rules ask for by their ids, and what answering and counting need."""
+    if not plan.effects:
+        return
+    data = bytearray(_EFFECT.size * (max(verdicts.effects) + 1))
+    for rule, effects in verdicts.effects.items():
+        _EFFECT.pack_into(data, _EFFECT.size * rule, effects.bits, effects.every, effects.slack)
+    yield Seed("pc_effects", "array", plan.rules.capacity, EFFECT_FIELDS, bytes(data))
+    if plan.effects & EffectBits.REJECT:
+        yield Seed("pc_quotes", "percpu_array", 1, (), b"")
+        yield Seed("pc_answers", "percpu_array", 1, ANSWER_FIELDS, b"")
+    if plan.effects & EffectBits.LIMIT:
+        yield Seed("pc_limits", "lru_hash", LIMITED_SOURCES, ("due_low", "due_high"), b"", 24)
 
 
 def _cells(table: ViewedTable, plan: LookupPlan, direction: DirectionPlan) -> Iterator[Seed]:

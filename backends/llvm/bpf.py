@@ -40,6 +40,8 @@ PLACE_HOLDERS = {
     "pc_cidr6_eg": 2047934479,
 }
 """The number that stands for a map's size in the shell."""
+OF_EFFECTS = ("pc_effects", "pc_quotes", "pc_answers", "pc_limits")
+"""Maps that are there where rules ask for more than an action; pc_effects is as large as pc_counts."""
 _POINTER = "!DIDerivedType(tag: DW_TAG_pointer_type, "
 _POINTED_TO = re.compile(
     r'^!(\d+) = .*!DICompositeType\(tag: DW_TAG_structure_type, name: "(?:bpf_flow_keys|bpf_sock)"',
@@ -63,6 +65,7 @@ def specialised(shell: str, sizes: Mapping[str, int], plan: LookupPlan) -> str:
     numbers = {**dict.fromkeys(PLACE_HOLDERS, 1), **sizes, "pc_counts": plan.rules.capacity}
     for name, holder in PLACE_HOLDERS.items():
         text = text.replace(str(holder), str(numbers[name]))
+    for name in (*PLACE_HOLDERS, *OF_EFFECTS):
         if name not in sizes:
             text = text.replace(f"@{name} = dso_local global", f"@{name} = internal global")
     found = _USED.search(text)
@@ -80,7 +83,7 @@ def specialised(shell: str, sizes: Mapping[str, int], plan: LookupPlan) -> str:
 
 def _is_shared(name: str) -> bool:
     """What is there in every policy program: the program, its licence, the maps of the hooks."""
-    return name not in PLACE_HOLDERS
+    return name not in PLACE_HOLDERS and name not in OF_EFFECTS
 
 
 @cache

@@ -34,7 +34,13 @@ def known_functions(verdicts: Verdicts, plan: LookupPlan) -> str:
 def constants(plan: LookupPlan, direction: DirectionPlan) -> tuple[int, ...]:
     """The values of enum pc_known for one side, in its order."""
     told = sum(1 << kind for kind in plan.told_apart)
-    shared = (int(plan.counters.words > 0), told, plan.rounds, int(plan.has_fans))
+    shared = (
+        int(plan.counters.words > 0),
+        told,
+        plan.rounds,
+        int(plan.has_fans),
+        int(plan.effects),
+    )
     if not direction.is_used:
         return (*shared, 0)
     fields = plan.class_fields

@@ -73,15 +73,9 @@ class _Closing:
         if rule.source_ports is not None:
             self._say(policy, rule, "source ports", outcome_of(rule.action))
             rule = closed(replace(rule, source_ports=None))
-        if rule.limit is not None:
-            self._say(policy, rule, "`limit`", outcome_of(rule.action))
-            rule = closed(replace(rule, limit=None))
         if rule.log:
             self._say(policy, rule, "`log`", outcome_of(Action.LOG))
             rule = replace(rule, log=False)
-        if rule.action is Action.REJECT:
-            self._say(policy, rule, "`reject`", "it denies without an answer")
-            rule = replace(rule, action=Action.DENY)
         return rule
 
     def _say(self, policy: Policy, rule: Rule, what: str, outcome: str) -> None:

@@ -9,16 +9,21 @@ from dataclasses import replace
 from ipaddress import IPv4Address, IPv6Address
 from typing import TypeGuard
 
-from policyc.ir.policy import Direction, PolicySet, PortRange
+from policyc.ir.policy import Action, Direction, PolicySet, PortRange
 from policyc.ir.semantics import verdict
 from policyc.ir.services import ICMP_NUMBER, ICMPV6_NUMBER, Service
 from policyc.ir.services import Protocol as Transport
 from policyc.ir.universe import FAMILIES, End, Endpoint, Flow, Universe, end_address
-from policyc.runtime.lab.probes import Family, Probe, Protocol
+from policyc.runtime.lab.probes import Family, Outcome, Probe, Protocol
 from policyc.runtime.lab.topology import EXTERNAL, LabEndpoint
 
 UNDECLARED_PORT = 9
 """A port that no policy of a sane cluster opens by number: what `any port` rules are seen by."""
+_OUTCOMES = {
+    Action.ALLOW: Outcome.ALLOWED,
+    Action.DENY: Outcome.DENIED,
+    Action.REJECT: Outcome.REFUSED,
+}
 ECHO_REQUEST = {4: Service(ICMP_NUMBER, 8 << 8), 6: Service(ICMPV6_NUMBER, 128 << 8)}
 
 
@@ -62,12 +67,12 @@ def metadata_of(pods: tuple[Endpoint, ...]) -> dict[str, Mapping[str, object]]:
     }
 
 
-def expected_matrix(policies: PolicySet, pods: tuple[Endpoint, ...]) -> dict[Probe, bool]:
-    """Probe -> whether the YAML allows it, for all pairs of pods and the external client."""
+def expected_matrix(policies: PolicySet, pods: tuple[Endpoint, ...]) -> dict[Probe, Outcome]:
+    """Probe -> what the YAML lets come of it, for all pairs of pods and the external client."""
     ends: dict[str, End | None] = {pod.qualified_name: pod for pod in pods}
     ends[EXTERNAL.name] = None
     outside = _ports_opened_to_addresses(policies)
-    out: dict[Probe, bool] = {}
+    out: dict[Probe, Outcome] = {}
     for source, src in ends.items():
         for destination, dst in ends.items():
             if source == destination:
@@ -79,7 +84,7 @@ def expected_matrix(policies: PolicySet, pods: tuple[Endpoint, ...]) -> dict[Pro
                 for protocol, port in _services(dst, outside):
                     probe = Probe(source, destination, _family(family), protocol, port)
                     flow = Flow(a, b, _service(protocol, port, family), family)
-                    out[probe] = not verdict(policies, flow).action.is_deny
+                    out[probe] = _OUTCOMES[verdict(policies, flow).action]
     return out
 
 

@@ -70,8 +70,10 @@ def rules_json(decision: DecisionIR) -> dict[str, Any]:
 
 
 def rule_json(index: int, entry: RuleEntry) -> dict[str, Any]:
-    """One rule, or named default, as JSON values."""
-    return {
+    """One rule, or named default, as JSON values; `limit` where it has one."""
+    limit = entry.limit
+    asked = {"limit": {"per_second": limit.per_second, "burst": limit.burst}} if limit else {}
+    return asked | {
         "id": index,
         "kind": entry.kind,
         "action": entry.action.value,

@@ -8,6 +8,12 @@
 #include "ct_front.h"
 #include "fragments.h"
 #include "policy_words.h"
+#ifdef PC_LIMITS
+#include "limit.h"
+#endif
+#ifdef PC_REJECTS
+#include "reject.h"
+#endif
 
 struct pc_decision {
 	bool allowed;
@@ -108,6 +114,22 @@ static __always_inline enum drop_reason pc_conclude(const struct pc_flow *flow,
 	return PC_PASS;
 }
 
+/* Counted as dropped, and answered where the rule that denied it says so. */
+static __always_inline int pc_end_of(struct __sk_buff *skb, struct pc_flow *flow,
+				     const struct pc_decision *decision)
+{
+	int verdict = pc_verdict(flow->reason);
+#ifdef PC_REJECTS
+	/* ingress is not asked where egress denies */
+	__u32 rule = decision->ingress_rule ? decision->ingress_rule : decision->egress_rule;
+
+	if (PC_REJECTS && !decision->allowed && pc_effect_of(rule, PC_EFFECT_REJECT))
+		return pc_reject(skb, flow, verdict);
+#endif
+	(void)skb, (void)decision; /* asked where rules have effects */
+	return verdict;
+}
+
 SEC("tc")
 int pc_policy_run(struct __sk_buff *skb)
 {
@@ -116,9 +138,24 @@ int pc_policy_run(struct __sk_buff *skb)
 
 	if (!flow)
 		return pc_verdict(PC_DROP_NO_POLICY);
+#ifdef PC_REJECTS
+	if (PC_REJECTS && pc_is_answer(skb, flow)) {
+		skb->mark = 0;
+		flow->reason = PC_PASS;
+		return pc_verdict(PC_PASS);
+	}
+#endif
 	decision = pc_decide(skb, flow);
+#ifdef PC_LIMITS
+	if (PC_LIMITS && decision.allowed &&
+	    pc_is_limited(flow, decision.egress_rule, decision.ingress_rule)) {
+		pc_ct_drop_front(flow);
+		flow->reason = PC_DROP_LIMIT;
+		return pc_verdict(PC_DROP_LIMIT);
+	}
+#endif
 	flow->reason = pc_conclude(flow, &decision);
-	return pc_verdict(flow->reason);
+	return pc_end_of(skb, flow, &decision);
 }
 
 char pc_license[] SEC("license") = "Dual BSD/GPL";

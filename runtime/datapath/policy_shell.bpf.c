@@ -22,6 +22,8 @@
 #define PC_COUNTED_WORDS 2
 #define PC_IS_COUNTED    pc_constant(PC_INGRESS, PC_K_IS_COUNTED)
 #define PC_TOLD_APART    pc_constant(PC_INGRESS, PC_K_TOLD_APART)
+#define PC_REJECTS       (pc_constant(PC_INGRESS, PC_K_EFFECTS) & PC_EFFECT_REJECT)
+#define PC_LIMITS        (pc_constant(PC_INGRESS, PC_K_EFFECTS) & PC_EFFECT_LIMIT)
 
 #include "policy_words.h"
 
@@ -33,6 +35,7 @@ enum pc_known {
 	PC_K_TOLD_APART,
 	PC_K_ROUNDS,
 	PC_K_FANS,
+	PC_K_EFFECTS,
 	PC_K_IS_USED,
 	PC_K_ROW, /* the word of a class that has it */
 	PC_K_COLUMN4,

@@ -22,7 +22,7 @@ class Difference:
     """A probe that did not come out as expected."""
 
     probe: Probe
-    expected: Outcome  # allowed or denied
+    expected: Outcome  # allowed, denied or refused
     seen: Observation
 
     def __str__(self) -> str:
@@ -55,38 +55,43 @@ class Comparison:
         return not self.differences
 
 
-def compare(expected: Mapping[Probe, bool], seen: Mapping[Probe, Observation]) -> Comparison:
-    """Compare what was to be allowed with what was observed; both must hold the same probes."""
+def compare(expected: Mapping[Probe, Outcome], seen: Mapping[Probe, Observation]) -> Comparison:
+    """Compare what was to come out with what was observed; both must hold the same probes.
+
+    What was to be refused may be silent: answers are given at a bounded rate.
+    """
     if expected.keys() != seen.keys():
         odd = min(expected.keys() ^ seen.keys())
         where = "expected but not seen" if odd in expected else "seen but not expected"
         raise ValueError(f"{odd} is {where}")
     differences = tuple(
-        Difference(probe, _outcome(allowed), seen[probe])
-        for probe, allowed in expected.items()
-        if seen[probe].outcome is not _outcome(allowed)
+        Difference(probe, outcome, seen[probe])
+        for probe, outcome in expected.items()
+        if not _is_as(outcome, seen[probe])
     )
     cells: dict[tuple[str, str], Cell] = {}
     total = Cell()
-    for probe, allowed in expected.items():
+    for probe, outcome in expected.items():
         pair = (probe.source, probe.destination)
-        cells[pair] = _counted(cells.get(pair, Cell()), allowed, seen[probe])
-        total = _counted(total, allowed, seen[probe])
+        cells[pair] = _counted(cells.get(pair, Cell()), outcome, seen[probe])
+        total = _counted(total, outcome, seen[probe])
     sources = tuple(dict.fromkeys(probe.source for probe in expected))
     destinations = tuple(dict.fromkeys(probe.destination for probe in expected))
     return Comparison(sources, destinations, cells, differences, total)
 
 
-def _outcome(allowed: bool) -> Outcome:
-    return Outcome.ALLOWED if allowed else Outcome.DENIED
+def _is_as(expected: Outcome, seen: Observation) -> bool:
+    return seen.outcome is expected or (
+        expected is Outcome.REFUSED and seen.outcome is Outcome.DENIED
+    )
 
 
-def _counted(cell: Cell, allowed: bool, seen: Observation) -> Cell:
+def _counted(cell: Cell, expected: Outcome, seen: Observation) -> Cell:
     return Cell(
         cell.n_probes + 1,
-        cell.n_expected + allowed,
+        cell.n_expected + (expected is Outcome.ALLOWED),
         cell.n_allowed + (seen.outcome is Outcome.ALLOWED),
-        cell.n_differences + (seen.outcome is not _outcome(allowed)),
+        cell.n_differences + (not _is_as(expected, seen)),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from policyc.runtime.lab.matrix import Comparison, compare
-from policyc.runtime.lab.probes import Observation, Probe
+from policyc.runtime.lab.probes import Observation, Outcome, Probe
 from policyc.runtime.lab.topology import EXTERNAL, External, Lab, LabEndpoint, LabNode
 from policyc.runtime.lab.traffic import send
 
@@ -25,7 +25,7 @@ class Result:
 def run_lab(
     endpoints: Sequence[LabEndpoint],
     probes: Iterable[Probe],
-    expected: Mapping[Probe, bool],
+    expected: Mapping[Probe, Outcome],
     before_traffic: Callable[[LabNode], None],
     *,
     externals: Sequence[External] = (EXTERNAL,),

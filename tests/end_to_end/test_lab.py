@@ -12,7 +12,7 @@ from policyc.compiler.driver.lab import expected_matrix
 from policyc.ir.policy import PolicySet
 from policyc.ir.universe import Endpoint
 from policyc.runtime.lab.namespaces import lab_namespaces
-from policyc.runtime.lab.probes import Probe
+from policyc.runtime.lab.probes import Outcome, Probe
 
 pytestmark = pytest.mark.kernel
 SHOP = Path(__file__).parents[2] / "examples" / "online-shop"
@@ -35,14 +35,14 @@ def test_the_wire_agrees_with_the_yaml(capfd: pytest.CaptureFixture[str]) -> Non
 def test_a_difference_is_shown_and_is_exit_code_one(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    def one_lie(policies: PolicySet, pods: tuple[Endpoint, ...]) -> dict[Probe, bool]:
+    def one_lie(policies: PolicySet, pods: tuple[Endpoint, ...]) -> dict[Probe, Outcome]:
         matrix = {
-            probe: allowed
-            for probe, allowed in expected_matrix(policies, pods).items()
+            probe: outcome
+            for probe, outcome in expected_matrix(policies, pods).items()
             if probe.destination.startswith("kube-system/")
         }
-        lied = next(probe for probe, allowed in matrix.items() if allowed)
-        return {**matrix, lied: False}
+        lied = next(probe for probe, outcome in matrix.items() if outcome is Outcome.ALLOWED)
+        return {**matrix, lied: Outcome.DENIED}
 
     monkeypatch.setattr(lab_command, "expected_matrix", one_lie)
     assert run(ARGUMENTS) == 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A comparison names what differs, and a refusal is never what was expected."""
+"""A comparison names what differs, and a refusal is only where a rule rejects."""
 
 import json
 from io import StringIO
@@ -19,7 +19,12 @@ ALLOWED = Observation(Outcome.ALLOWED)
 DENIED = Observation(Outcome.DENIED)
 REFUSED = Observation(Outcome.REFUSED, "Connection refused")
 
-EXPECTED = {HTTP: False, SQL: True, DNS: True, PING: False}
+EXPECTED = {
+    HTTP: Outcome.DENIED,
+    SQL: Outcome.ALLOWED,
+    DNS: Outcome.ALLOWED,
+    PING: Outcome.DENIED,
+}
 AS_EXPECTED = {HTTP: DENIED, SQL: ALLOWED, DNS: ALLOWED, PING: DENIED}
 
 
@@ -55,6 +60,13 @@ def test_any_other_outcome_is_a_difference(probe: Probe, seen: Observation) -> N
     assert "1 differs from expected" in text(comparison)
 
 
+def test_what_is_to_be_refused_may_be_silent_but_not_allowed() -> None:
+    expected = EXPECTED | {HTTP: Outcome.REFUSED}
+    assert compare(expected, AS_EXPECTED | {HTTP: REFUSED}).agrees
+    assert compare(expected, AS_EXPECTED).agrees
+    assert not compare(expected, AS_EXPECTED | {HTTP: ALLOWED}).agrees
+
+
 def test_a_difference_says_flow_expectation_and_finding() -> None:
     (difference,) = compare(EXPECTED, AS_EXPECTED | {SQL: REFUSED}).differences
     assert str(difference) == (
@@ -87,7 +99,7 @@ def test_a_cell_with_some_of_its_probes_allowed_counts_them() -> None:
 def test_a_narrow_terminal_cuts_names_and_not_cells() -> None:
     ends = [f"shop/a-rather-long-name-{n}" for n in range(16)]
     probes = [Probe(a, b, 4, Protocol.TCP, 80) for a in ends for b in ends]
-    comparison = compare(dict.fromkeys(probes, True), dict.fromkeys(probes, ALLOWED))
+    comparison = compare(dict.fromkeys(probes, Outcome.ALLOWED), dict.fromkeys(probes, ALLOWED))
     lines = text(comparison, width=80).splitlines()
     assert lines[16].split()[2:] == ["+"] * 16
     assert max(map(len, lines)) <= 80
@@ -104,7 +116,7 @@ def test_both_sides_hold_the_same_probes() -> None:
     with pytest.raises(ValueError, match="expected but not seen"):
         compare(EXPECTED, {HTTP: DENIED})
     with pytest.raises(ValueError, match="seen but not expected"):
-        compare({HTTP: False}, {HTTP: DENIED, PING: DENIED})
+        compare({HTTP: Outcome.DENIED}, {HTTP: DENIED, PING: DENIED})
 
 
 def test_json_holds_every_observation() -> None:

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What rules ask the datapath for beside allow and deny, by rule id: few rules ask for anything."""
+
+from collections.abc import Iterable, Sequence
+from enum import IntFlag
+
+from policyc.ir.classes import dataclass
+from policyc.ir.decision import RuleEntry
+from policyc.ir.policy import Action
+
+SECOND = 1_000_000_000
+"""In nanoseconds."""
+
+
+class EffectBits(IntFlag):
+    """What a program must be able to do: PC_EFFECT_* of runtime/datapath/effects.h."""
+
+    NONE = 0
+    REJECT = 1
+    LIMIT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class RuleEffects:
+    """What one rule asks for; of connections that it limits, one `every` so many nanoseconds.
+
+    They may come `slack` nanoseconds before they are due: as many as the burst is at once.
+    """
+
+    bits: EffectBits
+    every: int = 0
+    slack: int = 0
+
+
+def effects_of(rules: Sequence[RuleEntry]) -> dict[int, RuleEffects]:
+    """Rule id -> what the rule asks for, of the rules that ask for anything."""
+    found = {rule: _effects(entry) for rule, entry in enumerate(rules)}
+    return {rule: effects for rule, effects in found.items() if effects.bits}
+
+
+def _effects(entry: RuleEntry) -> RuleEffects:
+    if entry.limit is not None:
+        every = -(-SECOND // entry.limit.per_second)  # never more than was asked for
+        return RuleEffects(EffectBits.LIMIT, every, every * (entry.limit.burst - 1))
+    return RuleEffects(EffectBits.REJECT if entry.action is Action.REJECT else EffectBits.NONE)
+
+
+def bits_of(effects: Iterable[RuleEffects]) -> EffectBits:
+    """What any of them asks for."""
+    bits = EffectBits.NONE
+    for each in effects:
+        bits |= each.bits
+    return bits

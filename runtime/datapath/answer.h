@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* answer.h - a packet becomes the answer that refuses it, from whom it was for to whom sent it.
+ * Gives pc_answer().
+ */
+#pragma once
+#include "refusal.h"
+
+#define PC_ANSWER_HOPS   64
+#define PC_ANSWER_TOS    0xc0 /* of ICMP errors: RFC 1812, 4.3.2.5 */
+#define PC_DONT_FRAGMENT 0x4000
+
+/* The frame is as long as the answer, and no device has a checksum in it to fill in: what stood in
+ * front of the place where one was to be is cut off, and the kernel forgets it then.
+ */
+static __always_inline bool pc_make_room(struct __sk_buff *skb, const struct pc_flow *flow,
+					 const struct pc_reply *reply)
+{
+	__u32 size = flow->t.family == PC_IPV4 ? sizeof(struct iphdr) : sizeof(struct ipv6hdr);
+	__u32 cut = (flow->l4 + 4U) & ~3U;
+
+	size += ETH_HLEN + reply->head + reply->quoted;
+	return !bpf_skb_change_tail(skb, size + cut, 0) &&
+	       !bpf_skb_adjust_room(skb, -(__s32)cut, BPF_ADJ_ROOM_MAC, 0);
+}
+
+static __always_inline bool pc_put(struct __sk_buff *skb, __u32 at, const void *from, __u32 size)
+{
+	return !bpf_skb_store_bytes(skb, at, from, size,
+				    BPF_F_RECOMPUTE_CSUM | BPF_F_INVALIDATE_HASH);
+}
+
+static __always_inline bool pc_turn_macs(struct __sk_buff *skb)
+{
+	__u8 macs[3 * PC_MAC_LEN];
+
+	if (bpf_skb_load_bytes(skb, 0, macs + PC_MAC_LEN, 2 * PC_MAC_LEN))
+		return false;
+	__builtin_memcpy(macs, macs + 2 * PC_MAC_LEN, PC_MAC_LEN);
+	return pc_put(skb, 0, macs, 2 * PC_MAC_LEN);
+}
+
+static __always_inline bool pc_put_ip4(struct __sk_buff *skb, const struct pc_reply *reply)
+{
+	struct iphdr ip = {
+	    .version = 4,
+	    .ihl = 5,
+	    .tos = reply->quoted ? PC_ANSWER_TOS : 0,
+	    .tot_len = bpf_htons(sizeof(ip) + reply->head + reply->quoted),
+	    .frag_off = bpf_htons(PC_DONT_FRAGMENT),
+	    .ttl = PC_ANSWER_HOPS,
+	    .protocol = reply->proto,
+	    .saddr = reply->from.word[0],
+	    .daddr = reply->to.word[0],
+	};
+
+	ip.check = pc_folded(bpf_csum_diff(0, 0, (__be32 *)&ip, sizeof(ip), 0));
+	return pc_put(skb, ETH_HLEN, &ip, sizeof(ip));
+}
+
+static __always_inline bool pc_put_ip6(struct __sk_buff *skb, const struct pc_reply *reply)
+{
+	struct ipv6hdr ip = {
+	    .version = 6,
+	    .payload_len = bpf_htons(reply->head + reply->quoted),
+	    .nexthdr = reply->proto,
+	    .hop_limit = PC_ANSWER_HOPS,
+	};
+
+	__builtin_memcpy(&ip.saddr, &reply->from, sizeof(ip.saddr));
+	__builtin_memcpy(&ip.daddr, &reply->to, sizeof(ip.daddr));
+	return pc_put(skb, ETH_HLEN, &ip, sizeof(ip));
+}
+
+static __always_inline bool pc_put_all(struct __sk_buff *skb, __u8 family,
+				       const struct pc_reply *reply, const struct pc_quote *quote)
+{
+	__u32 at = ETH_HLEN, size = reply->quoted;
+
+	if (family == PC_IPV4) {
+		if (!pc_put_ip4(skb, reply))
+			return false;
+		at += sizeof(struct iphdr);
+	} else {
+		if (!pc_put_ip6(skb, reply))
+			return false;
+		at += sizeof(struct ipv6hdr);
+	}
+	if (!size)
+		return pc_put(skb, at, &reply->tcp, sizeof(reply->tcp));
+	size = pc_quotable(size);
+	return pc_put(skb, at, &reply->icmp, sizeof(reply->icmp)) &&
+	       pc_put(skb, at + sizeof(reply->icmp), quote->bytes, size);
+}
+
+/* True when the frame is the answer now; it goes the other way. False: it is to be dropped. */
+static __always_inline bool pc_answer(struct __sk_buff *skb, const struct pc_flow *flow)
+{
+	struct pc_reply reply = {
+	    .from = flow->is_reply ? flow->t.saddr : flow->t.daddr,
+	    .to = flow->is_reply ? flow->t.daddr : flow->t.saddr,
+	};
+	__u32 zero = 0;
+	struct pc_quote *quote = bpf_map_lookup_elem(&pc_quotes, &zero);
+
+	if (!quote)
+		return false;
+	if (flow->t.proto == IPPROTO_TCP ? !pc_reset(skb, flow, &reply)
+					 : !pc_prohibited(skb, flow, quote, &reply))
+		return false;
+	return pc_make_room(skb, flow, &reply) && pc_turn_macs(skb) &&
+	       pc_put_all(skb, flow->t.family, &reply, quote);
+}

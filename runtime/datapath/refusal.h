@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* refusal.h - what a packet is refused with, before anything is written.
+ * Gives pc_reset(): a reset (RFC 9293, 3.10.7.1); and pc_prohibited(): an ICMP error that says
+ * "administratively prohibited" (RFC 1812, 5.2.7.1; RFC 4443, 3.1) and quotes the packet.
+ */
+#pragma once
+#include "related.h"
+#include <linux/tcp.h>
+
+#define PC_ICMP_PROHIBITED  13
+#define PC_ICMP6_PROHIBITED 1
+#define PC_QUOTE4           548U  /* an error of 576 bytes: RFC 1812, 4.3.2.3 */
+#define PC_QUOTE6           1232U /* of 1280: RFC 4443, 2.4 */
+#define PC_SUM_MOST         512U  /* what bpf_csum_diff() takes at once */
+
+struct pc_quote {
+	__u8 bytes[3 * PC_SUM_MOST];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct pc_quote);
+} pc_quotes SEC(".maps");
+
+/* One sum for both families: the words that one has not are zero. */
+struct pc_pseudo {
+	struct pc_addr6 from, to;
+	__be32 length, proto;
+};
+
+struct pc_icmp_head {
+	__u8 type, code;
+	__be16 check;
+	__be32 unused;
+};
+
+/* What the answer is made of. */
+struct pc_reply {
+	struct pc_addr6 from, to;
+	union {
+		struct tcphdr tcp;
+		struct pc_icmp_head icmp;
+	};
+	__u32 head;   /* bytes of the transport header */
+	__u32 quoted; /* bytes in pc_quotes that follow it */
+	__u8 proto;
+};
+
+static __always_inline __be16 pc_folded(__u32 sum)
+{
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return ~sum;
+}
+
+static __always_inline __u32 pc_pseudo_sum(const struct pc_reply *reply)
+{
+	struct pc_pseudo pseudo = {
+	    .from = reply->from,
+	    .to = reply->to,
+	    .length = bpf_htonl(reply->head + reply->quoted),
+	    .proto = bpf_htonl(reply->proto),
+	};
+
+	return bpf_csum_diff(0, 0, (__be32 *)&pseudo, sizeof(pseudo), 0);
+}
+
+/* The segment is read in full, so that nothing is acknowledged that was not sent. Resets are never
+ * answered, nor fragments, of which nobody knows how long the segment is.
+ */
+static __always_inline bool pc_reset(struct __sk_buff *skb, const struct pc_flow *flow,
+				     struct pc_reply *reply)
+{
+	struct tcphdr *out = &reply->tcp, in;
+	__u32 data;
+
+	if (flow->fragment || bpf_skb_load_bytes(skb, flow->l4, &in, sizeof(in)) || in.rst)
+		return false;
+	data = flow->l4 + in.doff * 4U;
+	if (in.doff < 5 || data > flow->end)
+		return false;
+	out->source = in.dest;
+	out->dest = in.source;
+	out->doff = 5;
+	out->rst = 1;
+	if (in.ack) {
+		out->seq = in.ack_seq;
+	} else {
+		out->ack = 1;
+		out->ack_seq = bpf_htonl(bpf_ntohl(in.seq) + (flow->end - data) + in.syn + in.fin);
+	}
+	reply->proto = IPPROTO_TCP;
+	reply->head = sizeof(*out);
+	out->check =
+	    pc_folded(bpf_csum_diff(0, 0, (__be32 *)out, sizeof(*out), pc_pseudo_sum(reply)));
+	return true;
+}
+
+/* A size from 1 to PC_QUOTE6, so that 6.1's verifier sees it: it learns nothing from "is not 0". */
+static __always_inline __u32 pc_quotable(__u32 size)
+{
+	__u32 last = size - 1;
+
+	barrier_var(last);
+	if (last >= PC_QUOTE6)
+		last = PC_QUOTE6 - 1;
+	return last + 1;
+}
+
+/* As much of the packet as fits, and zeros up to a whole word. */
+static __always_inline bool pc_quote(struct __sk_buff *skb, const struct pc_flow *flow,
+				     struct pc_quote *quote, struct pc_reply *reply)
+{
+	__u32 most = flow->t.family == PC_IPV4 ? PC_QUOTE4 : PC_QUOTE6;
+	__u32 size = flow->end - ETH_HLEN;
+
+	if (size > most)
+		size = most;
+	size = pc_quotable(size);
+	if (bpf_skb_load_bytes(skb, ETH_HLEN, quote->bytes, size))
+		return false;
+	quote->bytes[size] = 0;
+	quote->bytes[size + 1] = 0;
+	quote->bytes[size + 2] = 0;
+	reply->quoted = size;
+	return true;
+}
+
+static __always_inline __u32 pc_sum_from(struct pc_quote *quote, __u32 at, __u32 size, __u32 sum)
+{
+	__u32 part = (size + 3) & ~3U;
+
+	if (part <= at)
+		return sum;
+	part -= at;
+	if (part > PC_SUM_MOST)
+		part = PC_SUM_MOST;
+	barrier_var(part);
+	if (part > PC_SUM_MOST)
+		return sum;
+	return bpf_csum_diff(0, 0, (__be32 *)&quote->bytes[at], part, sum);
+}
+
+static __always_inline __u32 pc_quote_sum(struct pc_quote *quote, __u32 size, __u32 sum)
+{
+	sum = pc_sum_from(quote, 0, size, sum);
+	sum = pc_sum_from(quote, PC_SUM_MOST, size, sum);
+	return pc_sum_from(quote, 2 * PC_SUM_MOST, size, sum);
+}
+
+static __always_inline bool pc_prohibited(struct __sk_buff *skb, const struct pc_flow *flow,
+					  struct pc_quote *quote, struct pc_reply *reply)
+{
+	bool is_ip4 = flow->t.family == PC_IPV4;
+	__u32 sum = 0;
+
+	if (!pc_quote(skb, flow, quote, reply))
+		return false;
+	reply->proto = is_ip4 ? IPPROTO_ICMP : IPPROTO_ICMPV6;
+	reply->head = sizeof(reply->icmp);
+	reply->icmp.type = is_ip4 ? PC_ICMP_UNREACHABLE : PC_ICMP6_UNREACHABLE;
+	reply->icmp.code = is_ip4 ? PC_ICMP_PROHIBITED : PC_ICMP6_PROHIBITED;
+	if (!is_ip4)
+		sum = pc_pseudo_sum(reply);
+	sum = bpf_csum_diff(0, 0, (__be32 *)&reply->icmp, sizeof(reply->icmp), sum);
+	reply->icmp.check = pc_folded(pc_quote_sum(quote, reply->quoted, sum));
+	return true;
+}

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What rules ask for beside allow and deny: in the program where they do, else nowhere."""
+
+import struct
+
+import pytest
+
+from policyc.backends.ebpf_c.seeds import Seed
+from policyc.compiler.driver.emission import Emitted, emit_all
+from policyc.compiler.driver.enforceable import enforceable
+from policyc.compiler.driver.pipeline import decide_all
+from policyc.compiler.frontend import read_scenario
+from policyc.compiler.frontend.lowered import Unsupported
+from policyc.ir.decision import RuleEntry
+from policyc.ir.effects import EffectBits, RuleEffects, effects_of
+from policyc.ir.policy import Action, Limit
+
+RULES = """
+ingress:
+  {action} tcp/22 from any{modifier}
+  allow tcp from any
+"""
+
+
+def emitted(action: str, modifier: str = "") -> Emitted:
+    spec = {"tier": 5, "appliesTo": "all", "rules": RULES.format(action=action, modifier=modifier)}
+    policy = {
+        "apiVersion": "policyc.dev/v1alpha1",
+        "kind": "ExtendedPolicy",
+        "metadata": {"name": "p"},
+        "spec": spec,
+    }
+    policies, _ = read_scenario("x", (policy,))
+    found, findings = enforceable(policies, {}, Unsupported.ERROR)
+    assert not findings
+    return emit_all(decide_all(found, None).decision)
+
+
+def seed(made: Emitted, name: str) -> Seed | None:
+    return next((seed for seed in made.seeds if seed.map_name == name), None)
+
+
+def test_a_program_without_effects_has_no_trace_of_them() -> None:
+    made = emitted("deny")
+    assert "PC_REJECTS" not in made.c and "PC_LIMITS" not in made.c
+    assert not {"pc_effects", "pc_answers", "pc_quotes"} & {each.map_name for each in made.seeds}
+    assert made.plan.effects is EffectBits.NONE
+
+
+def test_the_table_has_the_rule_that_rejects_and_no_other() -> None:
+    made = emitted("reject")
+    assert "#define PC_REJECTS 1\n" in made.c and "PC_LIMITS" not in made.c
+    table = seed(made, "pc_effects")
+    assert table is not None and table.entries == made.plan.rules.capacity
+    rejecting = [
+        at for at, (kinds, *_) in enumerate(struct.iter_unpack("<6I", table.data)) if kinds
+    ]
+    assert [made.layout.verdicts.rules[rule].split()[0] for rule in rejecting] == ["reject"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "every", "slack"),
+    [
+        (Limit(100, 100), 10_000_000, 990_000_000),
+        (Limit(3, 1), 333_333_334, 0),
+        (Limit(1_000_000_000, 1_000_000_000), 1, 999_999_999),
+        (Limit(1, 1_000_000_000), 1_000_000_000, 999_999_999 * 1_000_000_000),
+    ],
+)
+def test_a_limit_is_an_interval_and_how_early_one_may_come(
+    limit: Limit, every: int, slack: int
+) -> None:
+    found = effects_of([RuleEntry("rule", Action.ALLOW, limit=limit)])
+    assert found == {0: RuleEffects(EffectBits.LIMIT, every, slack)}
+    assert slack + every < 1 << 63
+
+
+def test_only_what_limits_and_rejects_need_is_there() -> None:
+    limiting = emitted("allow", " limit 5/s burst 2")
+    assert "#define PC_LIMITS 1\n" in limiting.c and "PC_REJECTS" not in limiting.c
+    names = {each.map_name for each in limiting.seeds}
+    assert "pc_limits" in names and not {"pc_answers", "pc_quotes"} & names
+    assert seed(emitted("reject"), "pc_limits") is None
+
+
+def test_defaults_ask_for_nothing() -> None:
+    kinds = ("default-allow", "fail-closed", "default-deny")
+    assert effects_of([RuleEntry(kind, Action.DENY) for kind in kinds]) == {}
