@@ -16,7 +16,7 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from datapath_beds import PORT, SERVER, Bed, beds
+from datapath_beds import PORT, Bed, beds
 from datapath_results import Measured, plot, row, table
 from policy import machine
 
@@ -29,6 +29,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--policies", default="1,120,1000")
+    parser.add_argument("--services", default="1,1000,5000")
     parser.add_argument("--ways", default=",".join(OPERATIONS))
     parser.add_argument("--family", type=int, choices=(4, 6), default=4)
     parser.add_argument("--share", type=float, default=1.0, help="of the operations of a full run")
@@ -36,11 +37,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--plot", type=Path, help="write PREFIX.svg, PREFIX.png and PREFIX.md")
     asked = parser.parse_args(arguments)
     ways = asked.ways.split(",")
-    policies = tuple(map(int, asked.policies.split(",")))
+    policies, services = (
+        tuple(map(int, filter(None, sizes.split(","))))
+        for sizes in (asked.policies, asked.services)
+    )
     with ExitStack() as held:
         folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="pc-bench-")))
         pingpong = built(folder)
-        standing = beds(policies, held)
+        standing = beds(policies, services, held)
         found: Measured = {way: {bed.name: [] for bed in standing} for way in ways}
         for number in range(asked.rounds):
             # Every other round backwards, so that no bed always follows the same one.
@@ -75,9 +79,8 @@ def built(folder: Path) -> Path:
 def operation(pingpong: Path, bed: Bed, way: str, asked: argparse.Namespace) -> float:
     """Nanoseconds of CPU for one operation."""
     cpu = max(os.sched_getaffinity(0))
-    address = SERVER.ipv4 if asked.family == 4 else SERVER.ipv6
     n = max(1, round(OPERATIONS[way] * asked.share))
-    words = (way, bed.client, bed.server, address, PORT, n, cpu, _ksoftirqd(cpu))
+    words = (way, bed.client, bed.server, bed.asked[asked.family], PORT, n, cpu, _ksoftirqd(cpu))
     done = subprocess.run(
         [str(pingpong), *map(str, words)], capture_output=True, text=True, check=False
     )

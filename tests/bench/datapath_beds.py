@@ -17,11 +17,13 @@ from typing import Any
 import yaml
 
 from policyc.runtime import node as runtime
+from policyc.runtime.json_value import JsonValue
 from policyc.runtime.lab import namespaces
 from policyc.runtime.lab.topology import Lab, LabEndpoint
 
 CLIENT = LabEndpoint("bench", "client", IPv4Address("10.0.0.10"), IPv6Address("fd00::10"))
 SERVER = LabEndpoint("bench", "server", IPv4Address("10.0.0.11"), IPv6Address("fd00::11"))
+VIP = LabEndpoint("bench", "service", IPv4Address("10.96.255.255"), IPv6Address("fd96::ffff"))
 PORT = 8080
 METADATA = {
     end.key: {"labels": {"app": end.name}, "namespaceLabels": {}, "ports": []}
@@ -31,14 +33,15 @@ METADATA = {
 
 @dataclass(frozen=True)
 class Bed:
-    """Two namespaces that reach each other at CLIENT's and SERVER's addresses."""
+    """Two namespaces; what runs in the second one is asked at the address of a family."""
 
     name: str
     client: Path
     server: Path
+    asked: dict[int, str]
 
 
-def beds(policies: tuple[int, ...], held: ExitStack) -> list[Bed]:
+def beds(policies: tuple[int, ...], services: tuple[int, ...], held: ExitStack) -> list[Bed]:
     """The beds: plain routing first, then the same once more as a control."""
     found = [
         held.enter_context(routed("plain routing", nothing)),
@@ -47,8 +50,14 @@ def beds(policies: tuple[int, ...], held: ExitStack) -> list[Bed]:
     ]
     for n in policies:
         found.append(held.enter_context(routed(f"this project, {_policies(n)}", ours(n))))
+    for n in services:
+        name = f"this project, {_services(n)}"
+        found.append(held.enter_context(routed(name, ours(1, n), VIP)))
     for n in policies:
         found.append(held.enter_context(routed(f"iptables chains, {_policies(n)}", chains(n))))
+    for n in services:
+        name = f"iptables as of kube-proxy, {_services(n)}"
+        found.append(held.enter_context(routed(name, kube_proxy(n), VIP)))
     return found
 
 
@@ -56,13 +65,19 @@ def _policies(n: int) -> str:
     return f"{n} {'policy' if n == 1 else 'policies'}"
 
 
+def _services(n: int) -> str:
+    return f"through one of {n} Services" if n > 1 else "through a Service"
+
+
 @contextmanager
-def routed(name: str, dressed: Callable[[Lab, Path], None]) -> Iterator[Bed]:
+def routed(
+    name: str, dressed: Callable[[Lab, Path], None], target: LabEndpoint = SERVER
+) -> Iterator[Bed]:
     """Two pods on a node that routes between them; `dressed` puts on it what is to be measured."""
     with Lab([CLIENT, SERVER]) as lab, tempfile.TemporaryDirectory(prefix="pc-bed-") as folder:
         client, server = (lab.ends[end.key].namespace for end in (CLIENT, SERVER))
         dressed(lab, Path(folder))
-        yield Bed(name, client, server)
+        yield Bed(name, client, server, _asked(target))
 
 
 @contextmanager
@@ -81,7 +96,11 @@ def pair(name: str) -> Iterator[Bed]:
                 quickly = ("nodad",) if family == 6 else ()
                 ip("-n", path.name, "addr", "add", mine, "dev", "eth0", *quickly)
                 ip("-n", path.name, "route", "add", theirs, "dev", "eth0")
-        yield Bed(name, client, server)
+        yield Bed(name, client, server, _asked(SERVER))
+
+
+def _asked(target: LabEndpoint) -> dict[int, str]:
+    return {family: _address(target, family) for family in (4, 6)}
 
 
 def _address(end: LabEndpoint, family: int) -> str:
@@ -100,28 +119,63 @@ def nothing(lab: Lab, folder: Path) -> None:
     """Plain routing."""
 
 
-def ours(n: int) -> Callable[[Lab, Path], None]:
-    """So many policies for the server; the last one allows the client."""
+def ours(n: int, services: int = 0) -> Callable[[Lab, Path], None]:
+    """So many policies for the server; the last one allows the client. And so many Services."""
 
     def dress(lab: Lab, folder: Path) -> None:
         (folder / "policies.yaml").write_text(yaml.dump_all(_policy(at, n) for at in range(n)))
         asked = ["compile", "-f", str(folder / "policies.yaml"), "-o", str(folder / "bundle")]
         compiler = [sys.executable, "-m", "policyc.compiler.cli"]
-        subprocess.run([*compiler, *asked], check=True, stderr=subprocess.DEVNULL)
+        subprocess.run([*compiler, *asked], check=True, stdout=subprocess.DEVNULL)
         lab.node.write_endpoints(folder / "endpoints.json", METADATA)
-        lab.node.run_in(
-            lambda: (
-                runtime.load(
-                    folder / "bundle",
-                    folder / "endpoints.json",
-                    bpffs=lab.node.bpffs / "policyc",
-                    state_root=folder / "state",
-                )
-                and None
+        objects = _service_objects(services) if services else None
+
+        def load() -> None:
+            runtime.load(
+                folder / "bundle",
+                folder / "endpoints.json",
+                bpffs=lab.node.bpffs / "policyc",
+                state_root=folder / "state",
+                services=objects,
             )
-        )
+
+        lab.node.run_in(load)
 
     return dress
+
+
+def _service_objects(n: int) -> list[JsonValue]:
+    """Services of two ports and one endpoint; the last one is that of the server."""
+    found: list[dict[str, Any]] = []
+    ports = [{"name": each["protocol"].lower(), **each} for each in _ports()]
+    for at in range(n):
+        pairs = {family: _service(at, n, family) for family in (4, 6)}
+        name = {"namespace": "bench", "name": f"service-{at}"}
+        spec = {"clusterIPs": [vip for vip, _ in pairs.values()], "ports": ports}
+        found.append({"apiVersion": "v1", "kind": "Service", "metadata": name, "spec": spec})
+        for family, (_, endpoint) in pairs.items():
+            named = {"namespace": "bench", "name": f"service-{at}-{family}"}
+            labels = {"kubernetes.io/service-name": f"service-{at}"}
+            found.append(
+                {
+                    "apiVersion": "discovery.k8s.io/v1",
+                    "kind": "EndpointSlice",
+                    "metadata": {**named, "labels": labels},
+                    "addressType": f"IPv{family}",
+                    "ports": ports,
+                    "endpoints": [{"addresses": [endpoint], "conditions": {"ready": True}}],
+                }
+            )
+    return [JsonValue(each, Path("services")) for each in found]
+
+
+def _service(at: int, n: int, family: int) -> tuple[str, str]:
+    """The address of a Service, and that of its endpoint."""
+    if at == n - 1:
+        return _address(VIP, family), _address(SERVER, family)
+    if family == 4:
+        return str(IPv4Address("10.96.0.0") + at), str(IPv4Address("10.128.0.0") + at)
+    return f"fd96:1::{at + 1:x}", f"fd98::{at + 1:x}"
 
 
 def _policy(at: int, n: int) -> dict[str, Any]:
@@ -178,3 +232,31 @@ def _chains(n: int, family: int) -> str:
 def _restore(lab: Lab, family: int, rules: str) -> None:
     program = "iptables-restore" if family == 4 else "ip6tables-restore"
     lab.node.run_in(lambda: subprocess.run([program], input=rules, text=True, check=True) and None)
+
+
+def kube_proxy(n: int) -> Callable[[Lab, Path], None]:
+    """Services as kube-proxy writes them: one chain of all, one for each, and one for its endpoint."""
+
+    def dress(lab: Lab, folder: Path) -> None:
+        for family in (4, 6):
+            _restore(lab, family, _nat(n, family))
+
+    return dress
+
+
+def _nat(n: int, family: int) -> str:
+    lines = ["*nat", ":KUBE-SERVICES - [0:0]", "-A PREROUTING -j KUBE-SERVICES"]
+    bits = 32 if family == 4 else 128
+    for at in range(n):
+        vip, endpoint = _service(at, n, family)
+        to = f"{endpoint}:{PORT}" if family == 4 else f"[{endpoint}]:{PORT}"
+        for protocol in ("tcp", "udp"):
+            chain = f"{at}-{protocol}"
+            lines += [
+                f":SVC-{chain} - [0:0]",
+                f":SEP-{chain} - [0:0]",
+                f"-A KUBE-SERVICES -d {vip}/{bits} -p {protocol} --dport {PORT} -j SVC-{chain}",
+                f"-A SVC-{chain} -j SEP-{chain}",
+                f"-A SEP-{chain} -p {protocol} -j DNAT --to-destination {to}",
+            ]
+    return "\n".join([*lines, "COMMIT", ""])

@@ -19,7 +19,8 @@ pytestmark = pytest.mark.kernel
 def test_traffic_gets_through_every_bed(tmp_path: Path, family: str) -> None:
     before = lab_namespaces()
     out, plot = tmp_path / "rows.json", tmp_path / "plot"
-    short = ["--rounds", "2", "--policies", "1,20", "--share", "0.01", "--family", family]
+    sizes = ["--policies", "1,20", "--services", "1,20"]
+    short = ["--rounds", "2", *sizes, "--share", "0.01", "--family", family]
     done = subprocess.run(
         [
             sys.executable,
@@ -36,7 +37,7 @@ def test_traffic_gets_through_every_bed(tmp_path: Path, family: str) -> None:
     )
     assert done.returncode == 0, done.stderr
     rows = json.loads(out.read_text())["rows"]
-    assert len({row["bed"] for row in rows}) == 7
+    assert len({row["bed"] for row in rows}) == 11
     assert {row["way"] for row in rows} == {"udp", "request", "connect", "stream"}
     assert all(len(row["ratios"]) == 2 and row["cpu_ns"] > 0 for row in rows)
     assert all(row["ratio"] == 1 for row in rows if row["bed"] == "plain routing")
@@ -55,7 +56,8 @@ def test_traffic_that_does_not_get_through_ends_the_benchmark(tmp_path: Path) ->
     text = beds.read_text()
     assert allowed in text
     beds.write_text(text.replace(allowed, allowed.replace("client", "nobody")))
-    short = ["--rounds", "1", "--policies", "1", "--share", "0.01", "--ways", "udp"]
+    sizes = ["--policies", "1", "--services", ""]
+    short = ["--rounds", "1", *sizes, "--share", "0.01", "--ways", "udp"]
     done = subprocess.run(
         [sys.executable, str(tmp_path / "datapath.py"), *short],
         capture_output=True,
