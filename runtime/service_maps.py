@@ -12,6 +12,7 @@ no more loses its id after it, and with that every connection to it.
 import ctypes
 import mmap
 import struct
+from array import array
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -123,7 +124,8 @@ def _memory(pins: Pins, name: str) -> Iterator[mmap.mmap]:
 
 
 def _used(rows: mmap.mmap) -> list[int]:
-    return [place for place in range(PLACES) if _id(rows, place)]
+    ids = array("I", rows[:])[:: ROW.size // 4]  # at once: one by one takes 20 ms
+    return [place for place, ident in enumerate(ids) if ident]
 
 
 def _id(rows: mmap.mmap, place: int) -> int:
