@@ -112,6 +112,15 @@ static __always_inline bool pc_ct_insert(const struct pc_flow *flow, __u32 egres
 	return pc_ct_put(&flow->t, &ct, flow->is_kept);
 }
 
+/* Of a packet to a Service: is this the entry proper of its front, not what another connection
+ * left? */
+static __always_inline bool pc_ct_is_translated_as(const struct pc_ct *ct,
+						   const struct pc_flow *flow)
+{
+	return !flow->nat.row || (ct->state & PC_CT_NAT && ct->src.nat.row == flow->nat.row &&
+				  ct->src.nat.port == flow->nat.sport);
+}
+
 /* The connection was allowed again, by the policy of now; its id and state stay. What the host's
  * stack has let pass stays so unless a pod has moved: a firewall that has not seen the packets in
  * between would take the next ones for nobody's. An entry that vanished between lookup and here is
@@ -125,7 +134,7 @@ static __always_inline bool pc_ct_renew(const struct pc_flow *flow, __u32 egress
 	struct pc_ct *ct = at.ct;
 	__u64 moved;
 
-	if (!ct || ct->back != at.back)
+	if (!ct || ct->back != at.back || !pc_ct_is_translated_as(ct, flow))
 		return pc_ct_insert(flow, egress_rule, ingress_rule,
 				    flow->is_reply ? PC_CT_REPLIED : 0);
 	moved = -(pc_ct_has_moved(&ct->src, &flow->src) | pc_ct_has_moved(&ct->dst, &flow->dst));

@@ -170,7 +170,7 @@ static __always_inline void *pc_ct_place(void *table, void *places, __u32 family
 /* Moves a new entry to where nothing is evicted; where there is no place it stays. Nobody may use
  * the pointer afterwards.
  */
-static __always_inline void pc_ct_keep(const struct pc_flow *flow, const struct pc_ct *ct)
+static __always_inline bool pc_ct_keep(const struct pc_flow *flow, const struct pc_ct *ct)
 {
 	struct pc_ct4_key key4, *place4;
 	struct pc_ct6_key key6, *place6;
@@ -181,15 +181,18 @@ static __always_inline void pc_ct_keep(const struct pc_flow *flow, const struct 
 		if (place4 && !bpf_map_update_elem(&pc_ct4, &key4, ct, BPF_NOEXIST)) {
 			*place4 = key4;
 			bpf_map_delete_elem(&pc_ct4_new, &key4);
+			return true;
 		}
-		return;
+		return false;
 	}
 	pc_ct6_key_of(&key6, &flow->t);
 	place6 = pc_ct_place(&pc_ct6, &pc_place6, 1, PC_CT6_ENTRIES, flow->now);
 	if (place6 && !bpf_map_update_elem(&pc_ct6, &key6, ct, BPF_NOEXIST)) {
 		*place6 = key6;
 		bpf_map_delete_elem(&pc_ct6_new, &key6);
+		return true;
 	}
+	return false;
 }
 
 static __always_inline void pc_ct_delete(const struct pc_tuple *t)

@@ -119,15 +119,15 @@ static __always_inline bool pc_ct_is_settled(const struct pc_ct *ct, const struc
 /* What a packet that passes does to its entry, which may move: where there was no place it is tried
  * again when a second has passed.
  */
-static __always_inline void pc_ct_touch(const struct pc_ct_at *at, const struct pc_flow *flow,
+static __always_inline bool pc_ct_touch(const struct pc_ct_at *at, const struct pc_flow *flow,
 					bool is_reply)
 {
 	bool is_written = pc_ct_note(at->ct, flow, is_reply);
 
 	if (at->is_kept || !pc_ct_is_settled(at->ct, flow, is_reply))
-		return;
+		return false;
 	if (at->ct->state & PC_CT_TRIED && !is_written)
-		return;
+		return false;
 	__sync_fetch_and_or(&at->ct->state, PC_CT_TRIED);
-	pc_ct_keep(flow, at->ct);
+	return pc_ct_keep(flow, at->ct);
 }

@@ -71,9 +71,9 @@ struct pc_flow {
 	__u8 is_reply; /* the packet at hand runs against t */
 	__u8 is_kept;  /* there is an entry, perhaps of no use, in the table that evicts nothing */
 	__u8 is_front_kept; /* the same of the tuple before it was translated */
-	__u8 zero;
-	__u32 frag_row;   /* by which row the fragments that follow this one are translated */
-	__u32 forward_to; /* the device whose peer gets it; 0: the host's stack does */
+	__u8 is_partial;    /* the checksum is left to the device: offload.h */
+	__u32 frag_row;     /* by which row the fragments that follow this one are translated */
+	__u32 forward_to;   /* the device whose peer gets it; 0: the host's stack does */
 	enum drop_reason reason; /* what became of it, for whoever traces; also names them in BTF */
 	struct pc_nat nat;       /* last, as pc_parse() clears what is before it, and its row */
 };

@@ -58,7 +58,8 @@ static __always_inline enum drop_reason pc_from_pod_ip(struct __sk_buff *skb, st
 	bool passed = false;
 	int error;
 
-	if (flow->fragment != PC_FRAG_LATER)
+	if (flow->fragment != PC_FRAG_LATER &&
+	    !(slot & PC_STATE_SERVICES && pc_is_icmp_error(flow)))
 		match = pc_ct_find(flow);
 	if (slot & PC_STATE_SERVICES) {
 		reason = pc_to_service(skb, flow, &match, slot, &passed);
@@ -90,6 +91,7 @@ static __always_inline enum drop_reason pc_from_pod_frame(struct __sk_buff *skb,
 
 	if (reason)
 		return reason;
+	flow->is_partial = pc_checksum_is_partial(skb);
 	if (!pc_checksum_is_sane(skb, flow))
 		return PC_DROP_MALFORMED;
 	if (flow->ethertype == ETH_P_ARP)

@@ -8,7 +8,7 @@
  * SCTP's CRC covers the ports and not the addresses: the loader takes no Service that changes them.
  */
 #pragma once
-#include "offload.h"
+#include "parse_l4.h"
 #include <linux/if_ether.h>
 
 #define PC_IP4_CHECK_AT (ETH_HLEN + 10)
@@ -22,11 +22,11 @@ enum pc_nat_end { PC_NAT_SRC = 0, PC_NAT_DST = 1 };
 /* UDP's checksum 0 says that there is none, and stays; one that comes to 0 is written as ffff. That
  * of a pseudo header may be 0, and is a checksum nevertheless.
  */
-static __always_inline __u64 pc_nat_flags(const struct __sk_buff *skb, const struct pc_flow *flow)
+static __always_inline __u64 pc_nat_flags(const struct pc_flow *flow)
 {
 	if (flow->t.proto != IPPROTO_UDP)
 		return 0;
-	return BPF_F_MARK_MANGLED_0 | (pc_checksum_is_partial(skb) ? BPF_F_MARK_ENFORCE : 0);
+	return BPF_F_MARK_MANGLED_0 | (flow->is_partial ? BPF_F_MARK_ENFORCE : 0);
 }
 
 /* Whether the transport header is in this packet, with a checksum over the addresses. */
@@ -45,7 +45,7 @@ static __always_inline bool pc_nat_addr4(struct __sk_buff *skb, const struct pc_
 
 	if (pc_nat_is_summed(flow) &&
 	    bpf_l4_csum_replace(skb, sum_at, from, to,
-				BPF_F_PSEUDO_HDR | sizeof(to) | pc_nat_flags(skb, flow)))
+				BPF_F_PSEUDO_HDR | sizeof(to) | pc_nat_flags(flow)))
 		return false;
 	return !bpf_l3_csum_replace(skb, PC_IP4_CHECK_AT, from, to, sizeof(to)) &&
 	       !bpf_skb_store_bytes(skb, at, &to, sizeof(to), 0);
@@ -60,7 +60,7 @@ static __always_inline bool pc_nat_addr6(struct __sk_buff *skb, const struct pc_
 	__s64 sum = bpf_csum_diff((__be32 *)from, sizeof(*from), (__be32 *)to, sizeof(*to), 0);
 
 	if (pc_nat_is_summed(flow) &&
-	    bpf_l4_csum_replace(skb, sum_at, 0, sum, BPF_F_PSEUDO_HDR | pc_nat_flags(skb, flow)))
+	    bpf_l4_csum_replace(skb, sum_at, 0, sum, BPF_F_PSEUDO_HDR | pc_nat_flags(flow)))
 		return false;
 	return !bpf_skb_store_bytes(skb, at, to, sizeof(*to), 0);
 }
@@ -83,6 +83,6 @@ static __always_inline bool pc_nat_port(struct __sk_buff *skb, const struct pc_f
 		return true;
 	return pc_nat_is_summed(flow) &&
 	       !bpf_l4_csum_replace(skb, flow->l4 + pc_l4_checksum_at(&flow->t), from, to,
-				    sizeof(to) | pc_nat_flags(skb, flow)) &&
+				    sizeof(to) | pc_nat_flags(flow)) &&
 	       !bpf_skb_store_bytes(skb, at, &to, sizeof(to), 0);
 }

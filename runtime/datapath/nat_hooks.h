@@ -9,6 +9,7 @@
 #pragma once
 #include "fragments.h"
 #include "nat.h"
+#include "offload.h"
 #include "sender.h"
 #include "service_pick.h"
 
@@ -90,7 +91,8 @@ pc_front_touch(struct pc_flow *flow, const struct pc_ct_match *match, const stru
 	news = back.ct->state & (PC_CT_REPLIED | PC_CT_FINS | PC_CT_RESET) & ~ct->state;
 	if (news)
 		__sync_fetch_and_or(&ct->state, news);
-	pc_ct_touch(&back, flow, false);
+	if (pc_ct_touch(&back, flow, false))
+		flow->is_kept = true;
 	if (flow->is_kept && !match->at.is_kept && pc_ct_is_settled(ct, flow, false) &&
 	    (is_written || !(ct->state & PC_CT_TRIED)))
 		pc_front_keep(flow, ct, row);
@@ -151,11 +153,12 @@ static __always_inline enum drop_reason pc_to_service(struct __sk_buff *skb, str
 			return PC_DROP_SPOOFED_IP; /* an endpoint that says it is the Service */
 		return pc_service_known(skb, flow, match, word, passed);
 	}
-	if (ct && (match->is_reply || ct->state & (PC_CT_REPLIED | PC_CT_NAT))) {
+	if (ct && (match->is_reply || ct->state & PC_CT_NAT ||
+		   (ct->state & PC_CT_REPLIED && !(flow->opens && flow->t.proto == IPPROTO_TCP)))) {
 		if (match->is_reply || !(ct->state & PC_CT_NAT))
 			return PC_PASS;
 		/* To the endpoint itself, from a port that the pod has for the Service. */
-		if (pc_nat_row(ct->src.nat.row, flow->t.proto))
+		if (!(ct->state & PC_CT_DENIED) && pc_nat_row(ct->src.nat.row, flow->t.proto))
 			return PC_DROP_NAT_TAKEN;
 		match->at.ct = 0;
 	}
@@ -211,6 +214,7 @@ static __always_inline enum drop_reason pc_from_service(struct __sk_buff *skb, s
 	if (match->is_fresh && pc_ct_note(ct, flow, true))
 		pc_front_note(flow, ct, row);
 	flow->frag_row = ct->src.nat.row | PC_FRAG_REPLY;
+	flow->is_partial = pc_checksum_is_partial(skb);
 	if (pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->t.saddr, &row->frontend) &&
 	    pc_nat_port(skb, flow, PC_NAT_SRC, flow->t.sport, row->frontend_port) &&
 	    pc_nat_port(skb, flow, PC_NAT_DST, flow->t.dport, ct->src.nat.port))

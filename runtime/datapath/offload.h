@@ -17,21 +17,6 @@ struct sk_buff___pc {
 	__u8 ip_summed : 2;
 } __attribute__((preserve_access_index));
 
-/* Where the transport protocol has its checksum, from its header. */
-static __always_inline __u32 pc_l4_checksum_at(const struct pc_tuple *t)
-{
-	switch (t->proto) {
-	case IPPROTO_TCP:
-		return 16;
-	case IPPROTO_UDP:
-		return 6;
-	case IPPROTO_SCTP:
-		return 8;
-	default:
-		return 2; /* ICMP and ICMPv6; no other is asked */
-	}
-}
-
 static __always_inline bool pc_checksum_is_partial(const struct __sk_buff *ctx)
 {
 	const struct sk_buff___pc *skb = (const void *)ctx;
@@ -49,7 +34,7 @@ static __always_inline bool pc_checksum_is_sane(const struct __sk_buff *ctx,
 	const struct sk_buff___pc *skb = (const void *)ctx;
 	__u32 frame, at;
 
-	if (!pc_checksum_is_partial(ctx))
+	if (!flow->is_partial)
 		return true;
 	if (!flow->t.family || flow->fragment)
 		return false;

@@ -32,6 +32,21 @@ static __always_inline __u32 pc_l4_header(const struct pc_tuple *t)
 	}
 }
 
+/* Where the transport protocol has its checksum, from its header. */
+static __always_inline __u32 pc_l4_checksum_at(const struct pc_tuple *t)
+{
+	switch (t->proto) {
+	case IPPROTO_TCP:
+		return 16;
+	case IPPROTO_UDP:
+		return 6;
+	case IPPROTO_SCTP:
+		return 8;
+	default:
+		return 2; /* ICMP and ICMPv6; no other is asked */
+	}
+}
+
 /* What an ICMP message's first eight bytes say about its conversation. */
 static __always_inline void pc_icmp_tuple(struct pc_tuple *t, __u16 icmp, __be16 id)
 {

@@ -65,6 +65,8 @@ static __always_inline bool pc_may_be_answered(struct __sk_buff *skb, const stru
 {
 	__u8 type = flow->icmp >> 8, mac = 1;
 
+	if (flow->t.proto == IPPROTO_TCP && (flow->tcp_flags & PC_TCP_RST || flow->fragment))
+		return false;               /* before it takes an answer from others */
 	if (flow->frag_row & PC_FRAG_REPLY) /* translated for the client: nobody sent this */
 		return false;
 	if (!pc_is_host(&flow->t.saddr, flow->t.family) ||
@@ -104,13 +106,26 @@ static __always_inline bool pc_untranslate(struct __sk_buff *skb, struct pc_flow
 	return true;
 }
 
+/* A SYN against a connection of the other direction (RFC 9293, 3.10.7.4: no reset). The answer
+ * would be taken for that connection's, and end its entry.
+ */
+static __always_inline bool pc_meets_another(const struct pc_flow *flow)
+{
+	struct pc_ct_at at;
+
+	if (flow->t.proto != IPPROTO_TCP || flow->entry != PC_ENTRY_INSERT)
+		return false;
+	at = pc_ct_get(&flow->t, true);
+	return at.ct && at.ct->expires > flow->now && at.ct->back != at.back;
+}
+
 /* What the hook returns for a packet that a rule refuses: `dropped` where there is no answer. */
 static __always_inline int pc_reject(struct __sk_buff *skb, struct pc_flow *flow, int dropped)
 {
 	__u32 zero = 0;
 	struct pc_answers *answers = bpf_map_lookup_elem(&pc_answers, &zero);
 
-	if (!answers || !pc_may_be_answered(skb, flow))
+	if (!answers || !pc_may_be_answered(skb, flow) || pc_meets_another(flow))
 		return dropped;
 	if (!pc_is_within(&answers->due, bpf_ktime_get_ns(), PC_ANSWER_EVERY, PC_ANSWER_SLACK)) {
 		answers->withheld += 1;

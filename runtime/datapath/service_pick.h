@@ -91,6 +91,8 @@ __noinline int pc_service_pick(struct pc_flow *flow, __u32 word)
 	row = pc_service_choose(flow, frontend, word);
 	if (!row)
 		return PC_DROP_NO_BACKEND;
+	if (row->backend_port == flow->t.dport && pc_addr_eq(&row->backend, &flow->t.daddr))
+		return PC_PASS; /* the endpoint has the Service's address: nothing to translate */
 	if (pc_addr_eq(&row->backend, &flow->t.saddr))
 		return PC_DROP_HAIRPIN;
 	pc_tuple_translate(flow, row, row->id, flow->t.sport);

@@ -119,7 +119,8 @@ static __always_inline enum drop_reason pc_to_pod_forwarded(struct __sk_buff *sk
 	enum drop_reason reason;
 	int error;
 
-	if (flow->fragment != PC_FRAG_LATER)
+	if (flow->fragment != PC_FRAG_LATER &&
+	    !(slot & PC_STATE_SERVICES && pc_is_icmp_error(flow)))
 		match = pc_ct_find(flow);
 	/* The node's own connection, continued by somebody from outside; or by a pod that has the
 	 * address by now, which the policy is to be asked about.
