@@ -50,6 +50,11 @@ struct pc_nat {
 	struct pc_addr6 daddr;
 };
 
+/* Which checksum is left to the device (offload.h): none, the transport header's, one in its data,
+ * or what is none.
+ */
+enum pc_partial { PC_PARTIAL_NOT = 0, PC_PARTIAL_OWN, PC_PARTIAL_DATA, PC_PARTIAL_WRONG };
+
 struct pc_flow {
 	struct pc_tuple t; /* of the packet; before the tail call, of the flow's first packet */
 	struct pc_endpoint src, dst; /* of the same direction as t */
@@ -71,7 +76,7 @@ struct pc_flow {
 	__u8 is_reply; /* the packet at hand runs against t */
 	__u8 is_kept;  /* there is an entry, perhaps of no use, in the table that evicts nothing */
 	__u8 is_front_kept; /* the same of the tuple before it was translated */
-	__u8 is_partial;    /* the checksum is left to the device: offload.h */
+	__u8 partial;       /* enum pc_partial */
 	__u32 frag_row;     /* by which row the fragments that follow this one are translated */
 	__u32 forward_to;   /* the device whose peer gets it; 0: the host's stack does */
 	enum drop_reason reason; /* what became of it, for whoever traces; also names them in BTF */

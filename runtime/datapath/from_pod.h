@@ -91,8 +91,8 @@ static __always_inline enum drop_reason pc_from_pod_frame(struct __sk_buff *skb,
 
 	if (reason)
 		return reason;
-	flow->is_partial = pc_checksum_is_partial(skb);
-	if (!pc_checksum_is_sane(skb, flow))
+	flow->partial = pc_partial_of(skb, flow);
+	if (flow->partial == PC_PARTIAL_WRONG)
 		return PC_DROP_MALFORMED;
 	if (flow->ethertype == ETH_P_ARP)
 		return pc_sender_of_arp(skb, flow);

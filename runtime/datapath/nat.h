@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* nat.h - another address, another port in a packet, and the checksums that cover them.
- * Gives pc_nat_addr(), pc_nat_port(); false where the packet cannot be written to.
+ * Gives pc_nat_addr(), pc_nat_port(); false where the packet cannot be written to, or a checksum in
+ * its data is left to the device: the kernel's helpers would take the header's for that one.
  *
  * What a checksum that is left to the device has in its field is the sum of the pseudo header, with
  * the addresses and without the ports: the kernel's helpers know. (Of IPv6 they would spoil a
@@ -26,7 +27,7 @@ static __always_inline __u64 pc_nat_flags(const struct pc_flow *flow)
 {
 	if (flow->t.proto != IPPROTO_UDP)
 		return 0;
-	return BPF_F_MARK_MANGLED_0 | (flow->is_partial ? BPF_F_MARK_ENFORCE : 0);
+	return BPF_F_MARK_MANGLED_0 | (flow->partial == PC_PARTIAL_OWN ? BPF_F_MARK_ENFORCE : 0);
 }
 
 /* Whether the transport header is in this packet, with a checksum over the addresses. */
@@ -69,6 +70,8 @@ static __always_inline bool pc_nat_addr(struct __sk_buff *skb, const struct pc_f
 					enum pc_nat_end end, const struct pc_addr6 *from,
 					const struct pc_addr6 *to)
 {
+	if (flow->partial > PC_PARTIAL_OWN)
+		return false;
 	if (flow->t.family == PC_IPV4)
 		return pc_nat_addr4(skb, flow, end, from->word[0], to->word[0]);
 	return pc_nat_addr6(skb, flow, end, from, to);

@@ -214,7 +214,7 @@ static __always_inline enum drop_reason pc_from_service(struct __sk_buff *skb, s
 	if (match->is_fresh && pc_ct_note(ct, flow, true))
 		pc_front_note(flow, ct, row);
 	flow->frag_row = ct->src.nat.row | PC_FRAG_REPLY;
-	flow->is_partial = pc_checksum_is_partial(skb);
+	flow->partial = pc_partial_of(skb, flow);
 	if (pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->t.saddr, &row->frontend) &&
 	    pc_nat_port(skb, flow, PC_NAT_SRC, flow->t.sport, row->frontend_port) &&
 	    pc_nat_port(skb, flow, PC_NAT_DST, flow->t.dport, ct->src.nat.port))

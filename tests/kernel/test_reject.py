@@ -296,6 +296,31 @@ def test_an_answer_passes_the_pods_hook_once_and_only_by_its_mark(
     assert spoofed.verdict == DROP
 
 
+def test_a_refused_syn_ends_no_connection_the_other_way(rejecting: Rejecting) -> None:
+    """RFC 9293, 3.10.7.4: no reset; ours would be taken for that connection's."""
+    web = rejecting.host("web")
+    opened = [
+        ("pc_from_pod", packets.frame(web, OUTSIDE, packets.tcp(22, 41000, SYN))),
+        ("pc_to_pod", packets.frame(OUTSIDE, web, packets.tcp(41000, 22, SYN | ACK))),
+    ]
+    for hook, frame in opened:
+        (outcome,) = rejecting.pass_by(hook, "web", [frame])
+        assert outcome.verdict == NEXT
+    syns = [packets.frame(OUTSIDE, web, packets.tcp(sport, 22, SYN)) for sport in (41000, 41001)]
+    found = [each.verdict for each in rejecting.pass_by("pc_to_pod", "web", syns)]
+    assert found == [DROP, REDIRECT]
+
+
+def test_what_is_never_answered_takes_no_answers_from_others(rejecting: Rejecting) -> None:
+    web = rejecting.host("web")
+    resets = [
+        packets.frame(OUTSIDE, web, segment(22, RST, number, 0, b"")) for number in range(1500)
+    ]
+    syn = packets.frame(OUTSIDE, web, segment(22, SYN, 1, 0, b""))
+    found = [each.verdict for each in rejecting.pass_by("pc_to_pod", "web", [*resets, *[syn] * 20])]
+    assert set(found[:1500]) == {DROP} and set(found[1500:]) == {REDIRECT}
+
+
 def test_a_flood_is_answered_at_a_bounded_rate(rejecting: Rejecting) -> None:
     web = rejecting.host("web")
     frames = [

@@ -146,3 +146,14 @@ def test_a_change_of_the_datapath_is_noticed(
     with (tmp_path / "datapath" / "flow.h").open("a") as header:
         header.write("/* more */\n")
     assert not tool.is_fresh()
+
+
+def test_the_shell_reads_nothing_that_is_placed_anew_when_it_is_loaded() -> None:
+    """LLVM's pass for that keeps what it saw in one module, and meets it again in the next: a crash."""
+    assert "llvm.preserve" not in shell_text()
+
+
+def test_one_process_compiles_again_and_again(decision: DecisionIR) -> None:
+    emitted = emit_all(decision, NO_CODE)
+    text = policy_text(emitted.layout.verdicts, emitted.plan, emitted.seeds)
+    assert len({compile_text(text) for _ in range(4)}) == 1
