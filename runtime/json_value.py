@@ -127,6 +127,10 @@ def read_json(path: Path) -> JsonValue:
         raise InputError(f"{path}:{error.lineno}:{error.colno}: not JSON: {error.msg}") from error
     except _DuplicateKeyError as error:
         raise InputError(f"{path}: the field `{error}` is given twice in one object") from error
+    except RecursionError as error:
+        raise InputError(f"{path}: is nested too deeply") from error
+    except ValueError as error:  # a number of thousands of digits
+        raise InputError(f"{path}: not JSON: {error}") from error
 
 
 class _DuplicateKeyError(Exception):

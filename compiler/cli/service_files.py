@@ -42,11 +42,12 @@ def _documents(file: Path) -> Iterator[JsonValue]:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
     try:
         while loader.check_node():
-            node = loader.get_node()
-            lines: dict[str, str] = {}
-            raw = _plain(yaml, loader, node, "$", lines, file)
+            reading = _Reading(yaml, loader, file)
+            raw = reading.plain(loader.get_node(), "$")
             if raw is not None:
-                yield JsonValue(raw, file, "$", lines)
+                yield JsonValue(raw, file, "$", reading.lines)
+    except RecursionError as error:
+        raise InputError(f"{file}: is nested too deeply") from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         at = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
@@ -56,27 +57,49 @@ def _documents(file: Path) -> Iterator[JsonValue]:
         loader.dispose()
 
 
-def _plain(
-    yaml: Any, loader: Any, node: Any, path: str, lines: dict[str, str], file: Path
-) -> object:
-    """The node as JSON would have it; `lines` gets the place of every value below it."""
-    lines[path] = f"{node.start_mark.line + 1}:{node.start_mark.column + 1}"
-    if isinstance(node, yaml.SequenceNode):
-        return [
-            _plain(yaml, loader, item, f"{path}[{i}]", lines, file)
-            for i, item in enumerate(node.value)
-        ]
-    if isinstance(node, yaml.MappingNode):
+class _Reading:
+    """One document; `lines` gets the place of every value in it."""
+
+    def __init__(self, yaml: Any, loader: Any, file: Path) -> None:
+        self._yaml, self._loader, self._file = yaml, loader, file
+        self._met: set[int] = set()
+        self.lines: dict[str, str] = {}
+
+    def plain(self, node: Any, path: str) -> object:
+        """The node as JSON would have it."""
+        self.lines[path] = _at(node)
+        if isinstance(node, self._yaml.ScalarNode):
+            return self._scalar(node)
+        # A few hundred bytes of aliases can stand for more than there is memory.
+        if id(node) in self._met:
+            raise InputError(f"{self._file}: an alias (`*name`) leads to {_at(node)}: write it out")
+        self._met.add(id(node))
+        if isinstance(node, self._yaml.SequenceNode):
+            return [self.plain(item, f"{path}[{i}]") for i, item in enumerate(node.value)]
+        return self._mapping(node, path)
+
+    def _mapping(self, node: Any, path: str) -> dict[str, object]:
         found: dict[str, object] = {}
         for key, value in node.value:
             name = str(getattr(key, "value", ""))
             if key.tag != "tag:yaml.org,2002:str" or name in found:
                 what = "is given twice" if name in found else "is no string"
-                at = f"{key.start_mark.line + 1}:{key.start_mark.column + 1}"
-                raise InputError(f"{file}:{at}: the key `{name}` {what}")
-            found[name] = _plain(yaml, loader, value, f"{path}.{name}", lines, file)
+                raise InputError(f"{self._file}:{_at(key)}: the key `{name}` {what}")
+            found[name] = self.plain(value, f"{path}.{name}")
         return found
-    made = loader.construct_object(node)
-    if made is None or isinstance(made, str | int | float | bool):
-        return made
-    return str(node.value)  # a date, which Kubernetes has as text
+
+    def _scalar(self, node: Any) -> object:
+        try:
+            made = self._loader.construct_object(node)
+        except ValueError as error:
+            problem = f"`{str(node.value)[:40]}` is not what it looks like: {error}"
+            raise InputError(
+                f"{self._file}:{_at(node)}: {problem}", "quote it, if it is text"
+            ) from error
+        if made is None or isinstance(made, str | int | float | bool):
+            return made
+        return str(node.value)  # a date, which Kubernetes has as text
+
+
+def _at(node: Any) -> str:
+    return f"{node.start_mark.line + 1}:{node.start_mark.column + 1}"

@@ -81,3 +81,30 @@ def test_json_needs_no_yaml(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "1\nHostError x.yaml: PyYAML is needed for YAML, and is not installed\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("&a [*a]", "an alias (`*name`) leads to 1:1: write it out"),
+        ("&a {x: *a}", "an alias"),
+        ("a: &a [1]\nb: *a", "an alias (`*name`) leads to 1:4: write it out"),
+        ("port: !!int abc", ":1:7: `abc` is not what it looks like"),
+        ("when: 2024-13-45", ":1:7: `2024-13-45` is not what it looks like"),
+        ("a: " + "9" * 5000, ":1:4: `9999"),
+        ("[" * 5000 + "]" * 5000, "is nested too deeply"),
+    ],
+    ids=["itself", "itself in a mapping", "alias", "no number", "no date", "digits", "depth"],
+)
+def test_what_no_object_looks_like_is_told_with_its_place(
+    tmp_path: Path, text: str, told: str
+) -> None:
+    with pytest.raises(InputError) as error:
+        read_objects(written(tmp_path, text))
+    assert told in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["[" * 200_000, '{"a": ' + "9" * 5000 + "}"], ids=["deep", "long"])
+def test_json_that_python_does_not_take(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InputError, match=r"services\.json"):
+        read_objects(written(tmp_path, text, "services.json"))
