@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* pingpong.c - traffic between two namespaces, and the CPU that it took.
  *
  *     pingpong WAY CLIENT_NS SERVER_NS ADDRESS PORT OPERATIONS CPU KSOFTIRQD
