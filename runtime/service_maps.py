@@ -92,6 +92,15 @@ def usage(pins: Pins) -> dict[str, tuple[int, int]]:
     return {FRONTENDS: (n_keys, MOST_FRONTENDS), "pc_rows": (n_rows, PLACES)}
 
 
+def is_unfinished(pins: Pins) -> bool:
+    """Whether a change was put in force and not finished, or never was put in force.
+
+    Then the other half is not empty; connections to endpoints that were removed may go on.
+    """
+    half = switch.read(pins.map("pc_state")).half
+    return any(key_half(key) != half for key in _keys(pins))
+
+
 def _keys(pins: Pins) -> list[bytes]:
     with bpf_syscall.obj_get(pins.map(FRONTENDS)) as fd:
         return list(bpf_syscall.map_keys(fd, _KEY))

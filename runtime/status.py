@@ -86,6 +86,7 @@ class NodeStatus:
     rules: tuple[RuleCount, ...]  # those that decided something
     drops: dict[str, int]  # reason -> packets, those that happened
     unprotected: tuple[str, ...]  # devices where a hook of ours does not run any more
+    services_unfinished: bool = False  # a change of Services that was killed half way
 
     def to_json(self) -> dict[str, Any]:
         """The status as plain values, with the name of its schema."""
@@ -136,6 +137,7 @@ def _status(where: Pins, generation: Generation, word: switch.Word) -> NodeStatu
         rules=_rules(where, generation),
         drops=_drops(where, generation),
         unprotected=unprotected,
+        services_unfinished=service_maps.is_unfinished(where),
     )
 
 

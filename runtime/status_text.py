@@ -20,6 +20,13 @@ def show(status: NodeStatus, console: Console) -> None:
             f"[bold red]{device}: a hook does not run there any more; load again[/]",
             highlight=False,
         )
+    if status.services_unfinished:
+        console.print(
+            "[bold red]a change of Services was not finished, and connections to endpoints that were"
+            " removed may go on; `policyc node services` again[/]",
+            highlight=False,
+            soft_wrap=True,
+        )
     tables = (
         _programs(status),
         _endpoints(status),

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from policyc.runtime import service_maps
 from tests.kernel.node_under_test import WORLD, A, B, C, NodeUnderTest
 from tests.kernel.packets import ACK, RST, SYN, UDP, Host, frame, raw, tcp
 from tests.kernel.service_wire import ServiceWire
@@ -150,3 +151,24 @@ def test_a_flood_ends_no_connection_to_a_service(node: NodeUnderTest) -> None:
         assert node.sent_by("b", bytes(flood))
     assert node.arrives("a", answer(C, tcp(TARGET, 4000, ACK, b"banner")))
     assert node.leaves("a", to_vip(tcp(4000, PORT, ACK, b"data")))
+
+
+def test_a_change_that_was_killed_after_its_step_is_told_and_mended(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.load(node.policy().allow("a", "c", ANY).allow("a", "world", ANY), services=web(C))
+    assert node.leaves("a", to_vip(tcp(4000, PORT, SYN)))
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(service_maps.Filled, "finish", die)
+        with pytest.raises(KeyboardInterrupt):
+            node.serve(web(SECOND))
+    told = node.status()
+    assert told is not None and told.services_unfinished
+    node.serve(web(SECOND))
+    told = node.status()
+    assert told is not None and not told.services_unfinished
+    assert node.leaves("a", to_vip(tcp(4000, PORT, ACK))) is None
