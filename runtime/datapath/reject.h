@@ -6,6 +6,7 @@
 #include "answer.h"
 #include "ct_front.h"
 #include "effects.h"
+#include "fragments.h"
 #include "nat.h"
 
 /* Answers of one CPU: more would make a reflector of the node, or keep it from its work. */
