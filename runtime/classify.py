@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from policyc.runtime.address_value import Address
 from policyc.runtime.conditions import (
     Attributes,
     check_condition,
@@ -16,7 +17,7 @@ from policyc.runtime.conditions import (
     condition_holds,
     requirement_holds,
 )
-from policyc.runtime.endpoints import Address, EndpointRecord, NodeRecord
+from policyc.runtime.endpoints import EndpointRecord, NodeRecord
 
 Named = tuple[tuple[int, tuple[int, ...]], ...]
 """(index of a named port, its numbers), ascending."""

@@ -5,17 +5,15 @@
 JSON path, what stands there and what was expected.
 """
 
-import ipaddress
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from policyc.runtime.address_value import Address, host_address
 from policyc.runtime.json_value import JsonValue, read_json
 
 SCHEMA = "policyc.dev/endpoints/v1"
-
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _INTERFACE = re.compile(r"[^\s/:]{1,15}")  # what the kernel takes as a device's name
@@ -211,17 +209,7 @@ def _addresses(value: JsonValue) -> dict[int, Address]:
 
 
 def _address(value: JsonValue) -> Address:
-    text = value.text()
-    try:
-        address = ipaddress.ip_address(text)
-    except ValueError:
-        value.fail(f"expected an IPv4 or IPv6 address, found {text!r}")
-    if isinstance(address, ipaddress.IPv6Address) and (address.scope_id or address.ipv4_mapped):
-        value.fail(f"expected a plain IPv6 address, found {text!r}")
-    for kind in ("unspecified", "multicast", "loopback", "link_local"):
-        if getattr(address, f"is_{kind}"):
-            value.fail(f"{text} is {kind.replace('_', '-')} and cannot be a pod's address")
-    return address
+    return host_address(value, " and cannot be a pod's address")
 
 
 def _reject_pods_at_nodes(

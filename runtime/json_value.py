@@ -113,14 +113,19 @@ def describe(raw: object) -> str:
     return json.dumps(raw)
 
 
-def read_json(path: Path) -> JsonValue:
-    """Parse a file; `InputError` with line and column where it is no JSON."""
+def read_text(path: Path) -> str:
+    """The text of a file; `InputError` where there is none."""
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: is not UTF-8 text") from error
+
+
+def read_json(path: Path) -> JsonValue:
+    """Parse a file; `InputError` with line and column where it is no JSON."""
+    text = read_text(path)
     try:
         return JsonValue(json.loads(text, object_pairs_hook=_without_duplicates), path)
     except json.JSONDecodeError as error:

@@ -7,7 +7,8 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from policyc.runtime.endpoints import Address, EndpointRecord, NodeRecord
+from policyc.runtime.address_value import Address
+from policyc.runtime.endpoints import EndpointRecord, NodeRecord
 
 Placement = dict[str, int]
 """Field of the endpoint's class (its row as subject, its columns as peer) -> id; 0 fails closed."""

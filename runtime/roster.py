@@ -12,7 +12,8 @@ import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from policyc.runtime.endpoints import Address, EndpointRecord, NodeRecord
+from policyc.runtime.address_value import Address
+from policyc.runtime.endpoints import EndpointRecord, NodeRecord
 from policyc.runtime.errors import InputError
 from policyc.runtime.placement import Placement, Placer
 from policyc.runtime.state import LoadedEndpoint

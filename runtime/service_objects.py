@@ -4,11 +4,10 @@
 `objects` takes documents: single objects, or lists of them as `kubectl get ... -o json` writes.
 """
 
-import ipaddress
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from policyc.runtime.endpoints import Address
+from policyc.runtime.address_value import Address, host_address
 from policyc.runtime.json_value import JsonValue, describe
 
 _SERVICE_NAME = "kubernetes.io/service-name"
@@ -263,14 +262,4 @@ def _addresses(value: JsonValue | None) -> list[Address]:
 
 
 def _address(value: JsonValue) -> Address:
-    text = value.text()
-    try:
-        address = ipaddress.ip_address(text)
-    except ValueError:
-        value.fail(f"expected an IPv4 or IPv6 address, found {text!r}")
-    if isinstance(address, ipaddress.IPv6Address) and (address.scope_id or address.ipv4_mapped):
-        value.fail(f"expected a plain IPv6 address, found {text!r}")
-    for kind in ("unspecified", "multicast", "loopback", "link_local"):
-        if getattr(address, f"is_{kind}"):
-            value.fail(f"{text} is {kind.replace('_', '-')}: nobody is reached there from a pod")
-    return address
+    return host_address(value, ": nobody is reached there from a pod")

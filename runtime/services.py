@@ -13,7 +13,7 @@ import ipaddress
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from policyc.runtime.endpoints import Address
+from policyc.runtime.address_value import Address
 from policyc.runtime.json_value import JsonValue
 from policyc.runtime.service_objects import Endpoint, EndpointSlice, Service, ServicePort, objects
 

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from policyc.runtime.address_value import Address
 from policyc.runtime.bundle import Bundle
 from policyc.runtime.cells import CLOSED, Cells, cells_of
 from policyc.runtime.classify import Classifier, ColumnKey, RowKey
-from policyc.runtime.endpoints import Address, EndpointRecord, NodeRecord
+from policyc.runtime.endpoints import EndpointRecord, NodeRecord
 from policyc.runtime.errors import InputError
 from policyc.runtime.placement import MapWrite, Placement
 from policyc.runtime.pool import Pool

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from policyc.runtime.errors import HostError, InputError
-from policyc.runtime.json_value import JsonValue, read_json
+from policyc.runtime.json_value import JsonValue, read_json, read_text
 
 
 def read_objects(files: tuple[Path, ...]) -> list[JsonValue]:
@@ -33,13 +33,7 @@ def _documents(file: Path) -> Iterator[JsonValue]:
             f"{file}: PyYAML is needed for YAML, and is not installed",
             "install policyc[compiler], or give JSON: kubectl get services,endpointslices -A -o json",
         ) from error
-    try:
-        text = file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{file}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{file}: is not UTF-8 text") from error
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(read_text(file))
     try:
         while loader.check_node():
             reading = _Reading(yaml, loader, file)

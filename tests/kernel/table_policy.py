@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from policyc.ir.tree import Nodes, verdict_word
+from policyc.runtime.address_value import Address
 from policyc.runtime.bundle import Bundle
-from policyc.runtime.endpoints import Address, EndpointRecord, NodeRecord
+from policyc.runtime.endpoints import EndpointRecord, NodeRecord
 from policyc.runtime.placement import MapWrite, Placement
 
 ROWS = COLUMNS = 16

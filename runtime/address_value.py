@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An address of a host, as files for the node have it."""
+
+import ipaddress
+
+from policyc.runtime.json_value import JsonValue
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+def host_address(value: JsonValue, why_not: str) -> Address:
+    """The address; `InputError` for none, and for one of no host, of which `why_not` tells more."""
+    text = value.text()
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        value.fail(f"expected an IPv4 or IPv6 address, found {text!r}")
+    if isinstance(address, ipaddress.IPv6Address) and (address.scope_id or address.ipv4_mapped):
+        value.fail(f"expected a plain IPv6 address, found {text!r}")
+    for kind in ("unspecified", "multicast", "loopback", "link_local"):
+        if getattr(address, f"is_{kind}"):
+            value.fail(f"{text} is {kind.replace('_', '-')}{why_not}")
+    return address
