@@ -46,7 +46,8 @@ def refused() -> type[Exception]:
     """What pyroute2 raises when the kernel says no."""
     from pyroute2.netlink.exceptions import NetlinkError
 
-    return NetlinkError  # type: ignore[no-any-return]
+    kind: type[Exception] = NetlinkError
+    return kind
 
 
 def code_of(error: Exception) -> int:

@@ -71,7 +71,7 @@ class Pair:
     def frame(self, pod: str, payload: Payload, *, family: int = 4, **fields: object) -> bytes:
         """From the pod to the other one, by its gateway."""
         gateway = replace(HOSTS[OTHER[pod]], mac=self.gateways[pod])
-        return frame(HOSTS[pod], gateway, payload, family=family, **fields)  # type: ignore[arg-type]
+        return frame(HOSTS[pod], gateway, payload, family=family, **fields)
 
     def send(self, pod: str, sent: bytes, device: str = "") -> Outcome:
         """Through the pod's hook, marked as by a program before it."""
@@ -139,7 +139,7 @@ def test_what_changes_in_a_packet(pair: Pair, family: int, hops: int) -> None:
     addresses = {"saddr": HOSTS["a"].address(family)}
     expected = frame(
         gateway, HOSTS["b"], tcp(1000, 80, ACK, b"data"), family=family, **addresses, **word
-    )  # type: ignore[arg-type]
+    )
     assert (done.verdict, done.frame, done.mark) == (REDIRECT, expected, 0)
     assert _has_right_sums(done.frame, family)
 
@@ -233,7 +233,7 @@ def _atomic_fragment6(pair: Pair) -> bytes:
     return _frame6(pair, FRAGMENT, lambda body: fragment6(TCP, body, offset=0, more=False))
 
 
-def _frame6(pair, kind, wrap) -> bytes:  # type: ignore[no-untyped-def]
+def _frame6(pair, kind, wrap) -> bytes:
     a, b = HOSTS["a"], HOSTS["b"]
     body = tcp(1000, 80, ACK, bytes(44)).build(packed(a.ip6), packed(b.ip6))
     return frame6(a, replace(b, mac=pair.gateways["a"]), kind, wrap(body))

@@ -61,7 +61,7 @@ PAYLOADS = [
 @families
 @pytest.mark.parametrize(("protocol", "make", "much"), PAYLOADS)
 @pytest.mark.parametrize("sender", ["router", "endpoint", "node"])
-def test_an_error_about_what_a_client_sent(  # type: ignore[no-untyped-def]
+def test_an_error_about_what_a_client_sent(
     node: NodeUnderTest, family: int, protocol: str, make, much: bool, sender: str
 ) -> None:
     node.load(node.policy().allow("a", "c", ANY), services=web(C, protocol=protocol))
@@ -81,7 +81,7 @@ def test_an_error_about_what_a_client_sent(  # type: ignore[no-untyped-def]
 
 @families
 @pytest.mark.parametrize(("protocol", "make", "much"), PAYLOADS)
-def test_an_error_about_what_a_client_was_answered(  # type: ignore[no-untyped-def]
+def test_an_error_about_what_a_client_was_answered(
     node: NodeUnderTest, family: int, protocol: str, make, much: bool
 ) -> None:
     node.load(node.policy().allow("a", "c", ANY), services=web(C, protocol=protocol))
@@ -153,8 +153,8 @@ def fragments(
     if family == 4:
         lies = {"saddr": of.ip4, "daddr": to.ip4}
         return (
-            frame(src, dst, raw(UDP, whole[:40]), fragment=MORE, ident=7, **lies),  # type: ignore[arg-type]
-            frame(src, dst, raw(UDP, whole[40:]), fragment=5, ident=7, **lies),  # type: ignore[arg-type]
+            frame(src, dst, raw(UDP, whole[:40]), fragment=MORE, ident=7, **lies),
+            frame(src, dst, raw(UDP, whole[40:]), fragment=5, ident=7, **lies),
         )
     ends = Host(src.mac, of.ip4, of.ip6), Host(dst.mac, to.ip4, to.ip6)
     return (

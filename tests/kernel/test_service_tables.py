@@ -28,7 +28,7 @@ def test_the_layouts_are_those_of_the_object(node: NodeUnderTest) -> None:
     names = ("id", "last", "backend", "frontend", "backend_port", "frontend_port")
     names += ("proto", "family", "state")
     named = dict(zip(names, values, strict=True))
-    assert service_rows.ROW.pack(*values) == row.pack(**named)  # type: ignore[arg-type]
+    assert service_rows.ROW.pack(*values) == row.pack(**named)
     assert row.fields["state"][0] == service_rows.STATE_AT
     key = node.layout("pc_frontend_key")
     (found,) = (f for f in _frontends() if f.address.version == 4)
