@@ -106,7 +106,7 @@ static __always_inline bool pc_ct_insert(const struct pc_flow *flow, __u32 egres
 	};
 
 	if (flow->nat.row)
-		ct.src.nat = (struct pc_ct_nat){.port = flow->nat.sport, .row = flow->nat.row};
+		ct.dst.nat = (struct pc_ct_nat){.port = flow->nat.sport, .row = flow->nat.row};
 	pc_ct_decide(&ct, flow, egress_rule, ingress_rule);
 	ct.expires = flow->now + pc_ct_idle(flow, ct.state);
 	return pc_ct_put(&flow->t, &ct, flow->is_kept);
@@ -117,8 +117,8 @@ static __always_inline bool pc_ct_insert(const struct pc_flow *flow, __u32 egres
 static __always_inline bool pc_ct_is_translated_as(const struct pc_ct *ct,
 						   const struct pc_flow *flow)
 {
-	return !flow->nat.row || (ct->state & PC_CT_NAT && ct->src.nat.row == flow->nat.row &&
-				  ct->src.nat.port == flow->nat.sport);
+	return !flow->nat.row || (ct->state & PC_CT_NAT && ct->dst.nat.row == flow->nat.row &&
+				  ct->dst.nat.port == flow->nat.sport);
 }
 
 /* The connection was allowed again, by the policy of now; its id and state stay. What the host's

@@ -17,21 +17,28 @@ static __always_inline void pc_tuple_front(struct pc_tuple *t, const struct pc_n
 	t->sport = nat->sport;
 }
 
-/* After the entry proper, so that there is never a front alone. False when there is no room. */
+/* After the entry proper, so that there is never a front alone. What the one before it knew of the
+ * way to the endpoint goes on, as in pc_ct_renew(). False when there is no room.
+ */
 static __always_inline bool pc_ct_put_front(const struct pc_flow *flow)
 {
 	struct pc_tuple front = flow->t;
-	struct pc_ct *back, ct;
+	struct pc_ct *back, *old, ct;
 
 	if (!flow->nat.row)
 		return true;
 	back = pc_ct_get(&flow->t, true).ct;
 	if (!back)
 		return false;
-	ct = *back;
-	ct.state = (ct.state | PC_CT_FRONT) & ~PC_CT_TRIED;
-	ct.src.nat.port = flow->t.sport;
 	pc_tuple_front(&front, &flow->nat);
+	old = pc_ct_get(&front, true).ct;
+	ct = *back;
+	if (!old || old->flow_id != ct.flow_id || !(old->state & PC_CT_CAME_DST))
+		ct.state &= ~PC_CT_CAME_DST;
+	else
+		__builtin_memcpy(ct.dst.gateway, old->dst.gateway, sizeof(ct.dst.gateway));
+	ct.state = (ct.state | PC_CT_FRONT) & ~(PC_CT_TRIED | PC_CT_CAME_SRC);
+	ct.src.nat = (struct pc_ct_nat){.port = flow->t.sport, .row = flow->nat.row};
 	if (pc_ct_put(&front, &ct, flow->is_front_kept))
 		return true;
 	pc_ct_delete(&flow->t);

@@ -26,7 +26,7 @@ struct pc_ct_end {
 	__u8 mac[PC_MAC_LEN];
 	union {
 		__u8 gateway[PC_MAC_LEN]; /* whom frames to it come from, if PC_CT_CAME_* */
-		struct pc_ct_nat nat;     /* of the client, if PC_CT_NAT: nothing is handed over */
+		struct pc_ct_nat nat;     /* of the end that this entry hands nothing to */
 	};
 };
 

@@ -33,6 +33,14 @@ enum pc_ct_state {
 	PC_CT_FRONT = 1024, /* that of the tuple with the Service's address */
 };
 
+/* Of a translated connection. What the front finds is for the endpoint, what the entry proper finds
+ * for the client: each has the gateway of that end, and this in the place of the other's.
+ */
+static __always_inline struct pc_ct_nat *pc_ct_nat_of(struct pc_ct *ct)
+{
+	return ct->state & PC_CT_FRONT ? &ct->src.nat : &ct->dst.nat;
+}
+
 #define PC_CT_FINS (PC_CT_FIN_SRC | PC_CT_FIN_DST)
 #define PC_CT_CAME (PC_CT_CAME_SRC | PC_CT_CAME_DST)
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* forward.h - between two pods of this node, past the host's stack:
  * docs/decisions/0021-handed-over.md
- * Gives pc_is_forwarded() and pc_forward() to from_pod, pc_forward_learn() to to_pod. A packet of a
- * known connection is handed to the peer of the receiver's device; to_pod does not see it, so that
- * the entry has to know all that to_pod would ask.
+ * Gives pc_is_forwarded(), pc_forward() and its two halves to from_pod, pc_forward_learn() to
+ * to_pod. A packet of a known connection is handed to the peer of the receiver's device; to_pod
+ * does not see it, so that the entry has to know all that to_pod would ask.
  */
 #pragma once
 #include "ct.h"
@@ -18,11 +18,8 @@ static __always_inline __u32 pc_came(const struct pc_ct_match *match)
 	return match->is_reply ? PC_CT_CAME_SRC : PC_CT_CAME_DST;
 }
 
-/* Answers of a Service are translated in to_pod of the client, and it sends to no pod. */
 static __always_inline bool pc_has_peer(const struct pc_ct_match *match)
 {
-	if (match->at.ct->state & PC_CT_NAT)
-		return false;
 	return match->at.ct->peers & (match->is_reply ? PC_DECIDED_SRC : PC_DECIDED_DST);
 }
 
@@ -32,20 +29,25 @@ static __always_inline bool pc_is_forwarded(const struct pc_ct_match *match)
 	return match->at.ct->state & pc_came(match) && pc_has_peer(match);
 }
 
-/* to_pod: a packet that passes here. What the stack has put before it is what the next ones get;
- * if it goes to another MAC than the pod's, they do not.
+/* to_pod: whether a packet that passes here has something to teach. If it goes to another MAC than
+ * the pod's, it has not.
  */
-static __always_inline void pc_forward_learn(struct __sk_buff *skb, const struct pc_flow *flow,
-					     const struct pc_ct_match *match)
+static __always_inline bool pc_forward_teaches(struct __sk_buff *skb,
+					       const struct pc_ct_match *match)
 {
-	struct pc_ct_end *end = pc_ct_receiver(match);
 	__u8 mac[PC_MAC_LEN];
 
 	if (match->at.ct->state & pc_came(match) || !pc_has_peer(match))
-		return;
-	if (bpf_skb_load_bytes(skb, 0, mac, sizeof(mac)) || !pc_mac_eq(mac, end->mac))
-		return;
-	__builtin_memcpy(end->gateway, flow->smac, sizeof(end->gateway));
+		return false;
+	return !bpf_skb_load_bytes(skb, 0, mac, sizeof(mac)) &&
+	       pc_mac_eq(mac, pc_ct_receiver(match)->mac);
+}
+
+/* What the stack has put before the packet is what the next ones get. */
+static __always_inline void pc_forward_learn(const struct pc_flow *flow,
+					     const struct pc_ct_match *match)
+{
+	__builtin_memcpy(pc_ct_receiver(match)->gateway, flow->smac, PC_MAC_LEN);
 	__sync_fetch_and_or(&match->at.ct->state, pc_came(match));
 }
 
@@ -107,21 +109,33 @@ static __always_inline bool pc_readdress(struct __sk_buff *skb, const struct pc_
 	return !bpf_skb_store_bytes(skb, 0, &head, sizeof(head), 0);
 }
 
-/* Sets forward_to, unless the packet is one of those that the stack has to see. Verified once, by
- * itself.
- */
-__noinline int pc_forward(struct __sk_buff *skb, struct pc_flow *flow, const struct pc_ct_end *to)
+/* Not one of those that the stack has to see. */
+static __always_inline bool pc_may_forward(struct __sk_buff *skb, const struct pc_flow *flow,
+					   const struct pc_ct_end *to)
 {
 	__u32 mtu = 0;
 
-	if (!flow || !to || skb->pkt_type != PACKET_HOST || to->ifindex == skb->ifindex)
-		return 0;
-	if (!pc_is_plain(flow) ||
-	    bpf_check_mtu(skb, to->ifindex, &mtu, 0, BPF_MTU_CHK_SEGS) != BPF_MTU_CHK_RET_SUCCESS)
-		return 0;
+	if (skb->pkt_type != PACKET_HOST || to->ifindex == skb->ifindex || !pc_is_plain(flow))
+		return false;
+	return bpf_check_mtu(skb, to->ifindex, &mtu, 0, BPF_MTU_CHK_SEGS) ==
+	       BPF_MTU_CHK_RET_SUCCESS;
+}
+
+/* Sets forward_to, if the packet could be changed. */
+static __always_inline bool pc_forward_to(struct __sk_buff *skb, struct pc_flow *flow,
+					  const struct pc_ct_end *to)
+{
 	if (!pc_readdress(skb, flow, to))
-		return 0;
+		return false;
 	skb->mark = 0;
 	flow->forward_to = to->ifindex;
+	return true;
+}
+
+/* Both. Verified once, by itself. */
+__noinline int pc_forward(struct __sk_buff *skb, struct pc_flow *flow, const struct pc_ct_end *to)
+{
+	if (flow && to && pc_may_forward(skb, flow, to))
+		pc_forward_to(skb, flow, to);
 	return 0;
 }

@@ -3,10 +3,9 @@
  * Decides both ends if both are of this node, as a redirect would skip the other pod's hook.
  */
 #pragma once
-#include "forward.h"
 #include "fragments.h"
 #include "generation.h"
-#include "nat_hooks.h"
+#include "nat_forward.h"
 #include "nat_icmp.h"
 #include "neighbour.h"
 #include "offload.h"
@@ -21,11 +20,15 @@ pc_from_pod_known(struct __sk_buff *skb, struct pc_flow *flow, const struct pc_c
 
 	if (reason)
 		return reason;
-	if (pc_is_forwarded(match))
-		pc_forward(skb, flow, pc_ct_receiver(match));
 	/* The client's hook notes what is answered for a Service, as it has to tell the front. */
-	if (!(match->at.ct->state & PC_CT_NAT))
+	if (match->at.ct->state & PC_CT_NAT) {
+		if (match->is_reply && pc_is_forwarded(match))
+			return pc_forward_answer(skb, flow, match->at.ct);
+	} else {
+		if (pc_is_forwarded(match))
+			pc_forward(skb, flow, pc_ct_receiver(match));
 		pc_ct_touch(&match->at, flow, match->is_reply);
+	}
 	pc_frag_record(flow);
 	return PC_PASS;
 }

@@ -7,11 +7,12 @@
  * any endpoint are met in one place, and the stack sees the same two addresses both ways.
  */
 #pragma once
+#include "forward.h"
 #include "fragments.h"
 #include "nat.h"
+#include "nat_front.h"
 #include "offload.h"
 #include "sender.h"
-#include "service_pick.h"
 
 /* Of a translated connection: is the endpoint still one? Only what TCP and SCTP have open goes on
  * to one that takes no new connections.
@@ -51,54 +52,6 @@ static __always_inline enum drop_reason pc_service_new(struct __sk_buff *skb, st
 	return pc_nat_to_backend(skb, flow);
 }
 
-/* What came of a packet that finds the front of its connection. */
-enum pc_front { PC_FRONT_PASSED, PC_FRONT_STALE, PC_FRONT_ALONE };
-
-/* A front is kept after the entry proper, so that it is never kept alone. */
-static __always_inline void pc_front_keep(struct pc_flow *flow, struct pc_ct *ct,
-					  const struct pc_row *row)
-{
-	__be16 port = flow->t.sport;
-
-	__sync_fetch_and_or(&ct->state, PC_CT_TRIED);
-	pc_tuple_front(&flow->t, &flow->nat);
-	pc_ct_keep(flow, ct);
-	pc_tuple_translate(flow, row, flow->nat.row, port);
-}
-
-/* The front tells and asks the entry proper: whenever something is written, which is once a second,
- * and for as long as it may be evicted. Expects the translated tuple.
- */
-static __always_inline enum pc_front
-pc_front_touch(struct pc_flow *flow, const struct pc_ct_match *match, const struct pc_row *row)
-{
-	struct pc_ct *ct = match->at.ct;
-	bool is_written = match->is_fresh && pc_ct_note(ct, flow, false);
-	struct pc_ct_at back;
-	__u32 news;
-
-	if (match->is_fresh && !is_written && match->at.is_kept && !flow->opens)
-		return PC_FRONT_PASSED;
-	flow->is_front_kept = match->at.is_kept;
-	back = pc_ct_get(&flow->t, true);
-	flow->is_kept = back.is_kept;
-	if (!back.ct || back.ct->expires <= flow->now)
-		return PC_FRONT_STALE;
-	if (back.ct->flow_id != ct->flow_id || (flow->opens && pc_ct_is_over(back.ct)))
-		return PC_FRONT_ALONE;
-	if (!match->is_fresh || back.ct->epoch != flow->epoch)
-		return PC_FRONT_STALE;
-	news = back.ct->state & (PC_CT_REPLIED | PC_CT_FINS | PC_CT_RESET) & ~ct->state;
-	if (news)
-		__sync_fetch_and_or(&ct->state, news);
-	if (pc_ct_touch(&back, flow, false))
-		flow->is_kept = true;
-	if (flow->is_kept && !match->at.is_kept && pc_ct_is_settled(ct, flow, false) &&
-	    (is_written || !(ct->state & PC_CT_TRIED)))
-		pc_front_keep(flow, ct, row);
-	return PC_FRONT_PASSED;
-}
-
 /* A packet of a connection to a Service. What is not passed here is left to the policy, translated:
  * as what is to be decided again, or as a connection of its own.
  */
@@ -108,7 +61,7 @@ static __always_inline enum drop_reason pc_service_known(struct __sk_buff *skb,
 							 bool *passed)
 {
 	struct pc_ct *ct = match->at.ct;
-	const struct pc_row *row = pc_nat_row(ct->src.nat.row, flow->t.proto);
+	const struct pc_row *row = pc_nat_row(pc_ct_nat_of(ct)->row, flow->t.proto);
 	enum drop_reason reason;
 	enum pc_front front;
 
@@ -119,7 +72,7 @@ static __always_inline enum drop_reason pc_service_known(struct __sk_buff *skb,
 	reason = pc_sender_is_end(skb, flow, &ct->src);
 	if (reason && match->is_fresh)
 		return reason;
-	pc_tuple_translate(flow, row, ct->src.nat.row, ct->src.nat.port);
+	pc_tuple_translate(flow, row, pc_ct_nat_of(ct)->row, pc_ct_nat_of(ct)->port);
 	front = pc_front_touch(flow, match, row);
 	if (front == PC_FRONT_ALONE) {
 		pc_tuple_front(&flow->t, &flow->nat);
@@ -133,6 +86,8 @@ static __always_inline enum drop_reason pc_service_known(struct __sk_buff *skb,
 		return reason;
 	*passed = front == PC_FRONT_PASSED;
 	match->is_fresh = *passed;
+	if (*passed && pc_is_forwarded(match))
+		pc_forward(skb, flow, &ct->dst);
 	if (*passed)
 		pc_frag_record(flow);
 	return PC_PASS;
@@ -158,7 +113,7 @@ static __always_inline enum drop_reason pc_to_service(struct __sk_buff *skb, str
 		if (match->is_reply || !(ct->state & PC_CT_NAT))
 			return PC_PASS;
 		/* To the endpoint itself, from a port that the pod has for the Service. */
-		if (!(ct->state & PC_CT_DENIED) && pc_nat_row(ct->src.nat.row, flow->t.proto))
+		if (!(ct->state & PC_CT_DENIED) && pc_nat_row(ct->dst.nat.row, flow->t.proto))
 			return PC_DROP_NAT_TAKEN;
 		match->at.ct = 0;
 	}
@@ -178,13 +133,27 @@ static __always_inline void pc_front_note(struct pc_flow *flow, const struct pc_
 
 	flow->t.saddr = row->frontend;
 	flow->t.sport = row->frontend_port;
-	flow->t.dport = ct->src.nat.port;
+	flow->t.dport = ct->dst.nat.port;
 	front = pc_ct_get(&flow->t, false).ct;
 	if (front && front->flow_id == ct->flow_id)
 		pc_ct_note(front, flow, true);
 	flow->t.saddr = row->backend;
 	flow->t.sport = row->backend_port;
 	flow->t.dport = port;
+}
+
+/* An answer of an endpoint, whose entry proper is fresh, becomes one of the Service: in its packet.
+ */
+static __always_inline enum drop_reason pc_nat_to_client(struct __sk_buff *skb,
+							 const struct pc_flow *flow,
+							 const struct pc_ct *ct,
+							 const struct pc_row *row)
+{
+	if (pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->t.saddr, &row->frontend) &&
+	    pc_nat_port(skb, flow, PC_NAT_SRC, flow->t.sport, row->frontend_port) &&
+	    pc_nat_port(skb, flow, PC_NAT_DST, flow->t.dport, ct->dst.nat.port))
+		return PC_PASS;
+	return PC_DROP_MALFORMED;
 }
 
 /* To a pod, when there are Services: an answer of an endpoint becomes one of the Service. The tuple
@@ -208,18 +177,14 @@ static __always_inline enum drop_reason pc_from_service(struct __sk_buff *skb, s
 	reason = from_node ? PC_PASS : pc_sender_came_in(skb, pc_ct_sender(match)->ifindex);
 	if (reason && match->is_fresh)
 		return reason;
-	row = pc_nat_row(ct->src.nat.row, flow->t.proto);
+	row = pc_nat_row(ct->dst.nat.row, flow->t.proto);
 	if (!row)
 		return PC_DROP_BACKEND_GONE;
 	if (match->is_fresh && pc_ct_note(ct, flow, true))
 		pc_front_note(flow, ct, row);
-	flow->frag_row = ct->src.nat.row | PC_FRAG_REPLY;
+	flow->frag_row = ct->dst.nat.row | PC_FRAG_REPLY;
 	flow->partial = pc_partial_of(skb, flow);
-	if (pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->t.saddr, &row->frontend) &&
-	    pc_nat_port(skb, flow, PC_NAT_SRC, flow->t.sport, row->frontend_port) &&
-	    pc_nat_port(skb, flow, PC_NAT_DST, flow->t.dport, ct->src.nat.port))
-		return PC_PASS;
-	return PC_DROP_MALFORMED;
+	return pc_nat_to_client(skb, flow, ct, row);
 }
 
 /* Fragments behind the first, which have no ports: they follow it, and are translated as it was.

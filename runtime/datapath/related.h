@@ -113,8 +113,8 @@ static __always_inline bool pc_is_related(struct __sk_buff *skb, const struct pc
 	if (!found.ct || found.ct->expires <= flow->now || found.ct->epoch != flow->epoch)
 		return false;
 	quoted->state = found.ct->state;
-	quoted->nat_row = found.ct->src.nat.row;
-	quoted->nat_port = found.ct->src.nat.port;
+	quoted->nat_row = pc_ct_nat_of(found.ct)->row;
+	quoted->nat_port = pc_ct_nat_of(found.ct)->port;
 	quoted->is_reply = found.back != found.ct->back;
 	return pc_ct_is_decided(found.ct) && (own || !(found.ct->state & PC_CT_FRONT));
 }

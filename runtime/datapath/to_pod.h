@@ -3,10 +3,9 @@
  * Decides what from_pod has not.
  */
 #pragma once
-#include "forward.h"
 #include "fragments.h"
 #include "generation.h"
-#include "nat_hooks.h"
+#include "nat_forward.h"
 #include "nat_icmp.h"
 #include "neighbour.h"
 #include "parse.h"
@@ -97,8 +96,8 @@ static __always_inline enum drop_reason pc_to_pod_from_node(struct __sk_buff *sk
 	return PC_PASS;
 }
 
-static __always_inline enum drop_reason
-pc_to_pod_known(struct __sk_buff *skb, const struct pc_flow *flow, const struct pc_ct_match *match)
+static __always_inline enum drop_reason pc_to_pod_known(struct __sk_buff *skb, struct pc_flow *flow,
+							const struct pc_ct_match *match)
 {
 	enum drop_reason reason = pc_sender_came_in(skb, pc_ct_sender(match)->ifindex);
 
@@ -106,7 +105,7 @@ pc_to_pod_known(struct __sk_buff *skb, const struct pc_flow *flow, const struct 
 		return reason;
 	if (pc_ct_receiver(match)->ifindex != skb->ifindex)
 		return PC_DROP_NOT_FOR_POD;
-	pc_forward_learn(skb, flow, match);
+	pc_forward_seen(skb, flow, match);
 	pc_ct_touch(&match->at, flow, match->is_reply);
 	pc_frag_record(flow);
 	return PC_PASS;

@@ -78,11 +78,13 @@ class Pair:
         ifindex = self.node.ifindex[device or LOCAL[pod]]
         return self._run("pc_from_pod", sent, ifindex, ifindex)
 
-    def bring(self, pod: str, sent: bytes, mac: str = "") -> None:
-        """As the stack brings the other pod's frame to this one."""
+    def bring(self, pod: str, sent: bytes, mac: str = "") -> bytes:
+        """As the stack brings the other pod's frame to this one; gives what the pod gets."""
         there, came = self.node.ifindex[LOCAL[pod]], self.node.ifindex[LOCAL[OTHER[pod]]]
         brought = mac_bytes(mac or HOSTS[pod].mac) + mac_bytes(self.gateways[pod]) + sent[12:]
-        assert self._run("pc_to_pod", brought, there, came).verdict == NEXT
+        done = self._run("pc_to_pod", brought, there, came)
+        assert done.verdict == NEXT
+        return done.frame
 
     def open(self, family: int = 4, payload: Payload | None = None) -> None:
         """A connection of a to b whose first packet has passed at both devices."""

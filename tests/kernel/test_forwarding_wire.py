@@ -15,13 +15,15 @@ from pathlib import Path
 import pytest
 
 from policyc.runtime.attach import Mode
-from tests.kernel.node_under_test import HOSTS, LOCAL, A, B, NodeUnderTest, endpoint, ip
-from tests.kernel.packets import checksum, mac_bytes
+from tests.kernel.node_under_test import LOCAL, A, B, NodeUnderTest, endpoint, ip
+from tests.kernel.packets import Host, checksum, mac_bytes
+from tests.kernel.service_yaml import TARGET, VIP, web
 from tests.kernel.table_policy import ANY, tcp_port
 from tests.kernel.wire import PATIENCE, Wire, link_address
 
 pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])
+THERE = {"the pod": (B, 80), "a Service": (VIP, TARGET)}
 MEGABYTES = os.urandom(1 << 20) * 2
 OWN = 4  # what the node may send of its own meanwhile, as listener reports
 _SIOCETHTOOL = 0x8946
@@ -93,9 +95,12 @@ def _carried(sender: socket.socket, receiver: socket.socket, data: bytes) -> byt
     return bytes(got)
 
 
-def _connected(wire: Wire, family: int, owned: ExitStack) -> Connection:
-    listener = wire.listen("b", 80, family)
-    client = wire.connect("a", HOSTS["b"].address(family), 80)
+def _connected(
+    wire: Wire, family: int, owned: ExitStack, there: Host = B, port: int = 80
+) -> Connection:
+    """`there` is pod b, or a Service with it."""
+    listener = wire.listen("b", port, family)
+    client = wire.connect("a", there.address(family), 80)
     assert client
     server = owned.enter_context(listener.accept()[0])
     for each in (client, server):
@@ -143,13 +148,15 @@ def _sum(whole: bytes) -> int:
 
 
 @families
+@pytest.mark.parametrize("there", THERE)
 @pytest.mark.parametrize("mode", ["tcx", "clsact"])
 def test_nothing_leaves_by_the_receivers_device(
-    node: NodeUnderTest, wire: Wire, mode: Mode, family: int
+    node: NodeUnderTest, wire: Wire, mode: Mode, there: str, family: int
 ) -> None:
-    node.load(node.policy().allow("a", "b", tcp_port(80)), mode=mode)
+    host, port = THERE[there]
+    node.load(node.policy().allow("a", "b", tcp_port(port)), mode=mode, services=web(B))
     with ExitStack() as owned:
-        connection = _connected(wire, family, owned)
+        connection = _connected(wire, family, owned, host, port)
         tap = Tap(wire, "b", owned)
         sent = {pod: _sent_by(LOCAL[pod]) for pod in LOCAL}
         arrived = {pod: _arrived(wire, pod) for pod in LOCAL}
@@ -175,19 +182,21 @@ def test_by_the_stack_everything_does(node: NodeUnderTest, wire: Wire) -> None:
 
 
 @families
+@pytest.mark.parametrize("there", THERE)
 @pytest.mark.parametrize("gso", [True, False])
 @pytest.mark.parametrize("sums", [True, False])
 def test_with_and_without_the_offloads(
-    node: NodeUnderTest, wire: Wire, family: int, sums: bool, gso: bool
+    node: NodeUnderTest, wire: Wire, family: int, sums: bool, gso: bool, there: str
 ) -> None:
     """Without sums the kernel makes no large packets either way it is set."""
-    node.load(node.policy().allow("a", "b", tcp_port(80)))
+    host, port = THERE[there]
+    node.load(node.policy().allow("a", "b", tcp_port(port)), services=web(B))
     for pod in LOCAL:
         device = f"{LOCAL[pod]}.p"
         for what, to in (("segments", gso and sums), ("gso", gso), ("checksums", sums)):
             wire.within(pod, lambda d=device, w=what, t=to: _set_offload(d, w, t))
     with ExitStack() as owned:
-        connection = _connected(wire, family, owned)
+        connection = _connected(wire, family, owned, host, port)
         tap = Tap(wire, "b", owned)
         sent = _sent_by(LOCAL["b"])
         assert connection.carry(MEGABYTES, MEGABYTES) == (MEGABYTES, MEGABYTES)

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* nat_forward.h - connections to Services between two pods of this node, past the host's stack.
+ * Gives pc_forward_answer() to from_pod and pc_forward_seen() to to_pod; what is sent to a Service
+ * is handed over where it is translated (nat_hooks.h). docs/decisions/0023-services.md says which
+ * entry knows what.
+ */
+#pragma once
+#include "nat_hooks.h"
+
+/* An answer whose client is behind a device of this node: translated and noted here, as to_pod of
+ * the client does not see it. What the stack has to see it gets as it came. Verified once, by
+ * itself.
+ */
+__noinline int pc_forward_answer(struct __sk_buff *skb, struct pc_flow *flow, struct pc_ct *ct)
+{
+	const struct pc_row *row;
+	enum drop_reason reason;
+
+	if (!flow || !ct || !pc_may_forward(skb, flow, &ct->src))
+		return PC_PASS;
+	row = pc_nat_row(ct->dst.nat.row, flow->t.proto);
+	if (!row)
+		return PC_DROP_BACKEND_GONE;
+	reason = pc_nat_to_client(skb, flow, ct, row);
+	if (!reason && !pc_forward_to(skb, flow, &ct->src))
+		reason = PC_DROP_MALFORMED;
+	if (!reason && pc_ct_note(ct, flow, true))
+		pc_front_note(flow, ct, row);
+	return reason;
+}
+
+/* The way to an endpoint is the front's to know. The tuple is what it was afterwards. */
+__noinline int pc_forward_learn_front(struct pc_flow *flow, struct pc_ct *ct)
+{
+	const struct pc_row *row;
+	struct pc_ct *front;
+	__be16 port;
+
+	if (!flow || !ct)
+		return 0;
+	row = pc_row_of(ct->dst.nat.row);
+	if (!row)
+		return 0;
+	port = flow->t.sport;
+	flow->t.daddr = row->frontend;
+	flow->t.dport = row->frontend_port;
+	flow->t.sport = ct->dst.nat.port;
+	front = pc_ct_get(&flow->t, true).ct;
+	if (front && front->flow_id == ct->flow_id && front->state & PC_CT_FRONT) {
+		__builtin_memcpy(front->dst.gateway, flow->smac, PC_MAC_LEN);
+		__sync_fetch_and_or(&front->state, PC_CT_CAME_DST);
+		__sync_fetch_and_or(&ct->state, PC_CT_CAME_DST);
+	}
+	flow->t.daddr = row->backend;
+	flow->t.dport = row->backend_port;
+	flow->t.sport = port;
+	return 0;
+}
+
+/* to_pod: a packet of a known connection passes. */
+static __always_inline void pc_forward_seen(struct __sk_buff *skb, struct pc_flow *flow,
+					    const struct pc_ct_match *match)
+{
+	if (!pc_forward_teaches(skb, match))
+		return;
+	if (match->at.ct->state & PC_CT_NAT && !match->is_reply)
+		pc_forward_learn_front(flow, match->at.ct);
+	else
+		pc_forward_learn(flow, match);
+}

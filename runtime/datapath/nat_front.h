@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* nat_front.h - what a packet to a Service does to the two entries of its connection (ct_front.h).
+ * Gives pc_front_touch().
+ */
+#pragma once
+#include "service_pick.h"
+
+/* What came of a packet that finds the front of its connection. */
+enum pc_front { PC_FRONT_PASSED, PC_FRONT_STALE, PC_FRONT_ALONE };
+
+/* A front is kept after the entry proper, so that it is never kept alone. */
+static __always_inline void pc_front_keep(struct pc_flow *flow, struct pc_ct *ct,
+					  const struct pc_row *row)
+{
+	__be16 port = flow->t.sport;
+
+	__sync_fetch_and_or(&ct->state, PC_CT_TRIED);
+	pc_tuple_front(&flow->t, &flow->nat);
+	pc_ct_keep(flow, ct);
+	pc_tuple_translate(flow, row, flow->nat.row, port);
+}
+
+/* The front tells and asks the entry proper: whenever something is written, which is once a second,
+ * and for as long as it may be evicted. Expects the translated tuple.
+ */
+static __always_inline enum pc_front
+pc_front_touch(struct pc_flow *flow, const struct pc_ct_match *match, const struct pc_row *row)
+{
+	struct pc_ct *ct = match->at.ct;
+	bool is_written = match->is_fresh && pc_ct_note(ct, flow, false);
+	struct pc_ct_at back;
+	__u32 news;
+
+	if (match->is_fresh && !is_written && match->at.is_kept && !flow->opens)
+		return PC_FRONT_PASSED;
+	flow->is_front_kept = match->at.is_kept;
+	back = pc_ct_get(&flow->t, true);
+	flow->is_kept = back.is_kept;
+	if (!back.ct || back.ct->expires <= flow->now)
+		return PC_FRONT_STALE;
+	if (back.ct->flow_id != ct->flow_id || (flow->opens && pc_ct_is_over(back.ct)))
+		return PC_FRONT_ALONE;
+	if (!match->is_fresh || back.ct->epoch != flow->epoch)
+		return PC_FRONT_STALE;
+	if (back.ct->state & ~ct->state & PC_CT_CAME_DST) /* learnt by a front that had to move */
+		__sync_fetch_and_and(&back.ct->state, ~PC_CT_CAME_DST);
+	news = back.ct->state & (PC_CT_REPLIED | PC_CT_FINS | PC_CT_RESET) & ~ct->state;
+	if (news)
+		__sync_fetch_and_or(&ct->state, news);
+	if (pc_ct_touch(&back, flow, false))
+		flow->is_kept = true;
+	if (flow->is_kept && !match->at.is_kept && pc_ct_is_settled(ct, flow, false) &&
+	    (is_written || !(ct->state & PC_CT_TRIED)))
+		pc_front_keep(flow, ct, row);
+	return PC_FRONT_PASSED;
+}
