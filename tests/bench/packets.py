@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a packet costs in the hooks: `python tests/bench/packets.py [--rounds N] [CHECKOUT ...]`.
 
-Nanoseconds net of an empty program, of packets between two pods of a node under a policy of one rule:
-`established` and `reply`, of a connection that the policy in force has decided (BPF_PROG_TEST_RUN, the
-same packet again and again), and `new`, first packets, each of a flow of its own (the kernel's own count
-of a program's time). Several checkouts of this repository (each after its `tools/namespace.sh`) are
-measured in turns: a change beside what was before. Medians of the rounds, minima in brackets. Needs
-root, clang and a quiet machine.
+Nanoseconds net of an empty program, of packets between two pods of a node under a policy of one rule,
+direct or through a Service: `known` and `reply`, of a connection that the policy in force has decided
+and that is handed over to the other pod, and `new`, first packets, each of a flow of its own; the
+kernel's own count of a program's time in BPF_PROG_TEST_RUN, a packet a call. Several checkouts of this
+repository (each after its `tools/namespace.sh`) are measured in turns: a change beside what was
+before. Medians of the rounds, minima in brackets. Needs root, clang and a quiet machine.
 """
 
 import argparse

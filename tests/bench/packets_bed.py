@@ -11,16 +11,17 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import tests.kernel
 from bpf_time import Loaded, pin_to_one_cpu
-from tests.kernel.node_under_test import LOCAL, A, B, NodeUnderTest
-from tests.kernel.packets import ACK, PSH, SYN, frame, tcp, udp
+from tests.kernel.node_under_test import HOSTS, LOCAL, A, B, NodeUnderTest, run_through
+from tests.kernel.packets import ACK, PSH, SYN, Host, Payload, frame, mac_bytes, tcp, udp
+from tests.kernel.service_yaml import PORT, TARGET, VIP, web
 from tests.kernel.table_policy import ANY
+from tests.kernel.wire import Wire, link_address
 from tests.kernel_corpus.surroundings import own_bpffs, own_network
 
 from policyc.runtime import bpf_syscall
@@ -33,8 +34,8 @@ EMPTY = """
 SEC("tc") int b_empty(struct __sk_buff *skb) { return skb->len ? -1 : 2; }
 char b_license[] SEC("license") = "Dual BSD/GPL";
 """
-REPEAT = 1 << 15
-NEW_FLOWS = 20000
+PACKETS = 20000
+NEXT, REDIRECT = -1, 7
 CLANG = ("clang", "-O2", "-g", "-target", "bpf", "-mcpu=v3", "-fno-strict-aliasing")
 _ENABLE_STATS = 32
 _RUN_TIME_AT = 192  # of struct bpf_prog_info: run_time_ns, then run_cnt
@@ -46,46 +47,64 @@ class Bed:
     def __init__(self, node: NodeUnderTest, empty: int) -> None:
         self.node, self.empty = node, empty
         self.port = 1024
-        node.make_devices()
-        node.load(node.policy().allow("a", "b", ANY))
+        self.gateways = {pod: link_address(device) for pod, device in LOCAL.items()}
+        node.load(node.policy().allow("a", "b", ANY), services=web(B))
         self.stats = bpf_syscall.bpf(_ENABLE_STATS, struct.pack("=I", 0))
 
     def measured(self) -> dict[str, float]:
         """One round: what -> ns."""
         found: dict[str, float] = {}
         for family in (4, 6):
-            packets = {
-                "established": ("a", frame(A, B, tcp(1000, 80, ACK | PSH), family=family)),
-                "reply": ("b", frame(B, A, tcp(80, 1000, ACK), family=family)),
-            }
-            self._shake_hands(family)
-            for what, (sender, packet) in packets.items():
-                found[f"{what} TCP, IPv{family}"] = self._repeated(sender, packet)
-            found[f"new TCP, IPv{family}"] = self._each(
-                [frame(A, B, tcp(self._port(), 80, SYN), family=family) for _ in range(NEW_FLOWS)]
-            )
-            found[f"new UDP, IPv{family}"] = self._each(
-                [frame(A, B, udp(self._port(), 53), family=family) for _ in range(NEW_FLOWS)]
-            )
+            for what, there, port in (("", B, 80), (" Service", VIP, PORT)):
+                self._forget()
+                back = TARGET if there is VIP else port
+                self._shake_hands(there, port, back, family)
+                request = self._frame("a", there, tcp(1000, port, ACK | PSH), family)
+                reply = self._frame("b", A, tcp(back, 1000, ACK), family)
+                found[f"known{what}, IPv{family}"] = self._each("a", [request] * PACKETS)
+                found[f"reply{what}, IPv{family}"] = self._each("b", [reply] * PACKETS)
+                for kind, build in (("TCP", tcp), ("UDP", udp)):
+                    if there is VIP and kind == "UDP":
+                        continue
+                    flags = (SYN,) if kind == "TCP" else ()
+                    self._forget()
+                    found[f"new{what} {kind}, IPv{family}"] = self._each(
+                        "a",
+                        [
+                            self._frame("a", there, build(self._port(), port, *flags), family)
+                            for _ in range(PACKETS)
+                        ],
+                    )
         return found
+
+    def _frame(self, pod: str, there: Host, payload: Payload, family: int) -> bytes:
+        """To the gateway of the pod, as only that is handed over."""
+        gateway = Host(self.gateways[pod], there.ip4, there.ip6)
+        return frame(HOSTS[pod], gateway, payload, family=family)
 
     def _port(self) -> int:
         self.port = self.port + 1 if self.port < 65535 else 1024
         return self.port
 
-    def _shake_hands(self, family: int) -> None:
-        for sender, packet in (
-            ("a", frame(A, B, tcp(1000, 80, SYN), family=family)),
-            ("b", frame(B, A, tcp(80, 1000, SYN | ACK), family=family)),
-            ("a", frame(A, B, tcp(1000, 80, ACK), family=family)),
+    def _shake_hands(self, there: Host, port: int, back: int, family: int) -> None:
+        """Through both hooks, as the stack brings what is not yet handed over."""
+        for sender, receiver, packet in (
+            ("a", "b", self._frame("a", there, tcp(1000, port, SYN), family)),
+            ("b", "a", self._frame("b", A, tcp(back, 1000, SYN | ACK), family)),
+            ("a", "b", self._frame("a", there, tcp(1000, port, ACK), family)),
+            ("b", "a", self._frame("b", A, tcp(back, 1000, ACK), family)),
         ):
-            if not self.node.sent_by(sender, packet):
+            came = self.node.ifindex[LOCAL[sender]]
+            with bpf_syscall.obj_get(self.node.pins.hook("pc_from_pod")) as hook:
+                verdict, sent = run_through(hook, packet, came, came)
+            if verdict == REDIRECT:
+                continue
+            macs = mac_bytes(HOSTS[receiver].mac) + mac_bytes(self.gateways[receiver])
+            with bpf_syscall.obj_get(self.node.pins.hook("pc_to_pod")) as hook:
+                device = self.node.ifindex[LOCAL[receiver]]
+                brought, _ = run_through(hook, macs + sent[12:], device, came)
+            if (verdict, brought) != (NEXT, NEXT):
                 raise SystemExit("the handshake does not pass: nothing to measure")
-
-    def _repeated(self, sender: str, packet: bytes) -> float:
-        device = self.node.ifindex[LOCAL[sender]]
-        with bpf_syscall.obj_get(self.node.pins.hook("pc_from_pod")) as hook:
-            return _run(hook, packet, device) - _run(self.empty, packet, device)
 
     def _forget(self) -> None:
         """No connections: a first packet is one only where there is no entry."""
@@ -94,42 +113,19 @@ class Bed:
                 for key in list(bpf_syscall.map_keys(table, bpf_syscall.map_info(table).key_size)):
                     bpf_syscall.map_delete(table, key)
 
-    def _each(self, packets: list[bytes]) -> float:
-        self._forget()
-        device = self.node.ifindex[LOCAL["a"]]
+    def _each(self, pod: str, packets: list[bytes]) -> float:
+        device = self.node.ifindex[LOCAL[pod]]
         with bpf_syscall.obj_get(self.node.pins.hook("pc_from_pod")) as hook:
             return _counted(hook, packets, device) - _counted(self.empty, packets, device)
 
 
-def _run(program: int, packet: bytes, device: int) -> float:
-    """Nanoseconds of a run, the same packet each time."""
-    data = ctypes.create_string_buffer(packet, 256)
-    context = bytearray(192)
-    struct.pack_into("=II", context, 36, device, device)
-    pointer = (ctypes.c_char * len(context)).from_buffer(context)
-    attr = bytearray(80)
-    struct.pack_into(
-        "=IIIIQQIIIIQ",
-        attr,
-        0,
-        *(program, 0, len(packet), 0, ctypes.addressof(data), 0),
-        *(REPEAT, 0, len(context), 0, ctypes.addressof(pointer)),
-    )
-    began = time.perf_counter_ns()
-    bpf_syscall.bpf(bpf_syscall.PROG_TEST_RUN, attr)
-    spent = (time.perf_counter_ns() - began) / REPEAT
-    if struct.unpack_from("=i", attr, 4)[0] != -1:
-        raise SystemExit("the packet does not pass: nothing to measure")
-    return spent
-
-
 def _counted(program: int, packets: list[bytes], device: int) -> float:
-    """Nanoseconds of a run over packets of which none comes twice, as the kernel counts them."""
+    """Nanoseconds of a run, as the kernel counts them."""
     run = bpf_syscall.TestRun(program)
     before = _run_time(program)
     for packet in packets:
-        if run(packet, ifindex=device, ingress_ifindex=device) != -1:
-            raise SystemExit("a first packet does not pass: nothing to measure")
+        if run(packet, ifindex=device, ingress_ifindex=device) not in (NEXT, REDIRECT):
+            raise SystemExit("a packet does not pass: nothing to measure")
     after = _run_time(program)
     return (after[0] - before[0]) / (after[1] - before[1])
 
@@ -161,6 +157,8 @@ def _bed() -> Iterator[Bed]:
         bpffs.mkdir(exist_ok=True)
         empty = Loaded(folder / "empty.bpf.o", bpffs.parent, held).program("b_empty")
         node = NodeUnderTest(folder, folder, bpffs)
+        node.make_devices()
+        Wire(node, held)
         try:
             yield Bed(node, empty)
         finally:
