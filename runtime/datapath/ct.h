@@ -96,9 +96,9 @@ static __always_inline void pc_ct_decide(struct pc_ct *ct, const struct pc_flow 
 	ct->epoch = flow->epoch;
 }
 
-/* A connection whose first packet is at hand, in its direction. False when there is no room. */
-static __always_inline bool pc_ct_insert(const struct pc_flow *flow, __u32 egress_rule,
-					 __u32 ingress_rule, __u32 state)
+/* A connection whose first packet is at hand, in its direction. */
+static __always_inline struct pc_ct pc_ct_of(const struct pc_flow *flow, __u32 egress_rule,
+					     __u32 ingress_rule, __u32 state)
 {
 	struct pc_ct ct = {
 	    .flow_id = bpf_get_prandom_u32(),
@@ -109,6 +109,15 @@ static __always_inline bool pc_ct_insert(const struct pc_flow *flow, __u32 egres
 		ct.dst.nat = (struct pc_ct_nat){.port = flow->nat.sport, .row = flow->nat.row};
 	pc_ct_decide(&ct, flow, egress_rule, ingress_rule);
 	ct.expires = flow->now + pc_ct_idle(flow, ct.state);
+	return ct;
+}
+
+/* False when there is no room. */
+static __always_inline bool pc_ct_insert(const struct pc_flow *flow, __u32 egress_rule,
+					 __u32 ingress_rule, __u32 state)
+{
+	struct pc_ct ct = pc_ct_of(flow, egress_rule, ingress_rule, state);
+
 	return pc_ct_put(&flow->t, &ct, flow->is_kept);
 }
 

@@ -77,13 +77,15 @@ struct pc_flow {
 	__u8 is_kept;  /* there is an entry, perhaps of no use, in the table that evicts nothing */
 	__u8 is_front_kept; /* the same of the tuple before it was translated */
 	__u8 partial;       /* enum pc_partial */
-	__u32 frag_row;     /* by which row the fragments that follow this one are translated */
-	__u32 forward_to;   /* the device whose peer gets it; 0: the host's stack does */
+	__u8 is_summed;     /* the device that brought it has summed all of it */
+	__u8 zero[7];
+	__u32 frag_row;   /* by which row the fragments that follow this one are translated */
+	__u32 forward_to; /* the device whose peer gets it; 0: the host's stack does */
 	enum drop_reason reason; /* what became of it, for whoever traces; also names them in BTF */
 	struct pc_nat nat;       /* last, as pc_parse() clears what is before it, and its row */
 };
 /* By this size libbpf tells that maps which are in use hold connections of another layout. */
-_Static_assert(sizeof(struct pc_flow) == 160, "another one where struct pc_ct changes");
+_Static_assert(sizeof(struct pc_flow) == 168, "another one where struct pc_ct changes");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

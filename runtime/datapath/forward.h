@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* forward.h - between two pods of this node, past the host's stack:
  * docs/decisions/0021-handed-over.md
- * Gives pc_is_forwarded(), pc_forward() and its two halves to from_pod, pc_forward_learn() to
+ * Gives pc_is_forwarded(), pc_may_forward(), pc_forward() to from_pod, pc_forward_learn() to
  * to_pod. A packet of a known connection is handed to the peer of the receiver's device; to_pod
  * does not see it, so that the entry has to know all that to_pod would ask.
  */
 #pragma once
 #include "ct.h"
+#include "packet.h"
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <linux/ip.h>
@@ -95,7 +96,7 @@ static __always_inline bool pc_readdress(struct __sk_buff *skb, const struct pc_
 	struct pc_head head;
 	__u32 check;
 
-	if (bpf_skb_load_bytes(skb, 0, &head, sizeof(head)))
+	if (!pc_read(skb, 0, &head, sizeof(head)))
 		return false;
 	__builtin_memcpy(head.dmac, to->mac, sizeof(head.dmac));
 	__builtin_memcpy(head.smac, to->gateway, sizeof(head.smac));
@@ -121,21 +122,12 @@ static __always_inline bool pc_may_forward(struct __sk_buff *skb, const struct p
 	       BPF_MTU_CHK_RET_SUCCESS;
 }
 
-/* Sets forward_to, if the packet could be changed. */
-static __always_inline bool pc_forward_to(struct __sk_buff *skb, struct pc_flow *flow,
-					  const struct pc_ct_end *to)
-{
-	if (!pc_readdress(skb, flow, to))
-		return false;
-	skb->mark = 0;
-	flow->forward_to = to->ifindex;
-	return true;
-}
-
-/* Both. Verified once, by itself. */
+/* Sets forward_to, unless the packet is one of those. Verified once, by itself. */
 __noinline int pc_forward(struct __sk_buff *skb, struct pc_flow *flow, const struct pc_ct_end *to)
 {
-	if (flow && to && pc_may_forward(skb, flow, to))
-		pc_forward_to(skb, flow, to);
+	if (!flow || !to || !pc_may_forward(skb, flow, to) || !pc_readdress(skb, flow, to))
+		return 0;
+	skb->mark = 0;
+	flow->forward_to = to->ifindex;
 	return 0;
 }

@@ -14,19 +14,25 @@
 __noinline int pc_forward_answer(struct __sk_buff *skb, struct pc_flow *flow, struct pc_ct *ct)
 {
 	const struct pc_row *row;
-	enum drop_reason reason;
+	struct pc_rewrite what;
 
-	if (!flow || !ct || !pc_may_forward(skb, flow, &ct->src))
+	if (!flow || !ct || !pc_can_rewrite(flow) || !pc_may_forward(skb, flow, &ct->src))
 		return PC_PASS;
 	row = pc_nat_row(ct->dst.nat.row, flow->t.proto);
 	if (!row)
 		return PC_DROP_BACKEND_GONE;
-	reason = pc_nat_to_client(skb, flow, ct, row);
-	if (!reason && !pc_forward_to(skb, flow, &ct->src))
-		reason = PC_DROP_MALFORMED;
-	if (!reason && pc_ct_note(ct, flow, true))
+	what = (struct pc_rewrite){
+	    .from = &flow->t.saddr,
+	    .to = &row->frontend,
+	    .sport = row->frontend_port,
+	    .dport = ct->dst.nat.port,
+	    .is_source = true,
+	};
+	if (!pc_rewrite(skb, flow, &what, &ct->src))
+		return PC_DROP_MALFORMED;
+	if (pc_ct_note(ct, flow, true))
 		pc_front_note(flow, ct, row);
-	return reason;
+	return PC_PASS;
 }
 
 /* The way to an endpoint is the front's to know. The tuple is what it was afterwards. */

@@ -7,11 +7,11 @@
  * any endpoint are met in one place, and the stack sees the same two addresses both ways.
  */
 #pragma once
-#include "forward.h"
 #include "fragments.h"
 #include "nat.h"
 #include "nat_front.h"
 #include "offload.h"
+#include "rewrite.h"
 #include "sender.h"
 
 /* Of a translated connection: is the endpoint still one? Only what TCP and SCTP have open goes on
@@ -52,6 +52,25 @@ static __always_inline enum drop_reason pc_service_new(struct __sk_buff *skb, st
 	return pc_nat_to_backend(skb, flow);
 }
 
+/* Handed to the endpoint, if that is behind a device of this node and the stack need not see the
+ * packet; then forward_to is set. Verified once, by itself.
+ */
+__noinline int pc_forward_request(struct __sk_buff *skb, struct pc_flow *flow,
+				  const struct pc_ct_end *to)
+{
+	struct pc_rewrite what;
+
+	if (!flow || !to || !pc_can_rewrite(flow) || !pc_may_forward(skb, flow, to))
+		return PC_PASS;
+	what = (struct pc_rewrite){
+	    .from = &flow->nat.daddr,
+	    .to = &flow->t.daddr,
+	    .sport = flow->t.sport,
+	    .dport = flow->t.dport,
+	};
+	return pc_rewrite(skb, flow, &what, to) ? PC_PASS : PC_DROP_MALFORMED;
+}
+
 /* A packet of a connection to a Service. What is not passed here is left to the policy, translated:
  * as what is to be decided again, or as a connection of its own.
  */
@@ -81,16 +100,17 @@ static __always_inline enum drop_reason pc_service_known(struct __sk_buff *skb,
 		match->at.ct = 0;
 		return pc_service_new(skb, flow, match, word);
 	}
-	reason = pc_nat_to_backend(skb, flow);
-	if (reason)
-		return reason;
 	*passed = front == PC_FRONT_PASSED;
 	match->is_fresh = *passed;
-	if (*passed && pc_is_forwarded(match))
-		pc_forward(skb, flow, &ct->dst);
-	if (*passed)
+	if (*passed && pc_is_forwarded(match)) {
+		reason = pc_forward_request(skb, flow, &ct->dst);
+		if (reason || flow->forward_to)
+			return reason;
+	}
+	reason = pc_nat_to_backend(skb, flow);
+	if (!reason && *passed)
 		pc_frag_record(flow);
-	return PC_PASS;
+	return reason;
 }
 
 /* From a pod, when there are Services. *passed: it is known, and there is nothing more to be done.
@@ -142,20 +162,6 @@ static __always_inline void pc_front_note(struct pc_flow *flow, const struct pc_
 	flow->t.dport = port;
 }
 
-/* An answer of an endpoint, whose entry proper is fresh, becomes one of the Service: in its packet.
- */
-static __always_inline enum drop_reason pc_nat_to_client(struct __sk_buff *skb,
-							 const struct pc_flow *flow,
-							 const struct pc_ct *ct,
-							 const struct pc_row *row)
-{
-	if (pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->t.saddr, &row->frontend) &&
-	    pc_nat_port(skb, flow, PC_NAT_SRC, flow->t.sport, row->frontend_port) &&
-	    pc_nat_port(skb, flow, PC_NAT_DST, flow->t.dport, ct->dst.nat.port))
-		return PC_PASS;
-	return PC_DROP_MALFORMED;
-}
-
 /* To a pod, when there are Services: an answer of an endpoint becomes one of the Service. The tuple
  * stays, as it is by that that the connection is known.
  */
@@ -184,7 +190,11 @@ static __always_inline enum drop_reason pc_from_service(struct __sk_buff *skb, s
 		pc_front_note(flow, ct, row);
 	flow->frag_row = ct->dst.nat.row | PC_FRAG_REPLY;
 	flow->partial = pc_partial_of(skb, flow);
-	return pc_nat_to_client(skb, flow, ct, row);
+	if (pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->t.saddr, &row->frontend) &&
+	    pc_nat_port(skb, flow, PC_NAT_SRC, flow->t.sport, row->frontend_port) &&
+	    pc_nat_port(skb, flow, PC_NAT_DST, flow->t.dport, ct->dst.nat.port))
+		return PC_PASS;
+	return PC_DROP_MALFORMED;
 }
 
 /* Fragments behind the first, which have no ports: they follow it, and are translated as it was.

@@ -7,7 +7,9 @@
 #include "parse_l4.h"
 #include <bpf/bpf_core_read.h>
 
-#define PC_CHECKSUM_PARTIAL 3 /* CHECKSUM_PARTIAL of <linux/skbuff.h>, which is not for BPF */
+/* CHECKSUM_* of <linux/skbuff.h>, which is not for BPF */
+#define PC_CHECKSUM_COMPLETE 2
+#define PC_CHECKSUM_PARTIAL  3
 
 /* What is read of the kernel's own sk_buff, wherever this kernel has it. */
 struct sk_buff___pc {
@@ -16,25 +18,56 @@ struct sk_buff___pc {
 	__u8 ip_summed : 2;
 } __attribute__((preserve_access_index));
 
+/* A kernel that has these links has the function as well (6.6, and 6.2). */
+struct tcx_link___pc {
+	int any;
+} __attribute__((preserve_access_index));
+
+extern void *bpf_cast_to_kern_ctx(void *ctx) __ksym __attribute__((weak));
+
+/* What is said of the sum; if some is left to do, where from the frame's start. Plain loads, where
+ * the kernel lets us; by a helper they cost as much as finding the connection.
+ */
+struct pc_left {
+	__u32 summed; /* CHECKSUM_* */
+	__s32 at;     /* the sender may have said one before it */
+};
+
+static __always_inline struct pc_left pc_left_of(const struct __sk_buff *ctx)
+{
+	const struct sk_buff___pc *skb = (const void *)ctx;
+	struct pc_left left = {};
+
+	if (bpf_core_type_exists(struct tcx_link___pc)) {
+		skb = bpf_cast_to_kern_ctx((void *)ctx);
+		left.summed = BPF_CORE_READ_BITFIELD(skb, ip_summed);
+		if (left.summed == PC_CHECKSUM_PARTIAL)
+			left.at =
+			    skb->csum_start + skb->csum_offset - (__u32)(skb->data - skb->head);
+		return left;
+	}
+	left.summed = BPF_CORE_READ_BITFIELD_PROBED(skb, ip_summed);
+	if (left.summed == PC_CHECKSUM_PARTIAL)
+		left.at = BPF_CORE_READ(skb, csum_start) + BPF_CORE_READ(skb, csum_offset) -
+			  (__u32)(BPF_CORE_READ(skb, data) - BPF_CORE_READ(skb, head));
+	return left;
+}
+
 /* The place is the header's own, or in the data, as in a tunnel that the pod makes: there is
  * nothing that a policy asks about. Of ICMP errors and discovery the data is looked at too. Whoever
  * cuts a packet into fragments completes it first.
  */
 static __always_inline enum pc_partial pc_partial_of(const struct __sk_buff *ctx,
-						     const struct pc_flow *flow)
+						     struct pc_flow *flow)
 {
-	const struct sk_buff___pc *skb = (const void *)ctx;
-	__u32 frame, at;
+	struct pc_left left = pc_left_of(ctx);
+	__u32 at = left.at - flow->l4;
 
-	if (BPF_CORE_READ_BITFIELD_PROBED(skb, ip_summed) != PC_CHECKSUM_PARTIAL)
+	flow->is_summed = left.summed == PC_CHECKSUM_COMPLETE;
+	if (left.summed != PC_CHECKSUM_PARTIAL)
 		return PC_PARTIAL_NOT;
-	if (!flow->t.family || flow->fragment)
+	if (!flow->t.family || flow->fragment || left.at < (__s32)flow->l4)
 		return PC_PARTIAL_WRONG;
-	frame = BPF_CORE_READ(skb, data) - BPF_CORE_READ(skb, head);
-	at = BPF_CORE_READ(skb, csum_start) + BPF_CORE_READ(skb, csum_offset);
-	if (at < frame + flow->l4)
-		return PC_PARTIAL_WRONG;
-	at -= frame + flow->l4;
 	if (pc_l4_header(&flow->t) && at == pc_l4_checksum_at(&flow->t))
 		return PC_PARTIAL_OWN;
 	return !pc_is_icmp(&flow->t) && at >= pc_l4_header(&flow->t) ? PC_PARTIAL_DATA

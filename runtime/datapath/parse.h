@@ -13,7 +13,7 @@ static __always_inline enum drop_reason pc_parse_ethernet(struct __sk_buff *skb,
 {
 	struct ethhdr eth;
 
-	if (bpf_skb_load_bytes(skb, 0, &eth, sizeof(eth)))
+	if (!pc_read(skb, 0, &eth, sizeof(eth)))
 		return PC_DROP_MALFORMED;
 	__builtin_memcpy(flow->smac, eth.h_source, sizeof(flow->smac));
 	flow->ethertype = bpf_ntohs(eth.h_proto);

@@ -5,6 +5,7 @@
 #pragma once
 #include "drops.h"
 #include "flow.h"
+#include "packet.h"
 #include <linux/if_ether.h>
 #include <linux/in.h>
 #include <linux/ip.h>
@@ -70,7 +71,7 @@ static __always_inline enum drop_reason pc_parse_ip4(struct __sk_buff *skb, stru
 	enum drop_reason reason;
 	__u32 header, total;
 
-	if (bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)))
+	if (!pc_read(skb, ETH_HLEN, &ip, sizeof(ip)))
 		return PC_DROP_MALFORMED;
 	header = ip.ihl * 4;
 	total = bpf_ntohs(ip.tot_len);

@@ -6,6 +6,7 @@
 #pragma once
 #include "drops.h"
 #include "flow.h"
+#include "packet.h"
 #include <linux/if_ether.h>
 #include <linux/in.h>
 #include <linux/in6.h>
@@ -94,7 +95,7 @@ static __always_inline enum drop_reason pc_parse_ip6(struct __sk_buff *skb, stru
 	struct ipv6hdr ip;
 	__u32 payload;
 
-	if (bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)))
+	if (!pc_read(skb, ETH_HLEN, &ip, sizeof(ip)))
 		return PC_DROP_MALFORMED;
 	payload = bpf_ntohs(ip.payload_len);
 	if (!payload && skb->gso_size)

@@ -4,6 +4,7 @@
  */
 #pragma once
 #include "drops.h"
+#include "packet.h"
 #include "service.h"
 
 #define PC_TCP_FIN      0x01
@@ -86,13 +87,14 @@ static __always_inline enum drop_reason pc_parse_l4(struct __sk_buff *skb, struc
 		__be16 half[4];
 	} head;
 	__u32 need = pc_l4_header(&flow->t);
+	__be16 flags; /* in the second byte */
 
 	if (!pc_is_icmp(&flow->t) &&
 	    (flow->t.proto == IPPROTO_ICMP || flow->t.proto == IPPROTO_ICMPV6))
 		return PC_DROP_MALFORMED; /* the other family's ICMP (semantics A26) */
 	if (!need)
 		return PC_PASS;
-	if (flow->l4 + need > flow->end || bpf_skb_load_bytes(skb, flow->l4, &head, sizeof(head)))
+	if (flow->l4 + need > flow->end || !pc_read(skb, flow->l4, &head, sizeof(head)))
 		return PC_DROP_MALFORMED;
 	if (pc_is_icmp(&flow->t)) {
 		flow->icmp = head.bytes[0] << 8 | head.bytes[1];
@@ -106,8 +108,9 @@ static __always_inline enum drop_reason pc_parse_l4(struct __sk_buff *skb, struc
 		flow->opens = pc_is_sctp_init(skb, flow);
 	if (flow->t.proto != IPPROTO_TCP)
 		return PC_PASS;
-	if (bpf_skb_load_bytes(skb, flow->l4 + PC_TCP_FLAGS_AT, &flow->tcp_flags, 1))
+	if (!pc_read(skb, flow->l4 + PC_TCP_FLAGS_AT - 1, &flags, sizeof(flags)))
 		return PC_DROP_MALFORMED;
+	flow->tcp_flags = bpf_ntohs(flags);
 	flow->opens = (flow->tcp_flags & (PC_TCP_SYN | PC_TCP_ACK | PC_TCP_RST)) == PC_TCP_SYN;
 	return PC_PASS;
 }

@@ -105,10 +105,11 @@ static __always_inline enum drop_reason pc_conclude(const struct pc_flow *flow,
 		return PC_DROP_POLICY;
 	}
 	if (flow->entry == PC_ENTRY_RENEW)
-		stored = pc_ct_renew(flow, decision->egress_rule, decision->ingress_rule);
+		stored = pc_ct_renew(flow, decision->egress_rule, decision->ingress_rule) &&
+			 pc_ct_put_front(flow);
 	else
-		stored = pc_ct_insert(flow, decision->egress_rule, decision->ingress_rule, 0);
-	if (!stored || !pc_ct_put_front(flow))
+		stored = pc_ct_insert_both(flow, decision->egress_rule, decision->ingress_rule);
+	if (!stored)
 		return PC_DROP_CT_FULL;
 	pc_frag_record(flow);
 	return PC_PASS;

@@ -18,6 +18,7 @@ from tests.kernel.packets import (
     ETH_IPV6,
     FRAGMENT,
     HOPOPTS,
+    SYN,
     UDP,
     Host,
     Payload,
@@ -30,7 +31,7 @@ from tests.kernel.packets import (
     tcp,
     udp,
 )
-from tests.kernel.table_policy import ANY
+from tests.kernel.table_policy import ANY, tcp_port
 from tests.kernel.wire import link_address
 
 pytestmark = pytest.mark.kernel
@@ -167,6 +168,35 @@ def test_what_the_node_sends_in_fragments_is_its_own(node: NodeUnderTest, router
 
 
 _SOL_PACKET, _PACKET_VNET_HDR = 263, 15
+
+
+def send_scattered(device: str, frame_: bytes, linear: int) -> None:
+    """Only so many bytes of it where packets begin in memory, and the others in pages."""
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as wire:
+        wire.bind((f"{device}.p", 0))
+        wire.setsockopt(_SOL_PACKET, _PACKET_VNET_HDR, 1)
+        wire.send(struct.pack("=BBHHHH", 0, 0, linear, 0, 0, 0) + frame_)
+
+
+@pytest.mark.parametrize("family", [4, 6])
+@pytest.mark.parametrize("linear", [14, 20, 30, 36, 56])
+def test_headers_are_found_wherever_they_are(
+    node: NodeUnderTest, router: Router, family: int, linear: int
+) -> None:
+    """A packet of more than a page, whose headers are not all at its beginning."""
+    for device in ("pca", UPLINK):
+        for side in (device, f"{device}.p"):
+            ip("link", "set", side, "mtu", "9000")
+    node.load(node.policy().allow("a", "world", tcp_port(53)))
+    heard = router.tap(UPLINK)
+    to_node = Host(router.macs["pca"], WORLD.ip4, WORLD.ip6)
+    for port in (53, 54):
+        payload = tcp(port, port, SYN, b"DATA" * 1250)
+        send_scattered("pca", frame(A, to_node, payload, family=family), linear)
+    got = received(heard, b"DATA" * 1250)
+    at = 14 + (20 if family == 4 else 40)
+    assert [each[at : at + 4] for each in got] == [struct.pack("!HH", 53, 53)]
+    assert node.drops() == {"policy": 1}
 
 
 def send_unsummed(device: str, frame_: bytes, start: int, offset: int) -> None:
