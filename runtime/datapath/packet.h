@@ -18,10 +18,12 @@ static __always_inline bool pc_read(struct __sk_buff *skb, __u32 at, void *to, _
 	const void *from = (const void *)(long)skb->data;
 	const void *end = (const void *)(long)skb->data_end;
 
+	/* Without these a sum is computed twice, and what is checked is not what is read. */
+	barrier_var(at);
 	if (at > PC_READ_AT)
 		return !bpf_skb_load_bytes(skb, at, to, size);
 	from += at;
-	barrier_var(from); /* or it is computed twice, and what is checked is not what is read */
+	barrier_var(from);
 	if (from + size <= end) {
 		__builtin_memcpy(to, __builtin_assume_aligned(from, 4), size);
 		return true;
