@@ -19,7 +19,8 @@ static __always_inline bool pc_read(struct __sk_buff *skb, __u32 at, void *to, _
 	const void *end = (const void *)(long)skb->data_end;
 
 	/* Without these a sum is computed twice, and what is checked is not what is read. */
-	barrier_var(at);
+	if (!__builtin_constant_p(at))
+		barrier_var(at);
 	if (at > PC_READ_AT)
 		return !bpf_skb_load_bytes(skb, at, to, size);
 	from += at;
