@@ -39,6 +39,9 @@ install: system ## system packages by apt, Python packages into .venv from the l
 demo: install ## compile examples/online-shop, load it in a lab, send traffic, compare
 	@$(BIN)/policyc lab -f examples/online-shop/policies --cluster examples/online-shop/cluster
 
+# What traffic is made with, and what it is compared with.
+test test-all bench-datapath: APT_PACKAGES += nginx-light apache2-utils nftables
+
 test: install lint ## lint, then every test that is not marked slow
 	@timeout --signal=INT --kill-after=60 $(TEST_SECONDS) $(BIN)/pytest -m "not slow" $(PYTEST_FLAGS)
 
@@ -57,7 +60,7 @@ guest: install ## the example's lab under Debian's kernel GUEST=6.1 or 6.12, in 
 bench-policy: install ## verdict ns over rules, for both backends and the builds they are compared with (a quiet machine, root)
 	@$(BIN)/python tests/bench/policy.py --json docs/benchmarks/policy.json --plot docs/benchmarks/policy
 
-bench-datapath: install ## CPU of traffic between two pods over plain routing, beside iptables (a quiet machine, root)
+bench-datapath: install ## CPU of traffic between two pods over plain routing, beside iptables and nftables (a quiet machine, root)
 	@$(BIN)/python tests/bench/datapath.py --json docs/benchmarks/datapath.json --plot docs/benchmarks/datapath
 
 lint: install ## pre-commit over every file: ruff, mypy --strict, import-linter, clang-format, headers

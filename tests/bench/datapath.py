@@ -16,12 +16,20 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
+import datapath_http
 from datapath_beds import PORT, Bed, beds
 from datapath_results import Measured, plot, row, table
 from policy import machine
 
 HERE = Path(__file__).resolve().parent
-OPERATIONS = {"udp": 20000, "request": 20000, "connect": 3000, "stream": 4000}
+OPERATIONS = {
+    "udp": 20000,
+    "request": 20000,
+    "connect": 3000,
+    "http": 3000,
+    "keepalive": 10000,
+    "stream": 4000,
+}
 
 
 def main(arguments: list[str]) -> int:
@@ -43,14 +51,14 @@ def main(arguments: list[str]) -> int:
     )
     with ExitStack() as held:
         folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="pc-bench-")))
-        pingpong = built(folder)
+        built(folder)
         standing = beds(policies, services, held)
         found: Measured = {way: {bed.name: [] for bed in standing} for way in ways}
         for number in range(asked.rounds):
             # Every other round backwards, so that no bed always follows the same one.
             for bed in standing if number % 2 else standing[::-1]:
                 for way in ways:
-                    found[way][bed.name].append(operation(pingpong, bed, way, asked))
+                    found[way][bed.name].append(operation(folder, bed, way, asked))
     result = {
         "machine": machine(),
         "rounds": asked.rounds,
@@ -66,23 +74,23 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def built(folder: Path) -> Path:
-    """The program that makes the traffic."""
-    program = folder / "pingpong"
+def built(folder: Path) -> None:
+    """The program that makes the traffic, but for HTTP."""
     source = HERE / "pingpong.c"
-    subprocess.run(
-        ["clang", "-O2", "-Wall", "-Werror", str(source), "-o", str(program)], check=True
-    )
-    return program
+    words = ("clang", "-O2", "-Wall", "-Werror", source, "-o", folder / "pingpong")
+    subprocess.run([*map(str, words)], check=True)
 
 
-def operation(pingpong: Path, bed: Bed, way: str, asked: argparse.Namespace) -> float:
+def operation(folder: Path, bed: Bed, way: str, asked: argparse.Namespace) -> float:
     """Nanoseconds of CPU for one operation."""
     cpu = max(os.sched_getaffinity(0))
     n = max(1, round(OPERATIONS[way] * asked.share))
-    words = (way, bed.client, bed.server, bed.asked[asked.family], PORT, n, cpu, _ksoftirqd(cpu))
+    softirq = _ksoftirqd(cpu)
+    if way in datapath_http.WAYS:
+        return datapath_http.request_ns(folder, bed, asked.family, way, n, cpu, softirq)
+    words = (way, bed.client, bed.server, bed.asked[asked.family], PORT, n, cpu, softirq)
     done = subprocess.run(
-        [str(pingpong), *map(str, words)], capture_output=True, text=True, check=False
+        [str(folder / "pingpong"), *map(str, words)], capture_output=True, text=True, check=False
     )
     if done.returncode:
         raise SystemExit(f"{bed.name}, {way}: {done.stderr.strip()}")

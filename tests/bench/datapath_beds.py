@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,9 @@ def beds(policies: tuple[int, ...], services: tuple[int, ...], held: ExitStack) 
     for n in services:
         name = f"iptables as of kube-proxy, {_services(n)}"
         found.append(held.enter_context(routed(name, kube_proxy(n), VIP)))
+    for n in services:
+        name = f"nftables as of kube-proxy, {_services(n)}"
+        found.append(held.enter_context(routed(name, kube_proxy_nft(n), VIP)))
     return found
 
 
@@ -260,3 +264,40 @@ def _nat(n: int, family: int) -> str:
                 f"-A SEP-{chain} -p {protocol} -j DNAT --to-destination {to}",
             ]
     return "\n".join([*lines, "COMMIT", ""])
+
+
+def kube_proxy_nft(n: int) -> Callable[[Lab, Path], None]:
+    """The same as its nftables mode has it: a map of all to a chain of each."""
+
+    def dress(lab: Lab, folder: Path) -> None:
+        for family in (4, 6):
+            rules = _nft(n, family)
+            lab.node.run_in(partial(_load_nft, rules))
+
+    return dress
+
+
+def _load_nft(rules: str) -> None:
+    subprocess.run(["nft", "-f", "-"], input=rules, text=True, check=True)
+
+
+def _nft(n: int, family: int) -> str:
+    kind, own = ("ip", "ipv4_addr") if family == 4 else ("ip6", "ipv6_addr")
+    chains, elements = [], []
+    for at in range(n):
+        vip, endpoint = _service(at, n, family)
+        to = f"{endpoint}:{PORT}" if family == 4 else f"[{endpoint}]:{PORT}"
+        for protocol in ("tcp", "udp"):
+            chain = f"{at}-{protocol}"
+            chains += [
+                f"chain endpoint-{chain} {{ meta l4proto {protocol} dnat to {to}; }}",
+                f"chain service-{chain} {{ goto endpoint-{chain}; }}",
+            ]
+            elements.append(f"{vip} . {protocol} . {PORT} : goto service-{chain}")
+    vips = (
+        f"type {own} . inet_proto . inet_service : verdict; elements = {{ {', '.join(elements)} }};"
+    )
+    asked = f"{kind} daddr . meta l4proto . th dport vmap @vips;"
+    hook = "type nat hook prerouting priority dstnat;"
+    lines = [*chains, f"map vips {{ {vips} }}", f"chain prerouting {{ {hook} {asked} }}"]
+    return f"table {kind} kube-proxy {{\n" + "\n".join(lines) + "\n}\n"

@@ -11,6 +11,8 @@ WHAT = {
     "udp": "UDP, 64 bytes there and back",
     "request": "TCP, 64 bytes there and back",
     "connect": "a TCP connection with one request",
+    "http": "an HTTP request, nginx and ab",
+    "keepalive": "the same, connection kept",
     "stream": "TCP, 64 KiB one way",
 }
 COLOURS = {"plain": "#888888", "one": "#bbbbbb", "this": "#1b6ca8"}
