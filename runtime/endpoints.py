@@ -89,6 +89,11 @@ class EndpointsFile:
     endpoints: tuple[EndpointRecord, ...]
     nodes: tuple[NodeRecord, ...] = ()
 
+    @property
+    def own_addresses(self) -> tuple[Address, ...]:
+        """Those of the node that the file is for, if it is among the nodes."""
+        return next((each.addresses for each in self.nodes if each.name == self.node), ())
+
 
 def read_endpoints(path: Path) -> EndpointsFile:
     """Read and check an endpoints file."""

@@ -77,7 +77,7 @@ def fill(pins: Pins, word: Word, frontends: Iterable[Frontend], undo: Undo) -> F
         choices[at : at + 4 * len(ids)] = struct.pack(f"={len(ids)}I", *ids)
     _empty(pins, after.half)
     keys = b"".join(frontend_key(each, after.half) for each in want.frontends)
-    values = b"".join(struct.pack("=II", *part) for part in want.frontends.values())
+    values = b"".join(want.frontends.values())
     with bpf_syscall.obj_get(pins.map(FRONTENDS)) as fd:
         bpf_syscall.map_update_batch(fd, keys, values, len(want.frontends))
     return Filled(after, want)

@@ -37,19 +37,25 @@ class ServicePort:
     name: str
     protocol: str
     port: int
+    node_port: int
+    """At every address of a node; 0: the Service has none."""
     place: JsonValue
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A Service with addresses of its own: clusterIPs, externalIPs, those of its load balancer."""
+    """A Service with addresses of its own."""
 
     namespace: str
     name: str
-    addresses: tuple[Address, ...]
+    cluster_ips: tuple[Address, ...]
+    external_ips: tuple[Address, ...]
+    """Those of its load balancer, and externalIPs."""
     ports: tuple[ServicePort, ...]
-    is_local: bool
-    """internalTrafficPolicy Local: a node sends to endpoints of its own only."""
+    internal_local: bool
+    """internalTrafficPolicy Local: what is sent to a cluster IP stays on the node (KEP-2086)."""
+    external_local: bool
+    """externalTrafficPolicy Local: so does what comes from outside to any other address."""
     place: JsonValue
 
 
@@ -143,12 +149,24 @@ def _service(
     affinity = spec.get("sessionAffinity")
     if _one_of(affinity, ("None", "ClientIP"), "None") == "ClientIP" and affinity:
         affinity.fail("session affinity is not supported yet", "leave out the Service for now")
-    addresses = _cluster_ips(spec) + _addresses(spec.get("externalIPs"))
-    addresses += _balancer_ips(spec, fields.get("status"))
-    internal = _one_of(spec.get("internalTrafficPolicy"), ("Cluster", "Local"), "Cluster")
-    ports = tuple(map(_service_port, spec["ports"].items())) if "ports" in spec else ()
-    unique = tuple(dict.fromkeys(addresses))
-    yield Service(namespace, name, unique, ports, internal == "Local", place)
+    external_ips = _balancer_ips(spec, fields.get("status")) + _addresses(spec.get("externalIPs"))
+    has_node_ports = kind in ("NodePort", "LoadBalancer")
+    ports = spec["ports"].items() if "ports" in spec else ()
+    yield Service(
+        namespace,
+        name,
+        cluster_ips=tuple(_cluster_ips(spec)),
+        external_ips=tuple(external_ips),
+        ports=tuple(_service_port(each, has_node_ports) for each in ports),
+        internal_local=_is_local(spec.get("internalTrafficPolicy")),
+        external_local=_is_local(spec.get("externalTrafficPolicy")),
+        place=place,
+    )
+
+
+def _is_local(policy: JsonValue | None) -> bool:
+    """Whether a traffic policy keeps to the node's own endpoints."""
+    return _one_of(policy, ("Cluster", "Local"), "Cluster") == "Local"
 
 
 def _cluster_ips(spec: dict[str, JsonValue]) -> list[Address]:
@@ -174,12 +192,14 @@ def _balancer_ips(spec: dict[str, JsonValue], status: JsonValue | None) -> list[
     return found
 
 
-def _service_port(value: JsonValue) -> ServicePort:
+def _service_port(value: JsonValue, has_node_ports: bool) -> ServicePort:
     fields = value.fields(("port",), _SERVICE_PORT)
+    node_port = fields.get("nodePort") if has_node_ports else None
     return ServicePort(
         name=_optional_text(fields.get("name")),
         protocol=_one_of(fields.get("protocol"), _PROTOCOLS, "TCP"),
         port=fields["port"].number(1, 65535),
+        node_port=node_port.number(0, 65535) if node_port and node_port.raw is not None else 0,
         place=value,
     )
 

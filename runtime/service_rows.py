@@ -19,6 +19,10 @@ FRONTENDS = 32768
 """Of a half."""
 CLOSED = 1
 """PC_ROW_CLOSED."""
+LOCAL = 1
+"""PC_FRONTEND_LOCAL."""
+FRONTEND = struct.Struct("=IIIIII")
+"""struct pc_frontend."""
 ROW = struct.Struct("=II16s16s2s2sBBB17x")
 """struct pc_row."""
 STATE_AT = 46
@@ -34,8 +38,8 @@ class Wanted:
 
     rows: dict[int, bytes]
     new: tuple[int, ...]
-    frontends: dict[Frontend, tuple[int, int]]
-    """To (first, count) in `choices`."""
+    frontends: dict[Frontend, bytes]
+    """To struct pc_frontend."""
     choices: tuple[int, ...]
 
 
@@ -54,13 +58,13 @@ def wanted(frontends: Iterable[Frontend], there: Iterable[bytes]) -> Wanted:
     rows: dict[int, bytes] = {}
     new: list[int] = []
     choices: list[int] = []
-    parts: dict[Frontend, tuple[int, int]] = {}
+    parts: dict[Frontend, bytes] = {}
     for frontend in frontends:
-        first = len(choices)
+        first, local = len(choices), list[int]()
         for backend in frontend.backends:
             row = _row(frontend, backend)
             place = places.get(_identity(row), -1)
-            if place < 0 and not backend.takes_new:
+            if place < 0 and not (backend.takes_new or backend.takes_local):
                 continue  # nobody has gone there, and nobody will
             if place < 0:
                 place = next(unused, -1)
@@ -74,7 +78,12 @@ def wanted(frontends: Iterable[Frontend], there: Iterable[bytes]) -> Wanted:
                 rows[place] = row
             if backend.takes_new:
                 choices.append(place)
-        parts[frontend] = first, len(choices) - first
+            if backend.takes_local:
+                local.append(place)
+        count = len(choices) - first
+        flags = LOCAL if frontend.is_local else 0
+        parts[frontend] = FRONTEND.pack(first, count, first + count, len(local), flags, 0)
+        choices += local
     if len(parts) > FRONTENDS:
         raise _too_many("addresses and ports of Services", FRONTENDS)
     if len(choices) > CHOICES:
@@ -90,7 +99,7 @@ def _too_many(what: str, room: int) -> InputError:
 
 
 def _row(frontend: Frontend, backend: Backend) -> bytes:
-    goes_on = backend.takes_new or backend.drains
+    goes_on = backend.takes_new or backend.takes_local or backend.drains
     return ROW.pack(
         0,
         0,

@@ -16,17 +16,17 @@ static __always_inline bool pc_service_opens(const struct pc_flow *flow)
 
 /* By chance; the next one where that is the pod itself, and the pod where there is no other. */
 static __always_inline const struct pc_row *
-pc_service_choose(const struct pc_flow *flow, const struct pc_frontend *frontend, __u32 word)
+pc_service_choose(const struct pc_flow *flow, const struct pc_part *part, __u32 word)
 {
-	__u32 n = bpf_get_prandom_u32() % frontend->count;
+	__u32 n = bpf_get_prandom_u32() % part->count;
 	const struct pc_row *row = 0;
 
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < PC_PICKS; i++) {
-		row = pc_choice(frontend, n, word);
+		row = pc_choice(part, n, word);
 		if (row && !pc_addr_eq(&row->backend, &flow->t.saddr))
 			break;
-		n = n + 1 < frontend->count ? n + 1 : 0;
+		n = n + 1 < part->count ? n + 1 : 0;
 	}
 	return row;
 }
@@ -78,6 +78,7 @@ __noinline int pc_service_pick(struct pc_flow *flow, __u32 word)
 {
 	const struct pc_frontend *frontend;
 	const struct pc_row *row;
+	struct pc_part part;
 
 	if (!flow)
 		return PC_DROP_NO_BACKEND;
@@ -86,9 +87,10 @@ __noinline int pc_service_pick(struct pc_flow *flow, __u32 word)
 		return PC_PASS;
 	if (!pc_service_opens(flow))
 		return PC_DROP_BACKEND_GONE;
-	if (!frontend->count)
+	part = pc_part_of(frontend, flow->client);
+	if (!part.count)
 		return PC_DROP_NO_BACKEND;
-	row = pc_service_choose(flow, frontend, word);
+	row = pc_service_choose(flow, &part, word);
 	if (!row)
 		return PC_DROP_NO_BACKEND;
 	if (row->backend_port == flow->t.dport && pc_addr_eq(&row->backend, &flow->t.daddr))

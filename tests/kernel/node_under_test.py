@@ -80,6 +80,7 @@ class NodeUnderTest:
         self.state_root = self.folder / "state"
         self.n_bundles = 0
         self.warnings: list[str] = []
+        self.notes: list[str] = []
         self._programs = ExitStack()
         self._fds: dict[str, int] = {}
 
@@ -130,11 +131,14 @@ class NodeUnderTest:
             placer=NamePlacer,
             services=services,
             warn=self.warnings.append,
+            note=self.notes.append,
         )
 
     def serve(self, services: Sequence[JsonValue]) -> None:
         """Replace the Services of the loaded node."""
-        update_services(services, bpffs=self.bpffs, state_root=self.state_root)
+        update_services(
+            services, bpffs=self.bpffs, state_root=self.state_root, note=self.notes.append
+        )
 
     def unload(self) -> bool:
         self._forget_programs()
@@ -234,6 +238,9 @@ class NodeUnderTest:
 
     def layout(self, name: str) -> StructLayout:
         return Btf.of_object(self.objects / "hooks.bpf.o").struct(name)
+
+    def enum(self, name: str) -> dict[str, int]:
+        return Btf.of_object(self.objects / "hooks.bpf.o").enum(name)
 
     def _forget_programs(self) -> None:
         self._programs.close()

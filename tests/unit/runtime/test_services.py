@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Services and EndpointSlices become frontends and backends, and those become rows that stay put."""
 
+import ipaddress
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,17 @@ import pytest
 from policyc.runtime import service_rows
 from policyc.runtime.errors import InputError
 from policyc.runtime.json_value import JsonValue
-from policyc.runtime.service_rows import ROW, Wanted, frontend_key, key_half, wanted
-from policyc.runtime.services import Backend, Frontend, read_services
+from policyc.runtime.service_rows import (
+    FRONTEND,
+    LOCAL,
+    ROW,
+    Wanted,
+    frontend_key,
+    key_half,
+    wanted,
+)
+from policyc.runtime.services import Backend, Frontend, OwnNode, read_services
+from policyc.runtime.state import Warn, to_nobody
 
 READY, NOT_READY = {"ready": True}, {"ready": False}
 DRAINING = {"ready": False, "serving": True, "terminating": True}
@@ -47,8 +57,14 @@ def endpoints(
     } | fields
 
 
-def read(*objects: dict[str, Any], node: str = "node-1") -> tuple[Frontend, ...]:
-    return read_services([value(each) for each in objects], node)
+ADDRESSES = tuple(map(ipaddress.ip_address, ("192.0.2.7", "2001:db8::7")))
+NODE = OwnNode("node-1", ADDRESSES)
+
+
+def read(
+    *objects: dict[str, Any], node: OwnNode = NODE, note: Warn = to_nobody
+) -> tuple[Frontend, ...]:
+    return read_services([value(each) for each in objects], node, note)
 
 
 def shown(frontend: Frontend) -> list[tuple[str, int, bool]]:
@@ -149,7 +165,139 @@ def test_local_traffic_policy_keeps_to_the_node() -> None:
     ]
     local = service(internalTrafficPolicy="Local")
     assert shown(read(local, slices)[0]) == [("10.0.0.1", 8080, True), ("10.0.0.2", 8080, False)]
-    assert not any(b.takes_new for b in read(local, slices, node="node-3")[0].backends)
+    assert not any(b.takes_new for b in read(local, slices, node=OwnNode("node-3"))[0].backends)
+
+
+def listed(*found: tuple[str, str, dict[str, Any]]) -> dict[str, Any]:
+    """Endpoints as (address, node, conditions)."""
+    slices = endpoints()
+    slices["endpoints"] = [{"addresses": [a], "nodeName": n, "conditions": c} for a, n, c in found]
+    return slices
+
+
+def local(frontend: Frontend) -> list[str]:
+    return [str(each.address) for each in frontend.backends if each.takes_local]
+
+
+NODE_PORT = [{"port": 80, "targetPort": "web", "nodePort": 30080}]
+
+
+@pytest.mark.parametrize("kind", ["NodePort", "LoadBalancer"])
+def test_a_node_port_is_at_every_address_of_the_node(kind: str) -> None:
+    exposed = service(type=kind, ports=NODE_PORT)
+    six = endpoints(("fd00::1", READY), family=6, name="web-2")
+    found = read(exposed, endpoints(("10.0.0.1", READY)), six)
+    assert [(str(f.address), f.port, shown(f)) for f in found] == [
+        ("10.96.0.1", 80, [("10.0.0.1", 8080, True)]),
+        ("192.0.2.7", 30080, [("10.0.0.1", 8080, True)]),
+        ("2001:db8::7", 30080, [("fd00::1", 8080, True)]),
+    ]
+
+
+def test_a_node_without_addresses_has_no_node_ports_and_says_so() -> None:
+    notes: list[str] = []
+    exposed = service(type="NodePort", ports=NODE_PORT)
+    (found,) = read(exposed, node=OwnNode("node-1"), note=notes.append)
+    assert found.port == 80
+    assert len(notes) == 1 and "no addresses of the node node-1 in `nodes`" in notes[0]
+    read(exposed, note=notes.append)
+    read(service(), node=OwnNode("node-1"), note=notes.append)
+    assert len(notes) == 1, "where there are addresses, or no node ports, there is nothing to say"
+
+
+@pytest.mark.parametrize("number", [None, 0])
+def test_a_service_without_node_ports(number: int | None) -> None:
+    ports = [{"port": 80, "nodePort": number}]
+    assert len(read(service(type="LoadBalancer", ports=ports))) == 1
+    assert len(read(service(type="ClusterIP", ports=NODE_PORT))) == 1
+
+
+def test_a_node_port_of_sctp_is_served_only_where_the_port_stays() -> None:
+    notes: list[str] = []
+    sctp = endpoints(("10.0.0.1", READY), ports=[{"name": "", "protocol": "SCTP", "port": 30080}])
+    ports = [{"port": 30080, "protocol": "SCTP", "nodePort": 30080}]
+    assert len(read(service(type="NodePort", ports=ports), sctp, note=notes.append)) == 3
+    assert notes == []
+    ports[0]["nodePort"] = 30081
+    assert len(read(service(type="NodePort", ports=ports), sctp, note=notes.append)) == 1
+    assert len(notes) == 1 and "30081/SCTP is not served" in notes[0]
+
+
+def test_two_services_with_one_node_port() -> None:
+    exposed = service(type="NodePort", ports=NODE_PORT)
+    other = service(type="NodePort", ports=NODE_PORT, clusterIPs=["10.96.0.2"])
+    other["metadata"] = {"namespace": "shop", "name": "other"}
+    with pytest.raises(InputError, match=r"192\.0\.2\.7 port 30080/TCP is also that of"):
+        read(exposed, other)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "here"),
+    [
+        ({"1": READY, "2": READY, "far": READY}, ["1", "2"]),
+        ({"1": READY, "2": DRAINING, "far": READY}, ["1"]),
+        ({"1": NOT_READY, "2": DRAINING, "far": READY}, ["2"]),
+        ({"1": NOT_READY, "2": NOT_READY, "far": READY}, []),
+        ({"far": READY}, []),
+    ],
+    ids=str,
+)
+def test_which_endpoints_of_the_node_are_for_clients_outside(
+    conditions: dict[str, dict[str, Any]], here: list[str]
+) -> None:
+    """KEP-1669: those of the node that terminate, where none of them is ready, whoever else is."""
+    slices = listed(
+        *(
+            ("10.0.1.1", "node-2", c) if name == "far" else (f"10.0.0.{name}", "node-1", c)
+            for name, c in conditions.items()
+        )
+    )
+    exposed = service(type="NodePort", ports=NODE_PORT, externalTrafficPolicy="Local")
+    inside, outside = read(exposed, slices)[:2]
+    assert outside.is_local and not inside.is_local
+    assert local(outside) == [f"10.0.0.{name}" for name in here]
+    assert local(inside) == [], "nobody comes to a cluster IP from outside"
+    assert [b.takes_new for b in outside.backends] == [
+        c == READY for _, c in sorted(conditions.items())
+    ], "pods of the cluster reach them all"
+
+
+def test_each_traffic_policy_has_its_own_addresses() -> None:
+    slices = listed(("10.0.0.1", "node-2", READY))
+    both = service(
+        type="NodePort",
+        ports=NODE_PORT,
+        externalIPs=["198.51.100.1"],
+        internalTrafficPolicy="Local",
+        externalTrafficPolicy="Cluster",
+    )
+    found = {str(f.address): f for f in read(both, slices)}
+    assert not found["10.96.0.1"].backends[0].takes_new, "no endpoint of this node"
+    for address in ("192.0.2.7", "198.51.100.1"):
+        assert found[address].backends[0].takes_new and not found[address].is_local
+
+
+def test_the_parts_of_a_frontend() -> None:
+    slices = listed(
+        ("10.0.0.1", "node-1", READY), ("10.0.0.2", "node-2", READY), ("10.0.0.3", "node-1", READY)
+    )
+    exposed = service(type="NodePort", ports=NODE_PORT, externalTrafficPolicy="Local")
+    table = Table()
+    want = table.update(*read(exposed, slices))
+    inside, outside, _ = (FRONTEND.unpack(each) for each in want.frontends.values())
+    assert inside == (0, 3, 3, 0, 0, 0)
+    assert outside == (3, 3, 6, 2, LOCAL, 0)
+    ends = [ROW.unpack(table.rows[place])[2][:4] for place in want.choices]
+    assert [end[3] for end in ends] == [1, 2, 3, 1, 2, 3, 1, 3]
+    assert want.choices[3] == want.choices[6] and want.choices[5] == want.choices[7], "one row each"
+
+
+def test_an_endpoint_for_clients_outside_only_has_an_open_row() -> None:
+    """It terminates, and serves clients outside for as long as no other of the node does."""
+    slices = listed(("10.0.0.1", "node-1", DRAINING), ("10.0.0.2", "node-2", READY))
+    exposed = service(type="NodePort", ports=NODE_PORT, externalTrafficPolicy="Local")
+    want = Table().update(*read(exposed, slices))
+    assert want.rows[want.choices[-1]][service_rows.STATE_AT] == 0
 
 
 def test_an_endpoint_in_two_slices_is_one() -> None:
@@ -281,7 +429,8 @@ def test_no_id_is_given_twice() -> None:
 
 def test_an_endpoint_that_never_took_a_connection_needs_no_row() -> None:
     want = Table().update(frontend(("10.0.0.1", False)))
-    assert want.rows == {} and want.frontends == {frontend(("10.0.0.1", False)): (0, 0)}
+    assert want.rows == {}
+    assert want.frontends == {frontend(("10.0.0.1", False)): FRONTEND.pack(0, 0, 0, 0, 0, 0)}
 
 
 def test_where_there_is_no_room() -> None:
@@ -302,5 +451,6 @@ def test_backends_of_two_frontends_are_rows_of_their_own() -> None:
         endpoints(("10.0.0.1", READY)),
     )
     want = Table().update(*two)
-    assert len(want.new) == 2 and list(want.frontends.values()) == [(0, 1), (1, 1)]
+    parts = [FRONTEND.unpack(each)[:2] for each in want.frontends.values()]
+    assert len(want.new) == 2 and parts == [(0, 1), (1, 1)]
     assert isinstance(two[0].backends[0], Backend)
