@@ -19,8 +19,8 @@ FRONTENDS = 32768
 """Of a half."""
 CLOSED = 1
 """PC_ROW_CLOSED."""
-LOCAL = 1
-"""PC_FRONTEND_LOCAL."""
+LOCAL, ELSEWHERE = 1, 2
+"""PC_FRONTEND_*."""
 FRONTEND = struct.Struct("=IIIIII")
 """struct pc_frontend."""
 ROW = struct.Struct("=II16s16s2s2sBBB17x")
@@ -81,7 +81,7 @@ def wanted(frontends: Iterable[Frontend], there: Iterable[bytes]) -> Wanted:
             if backend.takes_local:
                 local.append(place)
         count = len(choices) - first
-        flags = LOCAL if frontend.is_local else 0
+        flags = LOCAL * frontend.is_local | ELSEWHERE * frontend.is_elsewhere
         parts[frontend] = FRONTEND.pack(first, count, first + count, len(local), flags, 0)
         choices += local
     if len(parts) > FRONTENDS:

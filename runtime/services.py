@@ -57,6 +57,8 @@ class Frontend:
     port: int
     is_local: bool
     """externalTrafficPolicy Local: clients outside the cluster are given this node's endpoints."""
+    is_elsewhere: bool
+    """internalTrafficPolicy Local: there are endpoints, and none of them is on this node."""
     backends: tuple[Backend, ...]
 
 
@@ -113,13 +115,17 @@ def _frontends(service: Service, slices: list[EndpointSlice], own: OwnNode) -> I
     for port in service.ports:
         for (address, number), is_external in _sites(service, port, own).items():
             stays = service.internal_local and not is_external
+            backends = _backends(port, slices, address.version, own.name, stays, is_external)
             yield Frontend(
                 f"{service.namespace}/{service.name}",
                 address,
                 port.protocol,
                 number,
-                service.external_local and is_external,
-                _backends(port, slices, address.version, own.name, stays, is_external),
+                is_local=service.external_local and is_external,
+                is_elsewhere=stays
+                and any(each.drains for each in backends)
+                and not any(each.takes_new for each in backends),
+                backends=backends,
             )
 
 

@@ -23,8 +23,9 @@ struct pc_frontend_key {
 };
 _Static_assert(sizeof(struct pc_frontend_key) == 20, "a map key has no hidden padding");
 
-#define PC_FRONTEND_LOCAL 1 /* of `flags`: clients from outside are given endpoints of this node   \
-			     */
+/* Of `flags`. */
+#define PC_FRONTEND_LOCAL     1 /* clients from outside are given endpoints of this node */
+#define PC_FRONTEND_ELSEWHERE 2 /* what has no endpoint for it here has one on another node */
 
 /* Parts of pc_choices: those that take new connections, and those that are on this node. A count of
  * 0: none does.

@@ -70,6 +70,15 @@ static __always_inline bool pc_service_port(struct pc_flow *flow)
 	return false;
 }
 
+/* Whether who finds no endpoint is told, as kube-proxy has it: not where a traffic policy keeps him
+ * from endpoints of other nodes, as a load balancer may send him there yet.
+ */
+static __always_inline bool pc_service_refuses(const struct pc_frontend *frontend, __u8 client)
+{
+	return !frontend->count && !(frontend->flags & PC_FRONTEND_ELSEWHERE) &&
+	       client != PC_CLIENT_HANDED;
+}
+
 /* The tuple of a packet that belongs to nothing known. Leaves flow->nat.row 0 if it goes to no
  * Service; else the tuple is that of client and endpoint afterwards. A function of its own, so that
  * the verifier goes through it once.
@@ -88,8 +97,10 @@ __noinline int pc_service_pick(struct pc_flow *flow, __u32 word)
 	if (!pc_service_opens(flow))
 		return PC_DROP_BACKEND_GONE;
 	part = pc_part_of(frontend, flow->client);
-	if (!part.count)
+	if (!part.count) {
+		flow->is_refused = pc_service_refuses(frontend, flow->client);
 		return PC_DROP_NO_BACKEND;
+	}
 	row = pc_service_choose(flow, &part, word);
 	if (!row)
 		return PC_DROP_NO_BACKEND;

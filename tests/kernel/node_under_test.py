@@ -176,6 +176,12 @@ class NodeUnderTest:
         """The pod's frame as it goes on to the node's stack; None if it is dropped."""
         return self._run_through("pc_from_pod", frame, LOCAL[pod], came_in=LOCAL[pod])
 
+    def answered(self, pod: str, frame: bytes) -> tuple[int, bytes]:
+        """The verdict on the pod's frame, and what has become of it."""
+        with bpf_syscall.obj_get(self.pins.hook("pc_from_pod")) as fd:
+            device = self.ifindex[LOCAL[pod]]
+            return run_through(fd, frame, device, device)
+
     def arrives(self, pod: str, frame: bytes, came_in: str | None = UPLINK) -> bytes | None:
         """The frame as the pod gets it; None if it is dropped. `came_in` None: made on the node."""
         return self._run_through("pc_to_pod", frame, LOCAL[pod], came_in)
