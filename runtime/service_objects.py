@@ -28,6 +28,7 @@ _ENDPOINT = (
     *("conditions", "deprecatedTopology", "hints", "hostname", "nodeName", "targetRef", "zone"),
 )
 _CONDITIONS = ("ready", "serving", "terminating")
+_AFFINITY = 10800
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,8 @@ class Service:
     """internalTrafficPolicy Local: what is sent to a cluster IP stays on the node (KEP-2086)."""
     external_local: bool
     """externalTrafficPolicy Local: so does what comes from outside to any other address."""
+    affinity: int
+    """Seconds for which a client is sent where it was sent last; 0: not at all."""
     place: JsonValue
 
 
@@ -146,9 +149,6 @@ def _service(
     kind = _one_of(spec.get("type"), _TYPES, "ClusterIP")
     if kind == "ExternalName" or (spec.get("clusterIP") and spec["clusterIP"].raw == "None"):
         return
-    affinity = spec.get("sessionAffinity")
-    if _one_of(affinity, ("None", "ClientIP"), "None") == "ClientIP" and affinity:
-        affinity.fail("session affinity is not supported yet", "leave out the Service for now")
     external_ips = _balancer_ips(spec, fields.get("status")) + _addresses(spec.get("externalIPs"))
     has_node_ports = kind in ("NodePort", "LoadBalancer")
     ports = spec["ports"].items() if "ports" in spec else ()
@@ -160,8 +160,21 @@ def _service(
         ports=tuple(_service_port(each, has_node_ports) for each in ports),
         internal_local=_is_local(spec.get("internalTrafficPolicy")),
         external_local=_is_local(spec.get("externalTrafficPolicy")),
+        affinity=_affinity(spec),
         place=place,
     )
+
+
+def _affinity(spec: dict[str, JsonValue]) -> int:
+    """`sessionAffinityConfig.clientIP.timeoutSeconds`, of which three hours are the default."""
+    kind = _one_of(spec.get("sessionAffinity"), ("None", "ClientIP"), "None")
+    config = spec.get("sessionAffinityConfig")
+    found = config.fields((), ("clientIP",)).get("clientIP") if config and config.raw else None
+    timeout = (
+        found.fields((), ("timeoutSeconds",)).get("timeoutSeconds") if found and found.raw else None
+    )
+    seconds = _AFFINITY if timeout is None or timeout.raw is None else timeout.number(1, 86400)
+    return seconds if kind == "ClientIP" else 0
 
 
 def _is_local(policy: JsonValue | None) -> bool:

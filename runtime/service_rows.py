@@ -21,7 +21,7 @@ CLOSED = 1
 """PC_ROW_CLOSED."""
 LOCAL, ELSEWHERE = 1, 2
 """PC_FRONTEND_*."""
-FRONTEND = struct.Struct("=IIIIII")
+FRONTEND = struct.Struct("=IIIIIII")
 """struct pc_frontend."""
 ROW = struct.Struct("=II16s16s2s2sBBB17x")
 """struct pc_row."""
@@ -82,7 +82,9 @@ def wanted(frontends: Iterable[Frontend], there: Iterable[bytes]) -> Wanted:
                 local.append(place)
         count = len(choices) - first
         flags = LOCAL * frontend.is_local | ELSEWHERE * frontend.is_elsewhere
-        parts[frontend] = FRONTEND.pack(first, count, first + count, len(local), flags, 0)
+        parts[frontend] = FRONTEND.pack(
+            *(first, count, first + count, len(local)), flags, frontend.affinity, frontend.number
+        )
         choices += local
     if len(parts) > FRONTENDS:
         raise _too_many("addresses and ports of Services", FRONTENDS)

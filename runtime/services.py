@@ -10,6 +10,7 @@ Headless Services and those of type ExternalName have no addresses to translate,
 What is not supported yet is refused, not left out.
 """
 
+import hashlib
 import ipaddress
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -55,6 +56,10 @@ class Frontend:
     address: Address
     protocol: str
     port: int
+    affinity: int
+    """Seconds for which a client is sent where it was sent last; 0: not at all."""
+    number: int
+    """Of the Service's port and family, the same at each of its addresses and in every load."""
     is_local: bool
     """externalTrafficPolicy Local: clients outside the cluster are given this node's endpoints."""
     is_elsewhere: bool
@@ -121,12 +126,20 @@ def _frontends(service: Service, slices: list[EndpointSlice], own: OwnNode) -> I
                 address,
                 port.protocol,
                 number,
+                affinity=service.affinity,
+                number=_number(service, port, address.version),
                 is_local=service.external_local and is_external,
                 is_elsewhere=stays
                 and any(each.drains for each in backends)
                 and not any(each.takes_new for each in backends),
                 backends=backends,
             )
+
+
+def _number(service: Service, port: ServicePort, family: int) -> int:
+    """32 bits of a digest. Two with one number would only forget each other's clients."""
+    name = f"{service.namespace}/{service.name}/{port.name}/{port.protocol}/{family}"
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
 
 
 def _sites(service: Service, port: ServicePort, own: OwnNode) -> Mapping[tuple[Address, int], bool]:

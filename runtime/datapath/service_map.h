@@ -35,8 +35,9 @@ struct pc_frontend {
 	__u32 local_first, local_count;
 	__u32 flags;
 	__u32 affinity; /* seconds; 0: none */
+	__u32 service;  /* a number for the Service's port and family, the same in every load */
 };
-_Static_assert(sizeof(struct pc_frontend) == 24, "runtime/service_rows.py packs it");
+_Static_assert(sizeof(struct pc_frontend) == 28, "runtime/service_rows.py packs it");
 
 /* Whom an endpoint is chosen for. */
 enum pc_client {

@@ -284,7 +284,7 @@ def test_the_parts_of_a_frontend() -> None:
     exposed = service(type="NodePort", ports=NODE_PORT, externalTrafficPolicy="Local")
     table = Table()
     want = table.update(*read(exposed, slices))
-    inside, outside, _ = (FRONTEND.unpack(each) for each in want.frontends.values())
+    inside, outside, _ = (FRONTEND.unpack(each)[:6] for each in want.frontends.values())
     assert inside == (0, 3, 3, 0, 0, 0)
     assert outside == (3, 3, 6, 2, LOCAL, 0)
     ends = [ROW.unpack(table.rows[place])[2][:4] for place in want.choices]
@@ -298,6 +298,39 @@ def test_an_endpoint_for_clients_outside_only_has_an_open_row() -> None:
     exposed = service(type="NodePort", ports=NODE_PORT, externalTrafficPolicy="Local")
     want = Table().update(*read(exposed, slices))
     assert want.rows[want.choices[-1]][service_rows.STATE_AT] == 0
+
+
+@pytest.mark.parametrize(
+    ("spec", "seconds"),
+    [
+        ({}, 0),
+        ({"sessionAffinity": "None"}, 0),
+        ({"sessionAffinity": "ClientIP"}, 10800),
+        ({"sessionAffinity": "ClientIP", "sessionAffinityConfig": None}, 10800),
+        ({"sessionAffinity": "ClientIP", "sessionAffinityConfig": {"clientIP": {}}}, 10800),
+        (
+            {
+                "sessionAffinity": "ClientIP",
+                "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 7}},
+            },
+            7,
+        ),
+    ],
+    ids=str,
+)
+def test_how_long_a_client_stays(spec: dict[str, Any], seconds: int) -> None:
+    (found,) = read(service(**spec))
+    assert found.affinity == seconds
+
+
+def test_a_port_has_one_number_at_all_its_addresses() -> None:
+    ports = [{"name": "a", "port": 80, "nodePort": 30080}, {"name": "b", "port": 81}]
+    spec = {"type": "NodePort", "ports": ports, "clusterIPs": ["10.96.0.1", "fd96::1"]}
+    found = read(service(**spec))
+    of = {(f.address.version, f.port): f.number for f in found}
+    assert of[4, 80] == of[4, 30080] and of[6, 80] == of[6, 30080]
+    assert len(set(of.values())) == 4, "of (a, b) and both families"
+    assert [f.number for f in read(service(**spec))] == [f.number for f in found]
 
 
 def test_an_endpoint_in_two_slices_is_one() -> None:
@@ -333,7 +366,14 @@ WRONG = {
     ),
     "an address": (service(clusterIPs=["10.96.0"]), r"clusterIPs\[0\]: expected an IPv4"),
     "loopback": (service(externalIPs=["127.0.0.1"]), "is loopback"),
-    "affinity": (service(sessionAffinity="ClientIP"), "session affinity is not supported yet"),
+    "affinity": (service(sessionAffinity="Client"), "expected one of None, ClientIP"),
+    "a time for affinity": (
+        service(
+            sessionAffinity="ClientIP",
+            sessionAffinityConfig={"clientIP": {"timeoutSeconds": 86401}},
+        ),
+        r"clientIP\.timeoutSeconds: expected a number from 1 to 86400",
+    ),
     "a type": (service(type="Clusterip"), "expected one of ClusterIP"),
     "no spec": ({k: v for k, v in service().items() if k != "spec"}, "`spec` is missing"),
     "an endpoint of another family": (
@@ -430,7 +470,8 @@ def test_no_id_is_given_twice() -> None:
 def test_an_endpoint_that_never_took_a_connection_needs_no_row() -> None:
     want = Table().update(frontend(("10.0.0.1", False)))
     assert want.rows == {}
-    assert want.frontends == {frontend(("10.0.0.1", False)): FRONTEND.pack(0, 0, 0, 0, 0, 0)}
+    (packed,) = want.frontends.values()
+    assert FRONTEND.unpack(packed)[:6] == (0, 0, 0, 0, 0, 0)
 
 
 def test_where_there_is_no_room() -> None:
