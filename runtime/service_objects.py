@@ -4,11 +4,14 @@
 `objects` takes documents: single objects, or lists of them as `kubectl get ... -o json` writes.
 """
 
+import ipaddress
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from policyc.runtime.address_value import Address, host_address
 from policyc.runtime.json_value import JsonValue, describe
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _SERVICE_NAME = "kubernetes.io/service-name"
 _PROTOCOLS = ("TCP", "UDP", "SCTP")
@@ -51,7 +54,9 @@ class Service:
     name: str
     cluster_ips: tuple[Address, ...]
     external_ips: tuple[Address, ...]
-    """Those of its load balancer, and externalIPs."""
+    balancer_ips: tuple[Address, ...]
+    ranges: tuple[Network, ...]
+    """loadBalancerSourceRanges: who may come to the addresses of the load balancer; empty: all."""
     ports: tuple[ServicePort, ...]
     internal_local: bool
     """internalTrafficPolicy Local: what is sent to a cluster IP stays on the node (KEP-2086)."""
@@ -149,14 +154,15 @@ def _service(
     kind = _one_of(spec.get("type"), _TYPES, "ClusterIP")
     if kind == "ExternalName" or (spec.get("clusterIP") and spec["clusterIP"].raw == "None"):
         return
-    external_ips = _balancer_ips(spec, fields.get("status")) + _addresses(spec.get("externalIPs"))
     has_node_ports = kind in ("NodePort", "LoadBalancer")
     ports = spec["ports"].items() if "ports" in spec else ()
     yield Service(
         namespace,
         name,
         cluster_ips=tuple(_cluster_ips(spec)),
-        external_ips=tuple(external_ips),
+        external_ips=tuple(_addresses(spec.get("externalIPs"))),
+        balancer_ips=tuple(_balancer_ips(fields.get("status"))),
+        ranges=tuple(map(_network, _items(spec.get("loadBalancerSourceRanges")))),
         ports=tuple(_service_port(each, has_node_ports) for each in ports),
         internal_local=_is_local(spec.get("internalTrafficPolicy")),
         external_local=_is_local(spec.get("externalTrafficPolicy")),
@@ -190,7 +196,7 @@ def _cluster_ips(spec: dict[str, JsonValue]) -> list[Address]:
     return []
 
 
-def _balancer_ips(spec: dict[str, JsonValue], status: JsonValue | None) -> list[Address]:
+def _balancer_ips(status: JsonValue | None) -> list[Address]:
     """Those of `status.loadBalancer.ingress` that the node is to answer for (ipMode, KEP-1860)."""
     found: list[Address] = []
     balancer = status.members().get("loadBalancer") if status else None
@@ -199,10 +205,15 @@ def _balancer_ips(spec: dict[str, JsonValue], status: JsonValue | None) -> list[
         fields = item.members()
         if "ip" in fields and _one_of(fields.get("ipMode"), ("VIP", "Proxy"), "VIP") == "VIP":
             found.append(_address(fields["ip"]))
-    ranges = spec.get("loadBalancerSourceRanges")
-    if found and _items(ranges) and ranges:
-        ranges.fail("source ranges are not supported yet", "leave out the Service for now")
     return found
+
+
+def _network(value: JsonValue) -> Network:
+    """A range as the API server takes it: bits behind the prefix may be set, and spaces around."""
+    try:
+        return ipaddress.ip_network(value.text().strip(), strict=False)
+    except ValueError:
+        value.fail(f"expected a range of addresses as 192.0.2.0/24, found {value.raw!r}")
 
 
 def _service_port(value: JsonValue, has_node_ports: bool) -> ServicePort:

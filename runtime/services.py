@@ -14,10 +14,18 @@ import hashlib
 import ipaddress
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
 
 from policyc.runtime.address_value import Address
 from policyc.runtime.json_value import JsonValue
-from policyc.runtime.service_objects import Endpoint, EndpointSlice, Service, ServicePort, objects
+from policyc.runtime.service_objects import (
+    Endpoint,
+    EndpointSlice,
+    Network,
+    Service,
+    ServicePort,
+    objects,
+)
 from policyc.runtime.state import Warn, to_nobody
 
 PROTOCOLS = {"TCP": 6, "UDP": 17, "SCTP": 132}
@@ -64,6 +72,8 @@ class Frontend:
     """externalTrafficPolicy Local: clients outside the cluster are given this node's endpoints."""
     is_elsewhere: bool
     """internalTrafficPolicy Local: there are endpoints, and none of them is on this node."""
+    ranges: tuple[Network, ...] | None
+    """Who may come there, of its family; None: everybody."""
     backends: tuple[Backend, ...]
 
 
@@ -118,7 +128,8 @@ def _has_node_port(port: ServicePort) -> bool:
 
 def _frontends(service: Service, slices: list[EndpointSlice], own: OwnNode) -> Iterator[Frontend]:
     for port in service.ports:
-        for (address, number), is_external in _sites(service, port, own).items():
+        for (address, number), kind in _sites(service, port, own).items():
+            is_external = kind is not _Site.CLUSTER
             stays = service.internal_local and not is_external
             backends = _backends(port, slices, address.version, own.name, stays, is_external)
             yield Frontend(
@@ -132,6 +143,7 @@ def _frontends(service: Service, slices: list[EndpointSlice], own: OwnNode) -> I
                 is_elsewhere=stays
                 and any(each.drains for each in backends)
                 and not any(each.takes_new for each in backends),
+                ranges=_ranges(service, address.version) if kind is _Site.BALANCER else None,
                 backends=backends,
             )
 
@@ -142,13 +154,29 @@ def _number(service: Service, port: ServicePort, family: int) -> int:
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
 
 
-def _sites(service: Service, port: ServicePort, own: OwnNode) -> Mapping[tuple[Address, int], bool]:
-    """Where a port of a Service is, and whether that is for clients outside the cluster, too."""
+def _ranges(service: Service, family: int) -> tuple[Network, ...] | None:
+    """A range of one family leaves nobody of the other."""
+    if not service.ranges:
+        return None
+    return tuple(sorted({each for each in service.ranges if each.version == family}))
+
+
+class _Site(Enum):
+    """For pods only; for clients outside, too; and for those of them that the Service names."""
+
+    CLUSTER, EXTERNAL, BALANCER = range(3)
+
+
+def _sites(
+    service: Service, port: ServicePort, own: OwnNode
+) -> Mapping[tuple[Address, int], _Site]:
+    """Where a port of a Service is. An address that is two things is the more guarded one."""
     nodes = own.addresses if _has_node_port(port) else ()
     return (
-        {(each, port.node_port): True for each in nodes}
-        | {(each, port.port): True for each in service.external_ips}
-        | {(each, port.port): False for each in service.cluster_ips}
+        {(each, port.node_port): _Site.EXTERNAL for each in nodes}
+        | {(each, port.port): _Site.EXTERNAL for each in service.external_ips}
+        | {(each, port.port): _Site.BALANCER for each in service.balancer_ips}
+        | {(each, port.port): _Site.CLUSTER for each in service.cluster_ips}
     )
 
 

@@ -36,8 +36,9 @@ struct pc_frontend {
 	__u32 flags;
 	__u32 affinity; /* seconds; 0: none */
 	__u32 service;  /* a number for the Service's port and family, the same in every load */
+	__u32 ranges;   /* the list of source_range.h that a client has to be in; 0: it need not */
 };
-_Static_assert(sizeof(struct pc_frontend) == 28, "runtime/service_rows.py packs it");
+_Static_assert(sizeof(struct pc_frontend) == 32, "runtime/service_rows.py packs it");
 
 /* Whom an endpoint is chosen for. */
 enum pc_client {

@@ -7,6 +7,7 @@
 #include "endpoints.h"
 #include "service_affinity.h"
 #include "service_map.h"
+#include "source_range.h"
 
 #define PC_PICKS 8 /* ports that are tried; the pod itself is passed over as often */
 
@@ -121,6 +122,8 @@ __noinline int pc_service_pick(struct __sk_buff *skb, struct pc_flow *flow, __u3
 		return PC_PASS;
 	if (!pc_service_opens(flow))
 		return PC_DROP_BACKEND_GONE;
+	if (frontend->ranges && !pc_is_in_range(&flow->t, frontend->ranges, word))
+		return PC_DROP_SOURCE_RANGE;
 	part = pc_part_of(frontend, flow->client);
 	if (!part.count) {
 		flow->is_refused = pc_service_refuses(frontend, flow->client);

@@ -157,7 +157,7 @@ def test_each_port_of_a_service_remembers_for_itself(node: NodeUnderTest, picks:
 def test_a_pod_stays_with_its_endpoint(node: NodeUnderTest, family: int) -> None:
     node.load(node.policy().allow("a", "world", ANY), services=sticky(*ENDPOINTS))
     at, size = (30, 4) if family == 4 else (38, 16)
-    ends = Counter()
+    ends: Counter[bytes] = Counter()
     for sport in range(5000, 5040):
         sent = node.leaves("a", to_vip(tcp(sport, PORT, SYN), family))
         assert sent is not None

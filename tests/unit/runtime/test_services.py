@@ -2,6 +2,7 @@
 """Services and EndpointSlices become frontends and backends, and those become rows that stay put."""
 
 import ipaddress
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from policyc.runtime.service_rows import (
     wanted,
 )
 from policyc.runtime.services import Backend, Frontend, OwnNode, read_services
+from policyc.runtime.source_ranges import Lists
 from policyc.runtime.state import Warn, to_nobody
 
 READY, NOT_READY = {"ready": True}, {"ready": False}
@@ -374,6 +376,10 @@ WRONG = {
         ),
         r"clientIP\.timeoutSeconds: expected a number from 1 to 86400",
     ),
+    "a range": (
+        service(loadBalancerSourceRanges=["192.0.2.0/33"]),
+        r"loadBalancerSourceRanges\[0\]: expected a range of addresses",
+    ),
     "a type": (service(type="Clusterip"), "expected one of ClusterIP"),
     "no spec": ({k: v for k, v in service().items() if k != "spec"}, "`spec` is missing"),
     "an endpoint of another family": (
@@ -413,11 +419,52 @@ def test_sctp_cannot_change_its_port() -> None:
         read(sctp, endpoints(("10.0.0.1", READY), ports=ports))
 
 
-def test_source_ranges_are_refused_where_they_would_apply() -> None:
-    limited = service(loadBalancerSourceRanges=["192.0.2.0/24"])
-    assert read(limited)
-    with pytest.raises(InputError, match="source ranges are not supported yet"):
-        read(limited | {"status": {"loadBalancer": {"ingress": [{"ip": "198.51.100.1"}]}}})
+def balanced(**spec: Any) -> dict[str, Any]:
+    ingress = [{"ip": "198.51.100.1"}, {"ip": "2001:db8:51::1"}]
+    return service(type="LoadBalancer", ports=NODE_PORT, **spec) | {
+        "status": {"loadBalancer": {"ingress": ingress}}
+    }
+
+
+def test_source_ranges_are_for_addresses_of_the_load_balancer() -> None:
+    ranges = ["192.0.2.0/24", " 203.0.113.9/25", "192.0.2.0/24", "2001:db8::/32"]
+    found = {str(f.address): f.ranges for f in read(balanced(loadBalancerSourceRanges=ranges))}
+    networks = ipaddress.ip_network("192.0.2.0/24"), ipaddress.ip_network("203.0.113.0/25")
+    assert found == {
+        "10.96.0.1": None,
+        "192.0.2.7": None,
+        "2001:db8::7": None,
+        "198.51.100.1": networks,
+        "2001:db8:51::1": (ipaddress.ip_network("2001:db8::/32"),),
+    }
+
+
+def test_ranges_of_one_family_leave_nobody_of_the_other() -> None:
+    found = {str(f.address): f.ranges for f in read(balanced(loadBalancerSourceRanges=["::/0"]))}
+    assert found["198.51.100.1"] == ()
+    for none in ([], None):
+        found = {str(f.address): f.ranges for f in read(balanced(loadBalancerSourceRanges=none))}
+        assert found["198.51.100.1"] is None
+
+
+def test_an_address_that_is_external_too_keeps_its_ranges() -> None:
+    both = balanced(loadBalancerSourceRanges=["192.0.2.0/24"], externalIPs=["198.51.100.1"])
+    (found,) = (f for f in read(both) if str(f.address) == "198.51.100.1")
+    assert found.ranges
+
+
+def test_lists_of_ranges() -> None:
+    lists = Lists()
+    one, two = (ipaddress.ip_network(each) for each in ("192.0.2.0/24", "2001:db8::/32"))
+    assert [lists.of(each) for each in (None, (one,), (), (two,), (one,))] == [0, 1, 2, 3, 1]
+    assert lists.n_ranges == 2
+    first, second = lists.keys(1)
+    assert first == struct.pack("=I", 56) + bytes([128, 0, 0, 1, 192, 0, 2, *bytes(13)])
+    assert (
+        second[:12]
+        == struct.pack("=I", 64) + bytes([128, 0, 0, 3]) + two.network_address.packed[:4]
+    )
+    assert [key[4:8] for key in lists.keys(0)] == [bytes([0, 0, 0, 1]), bytes([0, 0, 0, 3])]
 
 
 class Table:
@@ -484,6 +531,12 @@ def test_a_key_says_its_half_and_family() -> None:
     four = frontend(("10.0.0.1", True))
     assert frontend_key(four, 0) == bytes([10, 96, 0, 1, *bytes(12), 0, 80, 6, 8])
     assert [key_half(frontend_key(four, half)) for half in (0, 1)] == [0, 1]
+
+
+def test_where_there_is_no_room_for_ranges() -> None:
+    ranges = [f"10.{i >> 8}.{i & 255}.0/24" for i in range(8193)]
+    with pytest.raises(InputError, match="there is room for 8192 source ranges"):
+        Table().update(*read(balanced(loadBalancerSourceRanges=ranges)))
 
 
 def test_backends_of_two_frontends_are_rows_of_their_own() -> None:
