@@ -13,6 +13,9 @@ from policyc.runtime.json_value import JsonValue, describe
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
+READY = 2
+"""The rank of an endpoint that is ready."""
+
 _SERVICE_NAME = "kubernetes.io/service-name"
 _PROTOCOLS = ("TCP", "UDP", "SCTP")
 _TYPES = ("ClusterIP", "NodePort", "LoadBalancer", "ExternalName")
@@ -31,6 +34,7 @@ _ENDPOINT = (
     *("conditions", "deprecatedTopology", "hints", "hostname", "nodeName", "targetRef", "zone"),
 )
 _CONDITIONS = ("ready", "serving", "terminating")
+_HINTS = ("forNodes", "forZones")
 _AFFINITY = 10800
 
 
@@ -73,8 +77,12 @@ class Endpoint:
 
     address: Address
     rank: int
-    """2: ready. 1: terminates, and still serves. 0: takes nothing new."""
+    """READY; 1: terminates, and still serves; 0: takes nothing new."""
     node: str
+    for_zones: frozenset[str]
+    """The zones whose clients are to be sent there (`hints`, KEP-2433); empty: no hint."""
+    for_nodes: frozenset[str]
+    """The same of nodes (KEP-3015)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,8 +278,19 @@ def _endpoint(value: JsonValue, family: int) -> Endpoint:
     conditions = fields.get("conditions")
     known = conditions.fields((), _CONDITIONS) if conditions and conditions.raw else {}
     flags = {name: each.flag() for name, each in known.items() if each.raw is not None}
-    node = fields.get("nodeName")
-    return Endpoint(addresses[0], _rank(flags), _optional_text(node))
+    hints = fields.get("hints")
+    meant = hints.fields((), _HINTS) if hints and hints.raw else {}
+    return Endpoint(
+        addresses[0],
+        _rank(flags),
+        node=_optional_text(fields.get("nodeName")),
+        for_zones=_hinted(meant.get("forZones")),
+        for_nodes=_hinted(meant.get("forNodes")),
+    )
+
+
+def _hinted(value: JsonValue | None) -> frozenset[str]:
+    return frozenset(each.fields(("name",), ())["name"].text() for each in _items(value))
 
 
 def _rank(conditions: dict[str, bool]) -> int:
@@ -279,7 +298,7 @@ def _rank(conditions: dict[str, bool]) -> int:
     ready = conditions.get("ready", True)
     serving = conditions.get("serving", ready)
     if ready:
-        return 2
+        return READY
     return 1 if serving and conditions.get("terminating", False) else 0
 
 

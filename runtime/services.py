@@ -19,6 +19,7 @@ from enum import Enum
 from policyc.runtime.address_value import Address
 from policyc.runtime.json_value import JsonValue
 from policyc.runtime.service_objects import (
+    READY,
     Endpoint,
     EndpointSlice,
     Network,
@@ -39,6 +40,8 @@ class OwnNode:
     name: str
     addresses: tuple[Address, ...] = ()
     """Where its node ports are."""
+    zone: str = ""
+    """Its label topology.kubernetes.io/zone, which hints of endpoints name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +134,7 @@ def _frontends(service: Service, slices: list[EndpointSlice], own: OwnNode) -> I
         for (address, number), kind in _sites(service, port, own).items():
             is_external = kind is not _Site.CLUSTER
             stays = service.internal_local and not is_external
-            backends = _backends(port, slices, address.version, own.name, stays, is_external)
+            backends = _backends(port, slices, address.version, own, stays, is_external)
             yield Frontend(
                 f"{service.namespace}/{service.name}",
                 address,
@@ -184,15 +187,15 @@ def _backends(
     port: ServicePort,
     slices: list[EndpointSlice],
     family: int,
-    node: str,
+    own: OwnNode,
     stays: bool,
     is_external: bool,
 ) -> tuple[Backend, ...]:
     """Of one family. `stays`: no other node's takes anything new."""
     listed = _listed(port, slices, family)
-    here = {at: each for at, each in listed.items() if each.node == node != ""}
+    here = {at: each for at, each in listed.items() if each.node == own.name != ""}
     local = _best(here)
-    chosen = local if stays else _best(listed)
+    chosen = local if stays else _meant(listed, own)
     return tuple(
         Backend(
             address,
@@ -233,6 +236,24 @@ def _best(endpoints: Mapping[tuple[Address, int], Endpoint]) -> set[tuple[Addres
     """Those that take new connections: the ready ones, else those that terminate and serve."""
     best = max((each.rank for each in endpoints.values()), default=0)
     return {at for at, each in endpoints.items() if each.rank == best > 0}
+
+
+def _meant(
+    endpoints: Mapping[tuple[Address, int], Endpoint], own: OwnNode
+) -> set[tuple[Address, int]]:
+    """Those of all nodes that take new connections from this one, as kube-proxy has it: by hints if
+    each ready endpoint has one, and one of them is for this node, or else for its zone.
+    """
+    ready = {at: each for at, each in endpoints.items() if each.rank == READY}
+    if ready and all(each.for_nodes for each in ready.values()):
+        found = {at for at, each in ready.items() if own.name in each.for_nodes}
+        if found:
+            return found
+    if ready and all(each.for_zones for each in ready.values()):
+        found = {at for at, each in ready.items() if own.zone in each.for_zones}
+        if found:
+            return found
+    return _best(endpoints)
 
 
 def packed(address: Address) -> bytes:

@@ -83,6 +83,7 @@ class Generation:
     hooks_digest: str
     node: str
     node_addresses: tuple[str, ...]
+    node_zone: str  # as hints of endpoints name it; "": in none
     endpoints: tuple[LoadedEndpoint, ...]
     attachments: tuple[Attachment, ...]
     former: tuple[Attachment, ...]  # of earlier loads; leftovers.py says which of them stay

@@ -7,7 +7,7 @@ import struct
 import subprocess
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from policyc.runtime import bpf_syscall
@@ -73,6 +73,7 @@ class NodeUnderTest:
     bpffs: Path
     node_addresses: tuple[str, ...] = (NODE.ip4, NODE.ip6)
     """Those that the endpoints file says the node has."""
+    node_labels: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.ifindex: dict[str, int] = {}
@@ -107,7 +108,7 @@ class NodeUnderTest:
         path = self.folder / "endpoints.json"
         if entries is None:
             entries = [endpoint(n, HOSTS[n], LOCAL.get(n)) for n in ("a", "b", "c")]
-        path.write_text(endpoints_json("node-1", entries, self.node_addresses))
+        path.write_text(endpoints_json("node-1", entries, self.node_addresses, self.node_labels))
         return path
 
     def load(

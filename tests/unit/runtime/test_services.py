@@ -386,6 +386,10 @@ WRONG = {
         endpoints(("fd00::1", READY)),
         "is no IPv4 address, as addressType says",
     ),
+    "a hint": (
+        endpoints(endpoints=[{"addresses": ["10.0.0.1"], "hints": {"forZones": [{"zone": "a"}]}}]),
+        r"forZones\[0\]\.zone: unknown field `zone`",
+    ),
     "a condition": (endpoints(("10.0.0.1", {"raedy": True})), "unknown field `raedy`"),
     "no addresses": (
         endpoints(endpoints=[{"addresses": []}]),
@@ -417,6 +421,77 @@ def test_sctp_cannot_change_its_port() -> None:
     ports = [{"name": "", "protocol": "SCTP", "port": 8080}]
     with pytest.raises(InputError, match="SCTP to port 80 goes to port 8080"):
         read(sctp, endpoints(("10.0.0.1", READY), ports=ports))
+
+
+def hinted(**hints: tuple[dict[str, Any], list[str], list[str]]) -> dict[str, Any]:
+    """Endpoints by the last number of their address: conditions, zones and nodes that are hinted."""
+    slices = endpoints()
+    slices["endpoints"] = [
+        {
+            "addresses": [f"10.0.0.{name[1:]}"],
+            "nodeName": "node-1" if name == "e1" else "node-9",
+            "conditions": conditions,
+            "hints": {
+                "forZones": [{"name": each} for each in zones],
+                "forNodes": [{"name": each} for each in nodes],
+            },
+        }
+        for name, (conditions, zones, nodes) in hints.items()
+    ]
+    return slices
+
+
+IN_ZONE = OwnNode("node-1", ADDRESSES, "a")
+
+
+@pytest.mark.parametrize(
+    ("slices", "chosen"),
+    [
+        (hinted(e1=(READY, ["a"], []), e2=(READY, ["b"], [])), "1"),
+        (hinted(e1=(READY, ["a", "b"], []), e2=(READY, ["b"], []), e3=(READY, ["a"], [])), "13"),
+        (hinted(e1=(READY, ["a"], []), e2=(READY, [], [])), "12"),
+        (hinted(e1=(READY, ["c"], []), e2=(READY, ["b"], [])), "12"),
+        (hinted(e1=(NOT_READY, [], []), e2=(READY, ["a"], []), e3=(READY, ["b"], [])), "2"),
+        (hinted(e1=(NOT_READY, ["a"], []), e2=(READY, ["b"], [])), "2"),
+        (hinted(e1=(DRAINING, ["b"], []), e2=(DRAINING, ["a"], [])), "12"),
+        (hinted(e1=(READY, ["a"], ["node-1"]), e2=(READY, ["a"], ["node-2"])), "1"),
+        (hinted(e1=(READY, ["b"], ["node-2"]), e2=(READY, ["a"], ["node-2"])), "2"),
+        (hinted(e1=(READY, ["a"], ["node-1"]), e2=(READY, ["a"], [])), "12"),
+        (hinted(e1=(READY, [], ["node-1"]), e2=(READY, [], ["node-2"])), "1"),
+    ],
+    ids=[
+        "one for the zone",
+        "several zones",
+        "one without a hint",
+        "none for the zone",
+        "only ready ones need one",
+        "only ready ones are for a zone",
+        "terminating ones are for all",
+        "the node before the zone",
+        "the zone where none is for the node",
+        "one without a hint for nodes",
+        "nodes alone",
+    ],
+)
+def test_hints_say_who_takes_clients_of_the_node(slices: dict[str, Any], chosen: str) -> None:
+    exposed = service(type="NodePort", ports=NODE_PORT, externalTrafficPolicy="Local")
+    inside, outside, _ = read(exposed, slices, node=IN_ZONE)
+    for found in (inside, outside):
+        takes = [str(b.address)[-1] for b in found.backends if b.takes_new]
+        assert "".join(takes) == chosen
+    is_ready = slices["endpoints"][0]["conditions"] != NOT_READY
+    assert local(outside) == (["10.0.0.1"] if is_ready else []), "no hint is about those"
+
+
+def test_hints_without_a_zone_are_for_nobody() -> None:
+    slices = hinted(e1=(READY, ["a"], []), e2=(READY, ["b"], []))
+    assert all(takes for _, _, takes in shown(read(service(), slices)[0]))
+
+
+def test_a_policy_local_does_not_ask_hints() -> None:
+    slices = hinted(e1=(READY, ["b"], []), e2=(READY, ["a"], []))
+    (found,) = read(service(internalTrafficPolicy="Local"), slices, node=IN_ZONE)
+    assert shown(found) == [("10.0.0.1", 8080, True), ("10.0.0.2", 8080, False)]
 
 
 def balanced(**spec: Any) -> dict[str, Any]:
