@@ -41,7 +41,7 @@ def update_services(
         addresses = tuple(map(ipaddress.ip_address, generation.node_addresses))
         frontends = read_services(objects, OwnNode(generation.node, addresses), note)
         with Undo() as undo:
-            filled = service_maps.fill(where, word, frontends, undo)
+            filled = service_maps.fill(where, word, frontends, generation.nodes, undo)
             switch.store(where.map("pc_state"), filled.word)
             undo.forget()
         filled.finish(where)

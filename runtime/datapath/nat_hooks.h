@@ -10,6 +10,7 @@
 #include "fragments.h"
 #include "nat.h"
 #include "offload.h"
+#include "outside_map.h"
 #include "sender.h"
 #include "service_pick.h"
 
@@ -240,7 +241,8 @@ static __always_inline enum drop_reason pc_nat_follow(struct __sk_buff *skb, str
 	if (!row)
 		return PC_DROP_BACKEND_GONE;
 	if (reply)
-		done = pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->t.saddr, &row->frontend);
+		done = pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->t.saddr,
+				   pc_as_known(&row->frontend, flow->t.family, first->node));
 	else
 		done = pc_nat_addr(skb, flow, PC_NAT_DST, &flow->t.daddr, &row->backend);
 	return done ? PC_PASS : PC_DROP_MALFORMED;

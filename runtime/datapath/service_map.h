@@ -23,8 +23,9 @@ struct pc_frontend_key {
 };
 _Static_assert(sizeof(struct pc_frontend_key) == 20, "a map key has no hidden padding");
 
-#define PC_FRONTEND_LOCAL 1 /* of `flags`: clients from outside are given endpoints of this node   \
-			     */
+#define PC_FRONTEND_LOCAL                                                                          \
+	1 /* of `flags`: clients from outside are given endpoints of this node                     \
+	   */
 
 /* Parts of pc_choices: those that take new connections, and those that are on this node. A count of
  * 0: none does.
@@ -92,7 +93,10 @@ struct pc_row {
 	__be16 backend_port, frontend_port;
 	__u8 proto, family;
 	__u8 state;
-	__u8 zero[17];
+	__u8 zero;
+	__u16 node; /* another one that has the endpoint, by number (outside_map.h); 0: none is
+		       known */
+	__u8 zeros[14];
 };
 _Static_assert(sizeof(struct pc_row) == 64, "a row is a cache line");
 

@@ -20,6 +20,7 @@ from policyc.runtime.node import Loaded
 from policyc.runtime.pins import Pins
 from policyc.runtime.service_update import update_services
 from policyc.runtime.status import NodeStatus, status
+from policyc.runtime.uplinks import Outside
 from tests.kernel.packets import Host
 from tests.kernel.table_policy import NamePlacer, TablePolicy, endpoints_json, write_bundle
 
@@ -119,6 +120,8 @@ class NodeUnderTest:
         mode: Mode = "auto",
         forward: Forwarding = "redirect",
         services: Sequence[JsonValue] | None = None,
+        uplinks: Sequence[str] = (),
+        way_back: Outside = "tunnel",
     ) -> Loaded:
         self._forget_programs()
         return runtime.load(
@@ -130,6 +133,8 @@ class NodeUnderTest:
             state_root=self.state_root,
             placer=NamePlacer,
             services=services,
+            uplink=uplinks,
+            way_back=way_back,
             warn=self.warnings.append,
             note=self.notes.append,
         )
