@@ -92,7 +92,7 @@ def load(
     """
     bundle = read_bundle(bundle_path)
     file = read_endpoints(endpoints_path)
-    own = OwnNode(file.node, file.own_addresses)
+    own = OwnNode(file.node, file.own_addresses, file.own_zone)
     frontends = None if services is None else read_services(services, own, note)
     if bundle.node not in ("", file.node):
         raise InputError(
@@ -256,6 +256,7 @@ class _Loading:
             node=self.file.node,
             nodes=known.by_name,
             node_addresses=tuple(map(str, self.file.own_addresses)),
+            node_zone=self.file.own_zone,
             endpoints=endpoints,
             attachments=attachments,
             former=leftovers.others(self.pins, self.before, attachments, self.on_record),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from policyc.runtime.errors import InputError
 from policyc.runtime.services import PROTOCOLS, Backend, Frontend, packed
+from policyc.runtime.source_ranges import RANGES, Lists
 
 PLACES = 65536
 CHOICES = 65536
@@ -19,9 +20,9 @@ FRONTENDS = 32768
 """Of a half."""
 CLOSED = 1
 """PC_ROW_CLOSED."""
-LOCAL = 1
-"""PC_FRONTEND_LOCAL."""
-FRONTEND = struct.Struct("=IIIIII")
+LOCAL, ELSEWHERE = 1, 2
+"""PC_FRONTEND_*."""
+FRONTEND = struct.Struct("=IIIIIIII")
 """struct pc_frontend."""
 ROW = struct.Struct("=II16s16s2s2sBBBxH14x")
 """struct pc_row."""
@@ -44,6 +45,7 @@ class Wanted:
     frontends: dict[Frontend, bytes]
     """To struct pc_frontend."""
     choices: tuple[int, ...]
+    lists: Lists
 
 
 def wanted(
@@ -67,6 +69,7 @@ def wanted(
     new: list[int] = []
     choices: list[int] = []
     parts: dict[Frontend, bytes] = {}
+    lists = Lists()
     for frontend in frontends:
         first, local = len(choices), list[int]()
         for backend in frontend.backends:
@@ -89,14 +92,19 @@ def wanted(
             if backend.takes_local:
                 local.append(place)
         count = len(choices) - first
-        flags = LOCAL if frontend.is_local else 0
-        parts[frontend] = FRONTEND.pack(first, count, first + count, len(local), flags, 0)
+        flags = LOCAL * frontend.is_local | ELSEWHERE * frontend.is_elsewhere
+        parts[frontend] = FRONTEND.pack(
+            *(first, count, first + count, len(local)),
+            *(flags, frontend.affinity, frontend.number, lists.of(frontend.ranges)),
+        )
         choices += local
     if len(parts) > FRONTENDS:
         raise _too_many("addresses and ports of Services", FRONTENDS)
     if len(choices) > CHOICES:
         raise _too_many("endpoints of Services", CHOICES)
-    return Wanted(rows, tuple(new), parts, tuple(choices))
+    if lists.n_ranges > RANGES:
+        raise _too_many("source ranges of load balancers", RANGES)
+    return Wanted(rows, tuple(new), parts, tuple(choices), lists)
 
 
 def _too_many(what: str, room: int) -> InputError:

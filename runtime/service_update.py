@@ -39,7 +39,8 @@ def update_services(
                 "`policyc node load BUNDLE --endpoints FILE --services FILE`",
             )
         addresses = tuple(map(ipaddress.ip_address, generation.node_addresses))
-        frontends = read_services(objects, OwnNode(generation.node, addresses), note)
+        own = OwnNode(generation.node, addresses, generation.node_zone)
+        frontends = read_services(objects, own, note)
         with Undo() as undo:
             filled = service_maps.fill(where, word, frontends, generation.nodes, undo)
             switch.store(where.map("pc_state"), filled.word)

@@ -10,13 +10,23 @@ Headless Services and those of type ExternalName have no addresses to translate,
 What is not supported yet is refused, not left out.
 """
 
+import hashlib
 import ipaddress
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
 
 from policyc.runtime.address_value import Address
 from policyc.runtime.json_value import JsonValue
-from policyc.runtime.service_objects import Endpoint, EndpointSlice, Service, ServicePort, objects
+from policyc.runtime.service_objects import (
+    READY,
+    Endpoint,
+    EndpointSlice,
+    Network,
+    Service,
+    ServicePort,
+    objects,
+)
 from policyc.runtime.state import Warn, to_nobody
 
 PROTOCOLS = {"TCP": 6, "UDP": 17, "SCTP": 132}
@@ -30,6 +40,8 @@ class OwnNode:
     name: str
     addresses: tuple[Address, ...] = ()
     """Where its node ports are."""
+    zone: str = ""
+    """Its label topology.kubernetes.io/zone, which hints of endpoints name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +69,16 @@ class Frontend:
     address: Address
     protocol: str
     port: int
+    affinity: int
+    """Seconds for which a client is sent where it was sent last; 0: not at all."""
+    number: int
+    """Of the Service's port and family, the same at each of its addresses and in every load."""
     is_local: bool
     """externalTrafficPolicy Local: clients outside the cluster are given this node's endpoints."""
+    is_elsewhere: bool
+    """internalTrafficPolicy Local: there are endpoints, and none of them is on this node."""
+    ranges: tuple[Network, ...] | None
+    """Who may come there, of its family; None: everybody."""
     backends: tuple[Backend, ...]
 
 
@@ -113,25 +133,55 @@ def _has_node_port(port: ServicePort) -> bool:
 
 def _frontends(service: Service, slices: list[EndpointSlice], own: OwnNode) -> Iterator[Frontend]:
     for port in service.ports:
-        for (address, number), is_external in _sites(service, port, own).items():
+        for (address, number), kind in _sites(service, port, own).items():
+            is_external = kind is not _Site.CLUSTER
             stays = service.internal_local and not is_external
+            backends = _backends(port, slices, address.version, own, stays, is_external)
             yield Frontend(
                 f"{service.namespace}/{service.name}",
                 address,
                 port.protocol,
                 number,
-                service.external_local and is_external,
-                _backends(port, slices, address.version, own.name, stays, is_external),
+                affinity=service.affinity,
+                number=_number(service, port, address.version),
+                is_local=service.external_local and is_external,
+                is_elsewhere=stays
+                and any(each.drains for each in backends)
+                and not any(each.takes_new for each in backends),
+                ranges=_ranges(service, address.version) if kind is _Site.BALANCER else None,
+                backends=backends,
             )
 
 
-def _sites(service: Service, port: ServicePort, own: OwnNode) -> Mapping[tuple[Address, int], bool]:
-    """Where a port of a Service is, and whether that is for clients outside the cluster, too."""
+def _number(service: Service, port: ServicePort, family: int) -> int:
+    """32 bits of a digest. Two with one number would only forget each other's clients."""
+    name = f"{service.namespace}/{service.name}/{port.name}/{port.protocol}/{family}"
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
+
+
+def _ranges(service: Service, family: int) -> tuple[Network, ...] | None:
+    """A range of one family leaves nobody of the other."""
+    if not service.ranges:
+        return None
+    return tuple(sorted({each for each in service.ranges if each.version == family}))
+
+
+class _Site(Enum):
+    """For pods only; for clients outside, too; and for those of them that the Service names."""
+
+    CLUSTER, EXTERNAL, BALANCER = range(3)
+
+
+def _sites(
+    service: Service, port: ServicePort, own: OwnNode
+) -> Mapping[tuple[Address, int], _Site]:
+    """Where a port of a Service is. An address that is two things is the more guarded one."""
     nodes = own.addresses if _has_node_port(port) else ()
     return (
-        {(each, port.node_port): True for each in nodes}
-        | {(each, port.port): True for each in service.external_ips}
-        | {(each, port.port): False for each in service.cluster_ips}
+        {(each, port.node_port): _Site.EXTERNAL for each in nodes}
+        | {(each, port.port): _Site.EXTERNAL for each in service.external_ips}
+        | {(each, port.port): _Site.BALANCER for each in service.balancer_ips}
+        | {(each, port.port): _Site.CLUSTER for each in service.cluster_ips}
     )
 
 
@@ -139,15 +189,15 @@ def _backends(
     port: ServicePort,
     slices: list[EndpointSlice],
     family: int,
-    node: str,
+    own: OwnNode,
     stays: bool,
     is_external: bool,
 ) -> tuple[Backend, ...]:
     """Of one family. `stays`: no other node's takes anything new."""
     listed = _listed(port, slices, family)
-    here = {at: each for at, each in listed.items() if each.node == node != ""}
+    here = {at: each for at, each in listed.items() if each.node == own.name != ""}
     local = _best(here)
-    chosen = local if stays else _best(listed)
+    chosen = local if stays else _meant(listed, own)
     return tuple(
         Backend(
             address,
@@ -155,7 +205,7 @@ def _backends(
             takes_new=(address, number) in chosen,
             takes_local=is_external and (address, number) in local,
             drains=endpoint.rank > 0,
-            node="" if endpoint.node == node else endpoint.node,
+            node="" if endpoint.node == own.name else endpoint.node,
         )
         for (address, number), endpoint in sorted(
             listed.items(), key=lambda item: (int(item[0][0]), item[0][1])
@@ -189,6 +239,24 @@ def _best(endpoints: Mapping[tuple[Address, int], Endpoint]) -> set[tuple[Addres
     """Those that take new connections: the ready ones, else those that terminate and serve."""
     best = max((each.rank for each in endpoints.values()), default=0)
     return {at for at, each in endpoints.items() if each.rank == best > 0}
+
+
+def _meant(
+    endpoints: Mapping[tuple[Address, int], Endpoint], own: OwnNode
+) -> set[tuple[Address, int]]:
+    """Those of all nodes that take new connections from this one, as kube-proxy has it: by hints if
+    each ready endpoint has one, and one of them is for this node, or else for its zone.
+    """
+    ready = {at: each for at, each in endpoints.items() if each.rank == READY}
+    if ready and all(each.for_nodes for each in ready.values()):
+        found = {at for at, each in ready.items() if own.name in each.for_nodes}
+        if found:
+            return found
+    if ready and all(each.for_zones for each in ready.values()):
+        found = {at for at, each in ready.items() if own.zone in each.for_zones}
+        if found:
+            return found
+    return _best(endpoints)
 
 
 def packed(address: Address) -> bytes:

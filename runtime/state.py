@@ -84,6 +84,7 @@ class Generation:
     hooks_digest: str
     node: str
     node_addresses: tuple[str, ...]
+    node_zone: str  # as hints of endpoints name it; "": in none
     nodes: dict[str, int]  # the cluster's, as outside.py numbers them
     endpoints: tuple[LoadedEndpoint, ...]
     attachments: tuple[Attachment, ...]

@@ -6,6 +6,7 @@
 #include "from_pod.h"
 #include "from_tunnel.h"
 #include "from_uplink.h"
+#include "service_refuse.h"
 #include "to_pod.h"
 #include "to_uplink.h"
 #include "tunnel.h"
@@ -21,6 +22,8 @@ int pc_from_pod(struct __sk_buff *skb)
 	flow->reason = pc_from_pod_frame(skb, flow);
 	if (flow->forward_to)
 		return bpf_redirect_peer(flow->forward_to, 0);
+	if (flow->reason == PC_DROP_NO_BACKEND && flow->is_refused)
+		return pc_service_refuse(skb, flow);
 	return pc_verdict(flow->reason);
 }
 
@@ -54,6 +57,8 @@ int pc_from_uplink(struct __sk_buff *skb)
 	flow->reason = pc_from_uplink_frame(skb, flow);
 	if (!flow->reason && flow->node && flow->client == PC_CLIENT_OUTSIDE)
 		return pc_hand_over(skb, flow, PC_VNI_REQUEST);
+	if (flow->is_refused)
+		return pc_refused_answer(skb, flow, pc_verdict(PC_DROP_NO_BACKEND));
 	return pc_verdict(flow->reason);
 }
 

@@ -57,7 +57,7 @@ static __always_inline enum drop_reason pc_outside_decide(struct __sk_buff *skb,
 /* As pc_service_pick(). A node port is the same everywhere, but the tables have it at addresses of
  * this node only: what was handed over came to one of another.
  */
-static __always_inline int pc_outside_pick(struct pc_flow *flow, __u32 word)
+static __always_inline int pc_outside_pick(struct __sk_buff *skb, struct pc_flow *flow, __u32 word)
 {
 	const struct pc_outside *outside = flow->node ? pc_outside_now() : 0;
 	struct pc_addr6 to = flow->t.daddr;
@@ -65,7 +65,7 @@ static __always_inline int pc_outside_pick(struct pc_flow *flow, __u32 word)
 
 	if (outside && pc_node_at(flow->t.family, &to))
 		flow->t.daddr = flow->t.family == PC_IPV4 ? outside->own4 : outside->own6;
-	reason = pc_service_pick(flow, word);
+	reason = pc_service_pick(skb, flow, word);
 	if (flow->nat.row)
 		flow->nat.daddr = to;
 	else
@@ -83,7 +83,7 @@ __noinline int pc_outside_new(struct __sk_buff *skb, struct pc_flow *flow, __u32
 
 	if (!flow)
 		return PC_DROP_NO_NODE;
-	reason = pc_outside_pick(flow, word);
+	reason = pc_outside_pick(skb, flow, word);
 	if (reason || !flow->nat.row)
 		return reason;
 	row = pc_row_of(flow->nat.row);

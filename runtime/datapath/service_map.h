@@ -23,9 +23,9 @@ struct pc_frontend_key {
 };
 _Static_assert(sizeof(struct pc_frontend_key) == 20, "a map key has no hidden padding");
 
-#define PC_FRONTEND_LOCAL                                                                          \
-	1 /* of `flags`: clients from outside are given endpoints of this node                     \
-	   */
+/* Of `flags`. */
+#define PC_FRONTEND_LOCAL     1 /* clients from outside are given endpoints of this node */
+#define PC_FRONTEND_ELSEWHERE 2 /* what has no endpoint for it here has one on another node */
 
 /* Parts of pc_choices: those that take new connections, and those that are on this node. A count of
  * 0: none does.
@@ -35,8 +35,10 @@ struct pc_frontend {
 	__u32 local_first, local_count;
 	__u32 flags;
 	__u32 affinity; /* seconds; 0: none */
+	__u32 service;  /* a number for the Service's port and family, the same in every load */
+	__u32 ranges;   /* the list of source_range.h that a client has to be in; 0: it need not */
 };
-_Static_assert(sizeof(struct pc_frontend) == 24, "runtime/service_rows.py packs it");
+_Static_assert(sizeof(struct pc_frontend) == 32, "runtime/service_rows.py packs it");
 
 /* Whom an endpoint is chosen for. */
 enum pc_client {

@@ -40,7 +40,6 @@ int k_pick(struct __sk_buff *skb)
 	__u32 zero = 0, at;
 	__u64 *next;
 
-	(void)skb;
 	next = bpf_map_lookup_elem(&k_at, &zero);
 	if (!next || !flow)
 		return 1;
@@ -53,7 +52,7 @@ int k_pick(struct __sk_buff *skb)
 	flow->t = query->t;
 	flow->opens = 1;
 	flow->client = query->client;
-	answer->reason = pc_service_pick(flow, pc_generation(flow));
+	answer->reason = pc_service_pick(skb, flow, pc_generation(flow));
 	answer->row = flow->nat.row;
 	answer->backend = flow->t.daddr;
 	return 0;

@@ -9,7 +9,7 @@ import pytest
 from policyc.runtime.json_value import JsonValue
 from tests.kernel.conftest import HERE, compile_c
 from tests.kernel.node_under_test import NODE, WORLD, A, B, C, NodeUnderTest
-from tests.kernel.packets import ACK, SYN, UDP, Host, frame, tcp, udp
+from tests.kernel.packets import ACK, SYN, UDP, Host, frame, packed, tcp, udp
 from tests.kernel.picks import HANDED, OUTSIDE, POD, Asked, Picks, picking
 from tests.kernel.service_yaml import PORT, TARGET, VIP, service, slices, value
 from tests.kernel.table_policy import ANY
@@ -141,6 +141,33 @@ def test_a_load_without_node_addresses_has_no_node_ports(node: NodeUnderTest) ->
     node.serve(exposed((C, "node-2")))
     assert len(node.notes) == 2, "`node services` knows the addresses of the last load"
     assert node.leaves("a", plain) != plain
+
+
+@families
+def test_pods_are_given_the_endpoints_that_hints_have_for_their_zone(
+    node: NodeUnderTest, family: int
+) -> None:
+    node.node_labels = {"topology.kubernetes.io/zone": "zone-a"}
+    found = exposed((B, "node-1"), (C, "node-2"))
+    for each in found[1:]:
+        for endpoint, zone in zip(each.raw["endpoints"], ("zone-b", "zone-a"), strict=True):
+            endpoint["hints"] = {"forZones": [{"name": zone}]}
+    policy = node.policy().allow("a", "b", ANY).allow("a", "c", ANY)
+    node.load(policy, services=found)
+    for port in range(5000, 5020):
+        assert sent_to(node, port, family) == packed(C.address(family))
+    node.serve(found)
+    assert sent_to(node, 5100, family) == packed(C.address(family)), "the load's zone is known"
+    node.node_labels = {}
+    node.load(policy, services=found)
+    ends = {sent_to(node, port, family) for port in range(6000, 6040)}
+    assert ends == {packed(B.address(family)), packed(C.address(family))}
+
+
+def sent_to(node: NodeUnderTest, port: int, family: int) -> bytes:
+    sent = node.leaves("a", frame(A, VIP, tcp(port, PORT, SYN), family=family))
+    assert sent is not None
+    return sent[30:34] if family == 4 else sent[38:54]
 
 
 def test_a_node_port_that_is_no_number(node: NodeUnderTest) -> None:

@@ -2,6 +2,7 @@
 """Services and EndpointSlices become frontends and backends, and those become rows that stay put."""
 
 import ipaddress
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from policyc.runtime.service_rows import (
     wanted,
 )
 from policyc.runtime.services import Backend, Frontend, OwnNode, read_services
+from policyc.runtime.source_ranges import Lists
 from policyc.runtime.state import Warn, to_nobody
 
 READY, NOT_READY = {"ready": True}, {"ready": False}
@@ -284,7 +286,7 @@ def test_the_parts_of_a_frontend() -> None:
     exposed = service(type="NodePort", ports=NODE_PORT, externalTrafficPolicy="Local")
     table = Table()
     want = table.update(*read(exposed, slices))
-    inside, outside, _ = (FRONTEND.unpack(each) for each in want.frontends.values())
+    inside, outside, _ = (FRONTEND.unpack(each)[:6] for each in want.frontends.values())
     assert inside == (0, 3, 3, 0, 0, 0)
     assert outside == (3, 3, 6, 2, LOCAL, 0)
     ends = [ROW.unpack(table.rows[place])[2][:4] for place in want.choices]
@@ -298,6 +300,39 @@ def test_an_endpoint_for_clients_outside_only_has_an_open_row() -> None:
     exposed = service(type="NodePort", ports=NODE_PORT, externalTrafficPolicy="Local")
     want = Table().update(*read(exposed, slices))
     assert want.rows[want.choices[-1]][service_rows.STATE_AT] == 0
+
+
+@pytest.mark.parametrize(
+    ("spec", "seconds"),
+    [
+        ({}, 0),
+        ({"sessionAffinity": "None"}, 0),
+        ({"sessionAffinity": "ClientIP"}, 10800),
+        ({"sessionAffinity": "ClientIP", "sessionAffinityConfig": None}, 10800),
+        ({"sessionAffinity": "ClientIP", "sessionAffinityConfig": {"clientIP": {}}}, 10800),
+        (
+            {
+                "sessionAffinity": "ClientIP",
+                "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 7}},
+            },
+            7,
+        ),
+    ],
+    ids=str,
+)
+def test_how_long_a_client_stays(spec: dict[str, Any], seconds: int) -> None:
+    (found,) = read(service(**spec))
+    assert found.affinity == seconds
+
+
+def test_a_port_has_one_number_at_all_its_addresses() -> None:
+    ports = [{"name": "a", "port": 80, "nodePort": 30080}, {"name": "b", "port": 81}]
+    spec = {"type": "NodePort", "ports": ports, "clusterIPs": ["10.96.0.1", "fd96::1"]}
+    found = read(service(**spec))
+    of = {(f.address.version, f.port): f.number for f in found}
+    assert of[4, 80] == of[4, 30080] and of[6, 80] == of[6, 30080]
+    assert len(set(of.values())) == 4, "of (a, b) and both families"
+    assert [f.number for f in read(service(**spec))] == [f.number for f in found]
 
 
 def test_an_endpoint_in_two_slices_is_one() -> None:
@@ -333,12 +368,27 @@ WRONG = {
     ),
     "an address": (service(clusterIPs=["10.96.0"]), r"clusterIPs\[0\]: expected an IPv4"),
     "loopback": (service(externalIPs=["127.0.0.1"]), "is loopback"),
-    "affinity": (service(sessionAffinity="ClientIP"), "session affinity is not supported yet"),
+    "affinity": (service(sessionAffinity="Client"), "expected one of None, ClientIP"),
+    "a time for affinity": (
+        service(
+            sessionAffinity="ClientIP",
+            sessionAffinityConfig={"clientIP": {"timeoutSeconds": 86401}},
+        ),
+        r"clientIP\.timeoutSeconds: expected a number from 1 to 86400",
+    ),
+    "a range": (
+        service(loadBalancerSourceRanges=["192.0.2.0/33"]),
+        r"loadBalancerSourceRanges\[0\]: expected a range of addresses",
+    ),
     "a type": (service(type="Clusterip"), "expected one of ClusterIP"),
     "no spec": ({k: v for k, v in service().items() if k != "spec"}, "`spec` is missing"),
     "an endpoint of another family": (
         endpoints(("fd00::1", READY)),
         "is no IPv4 address, as addressType says",
+    ),
+    "a hint": (
+        endpoints(endpoints=[{"addresses": ["10.0.0.1"], "hints": {"forZones": [{"zone": "a"}]}}]),
+        r"forZones\[0\]\.zone: unknown field `zone`",
     ),
     "a condition": (endpoints(("10.0.0.1", {"raedy": True})), "unknown field `raedy`"),
     "no addresses": (
@@ -373,11 +423,123 @@ def test_sctp_cannot_change_its_port() -> None:
         read(sctp, endpoints(("10.0.0.1", READY), ports=ports))
 
 
-def test_source_ranges_are_refused_where_they_would_apply() -> None:
-    limited = service(loadBalancerSourceRanges=["192.0.2.0/24"])
-    assert read(limited)
-    with pytest.raises(InputError, match="source ranges are not supported yet"):
-        read(limited | {"status": {"loadBalancer": {"ingress": [{"ip": "198.51.100.1"}]}}})
+def hinted(**hints: tuple[dict[str, Any], list[str], list[str]]) -> dict[str, Any]:
+    """Endpoints by the last number of their address: conditions, zones and nodes that are hinted."""
+    slices = endpoints()
+    slices["endpoints"] = [
+        {
+            "addresses": [f"10.0.0.{name[1:]}"],
+            "nodeName": "node-1" if name == "e1" else "node-9",
+            "conditions": conditions,
+            "hints": {
+                "forZones": [{"name": each} for each in zones],
+                "forNodes": [{"name": each} for each in nodes],
+            },
+        }
+        for name, (conditions, zones, nodes) in hints.items()
+    ]
+    return slices
+
+
+IN_ZONE = OwnNode("node-1", ADDRESSES, "a")
+
+
+@pytest.mark.parametrize(
+    ("slices", "chosen"),
+    [
+        (hinted(e1=(READY, ["a"], []), e2=(READY, ["b"], [])), "1"),
+        (hinted(e1=(READY, ["a", "b"], []), e2=(READY, ["b"], []), e3=(READY, ["a"], [])), "13"),
+        (hinted(e1=(READY, ["a"], []), e2=(READY, [], [])), "12"),
+        (hinted(e1=(READY, ["c"], []), e2=(READY, ["b"], [])), "12"),
+        (hinted(e1=(NOT_READY, [], []), e2=(READY, ["a"], []), e3=(READY, ["b"], [])), "2"),
+        (hinted(e1=(NOT_READY, ["a"], []), e2=(READY, ["b"], [])), "2"),
+        (hinted(e1=(DRAINING, ["b"], []), e2=(DRAINING, ["a"], [])), "12"),
+        (hinted(e1=(READY, ["a"], ["node-1"]), e2=(READY, ["a"], ["node-2"])), "1"),
+        (hinted(e1=(READY, ["b"], ["node-2"]), e2=(READY, ["a"], ["node-2"])), "2"),
+        (hinted(e1=(READY, ["a"], ["node-1"]), e2=(READY, ["a"], [])), "12"),
+        (hinted(e1=(READY, [], ["node-1"]), e2=(READY, [], ["node-2"])), "1"),
+    ],
+    ids=[
+        "one for the zone",
+        "several zones",
+        "one without a hint",
+        "none for the zone",
+        "only ready ones need one",
+        "only ready ones are for a zone",
+        "terminating ones are for all",
+        "the node before the zone",
+        "the zone where none is for the node",
+        "one without a hint for nodes",
+        "nodes alone",
+    ],
+)
+def test_hints_say_who_takes_clients_of_the_node(slices: dict[str, Any], chosen: str) -> None:
+    exposed = service(type="NodePort", ports=NODE_PORT, externalTrafficPolicy="Local")
+    inside, outside, _ = read(exposed, slices, node=IN_ZONE)
+    for found in (inside, outside):
+        takes = [str(b.address)[-1] for b in found.backends if b.takes_new]
+        assert "".join(takes) == chosen
+    is_ready = slices["endpoints"][0]["conditions"] != NOT_READY
+    assert local(outside) == (["10.0.0.1"] if is_ready else []), "no hint is about those"
+
+
+def test_hints_without_a_zone_are_for_nobody() -> None:
+    slices = hinted(e1=(READY, ["a"], []), e2=(READY, ["b"], []))
+    assert all(takes for _, _, takes in shown(read(service(), slices)[0]))
+
+
+def test_a_policy_local_does_not_ask_hints() -> None:
+    slices = hinted(e1=(READY, ["b"], []), e2=(READY, ["a"], []))
+    (found,) = read(service(internalTrafficPolicy="Local"), slices, node=IN_ZONE)
+    assert shown(found) == [("10.0.0.1", 8080, True), ("10.0.0.2", 8080, False)]
+
+
+def balanced(**spec: Any) -> dict[str, Any]:
+    ingress = [{"ip": "198.51.100.1"}, {"ip": "2001:db8:51::1"}]
+    return service(type="LoadBalancer", ports=NODE_PORT, **spec) | {
+        "status": {"loadBalancer": {"ingress": ingress}}
+    }
+
+
+def test_source_ranges_are_for_addresses_of_the_load_balancer() -> None:
+    ranges = ["192.0.2.0/24", " 203.0.113.9/25", "192.0.2.0/24", "2001:db8::/32"]
+    found = {str(f.address): f.ranges for f in read(balanced(loadBalancerSourceRanges=ranges))}
+    networks = ipaddress.ip_network("192.0.2.0/24"), ipaddress.ip_network("203.0.113.0/25")
+    assert found == {
+        "10.96.0.1": None,
+        "192.0.2.7": None,
+        "2001:db8::7": None,
+        "198.51.100.1": networks,
+        "2001:db8:51::1": (ipaddress.ip_network("2001:db8::/32"),),
+    }
+
+
+def test_ranges_of_one_family_leave_nobody_of_the_other() -> None:
+    found = {str(f.address): f.ranges for f in read(balanced(loadBalancerSourceRanges=["::/0"]))}
+    assert found["198.51.100.1"] == ()
+    for none in ([], None):
+        found = {str(f.address): f.ranges for f in read(balanced(loadBalancerSourceRanges=none))}
+        assert found["198.51.100.1"] is None
+
+
+def test_an_address_that_is_external_too_keeps_its_ranges() -> None:
+    both = balanced(loadBalancerSourceRanges=["192.0.2.0/24"], externalIPs=["198.51.100.1"])
+    (found,) = (f for f in read(both) if str(f.address) == "198.51.100.1")
+    assert found.ranges
+
+
+def test_lists_of_ranges() -> None:
+    lists = Lists()
+    one, two = (ipaddress.ip_network(each) for each in ("192.0.2.0/24", "2001:db8::/32"))
+    assert [lists.of(each) for each in (None, (one,), (), (two,), (one,))] == [0, 1, 2, 3, 1]
+    assert lists.n_ranges == 2
+    first, second = lists.keys(1)
+    assert first == struct.pack("=I", 56) + bytes([128, 0, 0, 1, 192, 0, 2, *bytes(13)])
+    assert (
+        second[:12]
+        == struct.pack("=I", 64) + bytes([128, 0, 0, 3]) + two.network_address.packed[:4]
+    )
+    assert [key[4:8] for key in lists.keys(0)] == [bytes([0, 0, 0, 1]), bytes([0, 0, 0, 3])]
 
 
 class Table:
@@ -430,7 +592,8 @@ def test_no_id_is_given_twice() -> None:
 def test_an_endpoint_that_never_took_a_connection_needs_no_row() -> None:
     want = Table().update(frontend(("10.0.0.1", False)))
     assert want.rows == {}
-    assert want.frontends == {frontend(("10.0.0.1", False)): FRONTEND.pack(0, 0, 0, 0, 0, 0)}
+    (packed,) = want.frontends.values()
+    assert FRONTEND.unpack(packed)[:6] == (0, 0, 0, 0, 0, 0)
 
 
 def test_where_there_is_no_room() -> None:
@@ -443,6 +606,12 @@ def test_a_key_says_its_half_and_family() -> None:
     four = frontend(("10.0.0.1", True))
     assert frontend_key(four, 0) == bytes([10, 96, 0, 1, *bytes(12), 0, 80, 6, 8])
     assert [key_half(frontend_key(four, half)) for half in (0, 1)] == [0, 1]
+
+
+def test_where_there_is_no_room_for_ranges() -> None:
+    ranges = [f"10.{i >> 8}.{i & 255}.0/24" for i in range(8193)]
+    with pytest.raises(InputError, match="there is room for 8192 source ranges"):
+        Table().update(*read(balanced(loadBalancerSourceRanges=ranges)))
 
 
 def test_backends_of_two_frontends_are_rows_of_their_own() -> None:
