@@ -43,6 +43,7 @@ static __always_inline enum drop_reason pc_is_awaited(struct __sk_buff *skb, str
 	int error;
 
 	if (flow->fragment == PC_FRAG_LATER) {
+		flow->node = sender;
 		first = pc_frag_first(flow);
 		return first && pc_is_same_node(first->node, sender) ? PC_PASS : PC_DROP_FRAGMENT;
 	}

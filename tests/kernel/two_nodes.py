@@ -23,6 +23,7 @@ from typing import TypeVar
 
 from policyc.runtime import node as runtime
 from policyc.runtime.json_value import JsonValue
+from policyc.runtime.service_update import update_services
 from policyc.runtime.status import NodeStatus, status
 from policyc.runtime.uplinks import Outside
 from tests.kernel.conftest import own_network
@@ -200,6 +201,20 @@ class TwoNodes:
         ]
         return {"schema": "policyc.dev/endpoints/v1", "node": node, "endpoints": pods,
                 "nodes": known}  # fmt: skip
+
+    def serve(self, node: str, services: Sequence[JsonValue]) -> None:
+        """Replace the Services of a loaded node."""
+        where = {"bpffs": self.bpffs(node), "state_root": self.folder / "state"}
+        self.at[node].within(lambda: update_services(services, **where) and None)
+
+    def check_no_paths(self, name: str) -> None:
+        """Let it take any packet from anywhere."""
+
+        def there() -> None:
+            for path in Path("/proc/sys/net/ipv4/conf").glob("*/rp_filter"):
+                path.write_text("0")
+
+        self.at[name].within(there)
 
     def unload(self, node: str) -> None:
         self.at[node].within(
