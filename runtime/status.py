@@ -150,7 +150,10 @@ def _programs(
 ) -> tuple[tuple[ProgramStatus, ...], tuple[str, ...]]:
     found: list[ProgramStatus] = []
     missing: list[str] = []
-    for role, hook in ((role, hook) for role, hooks in attach.BY_ROLE.items() for hook in hooks):
+    used = {"pod", *(at.role for at in generation.attachments)}
+    for role, hook in (
+        (role, hook) for role, hooks in attach.BY_ROLE.items() if role in used for hook in hooks
+    ):
         with bpf_syscall.obj_get(where.hook(hook.program)) as fd:
             info = bpf_syscall.prog_info(fd)
         devices: list[str] = []

@@ -6,6 +6,7 @@
 #pragma once
 #include "answerable.h"
 #include "sender.h"
+#include "service_map.h"
 
 /* Who it says it is was not asked yet, as nothing was known of it. */
 __noinline int pc_refused_sender(struct __sk_buff *skb, struct pc_flow *flow)
