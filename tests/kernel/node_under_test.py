@@ -192,6 +192,15 @@ class NodeUnderTest:
         """The frame as the pod gets it; None if it is dropped. `came_in` None: made on the node."""
         return self._run_through("pc_to_pod", frame, LOCAL[pod], came_in)
 
+    def comes_in(self, frame: bytes) -> bytes | None:
+        """The frame from outside as it goes on to the node's stack; None if it is dropped."""
+        return self._run_through("pc_from_uplink", frame, UPLINK, came_in=UPLINK)
+
+    def goes_out(self, frame: bytes, pod: str | None = "a") -> bytes | None:
+        """A pod's frame as it leaves the node; `pod` None: the node's own."""
+        came_in = LOCAL[pod] if pod else None
+        return self._run_through("pc_to_uplink", frame, UPLINK, came_in)
+
     def _run_through(
         self, program: str, frame: bytes, device: str, came_in: str | None
     ) -> bytes | None:
