@@ -5,6 +5,7 @@
 #pragma once
 #include "ct_front.h"
 #include "endpoints.h"
+#include "maglev.h"
 #include "service_affinity.h"
 #include "service_map.h"
 #include "source_range.h"
@@ -17,13 +18,23 @@ static __always_inline bool pc_service_opens(const struct pc_flow *flow)
 	return flow->opens || flow->t.proto == IPPROTO_UDP;
 }
 
-/* By chance; the next one where that is the pod itself, and the pod where there is no other. */
-static __always_inline const struct pc_row *
-pc_service_choose(const struct pc_flow *flow, const struct pc_part *part, __u32 word)
+/* By a table, or by chance; the next one where that is the pod itself, and the pod where there is
+ * no other. A client that is to stay where it is has one place in the table, not one for each port.
+ */
+static __always_inline const struct pc_row *pc_service_choose(const struct pc_flow *flow,
+							      const struct pc_frontend *frontend,
+							      const struct pc_part *part,
+							      __u32 word)
 {
-	__u32 n = bpf_get_prandom_u32() % part->count;
 	const struct pc_row *row = 0;
+	__u32 n;
 
+	if (part->slots)
+		n = pc_maglev_nth(&flow->t, part, !frontend->affinity, word);
+	else
+		n = bpf_get_prandom_u32() % part->count;
+	if (n >= part->count)
+		n = 0;
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < PC_PICKS; i++) {
 		row = pc_choice(part, n, word);
@@ -44,7 +55,7 @@ static __always_inline const struct pc_row *pc_service_row(const struct pc_flow 
 	if (frontend->affinity)
 		row = pc_affine(flow, frontend, part, word);
 	if (!row || pc_addr_eq(&row->backend, &flow->t.saddr))
-		row = pc_service_choose(flow, part, word);
+		row = pc_service_choose(flow, frontend, part, word);
 	return row;
 }
 
