@@ -23,10 +23,25 @@ class Hook:
     tcx_type: int
 
 
-HOOKS = (
-    Hook("pc_from_pod", "ingress", bpf_syscall.ATTACH_TCX_INGRESS),
-    Hook("pc_to_pod", "egress", bpf_syscall.ATTACH_TCX_EGRESS),
-)
+def _both(device: str) -> tuple[Hook, Hook]:
+    return (
+        Hook(f"pc_from_{device}", "ingress", bpf_syscall.ATTACH_TCX_INGRESS),
+        Hook(f"pc_to_{device}", "egress", bpf_syscall.ATTACH_TCX_EGRESS),
+    )
+
+
+BY_ROLE: Mapping[str, tuple[Hook, ...]] = {
+    "pod": _both("pod"),
+    "uplink": _both("uplink"),
+    "tunnel": (Hook("pc_from_tunnel", "ingress", bpf_syscall.ATTACH_TCX_INGRESS),),
+}
+"""The hooks of a device, by what it is for: `Attachment.role`."""
+HOOKS = tuple(hook for hooks in BY_ROLE.values() for hook in hooks)
+
+
+def hooks_at(at: Attachment) -> tuple[Hook, ...]:
+    """Those that belong to the device."""
+    return BY_ROLE[at.role]
 
 
 def kind_for(mode: Mode) -> str:
@@ -39,9 +54,9 @@ def kind_for(mode: Mode) -> str:
 
 
 def attach(pins: Pins, at: Attachment, programs: Mapping[str, int]) -> None:
-    """Attach both hooks, or replace those that are attached the same way."""
+    """Attach its hooks, or replace those that are attached the same way."""
     try:
-        for hook in HOOKS:
+        for hook in hooks_at(at):
             prog = programs[hook.program]
             if at.kind == tcx.KIND:
                 tcx.attach(prog, at.ifindex, hook.tcx_type, pins.link(at.ifindex, hook.program))
@@ -56,8 +71,8 @@ def attach(pins: Pins, at: Attachment, programs: Mapping[str, int]) -> None:
 
 
 def detach(pins: Pins, at: Attachment) -> None:
-    """Take both hooks off; nothing happens where the device is gone."""
-    for hook in HOOKS:
+    """Take its hooks off; nothing happens where the device is gone."""
+    for hook in hooks_at(at):
         if at.kind == tcx.KIND:
             tcx.detach(pins.link(at.ifindex, hook.program))
         else:

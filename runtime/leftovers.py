@@ -35,9 +35,12 @@ def others(
 
 
 def kept(former: Attachments, now: Attachments) -> Attachments:
-    """Those that go on running: of devices that have no hooks of the other kind."""
+    """Those that go on running: of pods' devices that have no hooks of another kind or role.
+
+    An uplink that is none any more is left alone, as if it had never been one.
+    """
     hooked = {each.ifindex for each in now}
-    return tuple(each for each in former if each.ifindex not in hooked)
+    return tuple(each for each in former if each.role == "pod" and each.ifindex not in hooked)
 
 
 def sweep(pins: Pins, former: Attachments, now: Attachments) -> None:
@@ -55,7 +58,7 @@ def drop_links(pins: Pins, keep: Iterable[Attachment]) -> None:
         pins.link(each.ifindex, hook.program)
         for each in keep
         if each.kind == tcx.KIND
-        for hook in attach.HOOKS
+        for hook in attach.hooks_at(each)
     }
     for pin in _links(pins):
         if pin not in kept_pins:
@@ -64,7 +67,7 @@ def drop_links(pins: Pins, keep: Iterable[Attachment]) -> None:
 
 def is_attached(pins: Pins, at: Attachment) -> bool:
     """Whether any hook of ours runs there."""
-    return any(attach.attached_program(pins, at, hook) is not None for hook in attach.HOOKS)
+    return any(attach.attached_program(pins, at, hook) is not None for hook in attach.hooks_at(at))
 
 
 def is_there(at: Attachment) -> bool:
@@ -75,21 +78,26 @@ def is_there(at: Attachment) -> bool:
 def _candidates(pins: Pins, before: Generation | None, on_record: bool) -> Iterator[Attachment]:
     """Where hooks may be: at pinned links, on record, and when that is not all, at any device."""
     linked = {int(pin.name.partition("-")[0]) for pin in _links(pins)}
-    yield from (Attachment(_name(ifindex), ifindex, tcx.KIND) for ifindex in linked)
+    for ifindex in linked:
+        yield from _in_any_role(_name(ifindex), ifindex, tcx.KIND)
     if before:
         yield from (*before.former, *before.attachments)
     if not on_record and rtnetlink.is_usable():
         for ifindex, name in socket.if_nameindex():
-            yield Attachment(name, ifindex, clsact.KIND)
+            yield from _in_any_role(name, ifindex, clsact.KIND)
+
+
+def _in_any_role(name: str, ifindex: int, kind: str) -> Iterator[Attachment]:
+    yield from (Attachment(name, ifindex, kind, role) for role in attach.BY_ROLE)
 
 
 def _links(pins: Pins) -> list[Path]:
     return list(pins.links.iterdir()) if pins.links.is_dir() else []
 
 
-def _place(at: Attachment) -> tuple[int, str]:
+def _place(at: Attachment) -> tuple[int, str, str]:
     """What makes it the same attachment: a device may be renamed."""
-    return at.ifindex, at.kind
+    return at.ifindex, at.kind, at.role
 
 
 def _name(ifindex: int) -> str:

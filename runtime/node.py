@@ -28,6 +28,8 @@ from policyc.runtime import (
     seeds,
     service_maps,
     switch,
+    tunnel,
+    uplinks,
 )
 from policyc.runtime.btf import Btf, StructLayout
 from policyc.runtime.bundle import HOOKS_OBJECT, POLICY_OBJECT, Bundle, read_bundle
@@ -36,6 +38,7 @@ from policyc.runtime.errors import HostError, InputError
 from policyc.runtime.hook_programs import HookPrograms
 from policyc.runtime.json_value import JsonValue
 from policyc.runtime.libbpf import Object
+from policyc.runtime.outside import Nodes
 from policyc.runtime.pins import DEFAULT_ROOT, Pins
 from policyc.runtime.placement import Placer
 from policyc.runtime.roster import Roster, assign_ids, local_devices
@@ -50,6 +53,7 @@ from policyc.runtime.state import (
     to_nobody,
 )
 from policyc.runtime.undo import Undo
+from policyc.runtime.uplinks import Outside
 
 POLICY_PROGRAM = "pc_policy_run"
 PlacerFactory = Callable[[Bundle], Placer]
@@ -72,6 +76,8 @@ def load(
     bpffs: Path = DEFAULT_ROOT,
     mode: attach.Mode = "auto",
     forward: forwarding.Forwarding = "redirect",
+    uplink: Sequence[str] = (),
+    way_back: Outside = "tunnel",
     state_root: Path = DEFAULT_STATE,
     placer: PlacerFactory | None = None,
     services: Sequence[JsonValue] | None = None,
@@ -81,7 +87,8 @@ def load(
     """Load a bundle for these endpoints, in place of what is loaded, in this network namespace.
 
     `services` are Services and EndpointSlices; None leaves those that are loaded. `note` is told
-    what of them the node cannot have.
+    what of them the node cannot have. `uplink` are the devices by which clients outside come in;
+    `way_back` says how they are answered when they came to another node.
     """
     bundle = read_bundle(bundle_path)
     file = read_endpoints(endpoints_path)
@@ -101,7 +108,8 @@ def load(
     state = StateDir(bpffs, state_root)
     with state.lock():
         network.require_here(Pins(bpffs), state)
-        loading = _Loading(Pins(bpffs), state, bundle, file, frontends, mode, forward, warn)
+        plan = _Plan(bundle, file, frontends, mode, forward, tuple(uplink), way_back)
+        loading = _Loading(Pins(bpffs), state, plan, warn)
         return loading.run(placer or _tables)
 
 
@@ -121,6 +129,7 @@ def unload(
             on_record = leftovers.is_all_on_record(where, generation)
             for attachment in leftovers.others(where, generation, (), on_record):
                 attach.detach(where, attachment)
+            tunnel.remove()
         leftovers.drop_links(where, keep=())
         where.remove()
         state.clear()
@@ -133,29 +142,31 @@ def _tables(bundle: Bundle) -> Placer:
     return PolicyTables(bundle)
 
 
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What is to be loaded, and how."""
+
+    bundle: Bundle
+    file: EndpointsFile
+    frontends: tuple[Frontend, ...] | None
+    mode: attach.Mode
+    forward: forwarding.Forwarding
+    uplinks: tuple[str, ...]
+    way_back: Outside
+
+
 class _Loading:
     """One load, step by step."""
 
-    def __init__(
-        self,
-        where: Pins,
-        state: StateDir,
-        bundle: Bundle,
-        file: EndpointsFile,
-        frontends: tuple[Frontend, ...] | None,
-        mode: attach.Mode,
-        forward: forwarding.Forwarding,
-        warn: Warn,
-    ) -> None:
+    def __init__(self, where: Pins, state: StateDir, plan: _Plan, warn: Warn) -> None:
         self.pins = where
         self.state = state
-        self.bundle = bundle
-        self.file = file
-        self.frontends = frontends
-        self.kind = attach.kind_for(mode)
-        self.devices = local_devices(file.endpoints)
-        self.forward = forward
-        self.with_peers = forwarding.with_peers(self.devices.values(), forward)
+        self.plan = plan
+        self.bundle, self.file, self.frontends = plan.bundle, plan.file, plan.frontends
+        self.kind = attach.kind_for(plan.mode)
+        self.devices = local_devices(plan.file.endpoints)
+        self.uplinks = uplinks.find(plan.uplinks, self.devices)
+        self.with_peers = forwarding.with_peers(self.devices.values(), plan.forward)
         self.before_word = switch.read(where.map("pc_state"))
         self.word = self.before_word.next
         self.before = state.remembered(self.before_word.epoch, warn)
@@ -171,20 +182,22 @@ class _Loading:
             policy = objects.enter_context(Object(self.bundle.path / POLICY_OBJECT, self.pins.maps))
             policy.load()
             tables = placer(self.bundle)
-            generation = self._fill(policy, tables)
+            nodes = Nodes(self.pins, self.file)
+            generation = self._fill(policy, tables, nodes, self._tunnel(nodes, undo))
             self._pin_generation(policy, undo)
             self._write_endpoints(generation, undo)
+            self._write_nodes(nodes, generation, undo)
             self._fill_slot(policy, undo)
             clock.set_rate(self.pins.map("pc_clock"))
             self._attach(generation, hooks, undo)
             self.state.write(generation)
             undo.by(self.state.remove, generation.epoch)
-            services = self._fill_services(undo)
+            services = self._fill_services(generation, undo)
             switch.store(self.pins.map("pc_state"), services.word if services else self.word)
             undo.forget()
         if services:
             services.finish(self.pins)
-        self._sweep(generation)
+        self._sweep(generation, nodes)
         replaced = bool(self.before and hooks.are_new)
         return Loaded(generation, self.before_word.epoch, replaced, tables.refused())
 
@@ -201,7 +214,23 @@ class _Loading:
             if epoch != self.before_word.epoch:
                 pins.remove_folder(folder)
 
-    def _fill(self, policy: Object, placer: Placer) -> Generation:
+    def _tunnel(self, nodes: Nodes, undo: Undo) -> Attachment | None:
+        """The device through which other nodes are reached, if any packet is to go there."""
+        if not self.uplinks or not nodes.has_others():
+            return None
+        ifindex = tunnel.make(self.uplinks.values(), nodes.outer_family, undo)
+        return Attachment(tunnel.NAME, ifindex, self.kind, "tunnel")
+
+    def _attachments(self, through: Attachment | None) -> tuple[Attachment, ...]:
+        return (
+            *(Attachment(name, at, self.kind) for name, at in self.devices.items()),
+            *(Attachment(name, at, self.kind, "uplink") for name, at in self.uplinks.items()),
+            *((through,) if through else ()),
+        )
+
+    def _fill(
+        self, policy: Object, placer: Placer, known: Nodes, through: Attachment | None
+    ) -> Generation:
         """Seeds, classes and what new classes need, into maps that nothing reads yet."""
         maps = dict(policy.own_maps())
         seeds.write_seeds(self.bundle, maps)
@@ -217,7 +246,7 @@ class _Loading:
         seeds.write_words(placer.drain_writes(), maps)
         if placer.class_fields:
             _write_classes(endpoints, placer.class_fields, policy.map_fd("pc_class"))
-        attachments = tuple(Attachment(n, i, self.kind) for n, i in self.devices.items())
+        attachments = self._attachments(through)
         return Generation(
             epoch=self.word.epoch,
             slot=self.word.slot,
@@ -225,6 +254,7 @@ class _Loading:
             bundle_digest=self.bundle.digest,
             hooks_digest=self.bundle.digests[HOOKS_OBJECT],
             node=self.file.node,
+            nodes=known.by_name,
             node_addresses=tuple(map(str, self.file.own_addresses)),
             node_zone=self.file.own_zone,
             endpoints=endpoints,
@@ -232,7 +262,8 @@ class _Loading:
             former=leftovers.others(self.pins, self.before, attachments, self.on_record),
             rules=(*self.bundle.rules, *placer.new_rules()),
             drop_reasons=Btf.of_object(self.bundle.path / HOOKS_OBJECT).enum("drop_reason"),
-            forwarding=self.forward,
+            forwarding=self.plan.forward,
+            outside=self.plan.way_back,
         )
 
     def _pin_generation(self, policy: Object, undo: Undo) -> None:
@@ -248,6 +279,11 @@ class _Loading:
         """From here on the old generation meets new pods: it has no class for them, and denies."""
         endpoint_maps.write(self.pins, generation.endpoints, self._endpoint_layout(), undo)
 
+    def _write_nodes(self, nodes: Nodes, generation: Generation, undo: Undo) -> None:
+        through = next((at.ifindex for at in generation.attachments if at.role == "tunnel"), 0)
+        nodes.write(undo)
+        nodes.configure(through, self.plan.way_back, undo)
+
     def _endpoint_layout(self) -> StructLayout:
         return Btf.of_object(self.bundle.path / HOOKS_OBJECT).struct("pc_endpoint")
 
@@ -262,10 +298,10 @@ class _Loading:
         with bpf_syscall.obj_get(self.pins.map("pc_policy")) as fd:
             bpf_syscall.map_delete(fd, struct.pack("=I", slot))
 
-    def _fill_services(self, undo: Undo) -> service_maps.Filled | None:
+    def _fill_services(self, generation: Generation, undo: Undo) -> service_maps.Filled | None:
         if self.frontends is None:
             return None
-        return service_maps.fill(self.pins, self.word, self.frontends, undo)
+        return service_maps.fill(self.pins, self.word, self.frontends, generation.nodes, undo)
 
     def _attach(self, generation: Generation, hooks: HookPrograms, undo: Undo) -> None:
         """Attach where nothing is yet, before the switch: afterwards it could no longer fail.
@@ -293,13 +329,16 @@ class _Loading:
     def _is_attached(self, attachment: Attachment) -> bool:
         return all(
             attach.attached_program(self.pins, attachment, hook) is not None
-            for hook in attach.HOOKS
+            for hook in attach.hooks_at(attachment)
         )
 
-    def _sweep(self, generation: Generation) -> None:
+    def _sweep(self, generation: Generation, nodes: Nodes) -> None:
         """Take away what only the generation before needed. It cannot undo the switch any more."""
         leftovers.sweep(self.pins, generation.former, generation.attachments)
         endpoint_maps.keep_only(self.pins, generation.endpoints, self._endpoint_layout())
+        nodes.forget_others()
+        if not any(at.role == "tunnel" for at in generation.attachments):
+            tunnel.remove()
         switch.wait_for_readers()
         if self.before_word.epoch:
             self._empty_slot(self.before_word.slot)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Puts Services into the maps of datapath/service_map.h, in the place of those that are there.
 
-    tables = fill(pins, word, frontends, undo)      nobody reads it yet
+    tables = fill(pins, word, frontends, nodes, undo)   nobody reads it yet
     switch.store(pins.map("pc_state"), tables.word)
     tables.finish(pins)                             takes away what only the ones before needed
 
@@ -13,7 +13,7 @@ import ctypes
 import mmap
 import struct
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -65,12 +65,21 @@ class Filled:
         source_ranges.empty(pins, 1 - self.word.half)
 
 
-def fill(pins: Pins, word: Word, frontends: Iterable[Frontend], undo: Undo) -> Filled:
-    """Write the half that is not in force, and the rows that are new; gives the word for it."""
+def fill(
+    pins: Pins,
+    word: Word,
+    frontends: Iterable[Frontend],
+    nodes: Mapping[str, int],
+    undo: Undo,
+) -> Filled:
+    """Write the half that is not in force, and the rows that are new; gives the word for it.
+
+    `nodes` are the numbers of the cluster's nodes, by name.
+    """
     switch.wait_for_readers()  # a command that died may have left the half in use
     after = word.with_services
     with _memory(pins, "pc_rows") as rows:
-        want = wanted(frontends, rows_of(rows[:]))
+        want = wanted(frontends, rows_of(rows[:]), nodes)
         for place in want.new:
             row = want.rows[place]
             undo.by(_forget, pins, place)

@@ -6,7 +6,7 @@ that is free. It writes nothing.
 """
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from policyc.runtime.errors import InputError
@@ -25,10 +25,13 @@ LOCAL, ELSEWHERE = 1, 2
 """PC_FRONTEND_*."""
 FRONTEND = struct.Struct("=11I")
 """struct pc_frontend."""
-ROW = struct.Struct("=II16s16s2s2sBBB17x")
+ROW = struct.Struct("=II16s16s2s2sBBBxH14x")
 """struct pc_row."""
 STATE_AT = 46
+_NODE_AT = 48
 _USES = 0x7FFF  # of a place, before its ids begin again; the bit above is PC_FRAG_REPLY
+
+_NO_NODES: Mapping[str, int] = {}
 
 Identity = bytes
 """What a row is about: all of it but its id and its state."""
@@ -47,8 +50,13 @@ class Wanted:
     tables: Tables
 
 
-def wanted(frontends: Iterable[Frontend], there: Iterable[bytes]) -> Wanted:
-    """`there` are the rows as they are, by place. `InputError` where there is no room."""
+def wanted(
+    frontends: Iterable[Frontend], there: Iterable[bytes], nodes: Mapping[str, int] = _NO_NODES
+) -> Wanted:
+    """`there` are the rows as they are, by place; `nodes` are numbers by name (outside.py).
+
+    `InputError` where there is no room.
+    """
     places: dict[Identity, int] = {}
     free: list[tuple[int, int]] = []
     for place, row in enumerate(there):
@@ -67,7 +75,7 @@ def wanted(frontends: Iterable[Frontend], there: Iterable[bytes]) -> Wanted:
     for frontend in frontends:
         first, local = len(choices), list[int]()
         for backend in frontend.backends:
-            row = _row(frontend, backend)
+            row = _row(frontend, backend, nodes.get(backend.node, 0))
             place = places.get(_identity(row), -1)
             if place < 0 and not (backend.takes_new or backend.takes_local):
                 continue  # nobody has gone there, and nobody will
@@ -111,7 +119,7 @@ def _too_many(what: str, room: int) -> InputError:
     )
 
 
-def _row(frontend: Frontend, backend: Backend) -> bytes:
+def _row(frontend: Frontend, backend: Backend, node: int) -> bytes:
     goes_on = backend.takes_new or backend.takes_local or backend.drains
     return ROW.pack(
         0,
@@ -123,11 +131,12 @@ def _row(frontend: Frontend, backend: Backend) -> bytes:
         PROTOCOLS[frontend.protocol],
         frontend.address.version,
         0 if goes_on else CLOSED,
+        node,
     )
 
 
 def _identity(row: bytes) -> Identity:
-    return row[8:STATE_AT]
+    return row[8:STATE_AT] + row[_NODE_AT : _NODE_AT + 2]
 
 
 def frontend_key(frontend: Frontend, half: int) -> bytes:

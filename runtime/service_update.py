@@ -42,7 +42,7 @@ def update_services(
         own = OwnNode(generation.node, addresses, generation.node_zone)
         frontends = read_services(objects, own, note)
         with Undo() as undo:
-            filled = service_maps.fill(where, word, frontends, undo)
+            filled = service_maps.fill(where, word, frontends, generation.nodes, undo)
             switch.store(where.map("pc_state"), filled.word)
             undo.forget()
         filled.finish(where)

@@ -56,6 +56,8 @@ class Backend:
     """And those that are to stay on this node. If neither, it only keeps what TCP and SCTP have."""
     drains: bool
     """It terminates and still serves, so that UDP goes on as well."""
+    node: str = ""
+    """Its nodeName, if that is another node."""
 
     @property
     def name(self) -> bytes:
@@ -211,6 +213,7 @@ def _backends(
             takes_new=(address, number) in chosen,
             takes_local=is_external and (address, number) in local,
             drains=endpoint.rank > 0,
+            node="" if endpoint.node == own.name else endpoint.node,
         )
         for (address, number), endpoint in sorted(
             listed.items(), key=lambda item: (int(item[0][0]), item[0][1])

@@ -70,6 +70,7 @@ class Attachment:
     interface: str
     ifindex: int
     kind: str
+    role: str = "pod"  # "pod", "uplink" or "tunnel", which says which hooks they are
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +85,14 @@ class Generation:
     node: str
     node_addresses: tuple[str, ...]
     node_zone: str  # as hints of endpoints name it; "": in none
+    nodes: dict[str, int]  # the cluster's, as outside.py numbers them
     endpoints: tuple[LoadedEndpoint, ...]
     attachments: tuple[Attachment, ...]
     former: tuple[Attachment, ...]  # of earlier loads; leftovers.py says which of them stay
     rules: tuple[dict[str, Any], ...]
     drop_reasons: dict[str, int]
     forwarding: str  # "redirect" or "stack"
+    outside: str  # "tunnel" or "dsr"
 
 
 class StateDir:

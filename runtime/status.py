@@ -80,6 +80,8 @@ class NodeStatus:
     epoch: int
     slot: int
     forwarding: str  # "redirect" or "stack", as the load was told
+    uplinks: tuple[str, ...]
+    outside: str  # "tunnel" or "dsr": how clients are answered that came to another node
     programs: tuple[ProgramStatus, ...]
     endpoints: tuple[LoadedEndpoint, ...]
     maps: tuple[MapStatus, ...]
@@ -131,6 +133,8 @@ def _status(where: Pins, generation: Generation, word: switch.Word) -> NodeStatu
         epoch=word.epoch,
         slot=word.slot,
         forwarding=generation.forwarding,
+        uplinks=tuple(at.interface for at in generation.attachments if at.role == "uplink"),
+        outside=generation.outside,
         programs=programs,
         endpoints=generation.endpoints,
         maps=_maps(where, generation),
@@ -146,11 +150,16 @@ def _programs(
 ) -> tuple[tuple[ProgramStatus, ...], tuple[str, ...]]:
     found: list[ProgramStatus] = []
     missing: list[str] = []
-    for hook in attach.HOOKS:
+    used = {"pod", *(at.role for at in generation.attachments)}
+    for role, hook in (
+        (role, hook) for role, hooks in attach.BY_ROLE.items() if role in used for hook in hooks
+    ):
         with bpf_syscall.obj_get(where.hook(hook.program)) as fd:
             info = bpf_syscall.prog_info(fd)
         devices: list[str] = []
         for at in generation.attachments:
+            if at.role != role:
+                continue
             if attach.attached_program(where, at, hook) == info.id:
                 devices.append(f"{at.interface} ({at.kind})")
             elif at.interface not in missing:
@@ -158,7 +167,7 @@ def _programs(
         devices += [
             f"{at.interface} ({at.kind}, no pod)"
             for at in leftovers.kept(generation.former, generation.attachments)
-            if attach.attached_program(where, at, hook) == info.id
+            if at.role == role and attach.attached_program(where, at, hook) == info.id
         ]
         found.append(ProgramStatus(hook.program, info.id, info.tag, tuple(devices)))
     with bpf_syscall.obj_get(where.generation(generation.epoch) / POLICY_PROGRAM) as fd:

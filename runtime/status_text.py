@@ -11,7 +11,8 @@ def show(status: NodeStatus, console: Console) -> None:
     """Print every part that has something to say."""
     console.print(
         f"node {status.node}: epoch {status.epoch} in slot {status.slot}, "
-        f"from {status.bundle} ({status.bundle_digest[:12]}), forwarding: {status.forwarding}",
+        f"from {status.bundle} ({status.bundle_digest[:12]}), forwarding: {status.forwarding}"
+        + (f", uplinks: {' '.join(status.uplinks)} ({status.outside})" if status.uplinks else ""),
         highlight=False,
         soft_wrap=True,
     )

@@ -17,6 +17,7 @@ from policyc.runtime.attach import Mode
 from policyc.runtime.errors import NodeError
 from policyc.runtime.forwarding import Forwarding
 from policyc.runtime.pins import DEFAULT_ROOT
+from policyc.runtime.uplinks import Outside
 
 _bpffs = click.option(
     "--bpffs",
@@ -65,6 +66,21 @@ def node() -> None:
     show_default=True,
     help="known connections between pods of this node: handed over, or sent through the host's stack",
 )
+@click.option(
+    "--uplink",
+    "uplink",
+    multiple=True,
+    metavar="DEVICE",
+    help="a device by which clients outside the cluster reach Services; may be repeated",
+)
+@click.option(
+    "--outside",
+    "way_back",
+    type=click.Choice(get_args(Outside)),
+    default="tunnel",
+    show_default=True,
+    help="clients outside that came to another node: answered back by that node, or from here",
+)
 @click.option("--verbose", is_flag=True, help="show the kernel's whole log if it refuses a program")
 def load(
     bundle: Path,
@@ -73,6 +89,8 @@ def load(
     bpffs: Path,
     mode: Mode,
     forwarding: Forwarding,
+    uplink: tuple[str, ...],
+    way_back: Outside,
     verbose: bool,
 ) -> None:
     """Load BUNDLE, in place of what is loaded. A load that fails changes nothing."""
@@ -86,15 +104,18 @@ def load(
             bpffs=bpffs,
             mode=mode,
             forward=forwarding,
+            uplink=uplink,
+            way_back=way_back,
             services=read_objects(services) if services else None,
             warn=_warn,
             note=_note,
         )
     generation = done.generation
+    n_local = sum(at.role == "pod" for at in generation.attachments)
     verb = "replaced" if done.replaced_epoch else "loaded"
     click.echo(
         f"{verb}: epoch {generation.epoch}, {len(generation.endpoints)} endpoints, "
-        f"{len(generation.attachments)} of this node",
+        f"{n_local} of this node",
         err=True,
     )
     for pod in done.closed:

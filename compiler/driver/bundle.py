@@ -30,7 +30,7 @@ SCHEMA = "policyc.dev/bundle/v1"
 MANIFEST = "manifest.json"
 CLASSIFIER_FILE, RULES_FILE = "classifier.json", "rules.json"
 MINIMUM_KERNEL = "6.1"
-HOOKS = ("pc_from_pod", "pc_to_pod")
+HOOKS = ("pc_from_pod", "pc_to_pod", "pc_from_uplink", "pc_to_uplink", "pc_from_tunnel")
 POLICY_PROGRAM = "pc_policy_run"
 
 

@@ -84,10 +84,19 @@ static __always_inline __u8 pc_ct_peers(const struct pc_flow *flow)
 	return (flow->src.flags & PC_ENDPOINT_PEER) >> 1 | (flow->dst.flags & PC_ENDPOINT_PEER);
 }
 
+/* A client outside: its own packets say which node it came to, answers do not. */
+static __always_inline void pc_ct_set_client(struct pc_ct_end *end, const struct pc_flow *flow)
+{
+	if (flow->src.ifindex || end->ifindex || !flow->is_reply)
+		pc_ct_set_end(end, &flow->src);
+	if (!flow->src.ifindex && !flow->is_reply)
+		end->node = flow->node;
+}
+
 static __always_inline void pc_ct_decide(struct pc_ct *ct, const struct pc_flow *flow,
 					 __u32 egress_rule, __u32 ingress_rule)
 {
-	pc_ct_set_end(&ct->src, &flow->src);
+	pc_ct_set_client(&ct->src, flow);
 	pc_ct_set_end(&ct->dst, &flow->dst);
 	ct->decided = pc_ct_ends(flow);
 	ct->peers = pc_ct_peers(flow);

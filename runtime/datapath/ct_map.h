@@ -23,7 +23,16 @@ struct pc_ct_nat {
 /* One end of a connection, as far as this node has it: ifindex 0 means it has not. */
 struct pc_ct_end {
 	__u32 ifindex;
-	__u8 mac[PC_MAC_LEN];
+	union {
+		__u8 mac[PC_MAC_LEN];
+		/* Of a client outside, of a Service: the node that has the endpoint, if PC_CT_FAR;
+		 * else the one that the client came to. 0: this one.
+		 */
+		struct {
+			__u32 node;
+			__u16 zero;
+		} __attribute__((packed));
+	};
 	union {
 		__u8 gateway[PC_MAC_LEN]; /* whom frames to it come from, if PC_CT_CAME_* */
 		struct pc_ct_nat nat;     /* of the end that this entry hands nothing to */

@@ -31,6 +31,8 @@ enum pc_ct_state {
 	PC_CT_CAME_DST = 256,
 	PC_CT_NAT = 512,    /* translated: one of two entries */
 	PC_CT_FRONT = 1024, /* that of the tuple with the Service's address */
+	PC_CT_FAR =
+	    2048, /* a client outside is answered by another node: no other entry (ct_far.h) */
 };
 
 /* Of a translated connection. What the front finds is for the endpoint, what the entry proper finds

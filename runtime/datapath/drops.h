@@ -30,6 +30,10 @@ enum drop_reason {
 	PC_DROP_HAIRPIN,      /* a pod reaches a Service of which it is the only endpoint */
 	PC_DROP_LIMIT,        /* a rule allows it, but not so many from one source */
 	PC_DROP_SOURCE_RANGE, /* to a load balancer's address, which others are for */
+	PC_DROP_NO_NODE,      /* of a client outside: nobody knows where the endpoint is */
+	PC_DROP_NOT_A_NODE,   /* out of the tunnel, but not from the node that it should be from */
+	PC_DROP_NO_ROUTE,     /* handed over, and no device leads to the client outside */
+	PC_DROP_HOP_LIMIT,    /* handed over, and no hop is left */
 	PC_DROP_REASONS
 };
 

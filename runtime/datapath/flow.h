@@ -80,9 +80,10 @@ struct pc_flow {
 	__u8 is_summed;     /* the device that brought it has summed all of it */
 	__u8 client;        /* enum pc_client of service_map.h: who sends it to a Service */
 	__u8 is_refused;    /* a Service has nobody for it, and says so */
-	__u8 zero[5];
+	__u8 zero;
 	__u32 frag_row;   /* by which row the fragments that follow this one are translated */
-	__u32 forward_to; /* the device whose peer gets it; 0: the host's stack does */
+	__u32 forward_to; /* the device, or whose peer, gets it; 0: the host's stack does */
+	__u32 node;       /* to which it is handed over, or that has handed it over; 0: none */
 	enum drop_reason reason; /* what became of it, for whoever traces; also names them in BTF */
 	struct pc_nat nat;       /* last, as pc_parse() clears what is before it, and its row */
 };

@@ -28,7 +28,9 @@ struct pc_frag6_key {
 struct pc_frag {
 	__u64 expires;
 	__u32 epoch;
-	__u32 row; /* by which they are translated, with PC_FRAG_REPLY; 0: they are not */
+	__u32 row;  /* by which they are translated, with PC_FRAG_REPLY; 0: they are not */
+	__u32 node; /* to which, or by which, they are handed over */
+	__u32 zero;
 };
 
 struct {
@@ -82,7 +84,8 @@ static __always_inline void pc_frag_record(const struct pc_flow *flow)
 {
 	struct pc_frag frag = {.expires = flow->now + PC_FRAG_IDLE * flow->second,
 			       .epoch = flow->epoch,
-			       .row = flow->frag_row};
+			       .row = flow->frag_row,
+			       .node = flow->node};
 	struct pc_frag4_key key4;
 	struct pc_frag6_key key6;
 

@@ -78,7 +78,7 @@ static __always_inline enum drop_reason pc_from_pod_ip(struct __sk_buff *skb, st
 	if (flow->fragment == PC_FRAG_LATER)
 		return pc_nat_follow(skb, flow, false);
 	if (pc_is_icmp_error(flow)) {
-		error = pc_error(skb, flow, true);
+		error = pc_error(skb, flow, PC_BY_POD);
 		if (error != PC_UNRELATED)
 			return error;
 	}

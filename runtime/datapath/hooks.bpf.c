@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* hooks.bpf.c - the programs on each pod's host-side veth; the same for every policy.
- * A connection that is known and decided passes here; any other goes on to the policy program.
+/* hooks.bpf.c - the programs on each pod's host-side veth, on the node's uplinks and on its tunnel;
+ * the same for every policy. A connection that is known and decided passes here; any other goes on
+ * to the policy program.
  */
 #include "from_pod.h"
+#include "from_tunnel.h"
+#include "from_uplink.h"
 #include "service_refuse.h"
 #include "to_pod.h"
+#include "to_uplink.h"
+#include "tunnel.h"
 
 /* tc ingress: the pod sends. */
 SEC("tc")
@@ -32,6 +37,59 @@ int pc_to_pod(struct __sk_buff *skb)
 		return pc_verdict(PC_DROP_NO_POLICY);
 	flow->reason = pc_to_pod_frame(skb, flow);
 	return pc_verdict(flow->reason);
+}
+
+/* What the hook returns for a packet that is handed to another node. */
+static __always_inline int pc_hand_over(struct __sk_buff *skb, struct pc_flow *flow, __u32 network)
+{
+	flow->reason = pc_into_tunnel(skb, flow, network);
+	return flow->reason ? pc_verdict(flow->reason) : bpf_redirect(flow->forward_to, 0);
+}
+
+/* tc ingress: somebody outside sends. */
+SEC("tc")
+int pc_from_uplink(struct __sk_buff *skb)
+{
+	struct pc_flow *flow = pc_flow_scratch();
+
+	if (!flow)
+		return pc_verdict(PC_DROP_NO_POLICY);
+	flow->reason = pc_from_uplink_frame(skb, flow);
+	if (!flow->reason && flow->node && flow->client == PC_CLIENT_OUTSIDE)
+		return pc_hand_over(skb, flow, PC_VNI_REQUEST);
+	if (flow->is_refused)
+		return pc_refused_answer(skb, flow, pc_verdict(PC_DROP_NO_BACKEND));
+	return pc_verdict(flow->reason);
+}
+
+/* tc egress: the node sends. */
+SEC("tc")
+int pc_to_uplink(struct __sk_buff *skb)
+{
+	struct pc_flow *flow = pc_flow_scratch();
+
+	if (!flow)
+		return pc_verdict(PC_DROP_NO_POLICY);
+	flow->reason = pc_to_uplink_frame(skb, flow);
+	if (!flow->reason && flow->node && !pc_answers_leave_here())
+		return pc_hand_over(skb, flow, PC_VNI_ANSWER);
+	return pc_verdict(flow->reason);
+}
+
+/* tc ingress: another node hands over. */
+SEC("tc")
+int pc_from_tunnel(struct __sk_buff *skb)
+{
+	struct pc_flow *flow = pc_flow_scratch();
+
+	if (!flow)
+		return pc_verdict(PC_DROP_NO_POLICY);
+	flow->reason = pc_from_tunnel_frame(skb, flow);
+	if (flow->reason)
+		return pc_verdict(flow->reason);
+	if (flow->node)
+		return bpf_redirect_neigh(flow->forward_to, 0, 0, 0);
+	return bpf_redirect(flow->forward_to, BPF_F_INGRESS);
 }
 
 char pc_license[] SEC("license") = "Dual BSD/GPL";

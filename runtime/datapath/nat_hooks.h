@@ -11,6 +11,7 @@
 #include "nat.h"
 #include "nat_front.h"
 #include "offload.h"
+#include "outside_map.h"
 #include "rewrite.h"
 #include "sender.h"
 
@@ -215,7 +216,8 @@ static __always_inline enum drop_reason pc_nat_follow(struct __sk_buff *skb, str
 	if (!row)
 		return PC_DROP_BACKEND_GONE;
 	if (reply)
-		done = pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->t.saddr, &row->frontend);
+		done = pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->t.saddr,
+				   pc_as_known(&row->frontend, flow->t.family, first->node));
 	else
 		done = pc_nat_addr(skb, flow, PC_NAT_DST, &flow->t.daddr, &row->backend);
 	return done ? PC_PASS : PC_DROP_MALFORMED;

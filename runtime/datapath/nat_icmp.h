@@ -93,8 +93,8 @@ static __always_inline bool pc_nat_quoted(struct __sk_buff *skb, const struct pc
 	       pc_quoted_half(skb, flow, quoted->l4 + 2, ports[1], then[1]);
 }
 
-/* From a pod about an answer of a Service it becomes one to the endpoint; to a pod about what it
- * sent to a Service it becomes one about that. What is about anything else passes as it is.
+/* From a client about an answer of a Service it becomes one to the endpoint; to a client about what
+ * it sent to a Service it becomes one about that. What is about anything else passes as it is.
  */
 static __always_inline enum drop_reason pc_nat_error(struct __sk_buff *skb, struct pc_flow *flow,
 						     const struct pc_quoted *quoted, bool own)
@@ -103,12 +103,16 @@ static __always_inline enum drop_reason pc_nat_error(struct __sk_buff *skb, stru
 	const struct pc_addr6 *from, *to;
 	const struct pc_row *row;
 
+	if (quoted->state & PC_CT_NAT)
+		flow->node = quoted->node;
+	if (quoted->state & PC_CT_FAR)
+		return PC_PASS; /* for the other node to translate */
 	if (!(quoted->state & PC_CT_NAT) || front != own || quoted->is_reply != own)
 		return PC_PASS;
 	row = pc_nat_row(quoted->nat_row, quoted->t.proto);
 	if (!row)
 		return PC_DROP_BACKEND_GONE;
-	to = front ? &row->backend : &row->frontend;
+	to = front ? &row->backend : pc_as_known(&row->frontend, flow->t.family, quoted->node);
 	if (!pc_nat_quoted(skb, flow, quoted, to, front ? row->backend_port : row->frontend_port,
 			   quoted->nat_port))
 		return PC_DROP_MALFORMED;
@@ -120,14 +124,14 @@ static __always_inline enum drop_reason pc_nat_error(struct __sk_buff *skb, stru
 		   : PC_DROP_MALFORMED;
 }
 
-/* What is to become of an ICMP error; PC_UNRELATED if it belongs to nothing. `own` as in related.h.
- * A function of its own, as the hooks' stacks are full.
+/* What is to become of an ICMP error; PC_UNRELATED if it belongs to nothing. A function of its own,
+ * as the hooks' stacks are full.
  */
-__noinline int pc_error(struct __sk_buff *skb, struct pc_flow *flow, bool own)
+__noinline int pc_error(struct __sk_buff *skb, struct pc_flow *flow, enum pc_reporter by)
 {
 	struct pc_quoted quoted = {};
 
-	if (!flow || !pc_is_related(skb, flow, own, &quoted))
+	if (!flow || !pc_is_related(skb, flow, by, &quoted))
 		return PC_UNRELATED;
-	return pc_nat_error(skb, flow, &quoted, own);
+	return pc_nat_error(skb, flow, &quoted, by != PC_BY_OTHERS);
 }

@@ -26,12 +26,15 @@ static __always_inline bool pc_is_answer(const struct __sk_buff *skb, const stru
 }
 
 /* A pod's own packet comes back to it at once. What was sent to a pod is answered as if by the pod:
- * through the host, which may have to translate addresses back.
+ * through the host, which may have to translate addresses back. A client outside that is refused
+ * where it comes in is answered there, from the Service.
  */
 static __always_inline int pc_send_back(struct __sk_buff *skb, const struct pc_flow *flow)
 {
 	if (pc_is_sent_by_pod(skb, flow))
 		return pc_return(skb);
+	if (skb->ingress_ifindex == skb->ifindex)
+		return bpf_redirect_neigh(skb->ifindex, 0, 0, 0); /* refused at the uplink */
 	skb->mark = PC_ANSWER_MARK;
 	return bpf_redirect(skb->ifindex, BPF_F_INGRESS);
 }

@@ -89,14 +89,20 @@ struct pc_quoted {
 	__u32 nat_row;
 	__be16 nat_port;
 	bool is_reply;
+	__u32 node; /* of a client outside, as in its entry */
 };
 
+/* Who reports an error: somebody to whom a client's packet went, or who forwarded it; a pod; or
+ * whoever an answer to a client outside went to, or met.
+ */
+enum pc_reporter { PC_BY_OTHERS = 0, PC_BY_POD, PC_BY_OUTSIDE };
+
 /* True when the quoted packet is one of a connection that passes now, and the error goes to whom
- * that packet came from. `own`: the error comes from a pod, which may report on its own packets
- * only, as it is no router; and which alone has seen a Service's address in them.
+ * that packet came from. A pod may report on its own packets only, as it is no router. A client
+ * alone has seen a Service's address in them, and who is on the way to one outside.
  */
 static __always_inline bool pc_is_related(struct __sk_buff *skb, const struct pc_flow *flow,
-					  bool own, struct pc_quoted *quoted)
+					  enum pc_reporter by, struct pc_quoted *quoted)
 {
 	__u32 at = flow->l4 + PC_ICMP_HEADER;
 	struct pc_ct_at found;
@@ -107,14 +113,17 @@ static __always_inline bool pc_is_related(struct __sk_buff *skb, const struct pc
 		return false;
 	if (!pc_addr_eq(&quoted->t.saddr, &flow->t.daddr))
 		return false;
-	if (own && !pc_addr_eq(&quoted->t.daddr, &flow->t.saddr))
+	if (by == PC_BY_POD && !pc_addr_eq(&quoted->t.daddr, &flow->t.saddr))
 		return false;
 	found = pc_ct_get(&quoted->t, true);
-	if (!found.ct || found.ct->expires <= flow->now || found.ct->epoch != flow->epoch)
+	if (!found.ct || found.ct->expires <= flow->now ||
+	    (found.ct->epoch != flow->epoch && !(found.ct->state & PC_CT_FAR)))
 		return false;
 	quoted->state = found.ct->state;
 	quoted->nat_row = pc_ct_nat_of(found.ct)->row;
 	quoted->nat_port = pc_ct_nat_of(found.ct)->port;
 	quoted->is_reply = found.back != found.ct->back;
-	return pc_ct_is_decided(found.ct) && (own || !(found.ct->state & PC_CT_FRONT));
+	quoted->node = found.ct->src.ifindex ? 0 : found.ct->src.node;
+	return pc_ct_is_decided(found.ct) &&
+	       (by != PC_BY_OTHERS || !(found.ct->state & PC_CT_FRONT));
 }

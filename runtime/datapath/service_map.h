@@ -103,7 +103,10 @@ struct pc_row {
 	__be16 backend_port, frontend_port;
 	__u8 proto, family;
 	__u8 state;
-	__u8 zero[17];
+	__u8 zero;
+	__u16 node; /* another one that has the endpoint, by number (outside_map.h); 0: none is
+		       known */
+	__u8 zeros[14];
 };
 _Static_assert(sizeof(struct pc_row) == 64, "a row is a cache line");
 

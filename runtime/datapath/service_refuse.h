@@ -6,6 +6,7 @@
 #pragma once
 #include "answerable.h"
 #include "sender.h"
+#include "service_map.h"
 
 /* Who it says it is was not asked yet, as nothing was known of it. */
 __noinline int pc_refused_sender(struct __sk_buff *skb, struct pc_flow *flow)
@@ -16,7 +17,7 @@ __noinline int pc_refused_sender(struct __sk_buff *skb, struct pc_flow *flow)
 	return pc_sender_is_pod(skb, flow);
 }
 
-/* The frame becomes the answer and goes to the pod; `dropped` where there is none. */
+/* The frame becomes the answer and goes to who sent it; `dropped` where there is none. */
 __noinline int pc_refused_answer(struct __sk_buff *skb, const struct pc_flow *flow, int dropped)
 {
 	struct pc_answers *answers;
@@ -29,7 +30,8 @@ __noinline int pc_refused_answer(struct __sk_buff *skb, const struct pc_flow *fl
 	if (!answers || !pc_answer(skb, flow, code))
 		return dropped;
 	answers->sent += 1;
-	return pc_return(skb);
+	return flow->client == PC_CLIENT_POD ? pc_return(skb)
+					     : bpf_redirect_neigh(skb->ifindex, 0, 0, 0);
 }
 
 /* What the hook of a pod returns for a packet that it sent. Answered or not, it counts as dropped.

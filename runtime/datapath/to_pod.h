@@ -85,7 +85,7 @@ static __always_inline enum drop_reason pc_to_pod_from_node(struct __sk_buff *sk
 		return PC_PASS;
 	}
 	if (slot & PC_STATE_SERVICES && pc_is_icmp_error(flow)) {
-		error = pc_error(skb, flow, false);
+		error = pc_error(skb, flow, PC_BY_OTHERS);
 		return error == PC_UNRELATED ? PC_PASS : error;
 	}
 	if (!pc_node_opens(flow))
@@ -145,7 +145,7 @@ static __always_inline enum drop_reason pc_to_pod_forwarded(struct __sk_buff *sk
 	if (flow->fragment == PC_FRAG_LATER)
 		return pc_nat_follow(skb, flow, true);
 	if (pc_is_icmp_error(flow)) {
-		error = pc_error(skb, flow, false);
+		error = pc_error(skb, flow, PC_BY_OTHERS);
 		if (error != PC_UNRELATED)
 			return error;
 	}

@@ -20,6 +20,7 @@ from policyc.runtime.node import Loaded
 from policyc.runtime.pins import Pins
 from policyc.runtime.service_update import update_services
 from policyc.runtime.status import NodeStatus, status
+from policyc.runtime.uplinks import Outside
 from tests.kernel.packets import Host
 from tests.kernel.table_policy import NamePlacer, TablePolicy, endpoints_json, write_bundle
 
@@ -120,6 +121,8 @@ class NodeUnderTest:
         mode: Mode = "auto",
         forward: Forwarding = "redirect",
         services: Sequence[JsonValue] | None = None,
+        uplinks: Sequence[str] = (),
+        way_back: Outside = "tunnel",
     ) -> Loaded:
         self._forget_programs()
         return runtime.load(
@@ -131,6 +134,8 @@ class NodeUnderTest:
             state_root=self.state_root,
             placer=NamePlacer,
             services=services,
+            uplink=uplinks,
+            way_back=way_back,
             warn=self.warnings.append,
             note=self.notes.append,
         )
@@ -186,6 +191,15 @@ class NodeUnderTest:
     def arrives(self, pod: str, frame: bytes, came_in: str | None = UPLINK) -> bytes | None:
         """The frame as the pod gets it; None if it is dropped. `came_in` None: made on the node."""
         return self._run_through("pc_to_pod", frame, LOCAL[pod], came_in)
+
+    def comes_in(self, frame: bytes) -> bytes | None:
+        """The frame from outside as it goes on to the node's stack; None if it is dropped."""
+        return self._run_through("pc_from_uplink", frame, UPLINK, came_in=UPLINK)
+
+    def goes_out(self, frame: bytes, pod: str | None = "a") -> bytes | None:
+        """A pod's frame as it leaves the node; `pod` None: the node's own."""
+        came_in = LOCAL[pod] if pod else None
+        return self._run_through("pc_to_uplink", frame, UPLINK, came_in)
 
     def _run_through(
         self, program: str, frame: bytes, device: str, came_in: str | None

@@ -11,7 +11,7 @@ import pytest
 from pyroute2 import IPRoute
 
 from policyc.runtime import bpf_syscall, clsact, tcx
-from policyc.runtime.attach import HOOKS, Mode
+from policyc.runtime.attach import BY_ROLE, Mode
 from policyc.runtime.errors import HostError
 from policyc.runtime.libbpf import Object
 from tests.kernel.conftest import HERE, compile_c
@@ -162,7 +162,7 @@ def test_new_hooks_replace_the_old_in_place(
         filter_now = clsact.find(node.ifindex["pca"], "ingress")
         assert old is not None and filter_now is not None and filter_now.prog_id != old.prog_id
     assert sorted(path.name for path in (node.bpffs / "hooks").iterdir()) == [
-        "pc_from_pod", "pc_to_pod",
+        "pc_from_pod", "pc_from_tunnel", "pc_from_uplink", "pc_to_pod", "pc_to_uplink",
     ]  # fmt: skip
 
 
@@ -173,7 +173,7 @@ def test_a_move_from_one_kind_to_the_other_leaves_one(
     node.load(node.policy(), mode=before)
     node.load(node.policy(), mode=after)
     for device in ("pca", "pcb"):
-        for hook in HOOKS:
+        for hook in BY_ROLE["pod"]:
             link = tcx.find(node.pins.link(node.ifindex[device], hook.program))
             found = clsact.find(node.ifindex[device], hook.direction)
             assert (link is None, found is None) == (after == "clsact", after == "tcx")
@@ -214,7 +214,7 @@ def test_unload_takes_both_hooks_off(node: NodeUnderTest, mode: Mode, record: st
         shutil.rmtree(node.state_root)
     assert node.unload()
     for device in ("pca", "pcb"):
-        for hook in HOOKS:
+        for hook in BY_ROLE["pod"]:
             assert clsact.find(node.ifindex[device], hook.direction) is None
     query = subprocess.run(["bpftool", "net"], capture_output=True, text=True, check=True)
     assert "pc_from_pod" not in query.stdout

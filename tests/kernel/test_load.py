@@ -12,7 +12,7 @@ import pytest
 
 from policyc.runtime import bpf_syscall, endpoint_maps, switch, tcx
 from policyc.runtime import node as runtime
-from policyc.runtime.attach import HOOKS
+from policyc.runtime.attach import BY_ROLE
 from policyc.runtime.endpoints import EndpointRecord
 from policyc.runtime.errors import HostError, InputError, NodeError
 from policyc.runtime.placement import MapWrite, Placement
@@ -278,7 +278,7 @@ def _attached(node: NodeUnderTest) -> bool:
     pins = [
         node.pins.link(node.ifindex[device], hook.program)
         for device in ("pca", "pcb")
-        for hook in HOOKS
+        for hook in BY_ROLE["pod"]
     ]
     return all(tcx.find(pin) is not None for pin in pins)
 

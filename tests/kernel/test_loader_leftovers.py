@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from policyc.runtime import clsact, leftovers, switch, tcx
-from policyc.runtime.attach import HOOKS, Mode
+from policyc.runtime.attach import BY_ROLE, Mode
 from tests.kernel.node_under_test import HOSTS, A, B, C, NodeUnderTest, endpoint, ip
 from tests.kernel.packets import frame, udp
 from tests.kernel.table_policy import ANY
@@ -23,7 +23,7 @@ ONLY_A = [endpoint("a", A, "pca"), endpoint("c", C, None)]
 def _attached(node: NodeUnderTest, device: str) -> set[str]:
     """How our hooks are attached there, by both kinds of asking."""
     found: set[str] = set()
-    for hook in HOOKS:
+    for hook in BY_ROLE["pod"]:
         if clsact.find(node.ifindex[device], hook.direction):
             found.add("clsact")
         if tcx.find(node.pins.link(node.ifindex[device], hook.program)):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from policyc.runtime import clsact
-from policyc.runtime.attach import HOOKS, Mode
+from policyc.runtime.attach import BY_ROLE, Mode
 from policyc.runtime.errors import HostError
 from tests.kernel.node_under_test import A, B, NodeUnderTest
 from tests.kernel.packets import SYN, frame, tcp
@@ -76,5 +76,5 @@ def test_unload_goes_on_without_the_record(node: NodeUnderTest, damage: Damage, 
     assert "cannot be used" in node.warnings[0]
     assert not node.bpffs.exists()
     assert not list(node.state_root.rglob("*"))
-    for hook in HOOKS:
+    for hook in BY_ROLE["pod"]:
         assert clsact.find(node.ifindex["pca"], hook.direction) is None

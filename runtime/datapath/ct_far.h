@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* ct_far.h - connections of clients outside to endpoints of another node.
+ * Gives pc_far_new(), pc_far_known(): afterwards flow->node says whom the packet is handed to.
+ *
+ * The entry keeps a connection with its node, as long as packets come. Which of its endpoints
+ * answers is for that node to say; here the one that was chosen is only asked whether UDP should go
+ * on.
+ */
+#pragma once
+#include "ct_front.h"
+#include "fragments.h"
+#include "service_map.h"
+
+/* The tuple is translated, and becomes again what the client sent. Verified once, by itself. */
+__noinline int pc_far_new(struct pc_flow *flow, __u32 node)
+{
+	struct pc_ct ct = {
+	    .flow_id = bpf_get_prandom_u32(),
+	    .state = PC_CT_NAT | PC_CT_FRONT | PC_CT_FAR,
+	};
+
+	if (!flow)
+		return PC_DROP_NO_NODE;
+	pc_tuple_front(&flow->t, &flow->nat);
+	flow->node = node;
+	ct.state |= pc_ct_news(flow, false);
+	ct.epoch = flow->epoch;
+	ct.src.node = node;
+	ct.src.nat = (struct pc_ct_nat){.port = flow->t.sport, .row = flow->nat.row};
+	ct.expires = flow->now + pc_ct_idle(flow, ct.state);
+	if (!pc_ct_put(&flow->t, &ct, flow->is_front_kept))
+		return PC_DROP_CT_FULL;
+	pc_frag_record(flow);
+	return PC_PASS;
+}
+
+/* False: UDP chooses again, as its endpoint is gone. What TCP and SCTP have open is ended, or not,
+ * by the node that has the endpoint.
+ */
+static __always_inline bool pc_far_known(struct pc_flow *flow, struct pc_ct_match *match)
+{
+	struct pc_ct *ct = match->at.ct;
+	const struct pc_row *row = pc_row_of(ct->src.nat.row);
+
+	if (flow->t.proto == IPPROTO_UDP && (!row || row->state & PC_ROW_CLOSED))
+		return false;
+	flow->node = ct->src.node;
+	pc_ct_touch(&match->at, flow, false);
+	pc_frag_record(flow);
+	return true;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* from_tunnel.h - what another node has handed over: a client's packet for an endpoint of this one,
+ * or the answer to one that came to this one. Nothing is believed but from a node of the cluster.
+ * The client's packet goes on as if it had come in by the device that leads to the client, so that
+ * the stack sees it where it would expect it; the answer goes out past the stack, which lets nobody
+ * else have the node's own address.
+ */
+#pragma once
+#include "nat_icmp.h"
+#include "parse.h"
+#include "tunnel.h"
+
+#define PC_FIB_IPV4 2 /* AF_INET, AF_INET6 of <sys/socket.h>, which is not for BPF */
+#define PC_FIB_IPV6 10
+
+/* The device that leads to the address; 0: there is none. */
+static __always_inline __u32 pc_device_to(struct __sk_buff *skb, __u8 family,
+					  const struct pc_addr6 *from, const struct pc_addr6 *to)
+{
+	struct bpf_fib_lookup fib = {.ifindex = skb->ifindex};
+	long found;
+
+	if (family == PC_IPV4) {
+		fib.family = PC_FIB_IPV4;
+		fib.ipv4_src = from->word[0];
+		fib.ipv4_dst = to->word[0];
+	} else {
+		fib.family = PC_FIB_IPV6;
+		__builtin_memcpy(fib.ipv6_src, from, sizeof(fib.ipv6_src));
+		__builtin_memcpy(fib.ipv6_dst, to, sizeof(fib.ipv6_dst));
+	}
+	found = bpf_fib_lookup(skb, &fib, sizeof(fib), 0);
+	return found == BPF_FIB_LKUP_RET_SUCCESS || found == BPF_FIB_LKUP_RET_NO_NEIGH ? fib.ifindex
+										       : 0;
+}
+
+/* The answer is one that this node waits for, and from the node that it asked. */
+static __always_inline enum drop_reason pc_is_awaited(struct __sk_buff *skb, struct pc_flow *flow,
+						      __u32 sender)
+{
+	const struct pc_frag *first;
+	struct pc_ct_match match;
+	int error;
+
+	if (flow->fragment == PC_FRAG_LATER) {
+		flow->node = sender;
+		first = pc_frag_first(flow);
+		return first && pc_is_same_node(first->node, sender) ? PC_PASS : PC_DROP_FRAGMENT;
+	}
+	if (pc_is_icmp_error(flow)) {
+		error = pc_error(skb, flow, PC_BY_OUTSIDE);
+		return !error && pc_is_same_node(flow->node, sender) ? PC_PASS
+								     : PC_DROP_BACKEND_GONE;
+	}
+	match = pc_ct_find(flow);
+	if (!match.at.ct || !(match.at.ct->state & PC_CT_FAR) || !match.is_reply)
+		return PC_DROP_BACKEND_GONE;
+	if (!pc_is_same_node(match.at.ct->src.node, sender))
+		return PC_DROP_NOT_A_NODE;
+	flow->node = sender;
+	pc_ct_touch(&match.at, flow, true);
+	pc_frag_record(flow);
+	return PC_PASS;
+}
+
+static __always_inline enum drop_reason pc_tunnel_answer(struct __sk_buff *skb,
+							 struct pc_flow *flow, __u32 sender)
+{
+	enum drop_reason reason = pc_is_awaited(skb, flow, sender);
+
+	if (reason)
+		return reason;
+	flow->forward_to = pc_device_to(skb, flow->t.family, &flow->t.saddr, &flow->t.daddr);
+	return flow->forward_to ? pc_take_hop(skb, flow) : PC_DROP_NO_ROUTE;
+}
+
+/* A node hands over what came to itself: to an address of its own, or to one that is no node's. */
+static __always_inline __u32 pc_came_to(const struct pc_flow *flow, __u32 sender)
+{
+	const __u32 *to = pc_node_at(flow->t.family, &flow->t.daddr);
+
+	if (!to)
+		return sender;
+	return pc_is_same_node(*to, sender) ? *to : 0;
+}
+
+static __always_inline enum drop_reason pc_tunnel_request(struct __sk_buff *skb,
+							  struct pc_flow *flow, __u32 sender)
+{
+	__u32 to = pc_came_to(flow, sender);
+
+	if (!to)
+		return PC_DROP_NOT_A_NODE;
+	flow->forward_to = pc_device_to(skb, flow->t.family, &flow->t.daddr, &flow->t.saddr);
+	skb->mark = PC_HANDED_MARK | (to & PC_HANDED_NODE);
+	return flow->forward_to ? PC_PASS : PC_DROP_NO_ROUTE;
+}
+
+/* Sets forward_to: of an answer, the device that it leaves by; of a client's packet, and that one
+ * has a mark, the device that it comes in by.
+ */
+static __always_inline enum drop_reason pc_from_tunnel_frame(struct __sk_buff *skb,
+							     struct pc_flow *flow)
+{
+	enum drop_reason reason = pc_parse(skb, flow);
+	__u32 network = 0, sender = pc_tunnel_sender(skb, &network);
+
+	if (!sender)
+		return PC_DROP_NOT_A_NODE;
+	if (reason)
+		return reason;
+	if (!flow->t.family)
+		return PC_DROP_ETHERTYPE;
+	if (!(pc_generation(flow) & PC_STATE_SERVICES))
+		return PC_DROP_NO_BACKEND;
+	if (network == PC_VNI_ANSWER)
+		return pc_tunnel_answer(skb, flow, sender);
+	return network == PC_VNI_REQUEST ? pc_tunnel_request(skb, flow, sender)
+					 : PC_DROP_NOT_A_NODE;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* from_uplink.h - what comes in from outside, or was handed over by another node: is it to a
+ * Service? The uplink is to a client outside what its own device is to a pod: its packets are
+ * translated here, before the host's stack routes them. Everything else passes: to_pod decides what
+ * goes to pods.
+ */
+#pragma once
+#include "fragments.h"
+#include "generation.h"
+#include "nat_icmp.h"
+#include "offload.h"
+#include "outside.h"
+#include "parse.h"
+
+#define PC_PACKET_FOR_US 0 /* PACKET_HOST of <linux/if_packet.h> */
+
+/* Fragments behind the first, as that went. */
+static __always_inline enum drop_reason pc_outside_follow(struct __sk_buff *skb,
+							  struct pc_flow *flow)
+{
+	const struct pc_frag *first = pc_frag_first(flow);
+
+	if (!first)
+		return flow->client == PC_CLIENT_HANDED ? PC_DROP_FRAGMENT : PC_PASS;
+	if (flow->client == PC_CLIENT_OUTSIDE && !first->row)
+		flow->node = first->node;
+	flow->partial = pc_partial_of(skb, flow);
+	return pc_nat_follow(skb, flow, false);
+}
+
+/* A packet of a connection that is not to a Service, as far as it is known; or an answer. False: it
+ * is to a Service, or to an endpoint, from a port that the client has for a Service.
+ */
+static __always_inline bool pc_is_other(const struct pc_ct_match *match)
+{
+	return match->at.ct && (match->is_reply || !(match->at.ct->state & PC_CT_NAT));
+}
+
+/* What finds no front. The same ends again, as what they are to the stack and to to_pod. */
+static __always_inline int pc_from_stranger(struct __sk_buff *skb, struct pc_flow *flow,
+					    const struct pc_ct_match *match)
+{
+	struct pc_ct *ct = match->at.ct;
+	int error;
+
+	if (pc_is_other(match))
+		return PC_PASS;
+	if (pc_is_icmp_error(flow)) {
+		flow->partial = pc_partial_of(skb, flow);
+		error = pc_error(skb, flow, PC_BY_OUTSIDE);
+		return error == PC_UNRELATED ? PC_PASS : error;
+	}
+	if (ct && !(ct->state & PC_CT_DENIED) && pc_nat_row(ct->dst.nat.row, flow->t.proto))
+		return PC_DROP_NAT_TAKEN;
+	if (!pc_l4_header(&flow->t) || pc_is_icmp(&flow->t))
+		return PC_PASS;
+	return PC_THEN_NEW;
+}
+
+static __always_inline enum drop_reason pc_from_uplink_ip(struct __sk_buff *skb,
+							  struct pc_flow *flow)
+{
+	__u32 slot = pc_generation(flow);
+	struct pc_ct_match match = {};
+	struct pc_ct *ct;
+	int then = PC_PASS;
+
+	if (!(slot & PC_STATE_SERVICES))
+		return pc_is_stranger(flow);
+	if (flow->fragment != PC_FRAG_LATER && !pc_is_icmp_error(flow))
+		match = pc_ct_find(flow);
+	ct = match.at.ct;
+	if (ct && match.is_fresh && pc_ct_sender(&match)->ifindex)
+		return PC_DROP_SPOOFED_IP;
+	if (pc_is_other(&match) && match.is_fresh)
+		return ct->state & PC_CT_FRONT ? PC_DROP_SPOOFED_IP : PC_PASS;
+	if (!match.is_fresh)
+		then = pc_is_stranger(flow);
+	if (then)
+		return then;
+	if (flow->fragment == PC_FRAG_LATER)
+		return pc_outside_follow(skb, flow);
+	if (ct && ct->state & PC_CT_FRONT) {
+		if (match.is_reply || ct->src.ifindex)
+			return PC_DROP_SPOOFED_IP;
+		flow->partial = pc_partial_of(skb, flow);
+		then = pc_outside_known(skb, flow, ct, match.is_fresh);
+	} else {
+		then = pc_from_stranger(skb, flow, &match);
+	}
+	if (then < 0 && match.is_fresh && pc_is_stranger(flow))
+		return PC_DROP_SPOOFED_IP;
+	if (then == PC_THEN_NEW) {
+		flow->partial = pc_partial_of(skb, flow);
+		then = pc_outside_new(skb, flow, slot);
+	}
+	return then == PC_THEN_DECIDE ? pc_outside_decide(skb, flow, slot) : then;
+}
+
+/* Handed over by another node: its frame was for that node's MAC, and it is to a Service or
+ * nothing. */
+static __always_inline enum drop_reason pc_from_node(struct __sk_buff *skb, struct pc_flow *flow)
+{
+	enum drop_reason reason;
+
+	bpf_skb_change_type(skb, PC_PACKET_FOR_US);
+	reason = pc_from_uplink_ip(skb, flow);
+	if (!reason && !flow->frag_row && !pc_is_icmp_error(flow) &&
+	    flow->fragment != PC_FRAG_LATER)
+		return PC_DROP_NO_BACKEND;
+	return reason;
+}
+
+static __always_inline enum drop_reason pc_from_uplink_frame(struct __sk_buff *skb,
+							     struct pc_flow *flow)
+{
+	enum drop_reason reason = pc_parse(skb, flow);
+	__u32 mark = skb->mark;
+
+	/* Not IP, or tagged: for devices behind this one, or for nobody. */
+	if (!flow->t.family)
+		return PC_PASS;
+	flow->client = PC_CLIENT_OUTSIDE;
+	if (mark == PC_ERROR_MARK) {
+		skb->mark = 0;
+		bpf_skb_change_type(skb, PC_PACKET_FOR_US);
+		return PC_PASS;
+	}
+	if ((mark & ~PC_HANDED_NODE) == PC_HANDED_MARK) {
+		skb->mark = 0;
+		flow->client = PC_CLIENT_HANDED;
+		flow->node = mark & PC_HANDED_NODE;
+		return reason ? reason : pc_from_node(skb, flow);
+	}
+	/* What is not understood is translated for nobody; to_pod drops it, should it be for a pod.
+	 */
+	return reason ? pc_is_stranger(flow) : pc_from_uplink_ip(skb, flow);
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* outside.h - connections of clients outside the cluster to Services.
+ * Gives pc_is_stranger(), pc_outside_known(), pc_outside_new(), pc_outside_decide(),
+ * pc_to_outside().
+ *
+ * The node that a client comes to decides by which node it is answered. If that is this one, the
+ * connection has two entries, as one of a pod has, with a client that is behind no device of ours.
+ * If not, it has one entry, of what the client sees, that says which node: packets are handed to
+ * that one as they are, and it does the same as if they had come to it. Why: docs/decisions/0024-*
+ */
+#pragma once
+#include "ct_far.h"
+#include "endpoints.h"
+#include "nat_hooks.h"
+#include "outside_map.h"
+
+/* What these functions return if it is no reason: what is to be done next. */
+#define PC_THEN_NEW    -1
+#define PC_THEN_DECIDE -2
+
+/* From outside: not a pod of this node, and not the node. Fills flow->src. */
+static __always_inline enum drop_reason pc_is_stranger(struct pc_flow *flow)
+{
+	pc_endpoint_at(flow->t.family, &flow->t.saddr, &flow->src);
+	if (flow->src.ifindex || pc_is_own_node(flow->t.family, &flow->t.saddr))
+		return PC_DROP_SPOOFED_IP;
+	return PC_PASS;
+}
+
+/* What the node itself serves; there is no policy to ask. */
+__noinline int pc_outside_own(struct pc_flow *flow)
+{
+	bool stored;
+
+	if (!flow)
+		return PC_DROP_NO_NODE;
+	if (!pc_is_own_node(flow->t.family, &flow->t.daddr))
+		return PC_DROP_NO_NODE; /* no way leads back from there */
+	if (flow->entry == PC_ENTRY_RENEW)
+		stored = pc_ct_renew(flow, 0, 0);
+	else
+		stored = pc_ct_insert(flow, 0, 0, 0);
+	if (!stored || !pc_ct_put_front(flow))
+		return PC_DROP_CT_FULL;
+	pc_frag_record(flow);
+	return PC_PASS;
+}
+
+/* The tuple is that of client and endpoint, and the packet translated. */
+static __always_inline enum drop_reason pc_outside_decide(struct __sk_buff *skb,
+							  struct pc_flow *flow, __u32 word)
+{
+	pc_endpoint_at(flow->t.family, &flow->t.daddr, &flow->dst);
+	return flow->dst.ifindex ? pc_ask_policy(skb, word) : pc_outside_own(flow);
+}
+
+/* As pc_service_pick(). A node port is the same everywhere, but the tables have it at addresses of
+ * this node only: what was handed over came to one of another.
+ */
+static __always_inline int pc_outside_pick(struct __sk_buff *skb, struct pc_flow *flow, __u32 word)
+{
+	const struct pc_outside *outside = flow->node ? pc_outside_now() : 0;
+	struct pc_addr6 to = flow->t.daddr;
+	int reason;
+
+	if (outside && pc_node_at(flow->t.family, &to))
+		flow->t.daddr = flow->t.family == PC_IPV4 ? outside->own4 : outside->own6;
+	reason = pc_service_pick(skb, flow, word);
+	if (flow->nat.row)
+		flow->nat.daddr = to;
+	else
+		flow->t.daddr = to;
+	return reason;
+}
+
+/* A packet to a Service that starts a connection; nat.row stays 0 if it goes to none. Functions of
+ * their own, this one and the next, as the hook's stack is full.
+ */
+__noinline int pc_outside_new(struct __sk_buff *skb, struct pc_flow *flow, __u32 word)
+{
+	const struct pc_row *row;
+	int reason;
+
+	if (!flow)
+		return PC_DROP_NO_NODE;
+	reason = pc_outside_pick(skb, flow, word);
+	if (reason || !flow->nat.row)
+		return reason;
+	row = pc_row_of(flow->nat.row);
+	if (!row)
+		return PC_DROP_BACKEND_GONE;
+	if (row->node && flow->client == PC_CLIENT_OUTSIDE)
+		return pc_far_new(flow, row->node);
+	reason = pc_nat_to_backend(skb, flow);
+	return reason ? reason : PC_THEN_DECIDE;
+}
+
+/* The client comes by another node than before: answers go back by that one. */
+static __always_inline void pc_outside_moved(const struct pc_flow *flow, struct pc_ct *front)
+{
+	struct pc_ct *back = pc_ct_get(&flow->t, true).ct;
+
+	if (!back || back->flow_id != front->flow_id)
+		return;
+	back->src.node = flow->node;
+	front->src.node = flow->node;
+}
+
+/* A packet that finds the front of its connection, which is this one. */
+__noinline int pc_outside_known(struct __sk_buff *skb, struct pc_flow *flow, struct pc_ct *ct,
+				bool is_fresh)
+{
+	struct pc_ct_match match = {.at = {.ct = ct}, .is_fresh = is_fresh};
+	const struct pc_row *row;
+	enum pc_front front;
+	int reason;
+
+	if (!flow || !ct)
+		return PC_DROP_NO_NODE;
+	match.at.is_kept = flow->is_kept;
+	if (ct->state & PC_CT_FAR && flow->client == PC_CLIENT_OUTSIDE &&
+	    pc_far_known(flow, &match))
+		return PC_PASS;
+	row = ct->state & PC_CT_FAR ? 0 : pc_nat_row(ct->src.nat.row, flow->t.proto);
+	if (!row)
+		return PC_THEN_NEW;
+	pc_tuple_translate(flow, row, ct->src.nat.row, ct->src.nat.port);
+	if (ct->src.node != flow->node)
+		pc_outside_moved(flow, ct);
+	front = pc_front_touch(flow, &match, row);
+	if (front == PC_FRONT_ALONE) {
+		pc_tuple_front(&flow->t, &flow->nat);
+		flow->nat.row = 0;
+		flow->is_kept = match.at.is_kept;
+		return PC_THEN_NEW;
+	}
+	reason = pc_nat_to_backend(skb, flow);
+	if (reason)
+		return reason;
+	if (front == PC_FRONT_STALE) {
+		flow->entry = PC_ENTRY_RENEW;
+		return PC_THEN_DECIDE;
+	}
+	pc_frag_record(flow);
+	return PC_PASS;
+}
+
+/* Tells the front what an answer has changed; the tuple is what it was afterwards. */
+static __always_inline void pc_outside_note(struct pc_flow *flow, const struct pc_ct *ct,
+					    const struct pc_row *row, const struct pc_addr6 *known)
+{
+	__be16 port = flow->t.dport;
+	struct pc_ct *front;
+
+	flow->t.saddr = *known;
+	flow->t.sport = row->frontend_port;
+	flow->t.dport = ct->dst.nat.port;
+	front = pc_ct_get(&flow->t, false).ct;
+	if (front && front->flow_id == ct->flow_id)
+		pc_ct_note(front, flow, true);
+	flow->t.saddr = row->backend;
+	flow->t.sport = row->backend_port;
+	flow->t.dport = port;
+}
+
+/* An endpoint's answer on its way out: it becomes one of the Service, as the client knows that. Its
+ * entry may be stale: the pod's own hook has decided just now, and the node's own has no policy.
+ */
+static __always_inline enum drop_reason pc_to_outside(struct __sk_buff *skb, struct pc_flow *flow,
+						      struct pc_ct *ct)
+{
+	const struct pc_row *row = pc_nat_row(ct->dst.nat.row, flow->t.proto);
+	const struct pc_addr6 *known;
+
+	if (!row)
+		return PC_DROP_BACKEND_GONE;
+	known = pc_as_known(&row->frontend, flow->t.family, ct->src.node);
+	if (pc_ct_note(ct, flow, true))
+		pc_outside_note(flow, ct, row, known);
+	flow->frag_row = ct->dst.nat.row | PC_FRAG_REPLY;
+	flow->node = ct->src.node;
+	flow->partial = pc_partial_of(skb, flow);
+	if (!pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->t.saddr, known) ||
+	    !pc_nat_port(skb, flow, PC_NAT_SRC, flow->t.sport, row->frontend_port) ||
+	    !pc_nat_port(skb, flow, PC_NAT_DST, flow->t.dport, ct->dst.nat.port))
+		return PC_DROP_MALFORMED;
+	pc_frag_record(flow);
+	return PC_PASS;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* outside_map.h - the cluster's nodes, and how packets of clients outside get from one to another.
+ * Gives pc_node_at(), pc_node_of(), pc_is_same_node(), pc_outside_now(). Written by the loader
+ * (runtime/outside.py); only hooks read.
+ */
+#pragma once
+#include "flow.h"
+
+/* Addresses of nodes have numbers: 0 is any of this node, and where one may be missing nobody's. */
+#define PC_NODES_MOST 16384
+
+/* On a packet that another node has handed over, from the tunnel's device to the uplink's hook; the
+ * node's number below. Nothing that comes from a wire has a mark. PC_ANSWER_MARK is none of these.
+ */
+#define PC_HANDED_MARK 0x70630000
+#define PC_HANDED_NODE (PC_NODES_MOST - 1)
+/* Our own error to a pod, which the uplink's hook lets pass. */
+#define PC_ERROR_MARK 0x70635222
+
+struct pc_node_key {
+	struct pc_addr6 addr;
+	__u32 family;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PC_NODES_MOST);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct pc_node_key);
+	__type(value, __u32); /* its number */
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} pc_node_nums SEC(".maps");
+
+/* An address of another node. */
+struct pc_node_end {
+	struct pc_addr6 addr;
+	struct pc_addr6 end; /* where that node gets what is handed to it */
+	__u32 end_family;    /* 0: nobody has the number */
+	__u32 end_number;    /* which is the same for all addresses of a node */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PC_NODES_MOST);
+	__type(key, __u32);
+	__type(value, struct pc_node_end);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} pc_node_ends SEC(".maps");
+
+enum pc_way_back { PC_BACK_TUNNEL = 0, PC_BACK_DSR };
+
+/* What the last load said. */
+struct pc_outside {
+	__u32 tunnel; /* its device; 0: there is none */
+	__u32 way_back;
+	struct pc_addr6 own4, own6; /* an address of this node, where its node ports are */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct pc_outside);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} pc_outside SEC(".maps");
+
+/* The number of a node's address; NULL: no node has it. */
+static __always_inline const __u32 *pc_node_at(__u8 family, const struct pc_addr6 *addr)
+{
+	struct pc_node_key key = {.addr = *addr, .family = family};
+
+	return bpf_map_lookup_elem(&pc_node_nums, &key);
+}
+
+static __always_inline bool pc_is_own_node(__u8 family, const struct pc_addr6 *addr)
+{
+	const __u32 *number = pc_node_at(family, addr);
+
+	return number && !*number;
+}
+
+/* The address with the number; NULL: there is none. */
+static __always_inline const struct pc_node_end *pc_node_of(__u32 number)
+{
+	const struct pc_node_end *end = bpf_map_lookup_elem(&pc_node_ends, &number);
+
+	return end && end->end_family ? end : 0;
+}
+
+/* Whether two numbers are those of one node. */
+static __always_inline bool pc_is_same_node(__u32 number, __u32 other)
+{
+	const struct pc_node_end *one = pc_node_of(number), *two = pc_node_of(other);
+
+	return one && two && one->end_number == two->end_number;
+}
+
+static __always_inline const struct pc_outside *pc_outside_now(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&pc_outside, &zero);
+}
+
+/* What a client outside knows of a Service: of a node port the address of the node that it came to.
+ * `service` is as the row has it, `node` as the connection.
+ */
+static __always_inline const struct pc_addr6 *pc_as_known(const struct pc_addr6 *service,
+							  __u8 family, __u32 node)
+{
+	const struct pc_node_end *end = node ? pc_node_of(node) : 0;
+
+	return end && pc_is_own_node(family, service) ? &end->addr : service;
+}

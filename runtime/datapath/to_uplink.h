@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* to_uplink.h - what leaves the node: is it an answer of a Service to a client outside?
+ * It is from a pod, whose own hook has let it pass, or from the node: here nothing is decided.
+ */
+#pragma once
+#include "fragments.h"
+#include "generation.h"
+#include "nat_icmp.h"
+#include "outside.h"
+#include "parse.h"
+
+/* Unless answers go back by the node that the client came to. */
+static __always_inline bool pc_answers_leave_here(void)
+{
+	const struct pc_outside *outside = pc_outside_now();
+
+	return outside && outside->way_back == PC_BACK_DSR;
+}
+
+static __always_inline enum drop_reason pc_to_uplink_later(struct __sk_buff *skb,
+							   struct pc_flow *flow)
+{
+	const struct pc_frag *first = pc_frag_first(flow);
+
+	if (!first || !(first->row & PC_FRAG_REPLY))
+		return PC_PASS;
+	flow->node = first->node;
+	flow->partial = pc_partial_of(skb, flow);
+	return pc_nat_follow(skb, flow, true);
+}
+
+static __always_inline enum drop_reason pc_to_uplink_error(struct __sk_buff *skb,
+							   struct pc_flow *flow)
+{
+	int error;
+
+	flow->partial = pc_partial_of(skb, flow);
+	error = pc_error(skb, flow, PC_BY_OTHERS);
+	return error == PC_UNRELATED ? PC_PASS : error;
+}
+
+static __always_inline enum drop_reason pc_to_uplink_frame(struct __sk_buff *skb,
+							   struct pc_flow *flow)
+{
+	enum drop_reason reason = pc_parse(skb, flow);
+	struct pc_ct_match match;
+	struct pc_ct *ct;
+	__u32 slot;
+
+	if (reason || !flow->t.family)
+		return PC_PASS;
+	slot = pc_generation(flow);
+	if (!(slot & PC_STATE_SERVICES))
+		return PC_PASS;
+	if (flow->fragment == PC_FRAG_LATER)
+		return pc_to_uplink_later(skb, flow);
+	if (pc_is_icmp_error(flow))
+		return pc_to_uplink_error(skb, flow);
+	match = pc_ct_find(flow);
+	ct = match.at.ct;
+	if (!ct || !(ct->state & PC_CT_NAT) || ct->src.ifindex || ct->state & PC_CT_FAR)
+		return PC_PASS;
+	if (ct->state & PC_CT_FRONT)
+		return PC_DROP_SPOOFED_IP; /* nobody but this hook says it is the Service */
+	return match.is_reply ? pc_to_outside(skb, flow, ct) : PC_PASS;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* tunnel.h - a packet of a client outside goes to another node, or comes from one.
+ * Gives pc_into_tunnel() and pc_tunnel_sender(). The device is a VXLAN that takes the other end
+ * from each packet. Which way the packet goes is said by its network: what a client sent goes to
+ * the endpoint's node, what it is answered back to the node that it came to.
+ */
+#pragma once
+#include "nat.h"
+#include "outside_map.h"
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <stddef.h>
+
+#define PC_VNI_REQUEST 0x706301
+#define PC_VNI_ANSWER  0x706302
+#define PC_OUTER_HOPS  64
+
+#define PC_IP4_TTL_AT (ETH_HLEN + offsetof(struct iphdr, ttl))
+#define PC_IP6_HOP_AT (ETH_HLEN + offsetof(struct ipv6hdr, hop_limit))
+
+/* What every kernel takes: the fields behind it came one by one. */
+#define PC_TUNNEL_KEY offsetof(struct bpf_tunnel_key, tunnel_label)
+
+/* Each node on the way counts as a router. */
+static __always_inline enum drop_reason pc_take_hop(struct __sk_buff *skb,
+						    const struct pc_flow *flow)
+{
+	__be16 was = bpf_htons(flow->hop_limit << 8 | flow->t.proto), is = was - bpf_htons(0x0100);
+	__u8 left = flow->hop_limit - 1;
+
+	if (flow->hop_limit <= 1)
+		return PC_DROP_HOP_LIMIT;
+	if (flow->t.family == PC_IPV6)
+		return bpf_skb_store_bytes(skb, PC_IP6_HOP_AT, &left, 1, 0) ? PC_DROP_MALFORMED
+									    : PC_PASS;
+	if (bpf_l3_csum_replace(skb, PC_IP4_CHECK_AT, was, is, sizeof(is)) ||
+	    bpf_skb_store_bytes(skb, PC_IP4_TTL_AT, &left, 1, 0))
+		return PC_DROP_MALFORMED;
+	return PC_PASS;
+}
+
+/* Sets forward_to, with a packet that is to go to flow->node. A checksum of IPv6 cannot be left
+ * out. */
+__noinline int pc_into_tunnel(struct __sk_buff *skb, struct pc_flow *flow, __u32 network)
+{
+	struct bpf_tunnel_key key = {.tunnel_id = network, .tunnel_ttl = PC_OUTER_HOPS};
+	const struct pc_outside *outside = pc_outside_now();
+	const struct pc_node_end *node;
+	enum drop_reason reason;
+	__u64 flags;
+
+	if (!flow || !outside || !outside->tunnel)
+		return PC_DROP_NO_NODE;
+	node = pc_node_of(flow->node);
+	if (!node)
+		return PC_DROP_NO_NODE;
+	reason = pc_take_hop(skb, flow);
+	if (reason)
+		return reason;
+	if (node->end_family == PC_IPV4) {
+		key.remote_ipv4 = bpf_ntohl(node->end.word[0]);
+		flags = BPF_F_ZERO_CSUM_TX;
+	} else {
+		__builtin_memcpy(key.remote_ipv6, &node->end, sizeof(key.remote_ipv6));
+		flags = BPF_F_TUNINFO_IPV6;
+	}
+	if (bpf_skb_set_tunnel_key(skb, &key, PC_TUNNEL_KEY, flags))
+		return PC_DROP_NO_NODE;
+	flow->forward_to = outside->tunnel;
+	return PC_PASS;
+}
+
+/* Who has sent a packet that came out of the tunnel: the number of an address of another node, or
+ * 0.
+ */
+static __always_inline __u32 pc_tunnel_sender(struct __sk_buff *skb, __u32 *network)
+{
+	struct bpf_tunnel_key key = {};
+	struct pc_addr6 from = {};
+	const __u32 *number;
+	__u8 family = PC_IPV4;
+
+	if (!bpf_skb_get_tunnel_key(skb, &key, PC_TUNNEL_KEY, 0)) {
+		from.word[0] = bpf_htonl(key.remote_ipv4);
+	} else if (!bpf_skb_get_tunnel_key(skb, &key, PC_TUNNEL_KEY, BPF_F_TUNINFO_IPV6)) {
+		__builtin_memcpy(&from, key.remote_ipv6, sizeof(from));
+		family = PC_IPV6;
+	} else {
+		return 0;
+	}
+	*network = key.tunnel_id;
+	number = pc_node_at(family, &from);
+	return number ? *number : 0;
+}

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node's VXLAN device, through which nodes hand packets of clients outside to each other.
+
+It is told the other end with each packet (datapath/tunnel.h), so there is one, whatever the number of
+nodes. It is ours by its name, kind and port: another device of that name is left alone.
+"""
+
+import errno
+from collections.abc import Iterable
+from typing import Any
+
+from policyc.runtime import rtnetlink
+from policyc.runtime.errors import HostError
+from policyc.runtime.undo import Undo
+
+NAME = "policyc-vxlan"
+PORT = 8477
+"""Of UDP; the nodes' firewalls have to let it in from other nodes."""
+_PURPOSE = "the tunnel between nodes"
+_OVERHEAD = {4: 50, 6: 70}  # outer Ethernet is not counted, inner is
+
+
+def make(uplinks: Iterable[int], family: int, undo: Undo) -> int:
+    """The device, made if it is not there; gives its ifindex.
+
+    Its MTU is what fits through the smallest of the uplinks in a packet of the family (4 or 6).
+    """
+    try:
+        with rtnetlink.connection(_PURPOSE) as netlink:
+            mtu = min(_mtu(netlink, each) for each in uplinks) - _OVERHEAD[family]
+            ifindex = _find(netlink)
+            if ifindex is None:
+                undo.by(remove)
+                netlink.link("add", ifname=NAME, kind="vxlan", vxlan_port=PORT,
+                             vxlan_collect_metadata=1, vxlan_learning=0)  # fmt: skip
+                (ifindex,) = netlink.link_lookup(ifname=NAME)
+            netlink.link("set", index=ifindex, mtu=mtu, state="up")
+            return int(ifindex)
+    except OSError as error:
+        raise HostError(
+            f"cannot make the device {NAME}: {error.strerror}",
+            f"VXLAN with UDP port {PORT} is needed to reach endpoints of other nodes; "
+            "is the port another device's?",
+        ) from error
+
+
+def remove() -> None:
+    """Take the device away; nothing happens when there is none of ours."""
+    if not rtnetlink.is_usable():
+        return
+    with rtnetlink.connection(_PURPOSE) as netlink:
+        ifindex = _find(netlink)
+        if ifindex is not None:
+            netlink.link("del", index=ifindex)
+
+
+def _find(netlink: Any) -> int | None:
+    try:
+        (link,) = netlink.link("get", ifname=NAME)
+    except rtnetlink.refused() as error:
+        if rtnetlink.code_of(error) == errno.ENODEV:
+            return None
+        raise
+    return int(link["index"]) if _is_ours(link) else None
+
+
+def _is_ours(link: Any) -> bool:
+    about = link.get_attr("IFLA_LINKINFO")
+    if about is None or about.get_attr("IFLA_INFO_KIND") != "vxlan":
+        return False
+    data = about.get_attr("IFLA_INFO_DATA")
+    return data is not None and data.get_attr("IFLA_VXLAN_PORT") == PORT
+
+
+def _mtu(netlink: Any, ifindex: int) -> int:
+    (link,) = netlink.link("get", index=ifindex)
+    return int(link.get_attr("IFLA_MTU"))

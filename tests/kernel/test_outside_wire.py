@@ -1,0 +1,370 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real clients outside reach Services on real nodes, each under its own address."""
+
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from policyc.compiler.cli.main import run
+from policyc.runtime.json_value import JsonValue
+from policyc.runtime.tunnel import PORT as TUNNEL_PORT
+from policyc.runtime.uplinks import Outside
+from tests.kernel.packets import packed
+from tests.kernel.service_yaml import service, slices, value
+from tests.kernel.two_nodes import EXTERNAL, PODS, UPLINK, TwoNodes, address
+
+pytestmark = pytest.mark.kernel
+families = pytest.mark.parametrize("family", [4, 6])
+TCP, UDP = socket.SOCK_STREAM, socket.SOCK_DGRAM
+PORT, NODE_PORT, TARGET = 80, 30080, 8080
+BULK = 3_000_000
+PORT_OF_TUNNEL = TUNNEL_PORT.to_bytes(2, "big")
+ANSWERS = b"\x70\x63\x02"
+"""PC_VNI_ANSWER."""
+
+POLICY = f"""\
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {{name: web, namespace: shop}}
+spec:
+  podSelector: {{matchLabels: {{app: web}}}}
+  policyTypes: [Ingress]
+  ingress:
+  - from:
+    - ipBlock: {{cidr: {address("client1", 4)}/32}}
+    - ipBlock: {{cidr: "{address("client1", 6)}/128"}}
+"""
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """client1 alone may reach the pods."""
+    folder = tmp_path_factory.mktemp("outside")
+    (folder / "policy.yaml").write_text(POLICY)
+    assert run(["compile", "-f", str(folder / "policy.yaml"), "-o", str(folder / "bundle")]) == 0
+    return folder / "bundle"
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[TwoNodes]:
+    with ExitStack() as owned:
+        yield TwoNodes(tmp_path, owned)
+
+
+def services(*names: str) -> list[JsonValue]:
+    """One of type NodePort, with an external IP, for TCP and UDP; its endpoints are these."""
+    ports = [
+        {"name": name, "protocol": name.upper(), "port": PORT, "nodePort": NODE_PORT}
+        for name in ("tcp", "udp")
+    ]
+    found = [
+        service(type="NodePort", ports=ports, externalIPs=list(EXTERNAL.values())),
+    ]
+    for each in slices([]):
+        family = int(each.raw["addressType"][-1])
+        found.append(
+            value(
+                each.raw
+                | {
+                    "ports": [
+                        {"name": name, "protocol": name.upper(), "port": TARGET}
+                        for name in ("tcp", "udp")
+                    ],
+                    "endpoints": [
+                        {
+                            "addresses": [address(name, family)],
+                            "conditions": {"ready": True},
+                            "nodeName": PODS.get(name, name),
+                        }
+                        for name in names
+                    ],
+                }
+            )
+        )
+    return found
+
+
+def loaded(lab: TwoNodes, bundle: Path, *names: str, way_back: Outside = "tunnel") -> None:
+    for node in ("a", "b"):
+        lab.load(node, bundle, services(*names), way_back)
+
+
+def exchange(client: socket.socket, server: socket.socket, size: int) -> None:
+    """Both send at once, and get it whole."""
+    data = os.urandom(size)
+    failures: list[BaseException] = []
+
+    def send(end: socket.socket) -> None:
+        try:
+            end.sendall(data)
+        except OSError as failure:
+            failures.append(failure)
+
+    for end in (client, server):
+        end.settimeout(20)
+    senders = [threading.Thread(target=send, args=(end,)) for end in (client, server)]
+    for each in senders:
+        each.start()
+    for end in (client, server):
+        found = bytearray()
+        while len(found) < size:
+            part = end.recv(1 << 16)
+            assert part, "the connection ended"
+            found += part
+        assert found == data
+    for each in senders:
+        each.join()
+    assert not failures
+
+
+def accepted(listening: socket.socket) -> tuple[socket.socket, str]:
+    server, peer = listening.accept()
+    return server, str(peer[0])
+
+
+@families
+@pytest.mark.parametrize("to", ["external ip", "node port"])
+def test_a_client_reaches_a_pod_of_the_node_it_came_to(
+    lab: TwoNodes, bundle: Path, family: int, to: str
+) -> None:
+    loaded(lab, bundle, "pod-a")
+    listening = lab.server("pod-a", family, TCP, TARGET)
+    where = (EXTERNAL[family], PORT) if to == "external ip" else (address("a", family), NODE_PORT)
+    client = lab.connect("client1", family, *where)
+    assert client and client.getpeername()[:2] == where
+    server, seen = accepted(listening)
+    with server:
+        assert seen == address("client1", family)
+        exchange(client, server, BULK)
+    assert lab.connect("client2", family, *where) is None
+    assert lab.drops().keys() == {"a"} and lab.drops()["a"].keys() == {"policy"}
+    assert lab.bad_checksums() == 0
+
+
+@families
+def test_a_pod_on_another_node_sees_the_clients_own_address(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
+    loaded(lab, bundle, "pod-b")
+    listening = lab.server("pod-b", family, TCP, TARGET)
+    where = address("a", family), NODE_PORT
+    client = lab.connect("client1", family, *where)
+    assert client and client.getpeername()[:2] == where
+    server, seen = accepted(listening)
+    with server:
+        assert seen == address("client1", family)
+        exchange(client, server, BULK)
+    assert lab.connect("client2", family, *where) is None
+    assert lab.drops().keys() == {"b"} and lab.drops()["b"].keys() == {"policy"}
+    assert lab.bad_checksums() == 0
+
+
+def frames_of(capture: socket.socket) -> list[bytes]:
+    """What was captured so far."""
+    found = []
+    while True:
+        try:
+            found.append(capture.recv(1 << 16))
+        except BlockingIOError:
+            return found
+
+
+def is_plain_answer(frame: bytes, family: int, source: str, port: int) -> bool:
+    """TCP from the Service itself, not in a tunnel."""
+    at, head = (12, 20) if family == 4 else (8, 40)
+    size = 4 if family == 4 else 16
+    proto = frame[14 + (9 if family == 4 else 6)]
+    return (
+        proto == 6
+        and frame[14 + at : 14 + at + size] == packed(source)
+        and frame[14 + head : 14 + head + 2] == port.to_bytes(2, "big")
+    )
+
+
+def is_tunnelled(frame: bytes) -> bool:
+    return frame[12:14] == b"\x08\x00" and frame[23] == 17 and frame[36:38] == PORT_OF_TUNNEL
+
+
+@families
+@pytest.mark.parametrize("way_back", ["tunnel", "dsr"])
+def test_the_answer_takes_the_way_that_was_chosen(
+    lab: TwoNodes, bundle: Path, family: int, way_back: Outside
+) -> None:
+    """Seen on the wires of both nodes; the router lets node b speak for node a."""
+    lab.check_no_paths("router")
+    loaded(lab, bundle, "pod-b", way_back=way_back)
+    listening = lab.server("pod-b", family, TCP, TARGET)
+    where = address("a", family), NODE_PORT
+    wires = {node: lab.capture(node, UPLINK) for node in ("a", "b")}
+    client = lab.connect("client1", family, *where)
+    assert client
+    server, seen = accepted(listening)
+    assert seen == address("client1", family)
+    with server:
+        exchange(client, server, 20_000)
+    frames = {node: frames_of(wire) for node, wire in wires.items()}
+    plain = {n: sum(is_plain_answer(each, family, *where) for each in frames[n]) for n in frames}
+    answers = {
+        node: sum(is_tunnelled(each) and each[46:49] == ANSWERS for each in found)
+        for node, found in frames.items()
+    }
+    assert any(is_tunnelled(each) for each in frames["a"]), "what the client sends goes to b"
+    if way_back == "dsr":
+        assert plain["b"] and not plain["a"] and not answers["a"] and not answers["b"]
+    else:
+        assert plain["a"] and not plain["b"] and answers["a"] and answers["b"]
+    assert lab.drops() == {} and lab.bad_checksums() == 0
+
+
+@families
+def test_rules_as_of_kube_proxy_hide_the_client(lab: TwoNodes, family: int) -> None:
+    """What this is for: DNAT and MASQUERADE on node a, and the pod on b sees node a."""
+    to = address("pod-b", family)
+    target = f"{to}:{TARGET}" if family == 4 else f"[{to}]:{TARGET}"
+    rules = [
+        "*nat",
+        ":KUBE-NODEPORTS - [0:0]",
+        ":KUBE-SEP - [0:0]",
+        ":KUBE-POSTROUTING - [0:0]",
+        f"-A PREROUTING -d {address('a', family)} -j KUBE-NODEPORTS",
+        "-A POSTROUTING -j KUBE-POSTROUTING",
+        f"-A KUBE-NODEPORTS -p tcp --dport {NODE_PORT} -j MARK --set-xmark 0x4000/0x4000",
+        f"-A KUBE-NODEPORTS -p tcp --dport {NODE_PORT} -j KUBE-SEP",
+        f"-A KUBE-SEP -p tcp -j DNAT --to-destination {target}",
+        "-A KUBE-POSTROUTING -m mark --mark 0x4000/0x4000 -j MASQUERADE",
+        "COMMIT",
+    ]
+    program = "iptables-restore" if family == 4 else "ip6tables-restore"
+    lab.run("a", program, text="\n".join([*rules, ""]))
+    listening = lab.server("pod-b", family, TCP, TARGET)
+    client = lab.connect("client1", family, address("a", family), NODE_PORT)
+    assert client
+    server, seen = accepted(listening)
+    server.close()
+    assert seen == address("a", family) != address("client1", family)
+
+
+@families
+@pytest.mark.parametrize("offloads", [(True, True), (False, True), (False, False)], ids=str)
+@pytest.mark.parametrize("way_back", ["tunnel", "dsr"])
+def test_datagrams_and_their_fragments_arrive_whole(
+    lab: TwoNodes, bundle: Path, family: int, offloads: tuple[bool, bool], way_back: Outside
+) -> None:
+    lab.check_no_paths("router")
+    lab.offload(*offloads)
+    for pod in ("pod-a", "pod-b"):
+        loaded(lab, bundle, pod, way_back=way_back)
+        server = lab.server(pod, family, UDP, TARGET)
+        client = lab.open_socket("client1", family, UDP)
+        client.connect((address("a", family), NODE_PORT))
+        for size in (1, 2, 501, 1400, 5000, 4999):
+            data = os.urandom(size)
+            client.send(data)
+            found, peer = server.recvfrom(9000)
+            assert found == data and peer[:2] == client.getsockname()[:2]
+            server.sendto(data, peer)
+            assert client.recv(9000) == data
+        stream = lab.server(pod, family, TCP, TARGET)
+        end = lab.connect("client1", family, EXTERNAL[family], PORT)
+        assert end
+        served, _ = accepted(stream)
+        with served:
+            exchange(end, served, 200_000)
+        stream.close()
+        server.close()
+    assert lab.drops() == {} and lab.bad_checksums() == 0
+
+
+@families
+@pytest.mark.parametrize("pod", PODS)
+def test_a_client_hears_that_nobody_listens(
+    lab: TwoNodes, bundle: Path, family: int, pod: str
+) -> None:
+    loaded(lab, bundle, pod)
+    client = lab.open_socket("client1", family, UDP)
+    client.connect((address("a", family), NODE_PORT))
+    client.send(b"is there anybody?")
+    with pytest.raises(ConnectionRefusedError):
+        client.recv(100)
+    refused = lab.open_socket("client1", family, TCP)
+    with pytest.raises(ConnectionRefusedError):
+        refused.connect((address("a", family), NODE_PORT))
+    assert lab.bad_checksums() == 0
+
+
+@families
+def test_a_service_without_endpoints_says_so(lab: TwoNodes, bundle: Path, family: int) -> None:
+    loaded(lab, bundle)
+    refused = lab.open_socket("client1", family, TCP)
+    with pytest.raises(ConnectionRefusedError):
+        refused.connect((address("a", family), NODE_PORT))
+    assert lab.drops() == {"a": {"no backend": 1}}
+
+
+@families
+def test_an_endpoint_that_is_removed_ends_its_connections(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
+    """TCP hears nothing more; the datagrams of the same client go to the other node's pod."""
+    loaded(lab, bundle, "pod-b")
+    listening = lab.server("pod-b", family, TCP, TARGET)
+    servers = {pod: lab.server(pod, family, UDP, TARGET) for pod in PODS}
+    client = lab.connect("client1", family, address("a", family), NODE_PORT)
+    datagrams = lab.open_socket("client1", family, UDP)
+    datagrams.connect((address("a", family), NODE_PORT))
+    assert client
+    server, _ = accepted(listening)
+    with server:
+        exchange(client, server, 1000)
+        for pod in ("pod-b", "pod-a", "pod-b"):
+            for node in ("a", "b"):
+                lab.serve(node, services(pod))
+            datagrams.send(pod.encode())
+            found, peer = servers[pod].recvfrom(100)
+            assert found == pod.encode()
+            servers[pod].sendto(b"yes", peer)
+            assert datagrams.recv(100) == b"yes"
+        client.settimeout(0.5)
+        server.settimeout(0.5)
+        client.sendall(b"still there?")
+        with pytest.raises(TimeoutError):
+            server.recv(100)
+    assert lab.drops()["b"]["backend gone"] >= 1
+
+
+@families
+def test_what_the_node_itself_serves(lab: TwoNodes, bundle: Path, family: int) -> None:
+    """Endpoints in the hosts' network, of the node that the client comes to and of the other."""
+    for node in ("a", "b"):
+        loaded(lab, bundle, node)
+        listening = lab.server(node, family, TCP, TARGET)
+        client = lab.connect("client2", family, address("a", family), NODE_PORT)
+        assert client
+        server, seen = accepted(listening)
+        with server:
+            assert seen == address("client2", family), "no policy holds for the node"
+            exchange(client, server, 20_000)
+    assert lab.drops() == {} and lab.bad_checksums() == 0
+
+
+@families
+def test_one_port_of_a_client_by_both_nodes(lab: TwoNodes, bundle: Path, family: int) -> None:
+    """Two connections that would be the same one at the pod."""
+    loaded(lab, bundle, "pod-b")
+    listening = lab.server("pod-b", family, TCP, TARGET)
+    ends = []
+    for node in ("a", "b"):
+        client = lab.open_socket("client1", family, TCP)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        client.bind((address("client1", family), 4321))
+        client.connect((address(node, family), NODE_PORT))
+        ends.append((client, accepted(listening)[0]))
+    for client, server in ends:
+        with server:
+            exchange(client, server, 5000)
+    assert lab.drops() == {}
