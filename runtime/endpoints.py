@@ -14,6 +14,7 @@ from policyc.runtime.address_value import Address, host_address
 from policyc.runtime.json_value import JsonValue, read_json
 
 SCHEMA = "policyc.dev/endpoints/v1"
+ZONE_LABEL = "topology.kubernetes.io/zone"
 
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _INTERFACE = re.compile(r"[^\s/:]{1,15}")  # what the kernel takes as a device's name
@@ -88,6 +89,21 @@ class EndpointsFile:
     node: str
     endpoints: tuple[EndpointRecord, ...]
     nodes: tuple[NodeRecord, ...] = ()
+
+    @property
+    def own_addresses(self) -> tuple[Address, ...]:
+        """Those of the node that the file is for, if it is among the nodes."""
+        return self._own.addresses
+
+    @property
+    def own_zone(self) -> str:
+        """Its zone; empty where nobody says."""
+        return self._own.labels.get(ZONE_LABEL, "")
+
+    @property
+    def _own(self) -> NodeRecord:
+        unknown = NodeRecord(self.node, {}, ())
+        return next((each for each in self.nodes if each.name == self.node), unknown)
 
 
 def read_endpoints(path: Path) -> EndpointsFile:

@@ -39,7 +39,7 @@ from policyc.runtime.libbpf import Object
 from policyc.runtime.pins import DEFAULT_ROOT, Pins
 from policyc.runtime.placement import Placer
 from policyc.runtime.roster import Roster, assign_ids, local_devices
-from policyc.runtime.services import Frontend, read_services
+from policyc.runtime.services import Frontend, OwnNode, read_services
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
 from policyc.runtime.state import (
     Attachment,
@@ -77,14 +77,17 @@ def load(
     placer: PlacerFactory | None = None,
     services: Sequence[JsonValue] | None = None,
     warn: Warn = to_nobody,
+    note: Warn = to_nobody,
 ) -> Loaded:
     """Load a bundle for these endpoints, in place of what is loaded, in this network namespace.
 
-    `services` are Services and EndpointSlices; None leaves those that are loaded.
+    `services` are Services and EndpointSlices; None leaves those that are loaded. `note` is told
+    what of them the node cannot have.
     """
     bundle = read_bundle(bundle_path)
     file = read_endpoints(endpoints_path)
-    frontends = None if services is None else read_services(services, file.node)
+    own = OwnNode(file.node, file.own_addresses, file.own_zone)
+    frontends = None if services is None else read_services(services, own, note)
     if bundle.node not in ("", file.node):
         raise InputError(
             f"{bundle_path}: the bundle is for the node {bundle.node},"
@@ -225,6 +228,8 @@ class _Loading:
             bundle_digest=self.bundle.digest,
             hooks_digest=self.bundle.digests[HOOKS_OBJECT],
             node=self.file.node,
+            node_addresses=tuple(map(str, self.file.own_addresses)),
+            node_zone=self.file.own_zone,
             endpoints=endpoints,
             attachments=attachments,
             former=leftovers.others(self.pins, self.before, attachments, self.on_record),

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from policyc.runtime import bpf_syscall, switch
+from policyc.runtime import bpf_syscall, source_ranges, switch
 from policyc.runtime.errors import HostError
 from policyc.runtime.pins import Pins
 from policyc.runtime.service_rows import (
@@ -58,6 +58,7 @@ class Filled:
                 else:
                     _set_id(rows, place, 0)
         _empty(pins, 1 - self.word.half)
+        source_ranges.empty(pins, 1 - self.word.half)
 
 
 def fill(pins: Pins, word: Word, frontends: Iterable[Frontend], undo: Undo) -> Filled:
@@ -76,8 +77,10 @@ def fill(pins: Pins, word: Word, frontends: Iterable[Frontend], undo: Undo) -> F
         at = after.half * CHOICES * 4
         choices[at : at + 4 * len(ids)] = struct.pack(f"={len(ids)}I", *ids)
     _empty(pins, after.half)
+    source_ranges.empty(pins, after.half)
+    source_ranges.write(pins, want.lists, after.half)
     keys = b"".join(frontend_key(each, after.half) for each in want.frontends)
-    values = b"".join(struct.pack("=II", *part) for part in want.frontends.values())
+    values = b"".join(want.frontends.values())
     with bpf_syscall.obj_get(pins.map(FRONTENDS)) as fd:
         bpf_syscall.map_update_batch(fd, keys, values, len(want.frontends))
     return Filled(after, want)

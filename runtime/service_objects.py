@@ -4,11 +4,17 @@
 `objects` takes documents: single objects, or lists of them as `kubectl get ... -o json` writes.
 """
 
+import ipaddress
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from policyc.runtime.address_value import Address, host_address
 from policyc.runtime.json_value import JsonValue, describe
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+READY = 2
+"""The rank of an endpoint that is ready."""
 
 _SERVICE_NAME = "kubernetes.io/service-name"
 _PROTOCOLS = ("TCP", "UDP", "SCTP")
@@ -28,6 +34,8 @@ _ENDPOINT = (
     *("conditions", "deprecatedTopology", "hints", "hostname", "nodeName", "targetRef", "zone"),
 )
 _CONDITIONS = ("ready", "serving", "terminating")
+_HINTS = ("forNodes", "forZones")
+_AFFINITY = 10800
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +45,29 @@ class ServicePort:
     name: str
     protocol: str
     port: int
+    node_port: int
+    """At every address of a node; 0: the Service has none."""
     place: JsonValue
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A Service with addresses of its own: clusterIPs, externalIPs, those of its load balancer."""
+    """A Service with addresses of its own."""
 
     namespace: str
     name: str
-    addresses: tuple[Address, ...]
+    cluster_ips: tuple[Address, ...]
+    external_ips: tuple[Address, ...]
+    balancer_ips: tuple[Address, ...]
+    ranges: tuple[Network, ...]
+    """loadBalancerSourceRanges: who may come to the addresses of the load balancer; empty: all."""
     ports: tuple[ServicePort, ...]
-    is_local: bool
-    """internalTrafficPolicy Local: a node sends to endpoints of its own only."""
+    internal_local: bool
+    """internalTrafficPolicy Local: what is sent to a cluster IP stays on the node (KEP-2086)."""
+    external_local: bool
+    """externalTrafficPolicy Local: so does what comes from outside to any other address."""
+    affinity: int
+    """Seconds for which a client is sent where it was sent last; 0: not at all."""
     place: JsonValue
 
 
@@ -59,8 +77,12 @@ class Endpoint:
 
     address: Address
     rank: int
-    """2: ready. 1: terminates, and still serves. 0: takes nothing new."""
+    """READY; 1: terminates, and still serves; 0: takes nothing new."""
     node: str
+    for_zones: frozenset[str]
+    """The zones whose clients are to be sent there (`hints`, KEP-2433); empty: no hint."""
+    for_nodes: frozenset[str]
+    """The same of nodes (KEP-3015)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,15 +162,38 @@ def _service(
     kind = _one_of(spec.get("type"), _TYPES, "ClusterIP")
     if kind == "ExternalName" or (spec.get("clusterIP") and spec["clusterIP"].raw == "None"):
         return
-    affinity = spec.get("sessionAffinity")
-    if _one_of(affinity, ("None", "ClientIP"), "None") == "ClientIP" and affinity:
-        affinity.fail("session affinity is not supported yet", "leave out the Service for now")
-    addresses = _cluster_ips(spec) + _addresses(spec.get("externalIPs"))
-    addresses += _balancer_ips(spec, fields.get("status"))
-    internal = _one_of(spec.get("internalTrafficPolicy"), ("Cluster", "Local"), "Cluster")
-    ports = tuple(map(_service_port, spec["ports"].items())) if "ports" in spec else ()
-    unique = tuple(dict.fromkeys(addresses))
-    yield Service(namespace, name, unique, ports, internal == "Local", place)
+    has_node_ports = kind in ("NodePort", "LoadBalancer")
+    ports = spec["ports"].items() if "ports" in spec else ()
+    yield Service(
+        namespace,
+        name,
+        cluster_ips=tuple(_cluster_ips(spec)),
+        external_ips=tuple(_addresses(spec.get("externalIPs"))),
+        balancer_ips=tuple(_balancer_ips(fields.get("status"))),
+        ranges=tuple(map(_network, _items(spec.get("loadBalancerSourceRanges")))),
+        ports=tuple(_service_port(each, has_node_ports) for each in ports),
+        internal_local=_is_local(spec.get("internalTrafficPolicy")),
+        external_local=_is_local(spec.get("externalTrafficPolicy")),
+        affinity=_affinity(spec),
+        place=place,
+    )
+
+
+def _affinity(spec: dict[str, JsonValue]) -> int:
+    """`sessionAffinityConfig.clientIP.timeoutSeconds`, of which three hours are the default."""
+    kind = _one_of(spec.get("sessionAffinity"), ("None", "ClientIP"), "None")
+    config = spec.get("sessionAffinityConfig")
+    found = config.fields((), ("clientIP",)).get("clientIP") if config and config.raw else None
+    timeout = (
+        found.fields((), ("timeoutSeconds",)).get("timeoutSeconds") if found and found.raw else None
+    )
+    seconds = _AFFINITY if timeout is None or timeout.raw is None else timeout.number(1, 86400)
+    return seconds if kind == "ClientIP" else 0
+
+
+def _is_local(policy: JsonValue | None) -> bool:
+    """Whether a traffic policy keeps to the node's own endpoints."""
+    return _one_of(policy, ("Cluster", "Local"), "Cluster") == "Local"
 
 
 def _cluster_ips(spec: dict[str, JsonValue]) -> list[Address]:
@@ -159,7 +204,7 @@ def _cluster_ips(spec: dict[str, JsonValue]) -> list[Address]:
     return []
 
 
-def _balancer_ips(spec: dict[str, JsonValue], status: JsonValue | None) -> list[Address]:
+def _balancer_ips(status: JsonValue | None) -> list[Address]:
     """Those of `status.loadBalancer.ingress` that the node is to answer for (ipMode, KEP-1860)."""
     found: list[Address] = []
     balancer = status.members().get("loadBalancer") if status else None
@@ -168,18 +213,25 @@ def _balancer_ips(spec: dict[str, JsonValue], status: JsonValue | None) -> list[
         fields = item.members()
         if "ip" in fields and _one_of(fields.get("ipMode"), ("VIP", "Proxy"), "VIP") == "VIP":
             found.append(_address(fields["ip"]))
-    ranges = spec.get("loadBalancerSourceRanges")
-    if found and _items(ranges) and ranges:
-        ranges.fail("source ranges are not supported yet", "leave out the Service for now")
     return found
 
 
-def _service_port(value: JsonValue) -> ServicePort:
+def _network(value: JsonValue) -> Network:
+    """A range as the API server takes it: bits behind the prefix may be set, and spaces around."""
+    try:
+        return ipaddress.ip_network(value.text().strip(), strict=False)
+    except ValueError:
+        value.fail(f"expected a range of addresses as 192.0.2.0/24, found {value.raw!r}")
+
+
+def _service_port(value: JsonValue, has_node_ports: bool) -> ServicePort:
     fields = value.fields(("port",), _SERVICE_PORT)
+    node_port = fields.get("nodePort") if has_node_ports else None
     return ServicePort(
         name=_optional_text(fields.get("name")),
         protocol=_one_of(fields.get("protocol"), _PROTOCOLS, "TCP"),
         port=fields["port"].number(1, 65535),
+        node_port=node_port.number(0, 65535) if node_port and node_port.raw is not None else 0,
         place=value,
     )
 
@@ -226,8 +278,19 @@ def _endpoint(value: JsonValue, family: int) -> Endpoint:
     conditions = fields.get("conditions")
     known = conditions.fields((), _CONDITIONS) if conditions and conditions.raw else {}
     flags = {name: each.flag() for name, each in known.items() if each.raw is not None}
-    node = fields.get("nodeName")
-    return Endpoint(addresses[0], _rank(flags), _optional_text(node))
+    hints = fields.get("hints")
+    meant = hints.fields((), _HINTS) if hints and hints.raw else {}
+    return Endpoint(
+        addresses[0],
+        _rank(flags),
+        node=_optional_text(fields.get("nodeName")),
+        for_zones=_hinted(meant.get("forZones")),
+        for_nodes=_hinted(meant.get("forNodes")),
+    )
+
+
+def _hinted(value: JsonValue | None) -> frozenset[str]:
+    return frozenset(each.fields(("name",), ())["name"].text() for each in _items(value))
 
 
 def _rank(conditions: dict[str, bool]) -> int:
@@ -235,7 +298,7 @@ def _rank(conditions: dict[str, bool]) -> int:
     ready = conditions.get("ready", True)
     serving = conditions.get("serving", ready)
     if ready:
-        return 2
+        return READY
     return 1 if serving and conditions.get("terminating", False) else 0
 
 

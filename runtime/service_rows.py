@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from policyc.runtime.errors import InputError
 from policyc.runtime.services import PROTOCOLS, Backend, Frontend, packed
+from policyc.runtime.source_ranges import RANGES, Lists
 
 PLACES = 65536
 CHOICES = 65536
@@ -19,6 +20,10 @@ FRONTENDS = 32768
 """Of a half."""
 CLOSED = 1
 """PC_ROW_CLOSED."""
+LOCAL, ELSEWHERE = 1, 2
+"""PC_FRONTEND_*."""
+FRONTEND = struct.Struct("=IIIIIIII")
+"""struct pc_frontend."""
 ROW = struct.Struct("=II16s16s2s2sBBB17x")
 """struct pc_row."""
 STATE_AT = 46
@@ -34,9 +39,10 @@ class Wanted:
 
     rows: dict[int, bytes]
     new: tuple[int, ...]
-    frontends: dict[Frontend, tuple[int, int]]
-    """To (first, count) in `choices`."""
+    frontends: dict[Frontend, bytes]
+    """To struct pc_frontend."""
     choices: tuple[int, ...]
+    lists: Lists
 
 
 def wanted(frontends: Iterable[Frontend], there: Iterable[bytes]) -> Wanted:
@@ -54,13 +60,14 @@ def wanted(frontends: Iterable[Frontend], there: Iterable[bytes]) -> Wanted:
     rows: dict[int, bytes] = {}
     new: list[int] = []
     choices: list[int] = []
-    parts: dict[Frontend, tuple[int, int]] = {}
+    parts: dict[Frontend, bytes] = {}
+    lists = Lists()
     for frontend in frontends:
-        first = len(choices)
+        first, local = len(choices), list[int]()
         for backend in frontend.backends:
             row = _row(frontend, backend)
             place = places.get(_identity(row), -1)
-            if place < 0 and not backend.takes_new:
+            if place < 0 and not (backend.takes_new or backend.takes_local):
                 continue  # nobody has gone there, and nobody will
             if place < 0:
                 place = next(unused, -1)
@@ -74,12 +81,22 @@ def wanted(frontends: Iterable[Frontend], there: Iterable[bytes]) -> Wanted:
                 rows[place] = row
             if backend.takes_new:
                 choices.append(place)
-        parts[frontend] = first, len(choices) - first
+            if backend.takes_local:
+                local.append(place)
+        count = len(choices) - first
+        flags = LOCAL * frontend.is_local | ELSEWHERE * frontend.is_elsewhere
+        parts[frontend] = FRONTEND.pack(
+            *(first, count, first + count, len(local)),
+            *(flags, frontend.affinity, frontend.number, lists.of(frontend.ranges)),
+        )
+        choices += local
     if len(parts) > FRONTENDS:
         raise _too_many("addresses and ports of Services", FRONTENDS)
     if len(choices) > CHOICES:
         raise _too_many("endpoints of Services", CHOICES)
-    return Wanted(rows, tuple(new), parts, tuple(choices))
+    if lists.n_ranges > RANGES:
+        raise _too_many("source ranges of load balancers", RANGES)
+    return Wanted(rows, tuple(new), parts, tuple(choices), lists)
 
 
 def _too_many(what: str, room: int) -> InputError:
@@ -90,7 +107,7 @@ def _too_many(what: str, room: int) -> InputError:
 
 
 def _row(frontend: Frontend, backend: Backend) -> bytes:
-    goes_on = backend.takes_new or backend.drains
+    goes_on = backend.takes_new or backend.takes_local or backend.drains
     return ROW.pack(
         0,
         0,

@@ -18,7 +18,7 @@ from urllib.parse import quote
 from policyc.runtime.errors import HostError
 
 DEFAULT_ROOT = Path("/run/policyc")
-SCHEMA = "policyc.dev/node-state/v4"
+SCHEMA = "policyc.dev/node-state/v5"
 
 Warn = Callable[[str], object]
 
@@ -82,6 +82,8 @@ class Generation:
     bundle_digest: str
     hooks_digest: str
     node: str
+    node_addresses: tuple[str, ...]
+    node_zone: str  # as hints of endpoints name it; "": in none
     endpoints: tuple[LoadedEndpoint, ...]
     attachments: tuple[Attachment, ...]
     former: tuple[Attachment, ...]  # of earlier loads; leftovers.py says which of them stay
@@ -245,6 +247,7 @@ def _generation(raw: dict[str, Any]) -> Generation:
         endpoints=tuple(endpoints),
         attachments=attachments,
         former=former,
+        node_addresses=tuple(raw.pop("node_addresses")),
         rules=tuple(raw.pop("rules")),
         **raw,
     )

@@ -88,6 +88,7 @@ def load(
             forward=forwarding,
             services=read_objects(services) if services else None,
             warn=_warn,
+            note=_note,
         )
     generation = done.generation
     verb = "replaced" if done.replaced_epoch else "loaded"
@@ -117,7 +118,7 @@ def replace_services(files: tuple[Path, ...], bpffs: Path) -> None:
     from policyc.runtime.service_update import update_services
 
     with _details(verbose=False):
-        frontends = update_services(read_objects(files), bpffs=bpffs)
+        frontends = update_services(read_objects(files), bpffs=bpffs, note=_note)
     n_backends = sum(each.takes_new for found in frontends for each in found.backends)
     click.echo(
         f"services: {len({each.service for each in frontends})} with {len(frontends)} addresses "
@@ -170,6 +171,10 @@ def events(bpffs: Path, form: str, count: int | None, seconds: float | None) -> 
 
     with _details(verbose=False):
         show_events(bpffs, form, count, seconds)
+
+
+def _note(message: str) -> None:
+    click.echo(f"note: {message}", err=True)
 
 
 def _warn(message: str) -> None:

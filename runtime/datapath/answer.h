@@ -92,8 +92,10 @@ static __always_inline bool pc_put_all(struct __sk_buff *skb, __u8 family,
 	       pc_put(skb, at + sizeof(reply->icmp), quote->bytes, size);
 }
 
-/* True when the frame is the answer now; it goes the other way. False: it is to be dropped. */
-static __always_inline bool pc_answer(struct __sk_buff *skb, const struct pc_flow *flow)
+/* True when the frame is the answer now; it goes the other way. False: it is to be dropped. `code`
+ * is that of "unreachable", where it is no reset.
+ */
+static __always_inline bool pc_answer(struct __sk_buff *skb, const struct pc_flow *flow, __u8 code)
 {
 	struct pc_reply reply = {
 	    .from = flow->is_reply ? flow->t.saddr : flow->t.daddr,
@@ -105,7 +107,7 @@ static __always_inline bool pc_answer(struct __sk_buff *skb, const struct pc_flo
 	if (!quote)
 		return false;
 	if (flow->t.proto == IPPROTO_TCP ? !pc_reset(skb, flow, &reply)
-					 : !pc_prohibited(skb, flow, quote, &reply))
+					 : !pc_unreachable(skb, flow, code, quote, &reply))
 		return false;
 	return pc_make_room(skb, flow, &reply) && pc_turn_macs(skb) &&
 	       pc_put_all(skb, flow->t.family, &reply, quote);

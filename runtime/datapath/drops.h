@@ -29,6 +29,7 @@ enum drop_reason {
 	PC_DROP_NAT_TAKEN,    /* another connection has the addresses and ports it would have */
 	PC_DROP_HAIRPIN,      /* a pod reaches a Service of which it is the only endpoint */
 	PC_DROP_LIMIT,        /* a rule allows it, but not so many from one source */
+	PC_DROP_SOURCE_RANGE, /* to a load balancer's address, which others are for */
 	PC_DROP_REASONS
 };
 

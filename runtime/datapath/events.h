@@ -4,6 +4,7 @@
  */
 #pragma once
 #include "effects.h"
+#include "pace.h"
 
 #define PC_EVENT_BYTES 262144 /* not read yet */
 

@@ -77,6 +77,8 @@ struct pc_flow {
 	__u8 is_kept;  /* there is an entry, perhaps of no use, in the table that evicts nothing */
 	__u8 is_front_kept; /* the same of the tuple before it was translated */
 	__u8 partial;       /* enum pc_partial */
+	__u8 client;        /* enum pc_client of service_map.h: who sends it to a Service */
+	__u8 is_refused;    /* a Service has nobody for it, and says so */
 	__u32 frag_row;     /* by which row the fragments that follow this one are translated */
 	__u32 forward_to;   /* the device whose peer gets it; 0: the host's stack does */
 	enum drop_reason reason; /* what became of it, for whoever traces; also names them in BTF */

@@ -3,6 +3,7 @@
  * A connection that is known and decided passes here; any other goes on to the policy program.
  */
 #include "from_pod.h"
+#include "service_refuse.h"
 #include "to_pod.h"
 
 /* tc ingress: the pod sends. */
@@ -16,6 +17,8 @@ int pc_from_pod(struct __sk_buff *skb)
 	flow->reason = pc_from_pod_frame(skb, flow);
 	if (flow->forward_to)
 		return bpf_redirect_peer(flow->forward_to, 0);
+	if (flow->reason == PC_DROP_NO_BACKEND && flow->is_refused)
+		return pc_service_refuse(skb, flow);
 	return pc_verdict(flow->reason);
 }
 

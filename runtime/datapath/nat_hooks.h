@@ -43,7 +43,7 @@ static __always_inline enum drop_reason pc_nat_to_backend(struct __sk_buff *skb,
 static __always_inline enum drop_reason pc_service_new(struct __sk_buff *skb, struct pc_flow *flow,
 						       struct pc_ct_match *match, __u32 word)
 {
-	enum drop_reason reason = pc_service_pick(flow, word);
+	enum drop_reason reason = pc_service_pick(skb, flow, word);
 
 	if (reason || !flow->nat.row)
 		return reason;

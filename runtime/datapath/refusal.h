@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* refusal.h - what a packet is refused with, before anything is written.
- * Gives pc_reset(): a reset (RFC 9293, 3.10.7.1); and pc_prohibited(): an ICMP error that says
- * "administratively prohibited" (RFC 1812, 5.2.7.1; RFC 4443, 3.1) and quotes the packet.
+ * Gives pc_reset(): a reset (RFC 9293, 3.10.7.1); and pc_unreachable(): an ICMP error that says
+ * "administratively prohibited" or "port unreachable" (RFC 1812, 5.2.7.1; RFC 4443, 3.1) and quotes
+ * the packet.
  */
 #pragma once
 #include "related.h"
@@ -9,6 +10,8 @@
 
 #define PC_ICMP_PROHIBITED  13
 #define PC_ICMP6_PROHIBITED 1
+#define PC_ICMP_NO_PORT     3
+#define PC_ICMP6_NO_PORT    4
 #define PC_QUOTE4           548U  /* an error of 576 bytes: RFC 1812, 4.3.2.3 */
 #define PC_QUOTE6           1232U /* of 1280: RFC 4443, 2.4 */
 #define PC_SUM_MOST         512U  /* what bpf_csum_diff() takes at once */
@@ -150,8 +153,9 @@ static __always_inline __u32 pc_quote_sum(struct pc_quote *quote, __u32 size, __
 	return pc_sum_from(quote, 2 * PC_SUM_MOST, size, sum);
 }
 
-static __always_inline bool pc_prohibited(struct __sk_buff *skb, const struct pc_flow *flow,
-					  struct pc_quote *quote, struct pc_reply *reply)
+static __always_inline bool pc_unreachable(struct __sk_buff *skb, const struct pc_flow *flow,
+					   __u8 code, struct pc_quote *quote,
+					   struct pc_reply *reply)
 {
 	bool is_ip4 = flow->t.family == PC_IPV4;
 	__u32 sum = 0;
@@ -161,7 +165,7 @@ static __always_inline bool pc_prohibited(struct __sk_buff *skb, const struct pc
 	reply->proto = is_ip4 ? IPPROTO_ICMP : IPPROTO_ICMPV6;
 	reply->head = sizeof(reply->icmp);
 	reply->icmp.type = is_ip4 ? PC_ICMP_UNREACHABLE : PC_ICMP6_UNREACHABLE;
-	reply->icmp.code = is_ip4 ? PC_ICMP_PROHIBITED : PC_ICMP6_PROHIBITED;
+	reply->icmp.code = code;
 	if (!is_ip4)
 		sum = pc_pseudo_sum(reply);
 	sum = bpf_csum_diff(0, 0, (__be32 *)&reply->icmp, sizeof(reply->icmp), sum);

@@ -23,10 +23,42 @@ struct pc_frontend_key {
 };
 _Static_assert(sizeof(struct pc_frontend_key) == 20, "a map key has no hidden padding");
 
-/* A part of pc_choices; count 0: no endpoint takes new connections. */
+/* Of `flags`. */
+#define PC_FRONTEND_LOCAL     1 /* clients from outside are given endpoints of this node */
+#define PC_FRONTEND_ELSEWHERE 2 /* what has no endpoint for it here has one on another node */
+
+/* Parts of pc_choices: those that take new connections, and those that are on this node. A count of
+ * 0: none does.
+ */
 struct pc_frontend {
 	__u32 first, count;
+	__u32 local_first, local_count;
+	__u32 flags;
+	__u32 affinity; /* seconds; 0: none */
+	__u32 service;  /* a number for the Service's port and family, the same in every load */
+	__u32 ranges;   /* the list of source_range.h that a client has to be in; 0: it need not */
 };
+_Static_assert(sizeof(struct pc_frontend) == 32, "runtime/service_rows.py packs it");
+
+/* Whom an endpoint is chosen for. */
+enum pc_client {
+	PC_CLIENT_POD = 0, /* of this node, of which the traffic policies of outside do not speak */
+	PC_CLIENT_OUTSIDE,
+	PC_CLIENT_HANDED, /* from outside, and by the node that it came to to this one */
+};
+
+struct pc_part {
+	__u32 first, count;
+};
+
+/* The endpoints that are for a client. */
+static __always_inline struct pc_part pc_part_of(const struct pc_frontend *frontend, __u8 client)
+{
+	if (client == PC_CLIENT_HANDED ||
+	    (client == PC_CLIENT_OUTSIDE && frontend->flags & PC_FRONTEND_LOCAL))
+		return (struct pc_part){frontend->local_first, frontend->local_count};
+	return (struct pc_part){frontend->first, frontend->count};
+}
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -99,11 +131,11 @@ static __always_inline const struct pc_row *pc_row_of(__u32 id)
 	return row && id && *(const volatile __u32 *)&row->id == id ? row : 0;
 }
 
-/* The nth of a frontend's endpoints. */
-static __always_inline const struct pc_row *pc_choice(const struct pc_frontend *frontend, __u32 n,
+/* The nth of a part's endpoints. */
+static __always_inline const struct pc_row *pc_choice(const struct pc_part *part, __u32 n,
 						      __u32 word)
 {
-	__u64 at = (word & PC_STATE_HALF ? PC_CHOICES : 0) + frontend->first + n;
+	__u64 at = (word & PC_STATE_HALF ? PC_CHOICES : 0) + part->first + n;
 	const struct pc_choice_halves *all;
 	__u32 zero = 0;
 

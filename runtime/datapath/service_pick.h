@@ -4,7 +4,10 @@
  */
 #pragma once
 #include "ct_front.h"
+#include "endpoints.h"
+#include "service_affinity.h"
 #include "service_map.h"
+#include "source_range.h"
 
 #define PC_PICKS 8 /* ports that are tried; the pod itself is passed over as often */
 
@@ -16,19 +19,42 @@ static __always_inline bool pc_service_opens(const struct pc_flow *flow)
 
 /* By chance; the next one where that is the pod itself, and the pod where there is no other. */
 static __always_inline const struct pc_row *
-pc_service_choose(const struct pc_flow *flow, const struct pc_frontend *frontend, __u32 word)
+pc_service_choose(const struct pc_flow *flow, const struct pc_part *part, __u32 word)
 {
-	__u32 n = bpf_get_prandom_u32() % frontend->count;
+	__u32 n = bpf_get_prandom_u32() % part->count;
 	const struct pc_row *row = 0;
 
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < PC_PICKS; i++) {
-		row = pc_choice(frontend, n, word);
+		row = pc_choice(part, n, word);
 		if (row && !pc_addr_eq(&row->backend, &flow->t.saddr))
 			break;
-		n = n + 1 < frontend->count ? n + 1 : 0;
+		n = n + 1 < part->count ? n + 1 : 0;
 	}
 	return row;
+}
+
+/* The one that the client had, where the Service asks for that; but not the pod itself. */
+static __always_inline const struct pc_row *pc_service_row(const struct pc_flow *flow,
+							   const struct pc_frontend *frontend,
+							   const struct pc_part *part, __u32 word)
+{
+	const struct pc_row *row = 0;
+
+	if (frontend->affinity)
+		row = pc_affine(flow, frontend, part, word);
+	if (!row || pc_addr_eq(&row->backend, &flow->t.saddr))
+		row = pc_service_choose(flow, part, word);
+	return row;
+}
+
+/* What a pod sends in the name of another is found out later, and not remembered. */
+static __always_inline bool pc_is_remembered(const struct __sk_buff *skb, struct pc_flow *flow)
+{
+	if (flow->client != PC_CLIENT_POD)
+		return true;
+	pc_endpoint_at(flow->t.family, &flow->t.saddr, &flow->src);
+	return flow->src.ifindex == skb->ifindex;
 }
 
 /* Makes the tuple that of client and endpoint; what was there is in flow->nat. */
@@ -70,14 +96,24 @@ static __always_inline bool pc_service_port(struct pc_flow *flow)
 	return false;
 }
 
+/* Whether who finds no endpoint is told, as kube-proxy has it: not where a traffic policy keeps him
+ * from endpoints of other nodes, as a load balancer may send him there yet.
+ */
+static __always_inline bool pc_service_refuses(const struct pc_frontend *frontend, __u8 client)
+{
+	return !frontend->count && !(frontend->flags & PC_FRONTEND_ELSEWHERE) &&
+	       client != PC_CLIENT_HANDED;
+}
+
 /* The tuple of a packet that belongs to nothing known. Leaves flow->nat.row 0 if it goes to no
  * Service; else the tuple is that of client and endpoint afterwards. A function of its own, so that
  * the verifier goes through it once.
  */
-__noinline int pc_service_pick(struct pc_flow *flow, __u32 word)
+__noinline int pc_service_pick(struct __sk_buff *skb, struct pc_flow *flow, __u32 word)
 {
 	const struct pc_frontend *frontend;
 	const struct pc_row *row;
+	struct pc_part part;
 
 	if (!flow)
 		return PC_DROP_NO_BACKEND;
@@ -86,11 +122,18 @@ __noinline int pc_service_pick(struct pc_flow *flow, __u32 word)
 		return PC_PASS;
 	if (!pc_service_opens(flow))
 		return PC_DROP_BACKEND_GONE;
-	if (!frontend->count)
+	if (frontend->ranges && !pc_is_in_range(&flow->t, frontend->ranges, word))
+		return PC_DROP_SOURCE_RANGE;
+	part = pc_part_of(frontend, flow->client);
+	if (!part.count) {
+		flow->is_refused = pc_service_refuses(frontend, flow->client);
 		return PC_DROP_NO_BACKEND;
-	row = pc_service_choose(flow, frontend, word);
+	}
+	row = pc_service_row(flow, frontend, &part, word);
 	if (!row)
 		return PC_DROP_NO_BACKEND;
+	if (frontend->affinity && pc_is_remembered(skb, flow))
+		pc_affine_note(flow, frontend, row);
 	if (row->backend_port == flow->t.dport && pc_addr_eq(&row->backend, &flow->t.daddr))
 		return PC_PASS; /* the endpoint has the Service's address: nothing to translate */
 	if (pc_addr_eq(&row->backend, &flow->t.saddr))

@@ -7,7 +7,7 @@ import struct
 import subprocess
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from policyc.runtime import bpf_syscall
@@ -73,6 +73,7 @@ class NodeUnderTest:
     bpffs: Path
     node_addresses: tuple[str, ...] = (NODE.ip4, NODE.ip6)
     """Those that the endpoints file says the node has."""
+    node_labels: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.ifindex: dict[str, int] = {}
@@ -80,6 +81,7 @@ class NodeUnderTest:
         self.state_root = self.folder / "state"
         self.n_bundles = 0
         self.warnings: list[str] = []
+        self.notes: list[str] = []
         self._programs = ExitStack()
         self._fds: dict[str, int] = {}
 
@@ -106,7 +108,7 @@ class NodeUnderTest:
         path = self.folder / "endpoints.json"
         if entries is None:
             entries = [endpoint(n, HOSTS[n], LOCAL.get(n)) for n in ("a", "b", "c")]
-        path.write_text(endpoints_json("node-1", entries, self.node_addresses))
+        path.write_text(endpoints_json("node-1", entries, self.node_addresses, self.node_labels))
         return path
 
     def load(
@@ -130,11 +132,14 @@ class NodeUnderTest:
             placer=NamePlacer,
             services=services,
             warn=self.warnings.append,
+            note=self.notes.append,
         )
 
     def serve(self, services: Sequence[JsonValue]) -> None:
         """Replace the Services of the loaded node."""
-        update_services(services, bpffs=self.bpffs, state_root=self.state_root)
+        update_services(
+            services, bpffs=self.bpffs, state_root=self.state_root, note=self.notes.append
+        )
 
     def unload(self) -> bool:
         self._forget_programs()
@@ -171,6 +176,12 @@ class NodeUnderTest:
     def leaves(self, pod: str, frame: bytes) -> bytes | None:
         """The pod's frame as it goes on to the node's stack; None if it is dropped."""
         return self._run_through("pc_from_pod", frame, LOCAL[pod], came_in=LOCAL[pod])
+
+    def answered(self, pod: str, frame: bytes) -> tuple[int, bytes]:
+        """The verdict on the pod's frame, and what has become of it."""
+        with bpf_syscall.obj_get(self.pins.hook("pc_from_pod")) as fd:
+            device = self.ifindex[LOCAL[pod]]
+            return run_through(fd, frame, device, device)
 
     def arrives(self, pod: str, frame: bytes, came_in: str | None = UPLINK) -> bytes | None:
         """The frame as the pod gets it; None if it is dropped. `came_in` None: made on the node."""
@@ -234,6 +245,9 @@ class NodeUnderTest:
 
     def layout(self, name: str) -> StructLayout:
         return Btf.of_object(self.objects / "hooks.bpf.o").struct(name)
+
+    def enum(self, name: str) -> dict[str, int]:
+        return Btf.of_object(self.objects / "hooks.bpf.o").enum(name)
 
     def _forget_programs(self) -> None:
         self._programs.close()

@@ -171,10 +171,14 @@ class NamePlacer:
 
 
 def endpoints_json(
-    node: str, endpoints: Iterable[dict[str, object]], addresses: Iterable[str] = ()
+    node: str,
+    endpoints: Iterable[dict[str, object]],
+    addresses: Iterable[str] = (),
+    labels: dict[str, str] | None = None,
 ) -> str:
     """The endpoints file; with `addresses`, the node itself is in it."""
-    nodes = [{"name": node, "addresses": list(addresses)}] if addresses else []
+    own = {"name": node, "addresses": list(addresses), "labels": labels or {}}
+    nodes = [own] if addresses else []
     return json.dumps(
         {
             "schema": "policyc.dev/endpoints/v1",

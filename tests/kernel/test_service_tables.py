@@ -12,7 +12,7 @@ from policyc.runtime import bpf_syscall, service_maps, service_rows, switch
 from policyc.runtime import node as runtime
 from policyc.runtime.errors import HostError, InputError
 from policyc.runtime.json_value import JsonValue
-from policyc.runtime.services import Frontend, read_services
+from policyc.runtime.services import Frontend, OwnNode, read_services
 from tests.kernel.node_under_test import B, C, NodeUnderTest
 from tests.kernel.packets import SYN, Host, packed, tcp, udp
 from tests.kernel.service_yaml import PORT, VIP, service, slices, value, web
@@ -30,6 +30,10 @@ def test_the_layouts_are_those_of_the_object(node: NodeUnderTest) -> None:
     named = dict(zip(names, values, strict=True))
     assert service_rows.ROW.pack(*values) == row.pack(**named)
     assert row.fields["state"][0] == service_rows.STATE_AT
+    assert list(node.layout("pc_frontend").fields) == [
+        *("first", "count", "local_first", "local_count", "flags", "affinity", "service", "ranges"),
+    ]
+    assert node.layout("pc_frontend").size == service_rows.FRONTEND.size
     key = node.layout("pc_frontend_key")
     (found,) = (f for f in _frontends() if f.address.version == 4)
     assert service_rows.frontend_key(found, 1) == key.pack(
@@ -38,7 +42,7 @@ def test_the_layouts_are_those_of_the_object(node: NodeUnderTest) -> None:
 
 
 def _frontends() -> tuple[Frontend, ...]:
-    return read_services(web(C), "node-1")
+    return read_services(web(C), OwnNode("node-1"))
 
 
 def used(node: NodeUnderTest) -> tuple[int | None, ...]:

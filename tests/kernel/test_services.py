@@ -9,6 +9,7 @@ import struct
 
 import pytest
 
+from tests.kernel.answers import REDIRECT
 from tests.kernel.node_under_test import NODE, WORLD, A, B, C, NodeUnderTest
 from tests.kernel.packets import (
     ACK,
@@ -192,10 +193,10 @@ def test_every_endpoint_is_chosen(node: NodeUnderTest) -> None:
     assert len(ends) == 200
 
 
-def test_a_service_without_endpoints_drops_and_counts(node: NodeUnderTest) -> None:
+def test_a_service_without_endpoints_is_counted(node: NodeUnderTest) -> None:
     node.load(node.policy().allow("a", "world", ANY), services=web())
     for payload in (tcp(4000, PORT, SYN), tcp(4001, PORT, SYN)):
-        assert node.leaves("a", to_vip(payload)) is None
+        assert node.answered("a", to_vip(payload))[0] == REDIRECT, "test_service_refuse.py"
     assert node.leaves("a", to_vip(tcp(4000, PORT + 1, SYN))), "a port that is not the Service's"
     assert node.drops() == {"no backend": 2}
     assert len(node.connections()) == 1
@@ -209,7 +210,7 @@ def test_ready_endpoints_else_those_that_terminate_and_serve(node: NodeUnderTest
     node.serve(web((B, {"ready": False}), (C, draining)))
     assert {_end(node, 5100 + i) for i in range(30)} == {C.ip4}
     node.serve(web((B, {"ready": False}), (C, draining | {"serving": False})))
-    assert node.leaves("a", to_vip(tcp(5200, PORT, SYN))) is None
+    assert node.answered("a", to_vip(tcp(5200, PORT, SYN)))[0] == REDIRECT
     assert node.drops() == {"no backend": 1}
 
 
@@ -292,7 +293,7 @@ def test_an_endpoint_that_is_not_ready_keeps_what_tcp_has_open(node: NodeUnderTe
     node.serve(web((C, {"ready": False})))
     assert node.leaves("a", to_vip(tcp(4000, PORT, ACK)))
     assert node.arrives("a", answer(C, tcp(TARGET, 4000, ACK)))
-    assert node.leaves("a", to_vip(tcp(4001, PORT, SYN))) is None
+    assert node.answered("a", to_vip(tcp(4001, PORT, SYN)))[0] == REDIRECT
     assert node.drops() == {"no backend": 1}
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from policyc.compiler.cli.service_files import read_objects
 from policyc.runtime.errors import InputError
-from policyc.runtime.services import read_services
+from policyc.runtime.services import OwnNode, read_services
 
 YAML = """\
 apiVersion: v1
@@ -44,7 +44,7 @@ def written(folder: Path, text: str, name: str = "services.yaml") -> tuple[Path]
 
 
 def test_documents_of_a_yaml_file(tmp_path: Path) -> None:
-    (found,) = read_services(read_objects(written(tmp_path, YAML)), "node-1")
+    (found,) = read_services(read_objects(written(tmp_path, YAML)), OwnNode("node-1"))
     assert [str(each.address) for each in found.backends] == ["10.0.0.1"]
 
 
@@ -61,7 +61,7 @@ def test_a_mistake_is_shown_with_line_and_column(
     tmp_path: Path, old: str, new: str, message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
-        read_services(read_objects(written(tmp_path, YAML.replace(old, new, 1))), "node-1")
+        read_services(read_objects(written(tmp_path, YAML.replace(old, new, 1))), OwnNode("node-1"))
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Services and EndpointSlices become frontends and backends, and those become rows that stay put."""
 
+import ipaddress
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +11,18 @@ import pytest
 from policyc.runtime import service_rows
 from policyc.runtime.errors import InputError
 from policyc.runtime.json_value import JsonValue
-from policyc.runtime.service_rows import ROW, Wanted, frontend_key, key_half, wanted
-from policyc.runtime.services import Backend, Frontend, read_services
+from policyc.runtime.service_rows import (
+    FRONTEND,
+    LOCAL,
+    ROW,
+    Wanted,
+    frontend_key,
+    key_half,
+    wanted,
+)
+from policyc.runtime.services import Backend, Frontend, OwnNode, read_services
+from policyc.runtime.source_ranges import Lists
+from policyc.runtime.state import Warn, to_nobody
 
 READY, NOT_READY = {"ready": True}, {"ready": False}
 DRAINING = {"ready": False, "serving": True, "terminating": True}
@@ -47,8 +59,14 @@ def endpoints(
     } | fields
 
 
-def read(*objects: dict[str, Any], node: str = "node-1") -> tuple[Frontend, ...]:
-    return read_services([value(each) for each in objects], node)
+ADDRESSES = tuple(map(ipaddress.ip_address, ("192.0.2.7", "2001:db8::7")))
+NODE = OwnNode("node-1", ADDRESSES)
+
+
+def read(
+    *objects: dict[str, Any], node: OwnNode = NODE, note: Warn = to_nobody
+) -> tuple[Frontend, ...]:
+    return read_services([value(each) for each in objects], node, note)
 
 
 def shown(frontend: Frontend) -> list[tuple[str, int, bool]]:
@@ -149,7 +167,172 @@ def test_local_traffic_policy_keeps_to_the_node() -> None:
     ]
     local = service(internalTrafficPolicy="Local")
     assert shown(read(local, slices)[0]) == [("10.0.0.1", 8080, True), ("10.0.0.2", 8080, False)]
-    assert not any(b.takes_new for b in read(local, slices, node="node-3")[0].backends)
+    assert not any(b.takes_new for b in read(local, slices, node=OwnNode("node-3"))[0].backends)
+
+
+def listed(*found: tuple[str, str, dict[str, Any]]) -> dict[str, Any]:
+    """Endpoints as (address, node, conditions)."""
+    slices = endpoints()
+    slices["endpoints"] = [{"addresses": [a], "nodeName": n, "conditions": c} for a, n, c in found]
+    return slices
+
+
+def local(frontend: Frontend) -> list[str]:
+    return [str(each.address) for each in frontend.backends if each.takes_local]
+
+
+NODE_PORT = [{"port": 80, "targetPort": "web", "nodePort": 30080}]
+
+
+@pytest.mark.parametrize("kind", ["NodePort", "LoadBalancer"])
+def test_a_node_port_is_at_every_address_of_the_node(kind: str) -> None:
+    exposed = service(type=kind, ports=NODE_PORT)
+    six = endpoints(("fd00::1", READY), family=6, name="web-2")
+    found = read(exposed, endpoints(("10.0.0.1", READY)), six)
+    assert [(str(f.address), f.port, shown(f)) for f in found] == [
+        ("10.96.0.1", 80, [("10.0.0.1", 8080, True)]),
+        ("192.0.2.7", 30080, [("10.0.0.1", 8080, True)]),
+        ("2001:db8::7", 30080, [("fd00::1", 8080, True)]),
+    ]
+
+
+def test_a_node_without_addresses_has_no_node_ports_and_says_so() -> None:
+    notes: list[str] = []
+    exposed = service(type="NodePort", ports=NODE_PORT)
+    (found,) = read(exposed, node=OwnNode("node-1"), note=notes.append)
+    assert found.port == 80
+    assert len(notes) == 1 and "no addresses of the node node-1 in `nodes`" in notes[0]
+    read(exposed, note=notes.append)
+    read(service(), node=OwnNode("node-1"), note=notes.append)
+    assert len(notes) == 1, "where there are addresses, or no node ports, there is nothing to say"
+
+
+@pytest.mark.parametrize("number", [None, 0])
+def test_a_service_without_node_ports(number: int | None) -> None:
+    ports = [{"port": 80, "nodePort": number}]
+    assert len(read(service(type="LoadBalancer", ports=ports))) == 1
+    assert len(read(service(type="ClusterIP", ports=NODE_PORT))) == 1
+
+
+def test_a_node_port_of_sctp_is_served_only_where_the_port_stays() -> None:
+    notes: list[str] = []
+    sctp = endpoints(("10.0.0.1", READY), ports=[{"name": "", "protocol": "SCTP", "port": 30080}])
+    ports = [{"port": 30080, "protocol": "SCTP", "nodePort": 30080}]
+    assert len(read(service(type="NodePort", ports=ports), sctp, note=notes.append)) == 3
+    assert notes == []
+    ports[0]["nodePort"] = 30081
+    assert len(read(service(type="NodePort", ports=ports), sctp, note=notes.append)) == 1
+    assert len(notes) == 1 and "30081/SCTP is not served" in notes[0]
+
+
+def test_two_services_with_one_node_port() -> None:
+    exposed = service(type="NodePort", ports=NODE_PORT)
+    other = service(type="NodePort", ports=NODE_PORT, clusterIPs=["10.96.0.2"])
+    other["metadata"] = {"namespace": "shop", "name": "other"}
+    with pytest.raises(InputError, match=r"192\.0\.2\.7 port 30080/TCP is also that of"):
+        read(exposed, other)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "here"),
+    [
+        ({"1": READY, "2": READY, "far": READY}, ["1", "2"]),
+        ({"1": READY, "2": DRAINING, "far": READY}, ["1"]),
+        ({"1": NOT_READY, "2": DRAINING, "far": READY}, ["2"]),
+        ({"1": NOT_READY, "2": NOT_READY, "far": READY}, []),
+        ({"far": READY}, []),
+    ],
+    ids=str,
+)
+def test_which_endpoints_of_the_node_are_for_clients_outside(
+    conditions: dict[str, dict[str, Any]], here: list[str]
+) -> None:
+    """KEP-1669: those of the node that terminate, where none of them is ready, whoever else is."""
+    slices = listed(
+        *(
+            ("10.0.1.1", "node-2", c) if name == "far" else (f"10.0.0.{name}", "node-1", c)
+            for name, c in conditions.items()
+        )
+    )
+    exposed = service(type="NodePort", ports=NODE_PORT, externalTrafficPolicy="Local")
+    inside, outside = read(exposed, slices)[:2]
+    assert outside.is_local and not inside.is_local
+    assert local(outside) == [f"10.0.0.{name}" for name in here]
+    assert local(inside) == [], "nobody comes to a cluster IP from outside"
+    assert [b.takes_new for b in outside.backends] == [
+        c == READY for _, c in sorted(conditions.items())
+    ], "pods of the cluster reach them all"
+
+
+def test_each_traffic_policy_has_its_own_addresses() -> None:
+    slices = listed(("10.0.0.1", "node-2", READY))
+    both = service(
+        type="NodePort",
+        ports=NODE_PORT,
+        externalIPs=["198.51.100.1"],
+        internalTrafficPolicy="Local",
+        externalTrafficPolicy="Cluster",
+    )
+    found = {str(f.address): f for f in read(both, slices)}
+    assert not found["10.96.0.1"].backends[0].takes_new, "no endpoint of this node"
+    for address in ("192.0.2.7", "198.51.100.1"):
+        assert found[address].backends[0].takes_new and not found[address].is_local
+
+
+def test_the_parts_of_a_frontend() -> None:
+    slices = listed(
+        ("10.0.0.1", "node-1", READY), ("10.0.0.2", "node-2", READY), ("10.0.0.3", "node-1", READY)
+    )
+    exposed = service(type="NodePort", ports=NODE_PORT, externalTrafficPolicy="Local")
+    table = Table()
+    want = table.update(*read(exposed, slices))
+    inside, outside, _ = (FRONTEND.unpack(each)[:6] for each in want.frontends.values())
+    assert inside == (0, 3, 3, 0, 0, 0)
+    assert outside == (3, 3, 6, 2, LOCAL, 0)
+    ends = [ROW.unpack(table.rows[place])[2][:4] for place in want.choices]
+    assert [end[3] for end in ends] == [1, 2, 3, 1, 2, 3, 1, 3]
+    assert want.choices[3] == want.choices[6] and want.choices[5] == want.choices[7], "one row each"
+
+
+def test_an_endpoint_for_clients_outside_only_has_an_open_row() -> None:
+    """It terminates, and serves clients outside for as long as no other of the node does."""
+    slices = listed(("10.0.0.1", "node-1", DRAINING), ("10.0.0.2", "node-2", READY))
+    exposed = service(type="NodePort", ports=NODE_PORT, externalTrafficPolicy="Local")
+    want = Table().update(*read(exposed, slices))
+    assert want.rows[want.choices[-1]][service_rows.STATE_AT] == 0
+
+
+@pytest.mark.parametrize(
+    ("spec", "seconds"),
+    [
+        ({}, 0),
+        ({"sessionAffinity": "None"}, 0),
+        ({"sessionAffinity": "ClientIP"}, 10800),
+        ({"sessionAffinity": "ClientIP", "sessionAffinityConfig": None}, 10800),
+        ({"sessionAffinity": "ClientIP", "sessionAffinityConfig": {"clientIP": {}}}, 10800),
+        (
+            {
+                "sessionAffinity": "ClientIP",
+                "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 7}},
+            },
+            7,
+        ),
+    ],
+    ids=str,
+)
+def test_how_long_a_client_stays(spec: dict[str, Any], seconds: int) -> None:
+    (found,) = read(service(**spec))
+    assert found.affinity == seconds
+
+
+def test_a_port_has_one_number_at_all_its_addresses() -> None:
+    ports = [{"name": "a", "port": 80, "nodePort": 30080}, {"name": "b", "port": 81}]
+    spec = {"type": "NodePort", "ports": ports, "clusterIPs": ["10.96.0.1", "fd96::1"]}
+    found = read(service(**spec))
+    of = {(f.address.version, f.port): f.number for f in found}
+    assert of[4, 80] == of[4, 30080] and of[6, 80] == of[6, 30080]
+    assert len(set(of.values())) == 4, "of (a, b) and both families"
+    assert [f.number for f in read(service(**spec))] == [f.number for f in found]
 
 
 def test_an_endpoint_in_two_slices_is_one() -> None:
@@ -185,12 +368,27 @@ WRONG = {
     ),
     "an address": (service(clusterIPs=["10.96.0"]), r"clusterIPs\[0\]: expected an IPv4"),
     "loopback": (service(externalIPs=["127.0.0.1"]), "is loopback"),
-    "affinity": (service(sessionAffinity="ClientIP"), "session affinity is not supported yet"),
+    "affinity": (service(sessionAffinity="Client"), "expected one of None, ClientIP"),
+    "a time for affinity": (
+        service(
+            sessionAffinity="ClientIP",
+            sessionAffinityConfig={"clientIP": {"timeoutSeconds": 86401}},
+        ),
+        r"clientIP\.timeoutSeconds: expected a number from 1 to 86400",
+    ),
+    "a range": (
+        service(loadBalancerSourceRanges=["192.0.2.0/33"]),
+        r"loadBalancerSourceRanges\[0\]: expected a range of addresses",
+    ),
     "a type": (service(type="Clusterip"), "expected one of ClusterIP"),
     "no spec": ({k: v for k, v in service().items() if k != "spec"}, "`spec` is missing"),
     "an endpoint of another family": (
         endpoints(("fd00::1", READY)),
         "is no IPv4 address, as addressType says",
+    ),
+    "a hint": (
+        endpoints(endpoints=[{"addresses": ["10.0.0.1"], "hints": {"forZones": [{"zone": "a"}]}}]),
+        r"forZones\[0\]\.zone: unknown field `zone`",
     ),
     "a condition": (endpoints(("10.0.0.1", {"raedy": True})), "unknown field `raedy`"),
     "no addresses": (
@@ -225,11 +423,123 @@ def test_sctp_cannot_change_its_port() -> None:
         read(sctp, endpoints(("10.0.0.1", READY), ports=ports))
 
 
-def test_source_ranges_are_refused_where_they_would_apply() -> None:
-    limited = service(loadBalancerSourceRanges=["192.0.2.0/24"])
-    assert read(limited)
-    with pytest.raises(InputError, match="source ranges are not supported yet"):
-        read(limited | {"status": {"loadBalancer": {"ingress": [{"ip": "198.51.100.1"}]}}})
+def hinted(**hints: tuple[dict[str, Any], list[str], list[str]]) -> dict[str, Any]:
+    """Endpoints by the last number of their address: conditions, zones and nodes that are hinted."""
+    slices = endpoints()
+    slices["endpoints"] = [
+        {
+            "addresses": [f"10.0.0.{name[1:]}"],
+            "nodeName": "node-1" if name == "e1" else "node-9",
+            "conditions": conditions,
+            "hints": {
+                "forZones": [{"name": each} for each in zones],
+                "forNodes": [{"name": each} for each in nodes],
+            },
+        }
+        for name, (conditions, zones, nodes) in hints.items()
+    ]
+    return slices
+
+
+IN_ZONE = OwnNode("node-1", ADDRESSES, "a")
+
+
+@pytest.mark.parametrize(
+    ("slices", "chosen"),
+    [
+        (hinted(e1=(READY, ["a"], []), e2=(READY, ["b"], [])), "1"),
+        (hinted(e1=(READY, ["a", "b"], []), e2=(READY, ["b"], []), e3=(READY, ["a"], [])), "13"),
+        (hinted(e1=(READY, ["a"], []), e2=(READY, [], [])), "12"),
+        (hinted(e1=(READY, ["c"], []), e2=(READY, ["b"], [])), "12"),
+        (hinted(e1=(NOT_READY, [], []), e2=(READY, ["a"], []), e3=(READY, ["b"], [])), "2"),
+        (hinted(e1=(NOT_READY, ["a"], []), e2=(READY, ["b"], [])), "2"),
+        (hinted(e1=(DRAINING, ["b"], []), e2=(DRAINING, ["a"], [])), "12"),
+        (hinted(e1=(READY, ["a"], ["node-1"]), e2=(READY, ["a"], ["node-2"])), "1"),
+        (hinted(e1=(READY, ["b"], ["node-2"]), e2=(READY, ["a"], ["node-2"])), "2"),
+        (hinted(e1=(READY, ["a"], ["node-1"]), e2=(READY, ["a"], [])), "12"),
+        (hinted(e1=(READY, [], ["node-1"]), e2=(READY, [], ["node-2"])), "1"),
+    ],
+    ids=[
+        "one for the zone",
+        "several zones",
+        "one without a hint",
+        "none for the zone",
+        "only ready ones need one",
+        "only ready ones are for a zone",
+        "terminating ones are for all",
+        "the node before the zone",
+        "the zone where none is for the node",
+        "one without a hint for nodes",
+        "nodes alone",
+    ],
+)
+def test_hints_say_who_takes_clients_of_the_node(slices: dict[str, Any], chosen: str) -> None:
+    exposed = service(type="NodePort", ports=NODE_PORT, externalTrafficPolicy="Local")
+    inside, outside, _ = read(exposed, slices, node=IN_ZONE)
+    for found in (inside, outside):
+        takes = [str(b.address)[-1] for b in found.backends if b.takes_new]
+        assert "".join(takes) == chosen
+    is_ready = slices["endpoints"][0]["conditions"] != NOT_READY
+    assert local(outside) == (["10.0.0.1"] if is_ready else []), "no hint is about those"
+
+
+def test_hints_without_a_zone_are_for_nobody() -> None:
+    slices = hinted(e1=(READY, ["a"], []), e2=(READY, ["b"], []))
+    assert all(takes for _, _, takes in shown(read(service(), slices)[0]))
+
+
+def test_a_policy_local_does_not_ask_hints() -> None:
+    slices = hinted(e1=(READY, ["b"], []), e2=(READY, ["a"], []))
+    (found,) = read(service(internalTrafficPolicy="Local"), slices, node=IN_ZONE)
+    assert shown(found) == [("10.0.0.1", 8080, True), ("10.0.0.2", 8080, False)]
+
+
+def balanced(**spec: Any) -> dict[str, Any]:
+    ingress = [{"ip": "198.51.100.1"}, {"ip": "2001:db8:51::1"}]
+    return service(type="LoadBalancer", ports=NODE_PORT, **spec) | {
+        "status": {"loadBalancer": {"ingress": ingress}}
+    }
+
+
+def test_source_ranges_are_for_addresses_of_the_load_balancer() -> None:
+    ranges = ["192.0.2.0/24", " 203.0.113.9/25", "192.0.2.0/24", "2001:db8::/32"]
+    found = {str(f.address): f.ranges for f in read(balanced(loadBalancerSourceRanges=ranges))}
+    networks = ipaddress.ip_network("192.0.2.0/24"), ipaddress.ip_network("203.0.113.0/25")
+    assert found == {
+        "10.96.0.1": None,
+        "192.0.2.7": None,
+        "2001:db8::7": None,
+        "198.51.100.1": networks,
+        "2001:db8:51::1": (ipaddress.ip_network("2001:db8::/32"),),
+    }
+
+
+def test_ranges_of_one_family_leave_nobody_of_the_other() -> None:
+    found = {str(f.address): f.ranges for f in read(balanced(loadBalancerSourceRanges=["::/0"]))}
+    assert found["198.51.100.1"] == ()
+    for none in ([], None):
+        found = {str(f.address): f.ranges for f in read(balanced(loadBalancerSourceRanges=none))}
+        assert found["198.51.100.1"] is None
+
+
+def test_an_address_that_is_external_too_keeps_its_ranges() -> None:
+    both = balanced(loadBalancerSourceRanges=["192.0.2.0/24"], externalIPs=["198.51.100.1"])
+    (found,) = (f for f in read(both) if str(f.address) == "198.51.100.1")
+    assert found.ranges
+
+
+def test_lists_of_ranges() -> None:
+    lists = Lists()
+    one, two = (ipaddress.ip_network(each) for each in ("192.0.2.0/24", "2001:db8::/32"))
+    assert [lists.of(each) for each in (None, (one,), (), (two,), (one,))] == [0, 1, 2, 3, 1]
+    assert lists.n_ranges == 2
+    first, second = lists.keys(1)
+    assert first == struct.pack("=I", 56) + bytes([128, 0, 0, 1, 192, 0, 2, *bytes(13)])
+    assert (
+        second[:12]
+        == struct.pack("=I", 64) + bytes([128, 0, 0, 3]) + two.network_address.packed[:4]
+    )
+    assert [key[4:8] for key in lists.keys(0)] == [bytes([0, 0, 0, 1]), bytes([0, 0, 0, 3])]
 
 
 class Table:
@@ -281,7 +591,9 @@ def test_no_id_is_given_twice() -> None:
 
 def test_an_endpoint_that_never_took_a_connection_needs_no_row() -> None:
     want = Table().update(frontend(("10.0.0.1", False)))
-    assert want.rows == {} and want.frontends == {frontend(("10.0.0.1", False)): (0, 0)}
+    assert want.rows == {}
+    (packed,) = want.frontends.values()
+    assert FRONTEND.unpack(packed)[:6] == (0, 0, 0, 0, 0, 0)
 
 
 def test_where_there_is_no_room() -> None:
@@ -296,11 +608,18 @@ def test_a_key_says_its_half_and_family() -> None:
     assert [key_half(frontend_key(four, half)) for half in (0, 1)] == [0, 1]
 
 
+def test_where_there_is_no_room_for_ranges() -> None:
+    ranges = [f"10.{i >> 8}.{i & 255}.0/24" for i in range(8193)]
+    with pytest.raises(InputError, match="there is room for 8192 source ranges"):
+        Table().update(*read(balanced(loadBalancerSourceRanges=ranges)))
+
+
 def test_backends_of_two_frontends_are_rows_of_their_own() -> None:
     two = read(
         service(externalIPs=["192.0.2.1"]),
         endpoints(("10.0.0.1", READY)),
     )
     want = Table().update(*two)
-    assert len(want.new) == 2 and list(want.frontends.values()) == [(0, 1), (1, 1)]
+    parts = [FRONTEND.unpack(each)[:2] for each in want.frontends.values()]
+    assert len(want.new) == 2 and parts == [(0, 1), (1, 1)]
     assert isinstance(two[0].backends[0], Backend)

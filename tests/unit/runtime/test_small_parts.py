@@ -142,7 +142,8 @@ def test_structs_are_packed_by_their_layout() -> None:
 def test_state_is_read_as_it_was_written(tmp_path: Path) -> None:
     state = StateDir(Path("/sys/fs/bpf/policyc"), tmp_path)
     generation = Generation(
-        3, 1, "/b", "d", "h", "n", (loaded(1, "web", "10.0.0.1"),), (Attachment("v", 4, "tcx"),),
+        3, 1, "/b", "d", "h", "n", ("192.0.2.7",), "zone-a",
+        (loaded(1, "web", "10.0.0.1"),), (Attachment("v", 4, "tcx"),),
         (Attachment("w", 5, "clsact"),), ({"id": 0},), {"PC_PASS": 0}, "stack",
     )  # fmt: skip
     state.write(generation)

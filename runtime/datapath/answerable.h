@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* answerable.h - which refused packets are answered, how often, and how a pod gets its answer.
+ * Gives pc_may_be_answered(), pc_answer_due(), pc_return().
+ */
+#pragma once
+#include "answer.h"
+#include "fragments.h"
+#include "pace.h"
+
+#define PC_PACKET_HOST    0
+#define PC_ICMP_REDIRECT  5
+#define PC_ICMP_QUENCH    4
+#define PC_ICMP6_FIRST_OK 128 /* below are errors */
+
+/* Answers of one CPU: more would make a reflector of the node, or keep it from its work. */
+#define PC_ANSWER_EVERY 1000000 /* nanoseconds: 1000 a second, and 250 at once */
+#define PC_ANSWER_SLACK (249 * PC_ANSWER_EVERY)
+
+struct pc_answers {
+	__u64 due; /* of pc_is_within() */
+	__u64 sent, withheld;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct pc_answers);
+} pc_answers SEC(".maps");
+
+/* One host, that could have sent or could be spoken for: none of 0/8, 127/8, 224/3, ::, ::1,
+ * ff00::/8. */
+static __always_inline bool pc_is_host(const struct pc_addr6 *a, __u8 family)
+{
+	__u8 first = bpf_ntohl(a->word[0]) >> 24;
+
+	if (family == PC_IPV4)
+		return first && first != 127 && first < 224;
+	return first != 0xff &&
+	       !(!a->word[0] && !a->word[1] && !a->word[2] && bpf_ntohl(a->word[3]) <= 1);
+}
+
+/* RFC 1122, 3.2.2 and RFC 4443, 2.4 (e): no error about an error, about what went to many or came
+ * from nobody. Later fragments do not come here.
+ */
+static __always_inline bool pc_may_be_answered(struct __sk_buff *skb, const struct pc_flow *flow)
+{
+	__u8 type = flow->icmp >> 8, mac = 1;
+
+	if (flow->t.proto == IPPROTO_TCP && (flow->tcp_flags & PC_TCP_RST || flow->fragment))
+		return false;               /* before it takes an answer from others */
+	if (flow->frag_row & PC_FRAG_REPLY) /* translated for the client: nobody sent this */
+		return false;
+	if (!pc_is_host(&flow->t.saddr, flow->t.family) ||
+	    !pc_is_host(&flow->t.daddr, flow->t.family) || bpf_skb_load_bytes(skb, 0, &mac, 1) ||
+	    mac & 1)
+		return false;
+	if (!pc_is_icmp(&flow->t))
+		return true;
+	if (flow->t.family == PC_IPV6)
+		return type >= PC_ICMP6_FIRST_OK;
+	return !pc_is_icmp_error(flow) && type != PC_ICMP_REDIRECT && type != PC_ICMP_QUENCH;
+}
+
+/* NULL where there were too many answers of late. Else it is for the caller to count one as sent.
+ */
+static __always_inline struct pc_answers *pc_answer_due(void)
+{
+	__u32 zero = 0;
+	struct pc_answers *answers = bpf_map_lookup_elem(&pc_answers, &zero);
+
+	if (!answers)
+		return 0;
+	if (pc_is_within(&answers->due, bpf_ktime_get_ns(), PC_ANSWER_EVERY, PC_ANSWER_SLACK))
+		return answers;
+	answers->withheld += 1;
+	return 0;
+}
+
+/* The frame, which a pod sent, goes to it. */
+static __always_inline int pc_return(struct __sk_buff *skb)
+{
+	bpf_skb_change_type(skb, PC_PACKET_HOST);
+	return bpf_redirect_peer(skb->ifindex, 0);
+}

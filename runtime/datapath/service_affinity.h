@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* service_affinity.h - a client's next connection to a Service goes where the one before it went.
+ * Gives pc_affine() and pc_affine_note(). What is remembered is an endpoint's address and port, for
+ * a client and a port of a Service, by whichever of its addresses; the least recently used goes
+ * first.
+ */
+#pragma once
+#include "service_map.h"
+
+#define PC_AFFINE     32768 /* clients of ports of Services that are remembered */
+#define PC_PART_STEPS 17    /* a search by halves in a part of PC_CHOICES */
+
+struct pc_affine_key {
+	struct pc_addr6 client;
+	__u32 service; /* of struct pc_frontend */
+};
+_Static_assert(sizeof(struct pc_affine_key) == 20, "a map key has no hidden padding");
+
+struct pc_affine {
+	struct pc_addr6 backend;
+	__be16 port;
+	__u16 zero[3];
+	__u64 seen; /* the tick of the last connection that began */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, PC_AFFINE);
+	__type(key, struct pc_affine_key);
+	__type(value, struct pc_affine);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} pc_affines SEC(".maps");
+
+/* A part is in the order of addresses and ports, as numbers. */
+static __always_inline bool pc_row_is_before(const struct pc_row *row, const struct pc_affine *to)
+{
+	__u64 high = pc_addr6_high(&row->backend), its_high = pc_addr6_high(&to->backend);
+	__u64 low = pc_addr6_low(&row->backend), its_low = pc_addr6_low(&to->backend);
+
+	if (high != its_high)
+		return high < its_high;
+	if (low != its_low)
+		return low < its_low;
+	return bpf_ntohs(row->backend_port) < bpf_ntohs(to->port);
+}
+
+/* Where in the part the endpoint is, or would be. Verified once, by itself. */
+__noinline int pc_part_find(const struct pc_part *part, const struct pc_affine *to, __u32 word)
+{
+	__u32 first = 0, left, half;
+	const struct pc_row *row;
+
+	if (!part || !to)
+		return 0;
+	left = part->count;
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < PC_PART_STEPS && left; i++) {
+		half = left / 2;
+		row = pc_choice(part, first + half, word);
+		if (row && pc_row_is_before(row, to)) {
+			first += half + 1;
+			left -= half + 1;
+		} else {
+			left = half;
+		}
+	}
+	return first;
+}
+
+/* The endpoint that the client had in time, if it still is one for it. */
+static __always_inline const struct pc_row *pc_affine(const struct pc_flow *flow,
+						      const struct pc_frontend *frontend,
+						      const struct pc_part *part, __u32 word)
+{
+	struct pc_affine_key key = {.client = flow->t.saddr, .service = frontend->service};
+	const struct pc_affine *had = bpf_map_lookup_elem(&pc_affines, &key);
+	const struct pc_row *row;
+	__u32 n;
+
+	if (!had || flow->now - had->seen > (__u64)frontend->affinity * flow->second)
+		return 0;
+	n = pc_part_find(part, had, word);
+	if (n >= part->count)
+		return 0;
+	row = pc_choice(part, n, word);
+	if (!row || row->backend_port != had->port || !pc_addr_eq(&row->backend, &had->backend))
+		return 0;
+	return row;
+}
+
+/* Each connection that begins starts the time again. */
+static __always_inline void pc_affine_note(const struct pc_flow *flow,
+					   const struct pc_frontend *frontend,
+					   const struct pc_row *row)
+{
+	struct pc_affine_key key = {.client = flow->t.saddr, .service = frontend->service};
+	struct pc_affine now = {
+	    .backend = row->backend, .port = row->backend_port, .seen = flow->now};
+
+	bpf_map_update_elem(&pc_affines, &key, &now, BPF_ANY);
+}

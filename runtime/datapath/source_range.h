@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* source_range.h - loadBalancerSourceRanges: who may come to the load balancer's addresses.
+ * Gives pc_is_in_range(). Written by the loader (runtime/source_ranges.py), in halves as all that
+ * is chosen from.
+ */
+#pragma once
+#include "service_map.h"
+
+#define PC_RANGES 16384 /* of both halves */
+
+/* The list is matched whole: a range of its own for each. */
+struct pc_range_key {
+	__u32 length; /* bits of all that follows */
+	__be32 list;  /* of struct pc_frontend, with the half in the highest bit */
+	struct pc_addr6 addr;
+};
+_Static_assert(sizeof(struct pc_range_key) == 24, "a map key has no hidden padding");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(max_entries, PC_RANGES);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct pc_range_key);
+	__type(value, __u32); /* 1 */
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} pc_ranges SEC(".maps");
+
+/* Whether the sender is in a range of the list. A family without ranges is in none. */
+static __always_inline bool pc_is_in_range(const struct pc_tuple *t, __u32 list, __u32 word)
+{
+	struct pc_range_key key = {
+	    .length = 8 * (sizeof(key) - sizeof(key.length)),
+	    .list = bpf_htonl(list | (word & PC_STATE_HALF ? 0x80000000 : 0)),
+	    .addr = t->saddr,
+	};
+
+	return bpf_map_lookup_elem(&pc_ranges, &key);
+}
