@@ -7,7 +7,7 @@ numbered as one meets them going through the rows column by column.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import and_, or_
 from typing import assert_never
@@ -131,6 +131,7 @@ class _Deciding:
     _steps: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
     _cell_ids: dict[Cell, int] = field(default_factory=dict)
     _default_ids: dict[RuleEntry, int] = field(default_factory=dict)
+    _noted_ids: dict[tuple[int, int], int] = field(default_factory=dict)
     _folded: dict[object, int] = field(default_factory=dict)
     _service_ids: dict[IntervalSet, int] = field(default_factory=dict)
     _variants: dict[tuple[int, NamedNumbers], list[tuple[IntervalSet, int]]] = field(
@@ -191,7 +192,8 @@ class _Deciding:
                 own = self.all_columns if rule.own is None else self._columns_of_own(rule.own, row)
                 for services, columns in self._variants_of(rule, direction, named):
                     parts.match(1 << len(found), columns & own)
-                    match = Matched(rule.rule, rule.action, services)
+                    is_noted = self.entries[rule.rule].makes_note
+                    match = Matched(rule.rule, rule.action, services, is_noted)
                     found.append((at, match, self._match_id(match)))
         cells = {}
         for matched, columns in sorted(parts.each(), key=lambda part: first(part[1])):
@@ -266,6 +268,15 @@ class _Deciding:
             self.leaves.append(action_leaf(entry))
         return self._default_ids[entry]
 
+    def _noted(self, rule: int, by: int) -> int:
+        """The id of a decision that `by` notes before all else that it was noted by."""
+        if (rule, by) not in self._noted_ids:
+            entry = self.entries[rule]
+            self._noted_ids[rule, by] = len(self.entries)
+            self.entries.append(replace(entry, notes=(self.entries[by], *entry.notes)))
+            self.leaves.append(self.leaves[rule])
+        return self._noted_ids[rule, by]
+
     def _cell_of(self, found: list[_Found], defaults: list[int | None]) -> int:
         """The cell of columns that these rules match."""
         key = (tuple([(at, ident) for at, _, ident in found]), tuple(defaults))
@@ -274,7 +285,7 @@ class _Deciding:
             for at, match, _ in found:
                 matched[at].append(match)
             tiers = [FoldTier(tuple(m), d) for m, d in zip(matched, defaults, strict=True)]
-            rule_diagram = fold(tiers)
+            rule_diagram = fold(tiers, self._noted)
             cell = Cell(
                 self._diagram_id(action_diagram(rule_diagram, self.leaves)),
                 self._diagram_id(rule_diagram),

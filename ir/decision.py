@@ -12,7 +12,7 @@ address atoms, and the services, to be folded in tier order (`ir/fold.py`).
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -54,7 +54,9 @@ class RuleEntry:
 
     `kind` is `rule`, `default-deny`, `default-allow` or `fail-closed`; `policies` the policy that holds
     the rule, or those that isolate; `index` the rule's place among those of its direction; `origins`
-    the places, in the order of `policies`. `limit` is that of what the rule allows.
+    the places, in the order of `policies`. `limit` is that of what the rule allows; `log`: it asks for a
+    note of what it does. `notes` are the rules that a flow met before this one decided and that make a
+    note (`makes_note`), in deciding order: with other notes the same rule has another id.
     """
 
     kind: str
@@ -65,9 +67,25 @@ class RuleEntry:
     index: int = -1
     origins: tuple[Origin, ...] = field(default=(), compare=False)
     limit: Limit | None = None
+    log: bool = False
+    notes: tuple["RuleEntry", ...] = ()
+
+    @property
+    def makes_note(self) -> bool:
+        """Whether flows that the rule matches and does not decide are to be noted."""
+        return self.action.goes_on or (self.log and self.action is Action.PASS)
+
+    @property
+    def without_notes(self) -> "RuleEntry":
+        """The rule itself, whatever was noted before."""
+        return replace(self, notes=()) if self.notes else self
 
     def describe(self) -> str:
-        """The rule in words, with its place."""
+        """The rule in words, with its place, and what was noted before it."""
+        noted = "; ".join(note.describe() for note in self.notes)
+        return f"{self._describe()}, after {noted}" if noted else self._describe()
+
+    def _describe(self) -> str:
         match self.kind:
             case "default-allow":
                 return "allowed: no policy isolates the endpoint"

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rules ask the datapath for beside allow and deny, by rule id: few rules ask for anything."""
+"""What rules ask the datapath for beside allow and deny, by rule id: few rules ask for anything.
+
+An audit note asks it for nothing: what is noted has an id of its own, and ids are counted.
+"""
 
 from collections.abc import Iterable, Sequence
 from enum import IntFlag
@@ -18,31 +21,41 @@ class EffectBits(IntFlag):
     NONE = 0
     REJECT = 1
     LIMIT = 2
+    LOG = 4
 
 
 @dataclass(frozen=True, slots=True)
 class RuleEffects:
     """What one rule asks for; of connections that it limits, one `every` so many nanoseconds.
 
-    They may come `slack` nanoseconds before they are due: as many as the burst is at once.
+    They may come `slack` nanoseconds before they are due: as many as the burst is at once. `rule` is the
+    id for which they are counted: the same one whatever was noted before the rule decided.
     """
 
     bits: EffectBits
     every: int = 0
     slack: int = 0
+    rule: int = 0
 
 
 def effects_of(rules: Sequence[RuleEntry]) -> dict[int, RuleEffects]:
     """Rule id -> what the rule asks for, of the rules that ask for anything."""
-    found = {rule: _effects(entry) for rule, entry in enumerate(rules)}
+    ids = {entry: rule for rule, entry in enumerate(rules) if entry.limit is not None}
+    found = {rule: _effects(entry, ids) for rule, entry in enumerate(rules)}
     return {rule: effects for rule, effects in found.items() if effects.bits}
 
 
-def _effects(entry: RuleEntry) -> RuleEffects:
+def _effects(entry: RuleEntry, ids: dict[RuleEntry, int]) -> RuleEffects:
+    bits = EffectBits.NONE
+    if entry.log or any(each.log or each.action is Action.LOG for each in (entry, *entry.notes)):
+        bits |= EffectBits.LOG
     if entry.limit is not None:
         every = -(-SECOND // entry.limit.per_second)  # never more than was asked for
-        return RuleEffects(EffectBits.LIMIT, every, every * (entry.limit.burst - 1))
-    return RuleEffects(EffectBits.REJECT if entry.action is Action.REJECT else EffectBits.NONE)
+        slack = every * (entry.limit.burst - 1)
+        return RuleEffects(bits | EffectBits.LIMIT, every, slack, ids[entry.without_notes])
+    if entry.action is Action.REJECT:
+        bits |= EffectBits.REJECT
+    return RuleEffects(bits)
 
 
 def bits_of(effects: Iterable[RuleEffects]) -> EffectBits:

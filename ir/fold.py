@@ -6,7 +6,7 @@ key. `runtime/tiers.py` is its twin on the node, for signatures first seen there
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from policyc.ir.classes import dataclass
 from policyc.ir.decision import NOT_ISOLATED_RULE, Diagram
@@ -17,11 +17,15 @@ from policyc.ir.services import ALL_SERVICES
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """A rule whose peers match: its id, action, and the services it covers here."""
+    """A rule whose peers match: its id, action, and the services it covers here.
+
+    `makes_note`: what it lets go on is noted.
+    """
 
     rule: int
     action: Action
     services: IntervalSet
+    makes_note: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +39,16 @@ class FoldTier:
     default_rule: int | None
 
 
-def fold(tiers: Iterable[FoldTier]) -> Diagram:
+Noted = Callable[[int, int], int]
+"""(an id, a rule that makes a note) -> the id of the same decision with that note before its others."""
+
+
+def fold(tiers: Iterable[FoldTier], noted: Noted) -> Diagram:
     """The rule diagram: for each service key the id of the deciding rule.
 
     Painted from the last tier to the first and from a tier's last rule to its first, each over what
-    comes after it; PASS uncovers what the tiers behind say.
+    comes after it; PASS uncovers what the tiers behind say, and a rule that goes on changes no more
+    than what is noted.
     """
     behind = _Painting([0], [NOT_ISOLATED_RULE])
     for tier in reversed(tuple(tiers)):
@@ -49,10 +58,14 @@ def fold(tiers: Iterable[FoldTier]) -> Diagram:
             painting = _Painting([0], [tier.default_rule])
         for match in reversed(tier.matched):
             for lo, hi in match.services:
-                if match.action is Action.PASS:
-                    painting.put(lo, hi, *behind.between(lo, hi))
-                else:
+                if not match.action.goes_on and match.action is not Action.PASS:
                     painting.put(lo, hi, (lo,), (match.rule,))
+                    continue
+                after = painting if match.action.goes_on else behind
+                lows, leaves = after.between(lo, hi)
+                if match.makes_note:
+                    leaves = [noted(leaf, match.rule) for leaf in leaves]
+                painting.put(lo, hi, lows, leaves)
         behind = painting
     return behind.steps()
 

@@ -4,17 +4,19 @@
 `entry_of` puts a decider of the reference semantics in the same words, so that both compare with `==`.
 """
 
+from dataclasses import replace
 from typing import assert_never
 
 from policyc.ir.atoms import Column
 from policyc.ir.decision import DecisionIR, RuleEntry
 from policyc.ir.errors import InternalError
-from policyc.ir.policy import Direction
+from policyc.ir.policy import Action, Direction
 from policyc.ir.semantics import (
     AllowedByDefault,
     DecidedByRule,
     DeniedByDefault,
     DeniedByHost,
+    EffectKind,
     EndVerdict,
     as_seen,
 )
@@ -56,7 +58,31 @@ def _column(decision: DecisionIR, subject: Endpoint, peer: End, family: int) -> 
 
 
 def entry_of(verdict: EndVerdict) -> RuleEntry:
-    """What the reference semantics decided, as a rule entry."""
+    """What the reference semantics decided, as a rule entry, with what it noted on the way there."""
+    notes = tuple(
+        _rule_entry(effect.by, effect.by.rule.action)
+        for effect in verdict.effects
+        if effect.kind is not EffectKind.LIMIT and effect.by != verdict.decider
+    )
+    return replace(_decided(verdict), notes=notes)
+
+
+def _rule_entry(by: DecidedByRule, action: Action) -> RuleEntry:
+    rule, name = by.rule, by.policy.title
+    return RuleEntry(
+        "rule",
+        action,
+        by.tier,
+        by.direction,
+        (name,),
+        by.index,
+        (rule.origin,),
+        rule.limit,
+        rule.log,
+    )
+
+
+def _decided(verdict: EndVerdict) -> RuleEntry:
     match verdict.decider:
         case AllowedByDefault():
             return RESERVED_RULES[0]
@@ -69,12 +95,8 @@ def entry_of(verdict: EndVerdict) -> RuleEntry:
                 tuple(p.title for p in policies),
                 origins=tuple(p.origin for p in policies),
             )
-        case DecidedByRule(tier, policy, direction, index) as by:
-            name, origin = policy.title, by.rule.origin
-            limit = by.rule.limit
-            return RuleEntry(
-                "rule", verdict.action, tier, direction, (name,), index, (origin,), limit
-            )
+        case DecidedByRule() as by:
+            return _rule_entry(by, verdict.action)
         case DeniedByHost(host):
             raise InternalError(f"the host interface {host} is in no table")
         case _:

@@ -204,6 +204,11 @@ class Rule:
     limit: Limit | None = None
     name: str = field(default="", compare=False)
 
+    @property
+    def makes_note(self) -> bool:
+        """Whether flows that it matches and does not decide are to be noted."""
+        return self.action.goes_on or (self.log and self.action is Action.PASS)
+
 
 NETWORK_POLICY = "NetworkPolicy"
 

@@ -65,7 +65,15 @@ def _policy_table(
             name, origin = policy.title, rule.origin
             entries.append(
                 RuleEntry(
-                    "rule", rule.action, tier, direction, (name,), index, (origin,), rule.limit
+                    "rule",
+                    rule.action,
+                    tier,
+                    direction,
+                    (name,),
+                    index,
+                    (origin,),
+                    rule.limit,
+                    rule.log,
                 )
             )
         return tuple(out)
@@ -81,7 +89,7 @@ def _policy_table(
 
 
 def _table_rule(rule_id: int, rule: Rule, vocabulary: Vocabulary) -> TableRule:
-    if rule.action.goes_on or rule.source_ports is not None:
+    if rule.source_ports is not None:
         raise InternalError(f"{rule.origin.path} asks for what the tables cannot say")
     peers: tuple[TablePeer, ...] | None = None
     if not any(isinstance(peer, AnyPeer) for peer in rule.peers):

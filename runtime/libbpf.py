@@ -18,6 +18,8 @@ from policyc.runtime.errors import HostError
 
 _SONAME = "libbpf.so.1"
 _PRINT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
+SAMPLE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+"""What libbpf calls for each record of a ring buffer: context, record, its size."""
 _LOG_LIMIT = 1 << 20
 
 _libc = ctypes.CDLL(None)
@@ -47,7 +49,8 @@ _callback = _PRINT(_collect)  # kept for as long as libbpf may call it
 
 
 @cache
-def _library() -> Any:
+def library() -> Any:
+    """The library, its functions declared; `HostError` where it is not installed."""
     try:
         lib = ctypes.CDLL(_SONAME, use_errno=True)
     except OSError as error:
@@ -67,6 +70,9 @@ def _library() -> Any:
         ("bpf_map__pin_path", text, (pointer,)),
         ("bpf_program__fd", ctypes.c_int, (pointer,)),
         ("libbpf_set_print", pointer, (_PRINT,)),
+        ("ring_buffer__new", pointer, (ctypes.c_int, SAMPLE, pointer, pointer)),
+        ("ring_buffer__poll", ctypes.c_int, (pointer, ctypes.c_int)),
+        ("ring_buffer__free", None, (pointer,)),
     ):
         function = getattr(lib, name)
         function.restype = result
@@ -83,7 +89,7 @@ class Object:
     """
 
     def __init__(self, path: Path, pin_root: Path) -> None:
-        self._lib = _library()
+        self._lib = library()
         self._path = path
         self._root = os.fsencode(pin_root)  # libbpf does not copy it until open returns
         options = _OpenOpts(sz=ctypes.sizeof(_OpenOpts), pin_root_path=self._root)

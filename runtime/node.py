@@ -67,6 +67,7 @@ class Loaded:
     replaced_epoch: int  # 0: nothing ran before
     hooks_replaced: bool
     closed: tuple[str, ...]  # pods that the tables had no room for: what has no cell is denied
+    n_unnoted: int  # decisions that lost their notes, as rule ids had run out
 
 
 def load(
@@ -199,7 +200,9 @@ class _Loading:
             services.finish(self.pins)
         self._sweep(generation, nodes)
         replaced = bool(self.before and hooks.are_new)
-        return Loaded(generation, self.before_word.epoch, replaced, tables.refused())
+        return Loaded(
+            generation, self.before_word.epoch, replaced, tables.refused(), tables.n_unnoted
+        )
 
     def _make_room(self, undo: Undo) -> None:
         """Folders, without the remains of a load that died before its switch."""

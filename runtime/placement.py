@@ -5,7 +5,7 @@
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from policyc.runtime.address_value import Address
 from policyc.runtime.endpoints import EndpointRecord, NodeRecord
@@ -48,8 +48,13 @@ class Placer(Protocol):
         """What the placements since the last call need in the maps."""
         ...
 
-    def new_rules(self) -> list[dict[str, object]]:
+    def new_rules(self) -> list[dict[str, Any]]:
         """Entries like those of rules.json, for rules that were made on this node."""
+        ...
+
+    @property
+    def n_unnoted(self) -> int:
+        """How many decisions lost their notes (log, audit) for want of rule ids."""
         ...
 
     def refused(self) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 
 import os
 import struct
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,8 @@ class MapStatus:
 class RuleCount:
     """What a rule decided: all packets that it denied, first ones of flows that it allowed.
 
-    `bytes` from their Ethernet headers on; None where the bundle counts packets alone.
+    Of one that makes notes (log, audit): what met it, whatever decided. `bytes` from their Ethernet
+    headers on; None where the bundle counts packets alone.
     """
 
     rule: int
@@ -197,23 +199,40 @@ def _rules(where: Pins, generation: Generation) -> tuple[RuleCount, ...]:
     pin = where.generation(generation.epoch) / "pc_counts"
     if not pin.exists():
         return ()
-    known = {int(rule.get("id", i)): rule for i, rule in enumerate(generation.rules)}
+    known = rules_by_id(generation)
     return tuple(
         RuleCount(
             ident,
             sums[0],
             str(known.get(ident, {}).get("action", "")),
-            _place(known, ident),
+            place_of(known.get(ident, {})),
             sums[1] if len(sums) > 1 else None,
         )
-        for ident, sums in enumerate(_per_cpu_sums(pin))
+        for ident, sums in sorted(_sums_by_rule(per_cpu_sums(pin), known).items())
         if sums[0]
     )
 
 
-def _place(known: dict[int, dict[str, Any]], ident: int) -> str:
+def _sums_by_rule(
+    counted: list[tuple[int, ...]], known: Mapping[int, dict[str, Any]]
+) -> dict[int, tuple[int, ...]]:
+    """What each rule counts: a decision with notes counts for its rule and for each that made one."""
+    found: dict[int, tuple[int, ...]] = {}
+    for ident, sums in enumerate(counted):
+        rule = known.get(ident, {})
+        for its_rule in (rule.get("of", ident), *rule.get("notes", ())):
+            before = found.get(its_rule, (0,) * len(sums))
+            found[its_rule] = tuple(map(int.__add__, before, sums))
+    return found
+
+
+def rules_by_id(generation: Generation) -> dict[int, dict[str, Any]]:
+    """The entries of rules.json, and those made on the node, by their ids."""
+    return {int(rule.get("id", i)): rule for i, rule in enumerate(generation.rules)}
+
+
+def place_of(rule: Mapping[str, Any]) -> str:
     """The rule in the user's words: its policies, then file and line of each place."""
-    rule = known.get(ident, {})
     places = [f"{place['file']}:{place['line']}" for place in rule.get("places", ())]
     return " ".join([*rule.get("policies", ()), *places]) or str(rule.get("kind", ""))
 
@@ -222,12 +241,12 @@ def _drops(where: Pins, generation: Generation) -> dict[str, int]:
     names = {value: name for name, value in generation.drop_reasons.items()}
     return {
         names.get(i, str(i)).removeprefix("PC_DROP_").lower().replace("_", " "): packets
-        for i, (packets,) in enumerate(_per_cpu_sums(where.map("pc_drops")))
+        for i, (packets,) in enumerate(per_cpu_sums(where.map("pc_drops")))
         if packets
     }
 
 
-def _per_cpu_sums(pin: Path) -> list[tuple[int, ...]]:
+def per_cpu_sums(pin: Path) -> list[tuple[int, ...]]:
     """The 64-bit words of each entry, summed over the CPUs."""
     with bpf_syscall.obj_get(pin) as fd:
         info = bpf_syscall.map_info(fd)

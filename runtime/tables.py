@@ -14,6 +14,7 @@ from policyc.runtime.address_value import Address
 from policyc.runtime.bundle import Bundle
 from policyc.runtime.cells import CLOSED, Cells, cells_of
 from policyc.runtime.classify import Classifier, ColumnKey, RowKey
+from policyc.runtime.effects import Effects
 from policyc.runtime.endpoints import EndpointRecord, NodeRecord
 from policyc.runtime.errors import InputError
 from policyc.runtime.placement import MapWrite, Placement
@@ -44,6 +45,7 @@ class PolicyTables:
             )
         self._classifier = Classifier(self.bundle.classifier)
         self._tiers = TierRules(self.bundle.classifier, self.bundle.rules, plan["rules"])
+        self._effects = Effects(self.bundle)
         nodes = plan["nodes"]
         self._trees = Trees(self.bundle, Pool(nodes["used"], nodes["capacity"]), plan["rounds"])
         self._directions = [
@@ -101,13 +103,13 @@ class PolicyTables:
 
     def drain_writes(self) -> list[MapWrite]:
         """What the placements since the last call need in the generation's maps."""
-        writes = self._trees.drain_writes()
+        writes = [*self._trees.drain_writes(), *self._effects.writes(self._tiers.new_rules())]
         for direction in self._directions:
             writes += direction.drain_writes()
         return writes
 
-    def new_rules(self) -> list[dict[str, object]]:
-        """The default denies that were made here, as entries of rules.json."""
+    def new_rules(self) -> list[dict[str, Any]]:
+        """The ids that were made here, as entries of rules.json."""
         return self._tiers.new_rules()
 
     def refused(self) -> tuple[str, ...]:
@@ -117,6 +119,11 @@ class PolicyTables:
         """
         closed = (name for direction in self._directions for name in direction.closed_subjects())
         return tuple(dict.fromkeys((*self._refused, *closed)))
+
+    @property
+    def n_unnoted(self) -> int:
+        """How many decisions lost their notes, as rule ids had run out."""
+        return self._tiers.n_unnoted
 
     def _n_shortages(self) -> int:
         """How often something has run out so far."""

@@ -16,18 +16,27 @@ NOT_ISOLATED_RULE = 0
 FAIL_CLOSED_RULE = 1
 LAST_KEY = 5 << 16 | 0xFF  # of the service keys: protocol 255
 _DENYING = ("deny", "reject")
-_ACTIONS = ("allow", "pass", *_DENYING)
+_NOTING = ("log", "audit")
+_ACTIONS = ("allow", "pass", *_DENYING, *_NOTING)
 _MODES = ("first-match", "deny-wins")
 Ranges = tuple[tuple[int, int], ...] | None
 """Service keys (lo, hi), both included; None is every service."""
 
 
+Decided = tuple[int, tuple[int, ...]]
+"""The rule that decides, and those before it that make notes."""
+
+
 class Match(NamedTuple):
-    """A rule whose peers match: the services it covers, its action and id."""
+    """A rule whose peers match: the services it covers, its action and id.
+
+    `makes_note`: what it does not decide is noted.
+    """
 
     ranges: Ranges
     action: str
     rule: int
+    makes_note: bool
 
 
 class TierRules:
@@ -43,22 +52,28 @@ class TierRules:
         _check(self._tiers, rules)
         self.n_refused = 0
         """How often a default deny got rule 1, because the ids had run out."""
+        self.n_unnoted = 0
+        """How often a decision lost its notes, for the same reason."""
+        self._rules: list[Mapping[str, Any]] = list(rules)
+        self._noted: dict[Decided, int] = {
+            (rule["of"], tuple(rule["notes"])): rule["id"] for rule in rules if "notes" in rule
+        }
         self._kinds = [port["kind"] for port in classifier["named_ports"]]
         self._capacity = size["capacity"]
         self._denies: list[bool] = [rule["action"] != "allow" for rule in rules]
-        self._new: list[dict[str, object]] = []
+        self._new: list[dict[str, Any]] = []
         self._defaults: dict[tuple[str, str, tuple[str, ...]], int] = {
             (rule["tier"], rule["direction"], tuple(rule["policies"])): rule["id"]
             for rule in rules
-            if rule["kind"] == "default-deny"
+            if rule["kind"] == "default-deny" and "notes" not in rule
         }
 
     def denies(self, rule: int) -> bool:
         """Whether a flow that this rule decides is dropped."""
         return self._denies[rule]
 
-    def new_rules(self) -> list[dict[str, object]]:
-        """Default denies of sets of policies that the compiler did not see together."""
+    def new_rules(self) -> list[dict[str, Any]]:
+        """Default denies, and decisions with notes, that the compiler did not see."""
         return list(self._new)
 
     def diagram(
@@ -74,7 +89,7 @@ class TierRules:
                     cuts |= {lo, hi + 1}
         steps: list[tuple[int, int]] = []
         for key in sorted(cut for cut in cuts if cut <= LAST_KEY):
-            rule = _walk(tiers, key)
+            rule = self._id(*_walk(tiers, key))
             if not steps or steps[-1][1] != rule:
                 steps.append((key, rule))
         return tuple(steps)
@@ -91,7 +106,7 @@ class TierRules:
         """The tier's rules whose peers match, in deciding order, and its default for the row."""
         selecting = [p for p in tier["policies"] if p["subject"] in row.bits]
         matched = [
-            Match(self._ranges(rule, named), rule["action"], rule["rule"])
+            Match(self._ranges(rule, named), rule["action"], rule["rule"], self._makes_note(rule))
             for policy in selecting
             for rule in policy[direction]
             if _has_peer(rule["peers"], column, blocks) and _is_own(rule["own"], row, column.family)
@@ -123,25 +138,46 @@ class TierRules:
                     key = self._kinds[service] << 16 | number
                     yield key, key
 
+    def _makes_note(self, rule: dict[str, Any]) -> bool:
+        if rule["action"] in _NOTING:
+            return True
+        return rule["action"] == "pass" and bool(self._rules[rule["rule"]].get("log"))
+
+    def _id(self, rule: int, notes: tuple[int, ...]) -> int:
+        """The id of a decision with its notes; without ids left it is decided all the same."""
+        if not notes or rule == FAIL_CLOSED_RULE:
+            return rule
+        if (rule, notes) not in self._noted:
+            if len(self._denies) >= self._capacity:
+                self.n_unnoted += 1
+                return rule
+            self._noted[rule, notes] = self._add(
+                {**self._rules[rule], "of": rule, "notes": list(notes)}, self._denies[rule]
+            )
+        return self._noted[rule, notes]
+
+    def _add(self, rule: Mapping[str, Any], denies: bool) -> int:
+        made = {**rule, "id": len(self._denies)}
+        self._denies.append(denies)
+        self._rules.append(made)
+        self._new.append(made)
+        return len(self._denies) - 1
+
     def _default(self, tier: dict[str, Any], direction: str, isolating: list[Any]) -> int:
         key = (tier["name"], direction, tuple(p["name"] for p in isolating))
         if key not in self._defaults:
             if len(self._denies) >= self._capacity:
                 self.n_refused += 1
                 return FAIL_CLOSED_RULE
-            self._defaults[key] = len(self._denies)
-            self._denies.append(True)
-            self._new.append(
-                {
-                    "id": self._defaults[key],
-                    "kind": "default-deny",
-                    "action": tier["unmatched"],
-                    "tier": tier["name"],
-                    "direction": direction,
-                    "policies": list(key[2]),
-                    "places": [p["place"] for p in isolating],
-                }
-            )
+            made = {
+                "kind": "default-deny",
+                "action": tier["unmatched"],
+                "tier": tier["name"],
+                "direction": direction,
+                "policies": list(key[2]),
+                "places": [p["place"] for p in isolating],
+            }
+            self._defaults[key] = self._add(made, denies=True)
         return self._defaults[key]
 
 
@@ -177,15 +213,24 @@ def _without(span: tuple[int, int], lo: int, hi: int) -> Iterator[tuple[int, int
         yield max(first, hi + 1), last
 
 
-def _walk(tiers: list[tuple[list[Match], int | None]], key: int) -> int:
-    """The rule that decides one service key."""
+def _walk(tiers: list[tuple[list[Match], int | None]], key: int) -> Decided:
+    """What decides one service key."""
+    notes: list[int] = []
     for matched, default in tiers:
-        hit = next((m for m in matched if m.ranges is None or _inside(m.ranges, key)), None)
-        if hit is not None and hit.action != "pass":
-            return hit.rule
-        if hit is None and default is not None:
-            return default
-    return NOT_ISOLATED_RULE
+        is_passed = False
+        for hit in matched:
+            if hit.ranges is not None and not _inside(hit.ranges, key):
+                continue
+            if hit.makes_note:
+                notes.append(hit.rule)
+            is_passed = hit.action == "pass"
+            if is_passed:
+                break
+            if hit.action not in _NOTING:
+                return hit.rule, tuple(notes)
+        if default is not None and not is_passed:
+            return default, tuple(notes)
+    return NOT_ISOLATED_RULE, tuple(notes)
 
 
 def _inside(ranges: Sequence[tuple[int, int]], key: int) -> bool:

@@ -14,7 +14,7 @@ from policyc.verifier.terms import Term
 from policyc.verifier.z3_when_used import z3
 
 RULE_BITS = 32
-PASS, DENY, ALLOW = "pass", "deny", "allow"
+PASS, DENY, ALLOW, NOTE = "pass", "deny", "allow", "note"
 NO_RULE = -1
 NOT_ISOLATED = 0
 """The renamed id of *not isolated, allowed*: the first that is met."""

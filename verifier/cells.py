@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lemma 3: each cell's diagrams give the action and the rule that the Policy IR gives.
 
-For every row, direction, column and service key. The policy's side reads the row's and the column's
-signatures (selector bits, blocks, named ports) and the Policy IR; columns that a row's rules and cells
-cannot tell apart are one question (`cell_question.py`), which names all that its answer depends on.
+For every row, direction, column and service key. Rules that make notes have questions of their own:
+where is each of them met, as if it decided, and where do the ids say so? The policy's side reads the
+row's and the column's signatures (selector bits, blocks, named ports) and the Policy IR; columns that a
+row's rules and cells cannot tell apart are one question (`cell_question.py`), which names all that its
+answer depends on.
 """
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cached_property
 
 from policyc.ir.atoms import NamedNumbers, Row
 from policyc.ir.bits import members
 from policyc.ir.classes import dataclass
-from policyc.ir.decision import DecisionIR, RuleEntry
+from policyc.ir.decision import ALLOW_LEAF, DENY_LEAF, DecisionIR, Diagram, RuleEntry
 from policyc.ir.peers import AddressPeer, AnyPeer, EndpointPeer, Leaf, leaves
 from policyc.ir.policy import Action, Direction, NamedPort, Policy, PolicySet, Rule, Tier, TierMode
 from policyc.ir.selectors import OneOf
@@ -24,6 +27,8 @@ from policyc.verifier.cell_question import (
     ALLOW,
     DENY,
     NO_RULE,
+    NOT_ISOLATED,
+    NOTE,
     PASS,
     CellQuestion,
     RuleWords,
@@ -33,6 +38,8 @@ from policyc.verifier.column_parts import ColumnParts
 from policyc.verifier.outcome import Broken, Obligation
 
 UNKNOWN_RULE = (1 << 32) - 1
+_IS_NOTED, _IS_DECIDED = 1, 2
+"""The numbers of a question about a note, beside NOT_ISOLATED."""
 Place = tuple[int, int, int]
 """(tier, policy within the tier, rule within the policy's direction)."""
 Selecting = tuple[tuple[int, int], ...]
@@ -97,6 +104,10 @@ class CellLemma:
             broken = Broken("cells", what, direction, index, columns)
             its_named = named if direction is Direction.INGRESS else part[2]
             yield Obligation(self._question(direction, frame, part, its_named), broken)
+            for note in self._notes_of(frame, part):
+                what = f"a cell of row {index} does not say what rule {note} notes"
+                question = self._note_question(direction, frame, part, its_named, note)
+                yield Obligation(question, replace(broken, what=what))
 
     def _selecting(self, row: Row) -> Selecting:
         """(tier, policy) of each policy that selects the row."""
@@ -226,6 +237,8 @@ class CellLemma:
             rules: list[RuleWords] = []
             for bit in mine:
                 place, does, rule = tier.rules[bit - tier.first]
+                if does == NOTE:
+                    continue
                 if place not in asked:
                     asked[place] = self._asked(direction, place, named)
                 number = NO_RULE if does == PASS else numbers.setdefault(rule, len(numbers))
@@ -235,9 +248,78 @@ class CellLemma:
                 tiers.append((default, tuple(rules)))
         cell = self.decision.cells[index]
         diagrams = self.decision.diagrams
-        steps = [(lo, numbers.setdefault(leaf, len(numbers))) for lo, leaf in diagrams[cell.rule]]
+        steps = _joined(
+            (lo, numbers.setdefault(self._without_notes(leaf), len(numbers)))
+            for lo, leaf in diagrams[cell.rule]
+        )
         decides = tuple(map(self._steps.setdefault, steps, steps))
         return CellQuestion(tuple(tiers), diagrams[cell.action], decides)
+
+    def _notes_of(self, frame: _Frame, part: Part) -> list[int]:
+        """The rules whose notes matter in a part: those that match there, or that its ids name."""
+        cell = self.decision.cells[part[0]]
+        leaves = {leaf for _, leaf in self.decision.diagrams[cell.rule]}
+        found = {note for leaf in leaves for note in self._notes.get(leaf, ())}
+        for tier in frame.tiers:
+            for bit, (_, _, rule) in enumerate(tier.rules, start=tier.first):
+                if part[1] >> bit & 1 and rule in self._noting:
+                    found.add(rule)
+        return sorted(found)
+
+    def _note_question(
+        self, direction: Direction, frame: _Frame, part: Part, named: NamedNumbers, note: int
+    ) -> CellQuestion:
+        """Where a rule is met that makes notes: as if it allowed, and all that decides denied."""
+        asked = self._asked_words.setdefault((direction, named), {})
+        tiers: list[TierWords] = []
+        for tier in frame.tiers:
+            rules: list[RuleWords] = []
+            for bit, (place, does, rule) in enumerate(tier.rules, start=tier.first):
+                if not part[1] >> bit & 1 or (does == NOTE and rule != note):
+                    continue
+                if place not in asked:
+                    asked[place] = self._asked(direction, place, named)
+                if rule == note:
+                    rules.append((asked[place], ALLOW, _IS_NOTED))
+                elif does == PASS:
+                    rules.append((asked[place], PASS, NO_RULE))
+                else:
+                    rules.append((asked[place], DENY, _IS_DECIDED))
+            default = NO_RULE if tier.default is None else _IS_DECIDED
+            if rules or default != NO_RULE:
+                tiers.append((default, tuple(rules)))
+
+        def number(leaf: int) -> int:
+            if note in self._notes.get(leaf, ()):
+                return _IS_NOTED
+            is_open = self._without_notes(leaf) == self._not_isolated
+            return NOT_ISOLATED if is_open else _IS_DECIDED
+
+        diagram = self.decision.diagrams[self.decision.cells[part[0]].rule]
+        steps = _joined((lo, number(leaf)) for lo, leaf in diagram)
+        allows = _joined(
+            (lo, DENY_LEAF if leaf == _IS_DECIDED else ALLOW_LEAF) for lo, leaf in steps
+        )
+        return CellQuestion(tuple(tiers), allows, steps)
+
+    def _without_notes(self, rule: int) -> int:
+        entry = self.decision.rules[rule]
+        return self._id(entry.without_notes) if entry.notes else rule
+
+    @cached_property
+    def _notes(self) -> dict[int, tuple[int, ...]]:
+        """Id -> the ids of the rules that it says were met before."""
+        return {
+            rule: tuple(self._id(note) for note in entry.notes)
+            for rule, entry in enumerate(self.decision.rules)
+            if entry.notes
+        }
+
+    @cached_property
+    def _noting(self) -> frozenset[int]:
+        """The rules that make notes."""
+        rules = enumerate(self.decision.rules)
+        return frozenset(at for at, entry in rules if entry.makes_note and not entry.notes)
 
     def _asked(self, direction: Direction, place: Place, named: NamedNumbers) -> AskedWords:
         """What a rule asks of a destination that declares `named`."""
@@ -280,12 +362,32 @@ def _peer_leaves(policies: PolicySet) -> set[Leaf]:
 def _does(action: Action) -> str:
     if action is Action.PASS:
         return PASS
+    if action.goes_on:
+        return NOTE
     return DENY if action.is_deny else ALLOW
 
 
 def _entry(tier: Tier, policy: Policy, direction: Direction, index: int, rule: Rule) -> RuleEntry:
     name = policy.title
-    return RuleEntry("rule", rule.action, tier.name, direction, (name,), index, limit=rule.limit)
+    return RuleEntry(
+        "rule",
+        rule.action,
+        tier.name,
+        direction,
+        (name,),
+        index,
+        limit=rule.limit,
+        log=rule.log,
+    )
+
+
+def _joined(steps: Iterable[tuple[int, int]]) -> Diagram:
+    """Steps as a diagram: neighbours with one leaf are one."""
+    found: list[tuple[int, int]] = []
+    for lo, leaf in steps:
+        if not found or found[-1][1] != leaf:
+            found.append((lo, leaf))
+    return tuple(found)
 
 
 def _in_order(tier: Tier, t: int, policies: list[int], direction: Direction) -> list[Place]:

@@ -2,7 +2,8 @@
 """Rule entries say what the policies say: status, messages and the node's own folding believe them.
 
 Every id is a reserved rule, one rule of one policy, or one default deny, and nothing stands twice;
-places (file, line, path) are compared too.
+places (file, line, path) are compared too. One of these may stand again with notes, which are rules of
+its direction that make notes, in the order of their ids.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,6 +24,7 @@ def entry_faults(policies: PolicySet, decision: DecisionIR) -> Iterator[Broken]:
         yield _broken("a rule entry stands twice")
     isolating = {tier.name: _isolating(tier) for tier in policies.tiers}
     named = set(range(len(RESERVED_RULES)))
+    ids = {entry: rule_id for rule_id, entry in enumerate(decision.rules)}
     for rule_id, entry in _expected(policies, decision):
         named.add(rule_id)
         found = decision.rules[rule_id]
@@ -30,8 +32,24 @@ def entry_faults(policies: PolicySet, decision: DecisionIR) -> Iterator[Broken]:
             yield _broken(f"rule {rule_id} is not {entry.describe()}")
     for rule_id in range(len(decision.rules)):
         entry = decision.rules[rule_id]
-        if rule_id not in named and not _is_default_deny(entry, policies, isolating):
+        if entry.notes:
+            if not _is_noted(entry, ids):
+                yield _broken(f"rule {rule_id} is noted by what makes no notes on it")
+        elif rule_id not in named and not _is_default_deny(entry, policies, isolating):
             yield _broken(f"rule {rule_id} is neither a rule of a policy nor a default deny")
+
+
+def _is_noted(entry: RuleEntry, ids: Mapping[RuleEntry, int]) -> bool:
+    """Without its notes it is an entry, and so is each note; all have their places."""
+    found = {known: known for known in ids}
+    parts = (entry.without_notes, *entry.notes)
+    return (
+        all(part in found and found[part].origins == part.origins for part in parts)
+        and all(note.makes_note and not note.notes for note in entry.notes)
+        and all(entry.direction in (None, note.direction) for note in entry.notes)
+        and len({note.direction for note in entry.notes}) == 1
+        and all(ids[one] < ids[other] for one, other in pairwise(entry.notes))
+    )
 
 
 def _expected(policies: PolicySet, decision: DecisionIR) -> Iterator[tuple[int, RuleEntry]]:
@@ -53,6 +71,7 @@ def _expected(policies: PolicySet, decision: DecisionIR) -> Iterator[tuple[int, 
                             index,
                             (rule.origin,),
                             rule.limit,
+                            rule.log,
                         ),
                     )
 

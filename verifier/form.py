@@ -105,9 +105,9 @@ def _vocabulary(policies: PolicySet, decision: DecisionIR) -> Iterator[str]:
 def _reads_known(rule: Rule, v: Vocabulary, ports: int) -> bool:
     """The vocabulary has every selector, block, node and named port of a rule, and all it asks for.
 
-    Notes (log, audit) and source ports are nothing that tables can hold.
+    Source ports are nothing that tables can hold.
     """
-    if rule.action.goes_on or rule.source_ports is not None:
+    if rule.source_ports is not None:
         return False
     every_block = (1 << len(v.blocks)) - 1
     if not all(

@@ -33,12 +33,18 @@ BUCKET_FIELDS = (
 )
 """Keys first, each a little-endian 64-bit number with the row above; then the words, and 1."""
 
-EFFECT_FIELDS = ("kinds", "zero", "every_low", "every_high", "slack_low", "slack_high")
-_EFFECT = struct.Struct("<I4xQQ")
+EFFECT_FIELDS = ("kinds", "rule", "every_low", "every_high", "slack_low", "slack_high")
+_EFFECT = struct.Struct("<IIQQ")
 LIMITED_SOURCES = 65536
 """Pairs of a rule and a source that are remembered: PC_LIMITED of runtime/datapath/limit.h."""
 ANSWER_FIELDS = tuple(
     f"{part}_{half}" for part in ("due", "sent", "withheld") for half in ("low", "high")
+)
+
+EVENT_BYTES = 262144
+"""The room for events that nobody has read yet: PC_EVENT_BYTES of runtime/datapath/events.h."""
+EVENT_COUNT_FIELDS = tuple(
+    f"{part}_{half}" for part in ("due", "written", "withheld", "lost") for half in ("low", "high")
 )
 
 Data = bytes | bytearray
@@ -103,13 +109,17 @@ def _effects(verdicts: Verdicts, plan: LookupPlan) -> Iterator[Seed]:
         return
     data = bytearray(_EFFECT.size * (max(verdicts.effects) + 1))
     for rule, effects in verdicts.effects.items():
-        _EFFECT.pack_into(data, _EFFECT.size * rule, effects.bits, effects.every, effects.slack)
+        asked = (effects.bits, effects.rule, effects.every, effects.slack)
+        _EFFECT.pack_into(data, _EFFECT.size * rule, *asked)
     yield Seed("pc_effects", "array", plan.rules.capacity, EFFECT_FIELDS, bytes(data))
     if plan.effects & EffectBits.REJECT:
         yield Seed("pc_quotes", "percpu_array", 1, (), b"")
         yield Seed("pc_answers", "percpu_array", 1, ANSWER_FIELDS, b"")
     if plan.effects & EffectBits.LIMIT:
         yield Seed("pc_limits", "lru_hash", LIMITED_SOURCES, ("due_low", "due_high"), b"", 24)
+    if plan.effects & EffectBits.LOG:
+        yield Seed("pc_events", "ringbuf", EVENT_BYTES, (), b"")
+        yield Seed("pc_event_count", "percpu_array", 1, EVENT_COUNT_FIELDS, b"")
 
 
 def _cells(table: ViewedTable, plan: LookupPlan, direction: DirectionPlan) -> Iterator[Seed]:

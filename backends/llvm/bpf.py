@@ -40,7 +40,10 @@ PLACE_HOLDERS = {
     "pc_cidr6_eg": 2047934479,
 }
 """The number that stands for a map's size in the shell."""
-OF_EFFECTS = ("pc_effects", "pc_quotes", "pc_answers", "pc_limits")
+OF_EFFECTS = (
+    *("pc_effects", "pc_quotes", "pc_answers", "pc_limits"),
+    *("pc_events", "pc_event_count"),
+)
 """Maps that are there where rules ask for more than an action; pc_effects is as large as pc_counts."""
 _POINTER = "!DIDerivedType(tag: DW_TAG_pointer_type, "
 _POINTED_TO = re.compile(

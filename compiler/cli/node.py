@@ -123,6 +123,11 @@ def load(
             f"no room in the tables for {pod}: what they do not hold of its traffic is "
             "denied; compile the bundle with --cluster"
         )
+    if done.n_unnoted:
+        _warn(
+            f"no rule ids were left for {done.n_unnoted} decisions with notes: what they decide is "
+            "enforced, and neither logged nor audited; compile the bundle with --cluster"
+        )
 
 
 @node.command("services")
@@ -172,6 +177,21 @@ def status(bpffs: Path, form: str) -> None:
         from policyc.runtime.status_text import show
 
         show(found, Console())
+
+
+@node.command()
+@_bpffs
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
+@click.option("--count", type=click.IntRange(min=1), metavar="N", help="end after N events")
+@click.option(
+    "--seconds", type=click.FloatRange(min=0), metavar="N", help="end after so many seconds"
+)
+def events(bpffs: Path, form: str, count: int | None, seconds: float | None) -> None:
+    """Print what rules log, a line an event (JSON: an object a line), until interrupted."""
+    from policyc.compiler.cli.node_events import show_events
+
+    with _details(verbose=False):
+        show_events(bpffs, form, count, seconds)
 
 
 def _note(message: str) -> None:

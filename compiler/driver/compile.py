@@ -34,6 +34,7 @@ from policyc.compiler.frontend.read import (
 )
 from policyc.ir.diagnostics import Diagnostic
 from policyc.ir.errors import InputError, InternalError
+from policyc.ir.plan import Counters
 from policyc.ir.policy import PolicySet
 from policyc.ir.restrict import local_subjects
 from policyc.ir.spans import Span
@@ -193,7 +194,10 @@ def _prepared(
         check_node(node, read.cluster.universe)
         subjects = local_subjects(read.cluster.universe, node)
     policies, warnings = enforceable(
-        read.policies.policies, host_endpoints(read), inputs.options.unsupported
+        read.policies.policies,
+        host_endpoints(read),
+        inputs.options.unsupported,
+        target.counters is not Counters.NONE,
     )
     if is_written:
         target.require()

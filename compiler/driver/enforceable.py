@@ -20,13 +20,14 @@ _HINT = "take it out, or compile it closed: --unsupported=deny"
 
 
 def enforceable(
-    policies: PolicySet, hosts: Mapping[str, Span], how: Unsupported
+    policies: PolicySet, hosts: Mapping[str, Span], how: Unsupported, is_counted: bool = True
 ) -> tuple[PolicySet, list[Diagnostic]]:
     """The policies as they are enforced, and warnings; raises InputError for what is refused.
 
-    `hosts` are the host endpoints there are, by name: they would stay unguarded.
+    `hosts` are the host endpoints there are, by name: they would stay unguarded. `is_counted`: the
+    program counts by rule, which is all that `audit` asks for.
     """
-    work = _Closing(how, bool(hosts))
+    work = _Closing(how, bool(hosts), is_counted)
     for name, span in hosts.items():
         found = codes.NOT_ENFORCED.at(span, "", name=f"HostEndpoint {name}", what="host interfaces")
         work.findings.append(found.help("leave it out; `policyc eval` does evaluate it"))
@@ -42,6 +43,7 @@ class _Closing:
 
     how: Unsupported
     has_hosts: bool
+    is_counted: bool
     findings: list[Diagnostic] = field(default_factory=list)
 
     def policies(self, tier: Tier) -> Iterator[Policy]:
@@ -63,19 +65,16 @@ class _Closing:
 
     def _rules(self, policy: Policy, rules: tuple[Rule, ...]) -> Iterator[Rule]:
         for rule in rules:
-            if rule.action.goes_on:
-                self._say(policy, rule, f"`{rule.action.value}`", outcome_of(rule.action))
+            if rule.action is Action.AUDIT and not self.is_counted:
+                self._say(policy, rule, "`audit` without counters", outcome_of(rule.action))
                 continue
             yield self._rule(policy, rule)
 
     def _rule(self, policy: Policy, rule: Rule) -> Rule:
-        """The rule, closed where a part of it would be lost, and without what only makes a note."""
+        """The rule, closed where a part of it would be lost."""
         if rule.source_ports is not None:
             self._say(policy, rule, "source ports", outcome_of(rule.action))
             rule = closed(replace(rule, source_ports=None))
-        if rule.log:
-            self._say(policy, rule, "`log`", outcome_of(Action.LOG))
-            rule = replace(rule, log=False)
         return rule
 
     def _say(self, policy: Policy, rule: Rule, what: str, outcome: str) -> None:

@@ -5,7 +5,7 @@ The classifier places endpoints nobody has seen; the tier tables in it are folde
 (`runtime/tables.py`) for signatures nobody has seen.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, assert_never
 
 from policyc.ir.atoms import AddressAtoms, Column, EndpointColumn, NamedNumbers, NodeColumn, Row
@@ -63,16 +63,31 @@ def classifier_json(decision: DecisionIR) -> dict[str, Any]:
 
 def rules_json(decision: DecisionIR) -> dict[str, Any]:
     """rules.json: one entry per rule id."""
+    ids = {entry: index for index, entry in enumerate(decision.rules)}
     return {
         "schema": RULES_SCHEMA,
-        "rules": [rule_json(index, entry) for index, entry in enumerate(decision.rules)],
+        "rules": [
+            rule_json(index, entry) | _notes_json(entry, ids)
+            for index, entry in enumerate(decision.rules)
+        ],
     }
 
 
+def _notes_json(entry: RuleEntry, ids: Mapping[RuleEntry, int]) -> dict[str, Any]:
+    """Of an id with notes, whose id it is without them, and the ids of the rules that made them."""
+    if not entry.notes:
+        return {}
+    return {"of": ids[entry.without_notes], "notes": [ids[note] for note in entry.notes]}
+
+
 def rule_json(index: int, entry: RuleEntry) -> dict[str, Any]:
-    """One rule, or named default, as JSON values; `limit` where it has one."""
+    """One rule, or named default, as JSON values; `limit` and `log` where it has them."""
     limit = entry.limit
-    asked = {"limit": {"per_second": limit.per_second, "burst": limit.burst}} if limit else {}
+    asked: dict[str, Any] = {}
+    if limit:
+        asked["limit"] = {"per_second": limit.per_second, "burst": limit.burst}
+    if entry.log:
+        asked["log"] = True
     return asked | {
         "id": index,
         "kind": entry.kind,

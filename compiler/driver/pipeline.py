@@ -31,13 +31,27 @@ def decide_all(
 ) -> Decided:
     """From the Policy IR to the Decision IR. Without a universe, signatures alone.
 
-    Where `subjects` are given (qualified names of pods), only their rows are decided.
+    Where `subjects` are given (qualified names of pods), only their rows are there. All are decided
+    where rules make notes: ids with notes are made for the rows that need them.
     """
     atoms = partition(vocabulary_of(policies), universe, pod_networks)
     if universe is None or subjects is None:
         return Decided(policies, universe, atoms, decide(policies, atoms))
     rows = rows_of(atoms, (e for e in universe.endpoints if e.qualified_name in subjects))
+    if makes_notes(policies):
+        decision = restrict(decide(policies, atoms), rows, subjects)
+        return Decided(policies, universe, decision.atoms, decision)
     local = restricted_atoms(atoms, rows, subjects)
     decision = decide(policies, local, atoms.rows)
     decision = restrict(decision, tuple(range(len(rows))), subjects)  # for its numbers alone
     return Decided(policies, universe, decision.atoms, decision)
+
+
+def makes_notes(policies: PolicySet) -> bool:
+    """Whether a rule notes what it does not decide."""
+    return any(
+        rule.makes_note
+        for tier in policies.tiers
+        for policy in tier.policies
+        for rule in (*policy.ingress, *policy.egress)
+    )

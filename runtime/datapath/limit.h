@@ -28,13 +28,13 @@ static __always_inline bool pc_is_over(const struct pc_flow *flow, __u32 rule, _
 	const struct pc_effect *effect = pc_effect_of(rule, PC_EFFECT_LIMIT);
 	struct pc_limit_key key = {
 	    .source = flow->t.saddr,
-	    .rule = rule,
 	    .family = flow->t.family,
 	};
 	__u64 *due, first;
 
 	if (!effect)
 		return false;
+	key.rule = effect->rule;
 	due = bpf_map_lookup_elem(&pc_limits, &key);
 	if (!due) {
 		first = now + effect->every;

@@ -11,6 +11,9 @@
 #ifdef PC_LIMITS
 #include "limit.h"
 #endif
+#ifdef PC_LOGS
+#include "events.h"
+#endif
 #ifdef PC_REJECTS
 #include "reject.h"
 #endif
@@ -131,6 +134,16 @@ static __always_inline int pc_end_of(struct __sk_buff *skb, struct pc_flow *flow
 	return verdict;
 }
 
+/* Before the packet becomes an answer. */
+static __always_inline void pc_tell(const struct pc_flow *flow, const struct pc_decision *decision)
+{
+#ifdef PC_LOGS
+	if (PC_LOGS)
+		pc_log(flow, decision->egress_rule, decision->ingress_rule, decision->allowed);
+#endif
+	(void)flow, (void)decision; /* asked where rules have effects */
+}
+
 SEC("tc")
 int pc_policy_run(struct __sk_buff *skb)
 {
@@ -152,10 +165,12 @@ int pc_policy_run(struct __sk_buff *skb)
 	    pc_is_limited(flow, decision.egress_rule, decision.ingress_rule)) {
 		pc_ct_drop_front(flow);
 		flow->reason = PC_DROP_LIMIT;
+		pc_tell(flow, &decision);
 		return pc_verdict(PC_DROP_LIMIT);
 	}
 #endif
 	flow->reason = pc_conclude(flow, &decision);
+	pc_tell(flow, &decision);
 	return pc_end_of(skb, flow, &decision);
 }
 

@@ -24,6 +24,7 @@
 #define PC_TOLD_APART    pc_constant(PC_INGRESS, PC_K_TOLD_APART)
 #define PC_REJECTS       (pc_constant(PC_INGRESS, PC_K_EFFECTS) & PC_EFFECT_REJECT)
 #define PC_LIMITS        (pc_constant(PC_INGRESS, PC_K_EFFECTS) & PC_EFFECT_LIMIT)
+#define PC_LOGS          (pc_constant(PC_INGRESS, PC_K_EFFECTS) & PC_EFFECT_LOG)
 
 #include "policy_words.h"
 

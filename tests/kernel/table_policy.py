@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from policyc.ir.tree import Nodes, verdict_word
 from policyc.runtime.address_value import Address
@@ -160,8 +161,10 @@ class NamePlacer:
     def drain_writes(self) -> list[MapWrite]:
         return []
 
-    def new_rules(self) -> list[dict[str, object]]:
+    def new_rules(self) -> list[dict[str, Any]]:
         return []
+
+    n_unnoted = 0
 
     def refused(self) -> tuple[str, ...]:
         return ()

@@ -15,11 +15,12 @@ from policyc.backends.ebpf_c.buckets import FILLED, bucket_of
 from policyc.backends.ebpf_c.seeds import make_seeds
 from policyc.compiler.driver.node_tables import classifier_json, rules_json
 from policyc.ir.decision import FAIL_CLOSED_RULE, NOT_ISOLATED_RULE, DecisionIR
+from policyc.ir.effects import EffectBits
 from policyc.ir.plan import CellLayout, DirectionPlan, LookupPlan
 from policyc.ir.policy import Direction
 from policyc.ir.tree import ALLOW, ID_MASK, LEAF, NOTHING, search_service
 from policyc.ir.universe import End, Endpoint, Flow, Node
-from policyc.runtime.bundle import Bundle
+from policyc.runtime.bundle import Bundle, MapSpec
 from policyc.runtime.endpoints import ContainerPort, EndpointRecord, NodeRecord
 from policyc.runtime.placement import Placement
 from policyc.runtime.tables import PolicyTables
@@ -34,6 +35,10 @@ class MemoryBundle:
     rules: tuple[dict[str, Any], ...]
     seeds: dict[str, "array[int]"]
     node: str = ""
+
+    @property
+    def maps(self) -> tuple[MapSpec, ...]:
+        return tuple(MapSpec(name, "", "", 0, None, 0, 0) for name in self.seeds)
 
     def seed_words(self, name: str) -> Sequence[int]:
         return tuple(self.seeds[name])
@@ -105,6 +110,11 @@ class MapEngine:
         if not word & LEAF:
             return False, rules[FAIL_CLOSED_RULE]
         return bool(word & ALLOW), rules[word & ID_MASK]
+
+    def is_logged(self, rule: int) -> bool:
+        """Whether the program writes an event of what this id decides."""
+        words = self.bundle.seeds.get("pc_effects", array("I"))
+        return bool(words[6 * rule] & EffectBits.LOG) if 6 * rule < len(words) else False
 
     @property
     def rounds(self) -> int:

@@ -73,12 +73,13 @@ def expected(case: Case, flow: Flow) -> tuple[bool, list[tuple[str, tuple[str, .
         entry = entry_of(end)
         line = entry.origins[0].span.line if entry.kind == "rule" else 0
         rules.append((entry.kind, entry.policies, line))
+        rules += [(note.kind, note.policies, note.origins[0].span.line) for note in entry.notes]
     return not answer.action.is_deny, rules
 
 
 def tiered_on_one_node(rng: random.Random, name: str) -> Case:
     """A case of several tiers and every kind of peer, with all pods on the lab's node."""
-    case = tiered_case(rng)
+    case = tiered_case(rng, with_notes=True)
     own = Node(name, {"app": rng.choice(("x", "z"))}, (ip_address("10.0.0.200"),))
     nodes = (own, *case.universe.nodes) if rng.random() < 0.8 else case.universe.nodes
     its_node = own if own in nodes else None

@@ -2,15 +2,18 @@
 """Several tiers, both modes, every action: semantics, tables, proof and node give one answer."""
 
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policyc.backends.ebpf_c.layout import choose_layout
+from policyc.compiler.driver.node_tables import rule_json
 from policyc.compiler.driver.pipeline import decide_all
+from policyc.ir.decision import RuleEntry
 from policyc.ir.lookup import end_decision, entry_of
-from policyc.ir.policy import Direction
+from policyc.ir.policy import Action, Direction
 from policyc.ir.semantics import end_verdict
 from policyc.verifier.equivalence import prove_decision
 from policyc.verifier.outcome import Proved
@@ -23,7 +26,7 @@ SEEDS = st.integers(min_value=0, max_value=2**32)
 
 def check(seed: int) -> None:
     rng = random.Random(seed)
-    case = tiered_case(rng)
+    case = tiered_case(rng, with_notes=True)
     known = known_part(case, rng)
     whole = decide_all(case.policies, case.universe).decision
     part = decide_all(case.policies, known).decision
@@ -43,12 +46,33 @@ def check(seed: int) -> None:
             if seen is not None:
                 allowed, rule = seen
                 assert allowed is not wanted.action.is_deny, f"{flow} {direction}"
-                assert (rule["kind"], rule["tier"], rule["policies"], rule["action"]) == (
+                assert _said(rule) == (
                     wanted.kind,
                     wanted.tier,
                     list(wanted.policies),
                     wanted.action.value,
                 ), f"{flow} {direction}"
+                noted = [
+                    (*_said(engine.bundle.rules[note]), engine.bundle.rules[note]["places"])
+                    for note in rule.get("notes", ())
+                ]
+                assert noted == [
+                    (note.kind, note.tier, list(note.policies), note.action.value, _places(note))
+                    for note in wanted.notes
+                ], f"{flow} {direction}"
+                logs = wanted.log or any(
+                    note.log or note.action is Action.LOG for note in wanted.notes
+                )
+                assert engine.is_logged(rule["id"]) is logs, f"{flow} {direction}"
+
+
+def _said(rule: dict[str, Any]) -> tuple[str, str, list[str], str]:
+    return rule["kind"], rule["tier"], rule["policies"], rule["action"]
+
+
+def _places(entry: RuleEntry) -> list[dict[str, Any]]:
+    places: list[dict[str, Any]] = rule_json(0, entry)["places"]
+    return places
 
 
 @settings(max_examples=60)

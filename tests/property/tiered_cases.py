@@ -9,6 +9,7 @@ types, protocol numbers and excepted ports.
 """
 
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 from ipaddress import ip_address, ip_network
 
@@ -76,8 +77,14 @@ class TieredCase(Case):
 
 
 def tiered_case(
-    rng: random.Random, *, max_tiers: int = 4, max_policies: int = 4, max_pods: int = 7
+    rng: random.Random,
+    *,
+    max_tiers: int = 4,
+    max_policies: int = 4,
+    max_pods: int = 7,
+    with_notes: bool = False,
 ) -> TieredCase:
+    """A random case; `with_notes`: some rules make notes, or ask for one of what they do."""
     tiers = []
     for at in range(rng.choice((0, *range(1, max_tiers + 1), *range(1, max_tiers + 1)))):
         mode = rng.choice(tuple(TierMode))
@@ -85,6 +92,8 @@ def tiered_case(
         policies = [
             _policy(rng, f"tier-{at}", index, mode) for index in range(rng.randint(0, max_policies))
         ]
+        if with_notes:
+            policies = [_noting(rng, policy) for policy in policies]
         if mode is TierMode.DENY_WINS:
             policies.sort(key=lambda p: (p.namespace, p.name))
         else:
@@ -154,6 +163,21 @@ def _policy(rng: random.Random, tier: str, index: int, mode: TierMode) -> Policy
         rules(Direction.INGRESS), rules(Direction.EGRESS),
         Origin(Span(f"{tier}-{name}.yaml", 1, 1), ""),
     )  # fmt: skip
+
+
+def _noting(rng: random.Random, policy: Policy) -> Policy:
+    """The policy with other rules before some of its rules, which make notes, and logs."""
+
+    def rules(given: tuple[Rule, ...]) -> Iterator[Rule]:
+        for rule in given:
+            if rng.random() < 0.3:
+                action = rng.choice((Action.LOG, Action.LOG, Action.AUDIT))
+                origin = replace(rule.origin, path=f"{rule.origin.path}.before")
+                like = rng.choice(given)
+                yield replace(like, action=action, origin=origin)
+            yield replace(rule, log=rng.random() < 0.2)
+
+    return replace(policy, ingress=tuple(rules(policy.ingress)), egress=tuple(rules(policy.egress)))
 
 
 def _rule(rng: random.Random, namespace: str, action: Action, origin: Origin) -> Rule:

@@ -2,6 +2,7 @@
 """What rules ask for beside allow and deny: in the program where they do, else nowhere."""
 
 import struct
+from dataclasses import replace
 
 import pytest
 
@@ -13,7 +14,8 @@ from policyc.compiler.frontend import read_scenario
 from policyc.compiler.frontend.lowered import Unsupported
 from policyc.ir.decision import RuleEntry
 from policyc.ir.effects import EffectBits, RuleEffects, effects_of
-from policyc.ir.policy import Action, Limit
+from policyc.ir.errors import InputError
+from policyc.ir.policy import Action, Limit, PolicySet
 
 RULES = """
 ingress:
@@ -22,7 +24,7 @@ ingress:
 """
 
 
-def emitted(action: str, modifier: str = "") -> Emitted:
+def policies_of(action: str, modifier: str = "") -> PolicySet:
     spec = {"tier": 5, "appliesTo": "all", "rules": RULES.format(action=action, modifier=modifier)}
     policy = {
         "apiVersion": "policyc.dev/v1alpha1",
@@ -30,8 +32,11 @@ def emitted(action: str, modifier: str = "") -> Emitted:
         "metadata": {"name": "p"},
         "spec": spec,
     }
-    policies, _ = read_scenario("x", (policy,))
-    found, findings = enforceable(policies, {}, Unsupported.ERROR)
+    return read_scenario("x", (policy,))[0]
+
+
+def emitted(action: str, modifier: str = "") -> Emitted:
+    found, findings = enforceable(policies_of(action, modifier), {}, Unsupported.ERROR)
     assert not findings
     return emit_all(decide_all(found, None).decision)
 
@@ -86,3 +91,42 @@ def test_only_what_limits_and_rejects_need_is_there() -> None:
 def test_defaults_ask_for_nothing() -> None:
     kinds = ("default-allow", "fail-closed", "default-deny")
     assert effects_of([RuleEntry(kind, Action.DENY) for kind in kinds]) == {}
+
+
+@pytest.mark.parametrize(("action", "modifier"), [("log", ""), ("deny", " log"), ("pass", " log")])
+def test_only_what_logs_need_is_there(action: str, modifier: str) -> None:
+    logging = emitted(action, modifier)
+    assert "#define PC_LOGS 1\n" in logging.c
+    assert "PC_REJECTS" not in logging.c and "PC_LIMITS" not in logging.c
+    names = {each.map_name for each in logging.seeds}
+    assert {"pc_effects", "pc_events", "pc_event_count"} <= names
+    assert not {"pc_limits", "pc_answers"} & names
+    assert seed(emitted("deny"), "pc_events") is None
+
+
+def test_audit_takes_ids_and_nothing_else() -> None:
+    made = emitted("audit")
+    assert "PC_LOGS" not in made.c and made.plan.effects is EffectBits.NONE
+    assert any(", after audit by " in words for words in made.layout.verdicts.rules)
+
+
+def test_audit_needs_counters() -> None:
+    with pytest.raises(InputError, match="`audit` without counters"):
+        enforceable(policies_of("audit"), {}, Unsupported.ERROR, is_counted=False)
+    found, findings = enforceable(policies_of("audit"), {}, Unsupported.DENY, is_counted=False)
+    assert [finding.code for finding in findings] == ["PC0904"]
+    assert not any(
+        rule.makes_note for tier in found.tiers for p in tier.policies for rule in p.ingress
+    )
+
+
+def test_a_limit_counts_for_its_rule_whatever_was_noted_before() -> None:
+    log = RuleEntry("rule", Action.LOG, index=0)
+    allow = RuleEntry("rule", Action.ALLOW, index=1, limit=Limit(1, 1))
+    found = effects_of([log, allow, replace(allow, notes=(log,))])
+    one = 1_000_000_000
+    assert found == {
+        0: RuleEffects(EffectBits.LOG),
+        1: RuleEffects(EffectBits.LIMIT, one, 0, 1),
+        2: RuleEffects(EffectBits.LIMIT | EffectBits.LOG, one, 0, 1),
+    }

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`policyc node events`: what rules with `log` note, as it happens."""
+
+import json
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import click
+
+from policyc.runtime.event_records import EndSaid, Event, RuleSaid
+from policyc.runtime.events import Lost, read_events
+
+
+def show_events(bpffs: Path, form: str, count: int | None, seconds: float | None) -> None:
+    """Print events until there were so many, or the time is over, or a signal comes."""
+    with _stopped_by_signals() as signals:
+        found = read_events(
+            bpffs=bpffs,
+            count=count,
+            seconds=seconds,
+            is_over=lambda: bool(signals),
+            warn=lambda message: click.echo(f"warning: {message}", err=True),
+        )
+        for each in found:
+            if form == "json":
+                click.echo(json.dumps(each.to_json()))
+            elif isinstance(each, Event):
+                click.echo(event_line(each))
+            else:
+                click.echo(lost_line(each), err=True)
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[list[int]]:
+    """SIGINT and SIGTERM end the command with what was read, and are noted in the list."""
+    seen: list[int] = []
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        seen.append(number)
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield seen
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def event_line(event: Event) -> str:
+    """One line: when, what became of it, who to whom, and which rules said so."""
+    verdict = event.verdict + (f" ({event.reason})" if event.reason else "")
+    service = event.protocol
+    if event.icmp_type is not None:
+        service += f" type {event.icmp_type} code {event.icmp_code}"
+    parts = [
+        f"{event.time} {verdict} {service}",
+        _place(event.source, event.source_address, event.source_port),
+        "to",
+        _place(event.destination, event.destination_address, event.destination_port),
+    ]
+    if event.service_address is not None:
+        parts.append(f"for {_place('', event.service_address, event.service_port)}")
+    if event.again:
+        parts.append("again")
+    ends = (("egress", event.egress), ("ingress", event.ingress))
+    said = [f"{name}: {_end(end)}" for name, end in ends if end is not None]
+    return " ".join(parts) + "; " + "; ".join(said)
+
+
+def lost_line(lost: Lost) -> str:
+    """What nobody will read, and why."""
+    why = (("over the rate", lost.withheld), ("not read in time", lost.full))
+    parts = [f"{number} {reason}" for reason, number in why if number]
+    return f"events lost: {', '.join(parts)}"
+
+
+def _place(name: str, address: str, port: int | None) -> str:
+    shown = (
+        address
+        if port is None
+        else f"[{address}]:{port}"
+        if ":" in address
+        else f"{address}:{port}"
+    )
+    return f"{name} {shown}" if name else shown
+
+
+def _end(end: EndSaid) -> str:
+    notes = "".join(f", {_rule(note)}" for note in end.notes)
+    return _rule(end.decided) + notes
+
+
+def _rule(rule: RuleSaid) -> str:
+    return " ".join(part for part in (rule.action, "by", rule.where, rule.path) if part)

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* events.h - what becomes of a first packet that a rule wants logged, told to who reads it.
+ * Gives pc_log(). A packet never waits for a reader: without room its event is lost, and counted.
+ */
+#pragma once
+#include "effects.h"
+#include "pace.h"
+
+#define PC_EVENT_BYTES 262144 /* not read yet */
+
+/* Events of one CPU: who floods a node must not keep it busy with notes. */
+#define PC_EVENT_EVERY 1000000 /* nanoseconds: 1000 a second, and 1000 at once */
+#define PC_EVENT_SLACK (999ULL * PC_EVENT_EVERY)
+
+#define PC_EVENT_EGRESS  1 /* the source's policy was asked, and egress_rule decided */
+#define PC_EVENT_INGRESS 2 /* likewise the destination's; not where egress denies */
+#define PC_EVENT_AGAIN   4 /* of a connection that another policy had allowed */
+#define PC_EVENT_REPLY                                                                             \
+	8 /* by a packet of the other direction; the event is in that of the flow                  \
+	   */
+#define PC_EVENT_SERVICE 16 /* daddr and dport are an endpoint's, in the place of `service` */
+
+/* Zero in pc_event.reason where the packet passed, else an enum drop_reason. */
+struct pc_event {
+	__u64 time; /* of the monotonic clock, in nanoseconds */
+	__u32 epoch;
+	__u32 egress_rule, ingress_rule;
+	__u32 src, dst; /* ids of endpoints, 0: of none */
+	struct pc_addr6 saddr, daddr, service;
+	__be16 sport, dport, service_port;
+	__u16 icmp; /* type << 8 | code */
+	__u8 family, proto, reason, flags;
+};
+_Static_assert(sizeof(struct pc_event) == 88, "runtime/event_records.py reads it, without padding");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, PC_EVENT_BYTES);
+} pc_events SEC(".maps");
+
+struct pc_event_count {
+	__u64 due; /* of pc_is_within() */
+	__u64 written;
+	__u64 withheld; /* over the rate */
+	__u64 lost;     /* there was no room */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct pc_event_count);
+} pc_event_count SEC(".maps");
+
+static __always_inline __u8 pc_event_flags(const struct pc_flow *flow, bool denied_by_egress)
+{
+	__u8 flags = 0;
+
+	if (flow->src.ifindex)
+		flags |= PC_EVENT_EGRESS;
+	if (flow->dst.ifindex && !denied_by_egress)
+		flags |= PC_EVENT_INGRESS;
+	if (flow->entry == PC_ENTRY_RENEW)
+		flags |= PC_EVENT_AGAIN;
+	if (flow->is_reply)
+		flags |= PC_EVENT_REPLY;
+	if (flow->nat.row)
+		flags |= PC_EVENT_SERVICE;
+	return flags;
+}
+
+/* One event, where a rule that decided asks for it, or one that was met before it. */
+static __always_inline void pc_log(const struct pc_flow *flow, __u32 egress_rule,
+				   __u32 ingress_rule, bool allowed)
+{
+	__u32 zero = 0;
+	struct pc_event_count *count;
+	struct pc_event *event;
+	__u64 now;
+
+	if (!pc_effect_of(egress_rule, PC_EFFECT_LOG) && !pc_effect_of(ingress_rule, PC_EFFECT_LOG))
+		return;
+	count = bpf_map_lookup_elem(&pc_event_count, &zero);
+	if (!count)
+		return;
+	now = bpf_ktime_get_ns();
+	if (!pc_is_within(&count->due, now, PC_EVENT_EVERY, PC_EVENT_SLACK)) {
+		count->withheld += 1;
+		return;
+	}
+	event = bpf_ringbuf_reserve(&pc_events, sizeof(*event), 0);
+	if (!event) {
+		count->lost += 1;
+		return;
+	}
+	count->written += 1;
+	event->time = now;
+	event->epoch = flow->epoch;
+	event->egress_rule = egress_rule;
+	event->ingress_rule = ingress_rule;
+	event->src = flow->src.id;
+	event->dst = flow->dst.id;
+	event->saddr = flow->t.saddr;
+	event->daddr = flow->t.daddr;
+	event->service = flow->nat.daddr;
+	event->sport = flow->t.sport;
+	event->dport = flow->t.dport;
+	event->service_port = flow->nat.dport;
+	event->icmp = flow->icmp;
+	event->family = flow->t.family;
+	event->proto = flow->t.proto;
+	event->reason = flow->reason;
+	event->flags = pc_event_flags(flow, !allowed && !ingress_rule);
+	bpf_ringbuf_submit(event, 0);
+}
