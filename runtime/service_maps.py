@@ -55,12 +55,12 @@ class Filled:
     def finish(self, pins: Pins) -> None:
         """When the word is stored. Nothing that is new goes to what was taken away."""
         switch.wait_for_readers()
-        with _memory(pins, "pc_rows") as rows:
+        with mapped(pins, "pc_rows") as rows:
             for place in _used(rows):
                 if place in self.wanted.rows:
                     rows[place * ROW.size + STATE_AT] = self.wanted.rows[place][STATE_AT]
                 else:
-                    _set_id(rows, place, 0)
+                    set_id(rows, place, 0)
         _empty(pins, 1 - self.word.half)
         source_ranges.empty(pins, 1 - self.word.half)
 
@@ -78,18 +78,18 @@ def fill(
     """
     switch.wait_for_readers()  # a command that died may have left the half in use
     after = word.with_services
-    with _memory(pins, "pc_rows") as rows:
+    with mapped(pins, "pc_rows") as rows:
         want = wanted(frontends, rows_of(rows[:]), nodes)
         for place in want.new:
             row = want.rows[place]
             undo.by(_forget, pins, place)
             rows[place * ROW.size + 4 : (place + 1) * ROW.size] = row[4:]
-            _set_id(rows, place, struct.unpack_from("=I", row)[0])
+            set_id(rows, place, struct.unpack_from("=I", row)[0])
         ids = [_id(rows, place) for place in want.choices]
-    with _memory(pins, "pc_choices") as choices:
+    with mapped(pins, "pc_choices") as choices:
         at = after.half * CHOICES * 4
         choices[at : at + 4 * len(ids)] = struct.pack(f"={len(ids)}I", *ids)
-    with _memory(pins, "pc_maglev") as memory:
+    with mapped(pins, "pc_maglev") as memory:
         tables = want.tables.memory()
         at = after.half * maglev.SLOTS * 2
         memory[at : at + len(tables)] = tables
@@ -106,7 +106,7 @@ def fill(
 def usage(pins: Pins) -> dict[str, tuple[int, int]]:
     """How many addresses and ports of Services are in force, how many endpoints, and the room."""
     half = switch.read(pins.map("pc_state")).half
-    with _memory(pins, "pc_rows") as rows:
+    with mapped(pins, "pc_rows") as rows:
         n_rows = len(_used(rows))
     n_keys = sum(key_half(key) == half for key in _keys(pins))
     return {FRONTENDS: (n_keys, MOST_FRONTENDS), "pc_rows": (n_rows, PLACES)}
@@ -134,12 +134,12 @@ def _empty(pins: Pins, half: int) -> None:
 
 
 def _forget(pins: Pins, place: int) -> None:
-    with _memory(pins, "pc_rows") as rows:
-        _set_id(rows, place, 0)
+    with mapped(pins, "pc_rows") as rows:
+        set_id(rows, place, 0)
 
 
 @contextmanager
-def _memory(pins: Pins, name: str) -> Iterator[mmap.mmap]:
+def mapped(pins: Pins, name: str) -> Iterator[mmap.mmap]:
     """A map in this process's memory for as long as the block lasts."""
     with bpf_syscall.obj_get(pins.map(name)) as fd:
         info = bpf_syscall.map_info(fd)
@@ -161,7 +161,7 @@ def _id(rows: mmap.mmap, place: int) -> int:
     return int(struct.unpack_from("=I", rows, place * ROW.size)[0])
 
 
-def _set_id(rows: mmap.mmap, place: int, ident: int) -> None:
+def set_id(rows: mmap.mmap, place: int, ident: int) -> None:
     """One aligned store, as hooks read the row meanwhile."""
     cell = ctypes.c_uint32.from_buffer(rows, place * ROW.size)
     cell.value = ident

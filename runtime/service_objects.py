@@ -121,6 +121,15 @@ def objects(roots: Iterable[JsonValue]) -> tuple[list[Service], list[EndpointSli
     return services, slices
 
 
+def named(root: JsonValue) -> Iterator[tuple[str, tuple[str, str], JsonValue]]:
+    """Kind, (namespace, name) and place of the object, or of each one in a list."""
+    for place, kind in _objects(root):
+        members = place.members()
+        if "metadata" not in members:
+            place.fail("the field `metadata` is missing")
+        yield kind, _names(members["metadata"]), place
+
+
 def _objects(root: JsonValue) -> Iterator[tuple[JsonValue, str]]:
     """The document, or what is in a list of objects, with its kind."""
     members = root.members()

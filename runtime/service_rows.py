@@ -62,7 +62,7 @@ def wanted(
     for place, row in enumerate(there):
         ident, last = struct.unpack_from("=II", row)
         if ident:
-            places[_identity(row)] = place
+            places[identity(row)] = place
         else:
             free.append((last >> 16, place))
     lasts = {place: uses for uses, place in free}
@@ -75,8 +75,8 @@ def wanted(
     for frontend in frontends:
         first, local = len(choices), list[int]()
         for backend in frontend.backends:
-            row = _row(frontend, backend, nodes.get(backend.node, 0))
-            place = places.get(_identity(row), -1)
+            row = row_of(frontend, backend, nodes)
+            place = places.get(identity(row), -1)
             if place < 0 and not (backend.takes_new or backend.takes_local):
                 continue  # nobody has gone there, and nobody will
             if place < 0:
@@ -84,23 +84,20 @@ def wanted(
                 if place < 0:
                     raise _too_many("endpoints of Services", PLACES)
                 new.append(place)
-                uses = lasts[place] % _USES + 1
-                ident = uses << 16 | place
-                rows[place] = struct.pack("=II", ident, ident) + row[8:]
+                rows[place] = with_next_id(row, place, lasts[place] << 16)
             else:
                 rows[place] = row
             if backend.takes_new:
                 choices.append(place)
             if backend.takes_local:
                 local.append(place)
-        count = len(choices) - first
-        flags = LOCAL * frontend.is_local | ELSEWHERE * frontend.is_elsewhere
-        parts[frontend] = FRONTEND.pack(
-            *(first, count, first + count, len(local)),
-            *(flags, frontend.affinity, frontend.number, lists.of(frontend.ranges)),
-            frontend.maglev_slots,
-            tables.of((b.name for b in frontend.backends if b.takes_new), frontend.maglev_slots),
-            tables.of((b.name for b in frontend.backends if b.takes_local), frontend.maglev_slots),
+        slots = frontend.maglev_slots
+        parts[frontend] = frontend_value(
+            frontend,
+            (first, len(choices) - first, len(local)),
+            lists.of(frontend.ranges),
+            tables.of((b.name for b in frontend.backends if b.takes_new), slots),
+            tables.of((b.name for b in frontend.backends if b.takes_local), slots),
         )
         choices += local
     if len(parts) > FRONTENDS:
@@ -119,7 +116,29 @@ def _too_many(what: str, room: int) -> InputError:
     )
 
 
-def _row(frontend: Frontend, backend: Backend, node: int) -> bytes:
+def frontend_value(
+    frontend: Frontend, part: tuple[int, int, int], ranges: int = 0, table: int = 0, local: int = 0
+) -> bytes:
+    """A struct pc_frontend. `part` is where its choices begin, how many there are, and how many of
+    this node follow; the others are numbers of a list and of Maglev's tables.
+    """
+    first, count, n_local = part
+    flags = LOCAL * frontend.is_local | ELSEWHERE * frontend.is_elsewhere
+    return FRONTEND.pack(
+        *(first, count, first + count, n_local),
+        *(flags, frontend.affinity, frontend.number, ranges),
+        *(frontend.maglev_slots, table, local),
+    )
+
+
+def with_next_id(row: bytes, place: int, last: int) -> bytes:
+    """The row with the id that comes after the place's last one."""
+    ident = ((last >> 16) % _USES + 1) << 16 | place
+    return struct.pack("=II", ident, ident) + row[8:]
+
+
+def row_of(frontend: Frontend, backend: Backend, nodes: Mapping[str, int]) -> bytes:
+    """A struct pc_row without an id."""
     goes_on = backend.takes_new or backend.takes_local or backend.drains
     return ROW.pack(
         0,
@@ -131,11 +150,12 @@ def _row(frontend: Frontend, backend: Backend, node: int) -> bytes:
         PROTOCOLS[frontend.protocol],
         frontend.address.version,
         0 if goes_on else CLOSED,
-        node,
+        nodes.get(backend.node, 0),
     )
 
 
-def _identity(row: bytes) -> Identity:
+def identity(row: bytes) -> Identity:
+    """What stays as long as the endpoint is listed."""
     return row[8:STATE_AT] + row[_NODE_AT : _NODE_AT + 2]
 
 

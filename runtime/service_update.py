@@ -2,16 +2,20 @@
 """Other Services on a node that has a bundle loaded, in the place of all that it has."""
 
 import ipaddress
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from policyc.runtime import host, network, service_maps, switch
 from policyc.runtime.errors import HostError
 from policyc.runtime.json_value import JsonValue
 from policyc.runtime.pins import DEFAULT_ROOT, Pins
+from policyc.runtime.service_maps import Filled
 from policyc.runtime.services import Frontend, OwnNode, read_services
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
-from policyc.runtime.state import StateDir, Warn, to_nobody
+from policyc.runtime.state import Generation, StateDir, Warn, to_nobody
+from policyc.runtime.switch import Word
 from policyc.runtime.undo import Undo
 
 
@@ -26,6 +30,39 @@ def update_services(
 
     `note` is told what of them the node cannot have.
     """
+    with loaded(bpffs, state_root) as node:
+        frontends = read_services(objects, node.own, note)
+        node.replace(frontends)
+    return frontends
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedNode:
+    """What is loaded, held against other commands."""
+
+    pins: Pins
+    word: Word
+    generation: Generation
+
+    @property
+    def own(self) -> OwnNode:
+        """The node that Services are read for."""
+        addresses = tuple(map(ipaddress.ip_address, self.generation.node_addresses))
+        return OwnNode(self.generation.node, addresses, self.generation.node_zone)
+
+    def replace(self, frontends: Iterable[Frontend]) -> Filled:
+        """These in the place of all that there are, in one step."""
+        with Undo() as undo:
+            filled = service_maps.fill(self.pins, self.word, frontends, self.generation.nodes, undo)
+            switch.store(self.pins.map("pc_state"), filled.word)
+            undo.forget()
+        filled.finish(self.pins)
+        return filled
+
+
+@contextmanager
+def loaded(bpffs: Path, state_root: Path) -> Iterator[LoadedNode]:
+    """The node as it is; `HostError` where nothing is loaded."""
     host.require_root()
     where = Pins(bpffs)
     state = StateDir(bpffs, state_root)
@@ -38,12 +75,4 @@ def update_services(
                 "nothing is loaded here that could use Services",
                 "`policyc node load BUNDLE --endpoints FILE --services FILE`",
             )
-        addresses = tuple(map(ipaddress.ip_address, generation.node_addresses))
-        own = OwnNode(generation.node, addresses, generation.node_zone)
-        frontends = read_services(objects, own, note)
-        with Undo() as undo:
-            filled = service_maps.fill(where, word, frontends, generation.nodes, undo)
-            switch.store(where.map("pc_state"), filled.word)
-            undo.forget()
-        filled.finish(where)
-    return frontends
+        yield LoadedNode(where, word, generation)

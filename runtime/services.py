@@ -117,6 +117,13 @@ def read_services(
     )
 
 
+def frontends_of(
+    service: Service, slices: list[EndpointSlice], own: OwnNode
+) -> tuple[Frontend, ...]:
+    """Those of one Service, of which these are all the slices; `InputError` as above."""
+    return tuple(_frontends(service, slices, own))
+
+
 def _note_node_ports(services: Iterable[Service], own: OwnNode, note: Warn) -> None:
     """Tells of those that are nobody's on this node."""
     ports = [port for each in services for port in each.ports if port.node_port]

@@ -194,6 +194,28 @@ def events(bpffs: Path, form: str, count: int | None, seconds: float | None) -> 
         show_events(bpffs, form, count, seconds)
 
 
+@node.command("follow")
+@click.argument(
+    "streams", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True)
+)
+@_bpffs
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
+@click.option(
+    "--settled",
+    type=click.FloatRange(min=0),
+    default=1.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="silence after which what came first is taken for all that there is",
+)
+def follow_streams(streams: tuple[Path, ...], bpffs: Path, form: str, settled: float) -> None:
+    """Keep the node's Services as STREAMS tell: watch events in JSON, from pipes, files or `-`."""
+    from policyc.compiler.cli.node_follow import follow_services
+
+    with _details(verbose=False):
+        follow_services(streams, bpffs, form, settled)
+
+
 def _note(message: str) -> None:
     click.echo(f"note: {message}", err=True)
 

@@ -2,21 +2,18 @@
 """`policyc node events`: what rules with `log` note, as it happens."""
 
 import json
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 import click
 
+from policyc.compiler.cli.stopped import stopped_by_signals
 from policyc.runtime.event_records import EndSaid, Event, RuleSaid
 from policyc.runtime.events import Lost, read_events
 
 
 def show_events(bpffs: Path, form: str, count: int | None, seconds: float | None) -> None:
     """Print events until there were so many, or the time is over, or a signal comes."""
-    with _stopped_by_signals() as signals:
+    with stopped_by_signals() as signals:
         found = read_events(
             bpffs=bpffs,
             count=count,
@@ -31,22 +28,6 @@ def show_events(bpffs: Path, form: str, count: int | None, seconds: float | None
                 click.echo(event_line(each))
             else:
                 click.echo(lost_line(each), err=True)
-
-
-@contextmanager
-def _stopped_by_signals() -> Iterator[list[int]]:
-    """SIGINT and SIGTERM end the command with what was read, and are noted in the list."""
-    seen: list[int] = []
-
-    def note(number: int, _frame: FrameType | None) -> None:
-        seen.append(number)
-
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield seen
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def event_line(event: Event) -> str:

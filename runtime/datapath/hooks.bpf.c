@@ -57,6 +57,8 @@ int pc_from_uplink(struct __sk_buff *skb)
 	flow->reason = pc_from_uplink_frame(skb, flow);
 	if (!flow->reason && flow->node && flow->client == PC_CLIENT_OUTSIDE)
 		return pc_hand_over(skb, flow, PC_VNI_REQUEST);
+	if (!flow->reason && flow->forward_to)
+		return bpf_redirect_peer(flow->forward_to, 0);
 	if (flow->is_refused)
 		return pc_refused_answer(skb, flow, pc_verdict(PC_DROP_NO_BACKEND));
 	return pc_verdict(flow->reason);

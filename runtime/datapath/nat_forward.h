@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* nat_forward.h - connections to Services between two pods of this node, past the host's stack.
+/* nat_forward.h - connections to Services with an endpoint on this node, past the host's stack.
  * Gives pc_forward_answer() to from_pod and pc_forward_seen() to to_pod; what is sent to a Service
  * is handed over where it is translated (nat_hooks.h). docs/decisions/0023-services.md says which
  * entry knows what.
@@ -38,6 +38,7 @@ __noinline int pc_forward_answer(struct __sk_buff *skb, struct pc_flow *flow, st
 /* The way to an endpoint is the front's to know. The tuple is what it was afterwards. */
 __noinline int pc_forward_learn_front(struct pc_flow *flow, struct pc_ct *ct)
 {
+	const struct pc_addr6 *known;
 	const struct pc_row *row;
 	struct pc_ct *front;
 	__be16 port;
@@ -48,7 +49,9 @@ __noinline int pc_forward_learn_front(struct pc_flow *flow, struct pc_ct *ct)
 	if (!row)
 		return 0;
 	port = flow->t.sport;
-	flow->t.daddr = row->frontend;
+	known = ct->src.ifindex ? &row->frontend
+				: pc_as_known(&row->frontend, flow->t.family, ct->src.node);
+	flow->t.daddr = *known;
 	flow->t.dport = row->frontend_port;
 	flow->t.sport = ct->dst.nat.port;
 	front = pc_ct_get(&flow->t, true).ct;

@@ -134,6 +134,11 @@ __noinline int pc_outside_known(struct __sk_buff *skb, struct pc_flow *flow, str
 		flow->is_kept = match.at.is_kept;
 		return PC_THEN_NEW;
 	}
+	if (front == PC_FRONT_PASSED && pc_is_forwarded(&match)) {
+		reason = pc_forward_request(skb, flow, &ct->dst);
+		if (reason || flow->forward_to)
+			return reason;
+	}
 	reason = pc_nat_to_backend(skb, flow);
 	if (reason)
 		return reason;

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps a node's Services as watches of the API server tell of them, until these end.
+
+What a watch begins with is everything that there is: it is put in force in one step, when nothing more
+has come for a while. Changes after that are done singly (service_live.py).
+"""
+
+import os
+import selectors
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from policyc.runtime.errors import InputError
+from policyc.runtime.json_value import JsonStream, JsonValue
+from policyc.runtime.pins import DEFAULT_ROOT
+from policyc.runtime.service_live import FullError, Live, StaleError
+from policyc.runtime.service_update import LoadedNode, loaded
+from policyc.runtime.service_world import WatchError, World
+from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
+from policyc.runtime.state import Warn, to_nobody
+
+SETTLED = 1.0
+"""Seconds of silence after which what came first is taken for everything."""
+_QUIET, _LONGEST = (
+    0.002,
+    0.05,
+)  # of a change: seconds until it is done, in silence and at the latest
+_ROUND = 0.2  # seconds between two looks at `is_over`
+_PIECE = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What was put in force: all of it is when this is told."""
+
+    events: int
+    changed: int
+    """Addresses and ports of Services."""
+    whole: bool
+    """Everything was written anew."""
+    seconds: float
+    """From the last event to now."""
+
+
+def follow(
+    streams: Sequence[Path],
+    *,
+    told: Callable[[Applied], None],
+    is_over: Callable[[], bool] = lambda: False,
+    bpffs: Path = DEFAULT_ROOT,
+    state_root: Path = DEFAULT_STATE,
+    settled: float = SETTLED,
+    warn: Warn = to_nobody,
+) -> None:
+    """Read watch events (or objects) from files and pipes until all have ended, or it is over.
+
+    `InputError` where a stream is no JSON, or says that the watch failed. Of an object that is wrong
+    `warn` is told, and it stays as it was. What is in force stays when this ends.
+    """
+    with ExitStack() as held:
+        reading = _Reading(streams, held)
+        with loaded(bpffs, state_root) as node:
+            world = World(node.own, warn)
+        following = _Following(world, bpffs, state_root, held)
+        wait = settled, float("inf")
+        while not is_over():
+            n_events = _take(reading, world, wait, is_over, warn)
+            if is_over() and not following.live:
+                return  # perhaps not all has come
+            if n_events or not following.live:
+                told(following.catch_up(n_events))
+            if not reading.is_open:
+                return
+            wait = _QUIET, _LONGEST
+
+
+def _take(
+    reading: "_Reading",
+    world: World,
+    wait: tuple[float, float],
+    is_over: Callable[[], bool],
+    warn: Warn,
+) -> int:
+    """Events until there was silence, or it took too long; how many."""
+    quiet, longest = wait
+    n, first = 0, 0.0
+    while reading.is_open and not is_over():
+        events = reading.events(quiet if n else _ROUND)
+        now = time.monotonic()
+        for event in events:
+            _believe(world, event, warn)
+        if events and not n:
+            first = now
+        n += len(events)
+        if n and (not events or now - first > longest):
+            return n
+    return n
+
+
+def _believe(world: World, event: JsonValue, warn: Warn) -> None:
+    try:
+        world.take(event)
+    except WatchError:
+        raise
+    except InputError as error:
+        warn(f"left as it was: {error}")
+
+
+class _Following:
+    def __init__(self, world: World, bpffs: Path, state_root: Path, held: ExitStack) -> None:
+        self.live: Live | None = None
+        self._world, self._held = world, held
+        self._bpffs, self._state_root = bpffs, state_root
+
+    def catch_up(self, n_events: int) -> Applied:
+        began = time.monotonic()
+        with loaded(self._bpffs, self._state_root) as node:
+            self._world.move_to(node.own)
+            changes = self._world.changes()
+            whole = self._is_replaced(node)
+            if not whole and self.live:
+                try:
+                    self.live.apply(changes)
+                except (FullError, StaleError):
+                    whole = True
+            if whole:
+                self._fill(node)
+        return Applied(n_events, len(changes), whole, time.monotonic() - began)
+
+    def _is_replaced(self, node: LoadedNode) -> bool:
+        """Somebody else has put Services in force meanwhile, or other nodes; or nobody has yet."""
+        return (
+            self.live is None
+            or node.word.half != self.live.word.half
+            or node.generation.nodes != self.live.nodes
+        )
+
+    def _fill(self, node: LoadedNode) -> None:
+        filled = node.replace(self._world.frontends.values())
+        if self.live:
+            self.live.close()
+        self.live = Live(node.pins, filled, node.generation.nodes)
+        self._held.callback(self.live.close)
+
+
+class _Reading:
+    """Several streams, whichever has something."""
+
+    def __init__(self, streams: Sequence[Path], held: ExitStack) -> None:
+        self._selector = held.enter_context(selectors.PollSelector())
+        for path in streams:
+            fd = self._opened(path, held)
+            self._selector.register(fd, selectors.EVENT_READ, JsonStream(path))
+
+    @staticmethod
+    def _opened(path: Path, held: ExitStack) -> int:
+        if str(path) == "-":
+            return 0
+        try:
+            fd = os.open(path, os.O_RDONLY)
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+        held.callback(os.close, fd)
+        return fd
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there may be more."""
+        return bool(self._selector.get_map())
+
+    def events(self, patience: float) -> list[JsonValue]:
+        """What has come, if anything does within so many seconds."""
+        return [event for key, _ in self._selector.select(patience) for event in self._read(key)]
+
+    def _read(self, key: selectors.SelectorKey) -> Iterator[JsonValue]:
+        stream: JsonStream = key.data
+        piece = os.read(key.fd, _PIECE)
+        if piece:
+            yield from stream.values(piece)
+        else:
+            self._selector.unregister(key.fd)
+            stream.end()

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Services of a cluster as a watch tells of them, one object at a time.
+
+    world = World(own)
+    world.take(event)           as often as there are events
+    world.changes()             site -> frontend before and after, of what has changed since
+
+A site is an address, protocol and port. Where two Services want one, the first one has it until it
+leaves; the other is told of, and gets it then.
+"""
+
+from dataclasses import dataclass, field
+
+from policyc.runtime.address_value import Address
+from policyc.runtime.errors import InputError
+from policyc.runtime.json_value import JsonValue
+from policyc.runtime.service_objects import EndpointSlice, Service, named, objects
+from policyc.runtime.services import Frontend, OwnNode, frontends_of
+from policyc.runtime.state import Warn, to_nobody
+
+Name = tuple[str, str]
+"""Namespace and name."""
+Site = tuple[Address, str, int]
+Changes = dict[Site, tuple[Frontend | None, Frontend | None]]
+
+
+class WatchError(InputError):
+    """The API server ends a watch: what would be told next is not known."""
+
+
+@dataclass
+class World:
+    """What the node is to do, by what was told so far."""
+
+    own: OwnNode
+    warn: Warn = to_nobody
+    frontends: dict[Site, Frontend] = field(default_factory=dict)
+    """Those of the last `changes`."""
+    _services: dict[Name, Service] = field(default_factory=dict)
+    _slices: dict[Name, EndpointSlice] = field(default_factory=dict)
+    _by_service: dict[Name, dict[Name, EndpointSlice]] = field(default_factory=dict)
+    _sites: dict[Name, tuple[Site, ...]] = field(default_factory=dict)
+    _waiting: dict[Site, set[Name]] = field(default_factory=dict)
+    _touched: dict[Name, None] = field(default_factory=dict)
+
+    def take(self, event: JsonValue) -> None:
+        """A watch event (`type` and `object`), or an object as it is now.
+
+        `InputError` where it is malformed; then nothing changed. `WatchError` where it is the last.
+        """
+        members = event.members()
+        if "kind" in members or "type" not in members:
+            self._put(event)
+            return
+        kind = members["type"].text()
+        if kind == "BOOKMARK":
+            return
+        if "object" not in members:
+            event.fail("the field `object` is missing")
+        if kind in ("ADDED", "MODIFIED"):
+            self._put(members["object"])
+        elif kind == "DELETED":
+            self._take_away(members["object"])
+        elif kind == "ERROR":
+            told = members["object"].members().get("message")
+            why = told.text() if told else "nobody says why"
+            raise WatchError(f"{event.where}: the watch failed: {why}", "begin a new one")
+        else:
+            members["type"].fail("expected ADDED, MODIFIED, DELETED, BOOKMARK or ERROR")
+
+    def _put(self, value: JsonValue) -> None:
+        read = [(kind, name, objects([place])) for kind, name, place in named(value)]
+        for kind, name, (services, slices) in read:
+            if kind == "EndpointSlice":
+                self._put_slice(name, slices[0] if slices else None)
+            elif services:
+                self._services[name] = services[0]
+                self._touched[name] = None
+            else:
+                self._forget_service(name)  # it has no addresses any more
+
+    def _take_away(self, value: JsonValue) -> None:
+        for kind, name, _ in list(named(value)):
+            if kind == "EndpointSlice":
+                self._put_slice(name, None)
+            else:
+                self._forget_service(name)
+
+    def _forget_service(self, name: Name) -> None:
+        if self._services.pop(name, None):
+            self._touched[name] = None
+
+    def _put_slice(self, name: Name, new: EndpointSlice | None) -> None:
+        old = self._slices.pop(name, None)
+        if old:
+            owner = old.namespace, old.service
+            del self._by_service[owner][name]
+            if not self._by_service[owner]:
+                del self._by_service[owner]
+            self._touched[owner] = None
+        if new:
+            owner = new.namespace, new.service
+            self._slices[name] = new
+            self._by_service.setdefault(owner, {})[name] = new
+            self._touched[owner] = None
+
+    def move_to(self, own: OwnNode) -> None:
+        """The node has other addresses, or another zone: every Service is looked at again."""
+        if own != self.own:
+            self.own = own
+            self._touched.update(dict.fromkeys(self._services))
+
+    def changes(self) -> Changes:
+        """Works out what was told since the last time; `frontends` is that of now afterwards."""
+        found: Changes = {}
+        while self._touched:
+            name = next(iter(self._touched))
+            del self._touched[name]
+            self._work_out(name, found)
+        return {site: pair for site, pair in found.items() if pair[0] != pair[1]}
+
+    def _work_out(self, name: Name, found: Changes) -> None:
+        service = self._services.get(name)
+        try:
+            wanted = self._wanted(name, service) if service else {}
+        except InputError as error:
+            self.warn(f"{'/'.join(name)} stays as it was: {error}")
+            return
+        for site in self._sites.get(name, ()):
+            if site not in wanted:
+                self._set(site, None, found)
+                for other in sorted(self._waiting.pop(site, ())):
+                    self._touched[other] = None
+        had = set(self._sites.get(name, ()))
+        own = []
+        for site, frontend in wanted.items():
+            if site in self.frontends and site not in had:
+                self._wait(site, name)
+                continue
+            self._set(site, frontend, found)
+            own.append(site)
+        self._sites[name] = tuple(own)
+        if not service:
+            del self._sites[name]
+
+    def _wanted(self, name: Name, service: Service) -> dict[Site, Frontend]:
+        slices = list(self._by_service.get(name, {}).values())
+        return {
+            (each.address, each.protocol, each.port): each
+            for each in frontends_of(service, slices, self.own)
+        }
+
+    def _wait(self, site: Site, name: Name) -> None:
+        waiting = self._waiting.setdefault(site, set())
+        if name not in waiting:
+            address, protocol, port = site
+            self.warn(
+                f"{'/'.join(name)}: {address} port {port}/{protocol} is also that of the Service "
+                f"{self.frontends[site].service}, which keeps it"
+            )
+        waiting.add(name)
+
+    def _set(self, site: Site, frontend: Frontend | None, found: Changes) -> None:
+        before = found[site][0] if site in found else self.frontends.get(site)
+        found[site] = before, frontend
+        if frontend:
+            self.frontends[site] = frontend
+        else:
+            del self.frontends[site]

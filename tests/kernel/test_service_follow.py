@@ -1,0 +1,399 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Services that follow a watch: changed singly, the tables say what they would if written at once."""
+
+import json
+import os
+import random
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from policyc.runtime import bpf_syscall, service_maps
+from policyc.runtime.json_value import JsonValue
+from policyc.runtime.service_live import FullError, Live, StaleError
+from policyc.runtime.service_rows import FRONTEND, ROW, frontend_key, key_half
+from policyc.runtime.service_update import loaded
+from policyc.runtime.service_world import World
+from policyc.runtime.services import unpacked
+from tests.kernel.node_under_test import A, B, C, NodeUnderTest
+from tests.kernel.packets import ACK, SYN, Host, tcp
+from tests.kernel.service_yaml import PORT, TARGET, service, slices, value, web
+from tests.kernel.table_policy import ANY
+from tests.kernel.test_services import SECOND, answer, as_to, to_vip
+
+pytestmark = pytest.mark.kernel
+Resolved = dict[bytes, tuple[tuple[int, ...], list[tuple[str, int]], list[tuple[str, int]]]]
+
+
+def resolved(node: NodeUnderTest) -> Resolved:
+    """What a packet would find at each address and port: flags, endpoints, those of the node."""
+    with loaded(node.bpffs, node.state_root) as held:
+        half = held.word.half
+    found: Resolved = {}
+    with (
+        service_maps.mapped(node.pins, "pc_rows") as rows,
+        service_maps.mapped(node.pins, "pc_choices") as choices,
+        bpf_syscall.obj_get(node.pins.map("pc_frontends")) as frontends,
+    ):
+        for key in list(bpf_syscall.map_keys(frontends, 20)):
+            if key_half(key) != half:
+                continue
+            raw = bpf_syscall.map_lookup(frontends, key, FRONTEND.size)
+            assert raw is not None
+            first, count, local_first, n_local, *rest = FRONTEND.unpack(raw)
+            parts = []
+            for begin, n in ((first, count), (local_first, n_local)):
+                at = 4 * (half * service_maps.CHOICES + begin)
+                ids = struct.unpack(f"={n}I", choices[at : at + 4 * n])
+                parts.append(sorted(_endpoint(rows, ident, key) for ident in ids))
+            found[key[:19] + bytes([key[19] & ~1])] = tuple(rest), parts[0], parts[1]
+    return found
+
+
+def _endpoint(rows: Any, ident: int, key: bytes) -> tuple[str, int]:
+    """The row of an id that is its own, and stands behind this address and port."""
+    row = ROW.unpack_from(rows, (ident & 0xFFFF) * ROW.size)
+    assert row[0] == ident
+    assert (row[3], row[5], row[6]) == (key[:16], key[16:18], key[18])
+    return str(unpacked(row[2], row[7])), int.from_bytes(row[4], "big")
+
+
+def n_rows(node: NodeUnderTest) -> int:
+    return service_maps.usage(node.pins)["pc_rows"][0]
+
+
+NAMES = [f"service-{n}" for n in range(6)]
+CONDITIONS = [
+    {"ready": True},
+    {"ready": True},
+    {"ready": False},
+    {"ready": False, "serving": True, "terminating": True},
+]
+
+
+def some_object(dice: random.Random) -> dict[str, Any]:
+    """A watch event: a Service, or endpoints of one, comes, changes, or goes."""
+    name = dice.choice(NAMES)
+    kind = dice.choice(["ADDED", "MODIFIED", "MODIFIED", "DELETED"])
+    if dice.random() < 0.3:
+        number = NAMES.index(name) + dice.choice([0, 0, 0, 1])  # two may want one address
+        raw = service(name).raw
+        raw["spec"]["clusterIPs"] = [f"10.96.1.{number}", f"fd96:1::{number + 1:x}"]
+        raw["spec"]["internalTrafficPolicy"] = dice.choice(["Cluster", "Cluster", "Local"])
+        if dice.random() < 0.3:
+            raw["spec"]["externalIPs"] = [f"192.0.2.{number}"]
+            raw["spec"]["externalTrafficPolicy"] = dice.choice(["Cluster", "Local"])
+        return {"type": kind, "object": raw}
+    raw = dice.choice(slices([], name)).raw
+    family = raw["addressType"][-1]
+    for _ in range(dice.randrange(6)):
+        number = dice.randrange(1, 30)
+        address = f"10.0.9.{number}" if family == "4" else f"fd00:9::{number:x}"
+        each = {"addresses": [address], "conditions": dice.choice(CONDITIONS)}
+        raw["endpoints"].append(each | {"nodeName": dice.choice(["node-1", "node-2"])})
+    return {"type": kind, "object": raw}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_changed_singly_or_at_once_the_tables_say_the_same(node: NodeUnderTest, seed: int) -> None:
+    dice = random.Random(seed)
+    node.load(node.policy(), services=[])
+    with loaded(node.bpffs, node.state_root) as held:
+        world = World(held.own)
+        live = Live(held.pins, held.replace(()), held.generation.nodes)
+    try:
+        for _ in range(40):
+            for _ in range(dice.randrange(1, 6)):
+                world.take(JsonValue(some_object(dice), Path("watch")))
+            live.apply(world.changes())
+            singly, rows = resolved(node), n_rows(node)
+            expected = {
+                frontend_key(each, 0): (
+                    sorted((str(b.address), b.port) for b in each.backends if b.takes_new),
+                    sorted((str(b.address), b.port) for b in each.backends if b.takes_local),
+                )
+                for each in world.frontends.values()
+            }
+            assert {key: (new, local) for key, (_, new, local) in singly.items()} == expected
+        with loaded(node.bpffs, node.state_root) as held:
+            held.replace(world.frontends.values())
+        assert resolved(node) == singly
+        assert n_rows(node) == rows, "an endpoint that went has left no row"
+    finally:
+        live.close()
+
+
+def test_what_is_open_ends_with_its_endpoint_and_only_then(node: NodeUnderTest) -> None:
+    node.load(node.policy().allow("a", "c", ANY).allow("a", "b", ANY), services=[])
+    with loaded(node.bpffs, node.state_root) as held:
+        world = World(held.own)
+        for each in web(C):
+            world.take(each)
+        world.changes()
+        live = Live(held.pins, held.replace(world.frontends.values()), held.generation.nodes)
+    try:
+        assert node.leaves("a", to_vip(tcp(4000, PORT, SYN))) == as_to(C, tcp(4000, TARGET, SYN))
+        assert node.arrives("a", answer(C, tcp(TARGET, 4000, SYN | ACK)))
+        for each in slices([B, C]):
+            world.take(value({"type": "MODIFIED", "object": each.raw}))
+        live.apply(world.changes())
+        assert node.leaves("a", to_vip(tcp(4000, PORT))) == as_to(C, tcp(4000, TARGET))
+        for each in slices([B]):
+            world.take(value({"type": "MODIFIED", "object": each.raw}))
+        live.apply(world.changes())
+        assert node.leaves("a", to_vip(tcp(4000, PORT))) is None
+        assert node.leaves("a", to_vip(tcp(4001, PORT, SYN))) == as_to(B, tcp(4001, TARGET, SYN))
+        assert node.drops() == {"backend gone": 1}
+    finally:
+        live.close()
+
+
+def test_tables_that_somebody_else_has_replaced_are_not_changed(node: NodeUnderTest) -> None:
+    node.load(node.policy(), services=[])
+    with loaded(node.bpffs, node.state_root) as held:
+        world = World(held.own)
+        live = Live(held.pins, held.replace(()), held.generation.nodes)
+    try:
+        for each in web(C):
+            world.take(each)
+        live.apply(world.changes())
+        node.serve(web(B, C))
+        node.serve(web(A, B, C))  # twice: the same half is in force again
+        before = resolved(node)
+        for each in slices([]):
+            world.take(each)
+        with pytest.raises(StaleError):
+            live.apply(world.changes())
+        assert resolved(node) == before
+    finally:
+        live.close()
+
+
+def test_source_ranges_are_for_all_at_once(node: NodeUnderTest) -> None:
+    node.load(node.policy(), services=[])
+    with loaded(node.bpffs, node.state_root) as held:
+        world = World(held.own)
+        live = Live(held.pins, held.replace(()), held.generation.nodes)
+    try:
+        raw = service(type="LoadBalancer", loadBalancerSourceRanges=["192.0.2.0/24"]).raw
+        raw["status"] = {"loadBalancer": {"ingress": [{"ip": "198.51.100.7"}]}}
+        world.take(value(raw))
+        with pytest.raises(FullError):
+            live.apply(world.changes())
+        assert not resolved(node)
+    finally:
+        live.close()
+
+
+FOLLOW = """
+import json, sys
+from dataclasses import asdict
+from pathlib import Path
+from policyc.compiler.cli.stopped import stopped_by_signals
+from policyc.runtime.errors import NodeError
+from policyc.runtime.service_follow import follow
+
+stream, bpffs, state = map(Path, sys.argv[1:])
+with stopped_by_signals() as signals:
+    try:
+        follow(
+            [stream],
+            told=lambda applied: print(json.dumps(asdict(applied)), flush=True),
+            is_over=lambda: bool(signals),
+            bpffs=bpffs,
+            state_root=state,
+            settled=0.1,
+            warn=lambda message: print(message, file=sys.stderr),
+        )
+    except NodeError as error:
+        print(error.message, file=sys.stderr)
+        sys.exit(error.exit_code)
+"""
+
+
+class Follower:
+    """What `policyc node follow` does, on a pipe."""
+
+    def __init__(self, node: NodeUnderTest, folder: Path) -> None:
+        fifo = folder / "watch"
+        os.mkfifo(fifo)
+        words = [sys.executable, "-c", FOLLOW, fifo, node.bpffs, node.state_root]
+        self.process = subprocess.Popen(
+            [str(word) for word in words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.pipe = fifo.open("w")
+
+    def write(self, text: str) -> None:
+        self.pipe.write(text)
+        self.pipe.flush()
+
+    def tell(self, *events: object) -> None:
+        self.write("".join(json.dumps(event, indent=2) + "\n" for event in events))
+
+    def acknowledged(self) -> dict[str, Any]:
+        """What was put in force next."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, self.end()
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    def end(self) -> tuple[int, str]:
+        """Its exit code and what it complained of, when the watch has ended."""
+        self.pipe.close()
+        _, said = self.process.communicate(timeout=20)
+        return self.process.returncode, said
+
+
+@pytest.fixture
+def follower(node: NodeUnderTest, tmp_path: Path) -> Iterator[Follower]:
+    node.load(node.policy().allow("a", "c", ANY).allow("a", "b", ANY).allow("a", "world", ANY))
+    made = Follower(node, tmp_path)
+    yield made
+    with suppress(BrokenPipeError):
+        made.pipe.close()
+    if made.process.poll() is None:
+        made.process.kill()
+        made.process.communicate()
+
+
+def told(objects: list[JsonValue], kind: str = "ADDED") -> list[dict[str, Any]]:
+    return [{"type": kind, "object": each.raw} for each in objects]
+
+
+def test_the_command_follows_a_watch(node: NodeUnderTest, follower: Follower) -> None:
+    follower.tell(*told(web(C)))
+    done = follower.acknowledged()
+    assert (done["events"], done["changed"], done["whole"]) == (3, 2, True)
+    assert node.leaves("a", to_vip(tcp(4000, PORT, SYN))) == as_to(C, tcp(4000, TARGET, SYN))
+    follower.tell(*told(slices([B]), "MODIFIED"), {"type": "BOOKMARK", "object": {}})
+    done = follower.acknowledged()
+    assert (done["events"], done["changed"], done["whole"]) == (3, 2, False)
+    assert node.leaves("a", to_vip(tcp(4001, PORT, SYN))) == as_to(B, tcp(4001, TARGET, SYN))
+    node.serve(web(B))
+    follower.tell(*told(slices([C]), "MODIFIED"))
+    assert follower.acknowledged()["whole"], "what somebody else has put there is replaced"
+    assert node.leaves("a", to_vip(tcp(4002, PORT, SYN))) == as_to(C, tcp(4002, TARGET, SYN))
+    follower.tell(*told(slices([B])))
+    assert not follower.acknowledged()["whole"]
+    assert follower.end() == (0, "")
+    assert node.leaves("a", to_vip(tcp(4003, PORT, SYN))) == as_to(B, tcp(4003, TARGET, SYN))
+
+
+def test_an_object_that_is_wrong_stays_as_it_was(node: NodeUnderTest, follower: Follower) -> None:
+    follower.tell(*told(web(C)))
+    follower.acknowledged()
+    wrong = slices([B])[0].raw
+    wrong["endpoints"][0]["addresses"] = ["10.0.0.300"]
+    follower.tell({"type": "MODIFIED", "object": wrong}, *told(slices([B])[1:], "MODIFIED"))
+    assert follower.acknowledged()["changed"] == 1
+    assert node.leaves("a", to_vip(tcp(4000, PORT, SYN))) == as_to(C, tcp(4000, TARGET, SYN))
+    code, said = follower.end()
+    assert code == 0
+    assert said.startswith("left as it was: ")
+    assert "10.0.0.300" in said and "/watch: $.object.endpoints[0].addresses[0]" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"type": "ERROR", "object": {"message": "too old"}}', "the watch failed: too old"),
+        ('{"type": "ADDED",\n "object": nothing at all}', ":12: not JSON: Expecting value"),
+        ('{"type": "ADDED", "type": "ADDED"}', "the field `type` is given twice"),
+        ('{"type": "ADDED", "object": {', "it ends in the middle of a value"),
+    ],
+    ids=["an error", "no JSON", "a field twice", "half of one"],
+)
+def test_a_watch_that_fails_ends_the_command(
+    node: NodeUnderTest, follower: Follower, text: str, said: str
+) -> None:
+    follower.tell(*told(web(C)))
+    follower.acknowledged()
+    follower.write(text)
+    code, complaint = follower.end()
+    assert code == 2
+    assert said in complaint
+    assert node.leaves("a", to_vip(tcp(4000, PORT, SYN))) == as_to(C, tcp(4000, TARGET, SYN))
+
+
+def test_a_signal_ends_it_and_what_is_in_force_stays(
+    node: NodeUnderTest, follower: Follower
+) -> None:
+    follower.tell(*told(web(C)))
+    follower.acknowledged()
+    follower.process.terminate()
+    follower.process.wait(10)
+    assert follower.process.returncode == 0
+    assert node.leaves("a", to_vip(tcp(4000, PORT, SYN))) == as_to(C, tcp(4000, TARGET, SYN))
+
+
+@pytest.mark.parametrize(
+    ("services", "changes"),
+    [(200, 100), pytest.param(5000, 2000, marks=pytest.mark.slow)],
+)
+def test_churn(node: NodeUnderTest, follower: Follower, services: int, changes: int) -> None:
+    """Endpoints come and go 200 times a second. What is open to one that stays is never broken, and
+    nothing is sent to one that went once that was acknowledged.
+    """
+    dice = random.Random(1)
+    names = [f"service-{n}" for n in range(services)]
+    objects = []
+    for number, name in enumerate(names):
+        own = service(name).raw
+        ip4 = f"10.100.{number >> 8}.{number & 255}"
+        own["spec"]["clusterIPs"] = [ip4, f"fd96:2::{number + 1:x}"]
+        objects += [value(own), *slices([(_stranger(number), {"ready": True})], name)]
+    follower.tell(*told([*objects, *web(SECOND, C)]))
+    assert follower.acknowledged()["whole"]
+    ports = range(4000, 4040)
+    by_port = {}
+    for port in ports:
+        sent = node.leaves("a", to_vip(tcp(port, PORT, SYN)))
+        by_port[port] = SECOND if sent == as_to(SECOND, tcp(port, TARGET, SYN)) else C
+        assert sent == as_to(by_port[port], tcp(port, TARGET, SYN))
+        assert node.arrives("a", answer(by_port[port], tcp(TARGET, port, SYN | ACK)))
+    next_at = time.monotonic()
+    acknowledgements: list[dict[str, Any]] = []
+    reader = threading.Thread(target=_read_all, args=(follower, changes + 2, acknowledgements))
+    reader.start()
+    for _ in range(changes):
+        number = dice.randrange(services)
+        there = [(_stranger(dice.randrange(60000)), {"ready": True}) for _ in range(3)]
+        follower.tell(*told(slices(there, names[number])[:1], "MODIFIED"))
+        port = dice.choice(ports)
+        sent = node.leaves("a", to_vip(tcp(port, PORT, ACK)))
+        assert sent == as_to(by_port[port], tcp(port, TARGET, ACK)), "an endpoint that stays"
+        next_at += 1 / 200
+        time.sleep(max(0, next_at - time.monotonic()))
+    follower.tell(*told(slices([SECOND]), "MODIFIED"))
+    reader.join()
+    singly = sum(not each["whole"] for each in acknowledgements)
+    assert singly == len(acknowledgements) > 1
+    for port in ports:
+        sent = node.leaves("a", to_vip(tcp(port, PORT, ACK)))
+        assert sent == (as_to(SECOND, tcp(port, TARGET, ACK)) if by_port[port] == SECOND else None)
+        again = node.leaves("a", to_vip(tcp(port + 1000, PORT, SYN)))
+        assert again == as_to(SECOND, tcp(port + 1000, TARGET, SYN)), (
+            "nothing goes to one that went"
+        )
+    assert follower.end() == (0, "")
+
+
+def _stranger(number: int) -> Host:
+    return Host("", f"10.200.{number >> 8}.{number & 255}", f"fd98::{number + 1:x}")
+
+
+def _read_all(follower: Follower, events: int, found: list[dict[str, Any]]) -> None:
+    while sum(each["events"] for each in found) < events:
+        found.append(follower.acknowledged())
