@@ -93,10 +93,13 @@ static __always_inline bool pc_service_is_taken(struct pc_flow *flow)
 }
 
 /* The client's own port, or another one where the tuple is taken: it may have the same port for the
- * endpoint itself, or for another address of the Service. False when none that was tried is free.
+ * endpoint itself, or for another address of the Service. False when none that was tried is free. A
+ * function of its own for its stack.
  */
-static __always_inline bool pc_service_port(struct pc_flow *flow)
+__noinline int pc_service_port(struct pc_flow *flow)
 {
+	if (!flow)
+		return false;
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < PC_PICKS; i++) {
 		if (!pc_service_is_taken(flow))
