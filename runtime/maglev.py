@@ -20,7 +20,7 @@ SLOTS = 1048576
 SIZES = (251, 1021, 4093, 16381, 65521)
 """That a Service may ask for: primes, as a permutation is steps of one length."""
 USUAL = 65521
-"""Of 10 to 1000 endpoints, one that goes moves less than 1 % of the slots of the others."""
+"""Of 100 endpoints, one that goes moves 0.6 % of the slots of the others; of any number, about 1 %."""
 
 
 def slots(names: Sequence[bytes], size: int) -> list[int]:

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who is given which endpoint: pods, clients outside, and those that another node has handed on."""
 
+import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from policyc.runtime.json_value import JsonValue
 from tests.kernel.conftest import HERE, compile_c
-from tests.kernel.node_under_test import NODE, WORLD, A, B, C, NodeUnderTest
+from tests.kernel.node_under_test import HOSTS, NODE, WORLD, A, B, C, NodeUnderTest
 from tests.kernel.packets import ACK, SYN, UDP, Host, frame, packed, tcp, udp
 from tests.kernel.picks import HANDED, OUTSIDE, POD, Asked, Picks, picking
+from tests.kernel.service_wire import ServiceWire
 from tests.kernel.service_yaml import PORT, TARGET, VIP, service, slices, value
 from tests.kernel.table_policy import ANY
 
@@ -168,6 +171,29 @@ def sent_to(node: NodeUnderTest, port: int, family: int) -> bytes:
     sent = node.leaves("a", frame(A, VIP, tcp(port, PORT, SYN), family=family))
     assert sent is not None
     return sent[30:34] if family == 4 else sent[38:54]
+
+
+@families
+@pytest.mark.parametrize("endpoint", ["b", "c"], ids=["here", "elsewhere"])
+def test_sockets_of_a_pod_reach_a_node_port(
+    node: NodeUnderTest, family: int, endpoint: str
+) -> None:
+    policy = node.policy().allow("a", "b", ANY).allow("a", "c", ANY)
+    with ExitStack() as owned:
+        wire = ServiceWire(node, owned)
+        node.load(policy, services=exposed((HOSTS[endpoint], "node-1")))
+        listening = wire.server(endpoint, family, socket.SOCK_STREAM, TARGET)
+        client = wire.open_socket("a", family, socket.SOCK_STREAM)
+        client.connect((NODE.address(family), NODE_PORT))
+        accepted, seen = listening.accept()
+        with accepted:
+            assert seen[0] == A.address(family)
+            client.sendall(b"question")
+            assert accepted.recv(100) == b"question"
+            accepted.sendall(b"answer")
+            assert client.recv(100) == b"answer"
+        assert wire.bad_checksums() == 0
+    assert node.drops() == {}
 
 
 def test_a_node_port_that_is_no_number(node: NodeUnderTest) -> None:
