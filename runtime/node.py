@@ -27,6 +27,7 @@ from policyc.runtime import (
     pins,
     seeds,
     service_maps,
+    socket_hooks,
     switch,
 )
 from policyc.runtime.btf import Btf, StructLayout
@@ -76,13 +77,14 @@ def load(
     state_root: Path = DEFAULT_STATE,
     placer: PlacerFactory | None = None,
     services: Sequence[JsonValue] | None = None,
+    cgroup: Path | None = None,
     warn: Warn = to_nobody,
     note: Warn = to_nobody,
 ) -> Loaded:
     """Load a bundle for these endpoints, in place of what is loaded, in this network namespace.
 
-    `services` are Services and EndpointSlices; None leaves those that are loaded. `note` is told
-    what of them the node cannot have.
+    `services` are Services and EndpointSlices; None leaves those that are loaded. Processes of `cgroup`
+    that are in this network namespace reach them, too. `note` is told what of them the node cannot have.
     """
     bundle = read_bundle(bundle_path)
     file = read_endpoints(endpoints_path)
@@ -99,10 +101,12 @@ def load(
     host.require_kernel_btf()
     host.require_not_realtime()
     pins.require_bpffs(bpffs)
+    if cgroup is not None:
+        socket_hooks.require_cgroup(cgroup)
     state = StateDir(bpffs, state_root)
     with state.lock():
         network.require_here(Pins(bpffs), state)
-        loading = _Loading(Pins(bpffs), state, bundle, file, frontends, mode, forward, warn)
+        loading = _Loading(Pins(bpffs), state, bundle, file, frontends, mode, forward, cgroup, warn)
         return loading.run(placer or _tables)
 
 
@@ -123,6 +127,7 @@ def unload(
             for attachment in leftovers.others(where, generation, (), on_record):
                 attach.detach(where, attachment)
         leftovers.drop_links(where, keep=())
+        socket_hooks.keep_only(where, epoch=0)
         where.remove()
         state.clear()
     return was_there
@@ -146,6 +151,7 @@ class _Loading:
         frontends: tuple[Frontend, ...] | None,
         mode: attach.Mode,
         forward: forwarding.Forwarding,
+        cgroup: Path | None,
         warn: Warn,
     ) -> None:
         self.pins = where
@@ -156,6 +162,7 @@ class _Loading:
         self.kind = attach.kind_for(mode)
         self.devices = local_devices(file.endpoints)
         self.forward = forward
+        self.cgroup = cgroup
         self.with_peers = forwarding.with_peers(self.devices.values(), forward)
         self.before_word = switch.read(where.map("pc_state"))
         self.word = self.before_word.next
@@ -178,6 +185,7 @@ class _Loading:
             self._fill_slot(policy, undo)
             clock.set_rate(self.pins.map("pc_clock"))
             self._attach(generation, hooks, undo)
+            self._attach_sockets(undo)
             self.state.write(generation)
             undo.by(self.state.remove, generation.epoch)
             services = self._fill_services(undo)
@@ -203,6 +211,7 @@ class _Loading:
         for epoch, folder in self.pins.generations().items():
             if epoch != self.before_word.epoch:
                 pins.remove_folder(folder)
+        socket_hooks.keep_only(self.pins, self.before_word.epoch)
 
     def _fill(self, policy: Object, placer: Placer) -> Generation:
         """Seeds, classes and what new classes need, into maps that nothing reads yet."""
@@ -236,6 +245,7 @@ class _Loading:
             rules=(*self.bundle.rules, *placer.new_rules()),
             drop_reasons=Btf.of_object(self.bundle.path / HOOKS_OBJECT).enum("drop_reason"),
             forwarding=self.forward,
+            cgroup=str(self.cgroup.absolute()) if self.cgroup else "",
         )
 
     def _pin_generation(self, policy: Object, undo: Undo) -> None:
@@ -293,6 +303,11 @@ class _Loading:
             undo.by(attach.attach, self.pins, attachment, hooks.before)
         attach.attach(self.pins, attachment, hooks.programs)
 
+    def _attach_sockets(self, undo: Undo) -> None:
+        if self.cgroup is not None:
+            own = self.file.own_addresses
+            socket_hooks.attach(self.pins, self.word.epoch, self.bundle, self.cgroup, own, undo)
+
     def _is_attached(self, attachment: Attachment) -> bool:
         return all(
             attach.attached_program(self.pins, attachment, hook) is not None
@@ -302,6 +317,7 @@ class _Loading:
     def _sweep(self, generation: Generation) -> None:
         """Take away what only the generation before needed. It cannot undo the switch any more."""
         leftovers.sweep(self.pins, generation.former, generation.attachments)
+        socket_hooks.keep_only(self.pins, generation.epoch)
         endpoint_maps.keep_only(self.pins, generation.endpoints, self._endpoint_layout())
         switch.wait_for_readers()
         if self.before_word.epoch:

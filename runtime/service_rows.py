@@ -20,7 +20,7 @@ FRONTENDS = 32768
 """Of a half."""
 CLOSED = 1
 """PC_ROW_CLOSED."""
-LOCAL, ELSEWHERE = 1, 2
+LOCAL, ELSEWHERE, NODE_PORT = 1, 2, 4
 """PC_FRONTEND_*."""
 FRONTEND = struct.Struct("=IIIIIIII")
 """struct pc_frontend."""
@@ -85,6 +85,7 @@ def wanted(frontends: Iterable[Frontend], there: Iterable[bytes]) -> Wanted:
                 local.append(place)
         count = len(choices) - first
         flags = LOCAL * frontend.is_local | ELSEWHERE * frontend.is_elsewhere
+        flags |= NODE_PORT * frontend.is_node_port
         parts[frontend] = FRONTEND.pack(
             *(first, count, first + count, len(local)),
             *(flags, frontend.affinity, frontend.number, lists.of(frontend.ranges)),

@@ -65,6 +65,12 @@ def node() -> None:
     show_default=True,
     help="known connections between pods of this node: handed over, or sent through the host's stack",
 )
+@click.option(
+    "--cgroup",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="a cgroup2 folder: its processes that are in this network namespace reach Services, too",
+)
 @click.option("--verbose", is_flag=True, help="show the kernel's whole log if it refuses a program")
 def load(
     bundle: Path,
@@ -73,6 +79,7 @@ def load(
     bpffs: Path,
     mode: Mode,
     forwarding: Forwarding,
+    cgroup: Path | None,
     verbose: bool,
 ) -> None:
     """Load BUNDLE, in place of what is loaded. A load that fails changes nothing."""
@@ -87,6 +94,7 @@ def load(
             mode=mode,
             forward=forwarding,
             services=read_objects(services) if services else None,
+            cgroup=cgroup,
             warn=_warn,
             note=_note,
         )
