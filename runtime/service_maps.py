@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from policyc.runtime import bpf_syscall, source_ranges, switch
+from policyc.runtime import bpf_syscall, maglev, source_ranges, switch
 from policyc.runtime.errors import HostError
 from policyc.runtime.pins import Pins
 from policyc.runtime.service_rows import (
@@ -38,7 +38,11 @@ from policyc.runtime.undo import Undo
 
 FRONTENDS = "pc_frontends"
 _KEY = 20
-_SIZES = {"pc_rows": PLACES * ROW.size, "pc_choices": 2 * CHOICES * 4}
+_SIZES = {
+    "pc_rows": PLACES * ROW.size,
+    "pc_choices": 2 * CHOICES * 4,
+    "pc_maglev": 2 * maglev.SLOTS * 2,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,10 @@ def fill(pins: Pins, word: Word, frontends: Iterable[Frontend], undo: Undo) -> F
     with _memory(pins, "pc_choices") as choices:
         at = after.half * CHOICES * 4
         choices[at : at + 4 * len(ids)] = struct.pack(f"={len(ids)}I", *ids)
+    with _memory(pins, "pc_maglev") as memory:
+        tables = want.tables.memory()
+        at = after.half * maglev.SLOTS * 2
+        memory[at : at + len(tables)] = tables
     _empty(pins, after.half)
     source_ranges.empty(pins, after.half)
     source_ranges.write(pins, want.lists, after.half)

@@ -8,6 +8,7 @@ import ipaddress
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from policyc.runtime import maglev
 from policyc.runtime.address_value import Address, host_address
 from policyc.runtime.json_value import JsonValue, describe
 
@@ -17,6 +18,7 @@ READY = 2
 """The rank of an endpoint that is ready."""
 
 _SERVICE_NAME = "kubernetes.io/service-name"
+_BALANCE, _MAGLEV_SLOTS = "policyc.dev/balance", "policyc.dev/maglev-slots"
 _PROTOCOLS = ("TCP", "UDP", "SCTP")
 _TYPES = ("ClusterIP", "NodePort", "LoadBalancer", "ExternalName")
 _OBJECT = ("apiVersion", "kind", "metadata")
@@ -68,6 +70,8 @@ class Service:
     """externalTrafficPolicy Local: so does what comes from outside to any other address."""
     affinity: int
     """Seconds for which a client is sent where it was sent last; 0: not at all."""
+    maglev_slots: int
+    """Of a table that endpoints are chosen by (annotations); 0: by chance."""
     place: JsonValue
 
 
@@ -175,8 +179,19 @@ def _service(
         internal_local=_is_local(spec.get("internalTrafficPolicy")),
         external_local=_is_local(spec.get("externalTrafficPolicy")),
         affinity=_affinity(spec),
+        maglev_slots=_maglev_slots(fields["metadata"]),
         place=place,
     )
+
+
+def _maglev_slots(metadata: JsonValue) -> int:
+    """By the annotations `policyc.dev/balance` and `policyc.dev/maglev-slots`."""
+    found = metadata.members().get("annotations")
+    annotations = found.members() if found and found.raw is not None else {}
+    balance = _one_of(annotations.get(_BALANCE), ("random", "maglev"), "random")
+    sizes = tuple(map(str, maglev.SIZES))
+    size = int(_one_of(annotations.get(_MAGLEV_SLOTS), sizes, str(maglev.USUAL)))
+    return size if balance == "maglev" else 0
 
 
 def _affinity(spec: dict[str, JsonValue]) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from policyc.runtime.errors import InputError
+from policyc.runtime.maglev import Tables
 from policyc.runtime.services import PROTOCOLS, Backend, Frontend, packed
 from policyc.runtime.source_ranges import RANGES, Lists
 
@@ -22,7 +23,7 @@ CLOSED = 1
 """PC_ROW_CLOSED."""
 LOCAL, ELSEWHERE, NODE_PORT = 1, 2, 4
 """PC_FRONTEND_*."""
-FRONTEND = struct.Struct("=IIIIIIII")
+FRONTEND = struct.Struct("=11I")
 """struct pc_frontend."""
 ROW = struct.Struct("=II16s16s2s2sBBB17x")
 """struct pc_row."""
@@ -43,6 +44,7 @@ class Wanted:
     """To struct pc_frontend."""
     choices: tuple[int, ...]
     lists: Lists
+    tables: Tables
 
 
 def wanted(frontends: Iterable[Frontend], there: Iterable[bytes]) -> Wanted:
@@ -61,7 +63,7 @@ def wanted(frontends: Iterable[Frontend], there: Iterable[bytes]) -> Wanted:
     new: list[int] = []
     choices: list[int] = []
     parts: dict[Frontend, bytes] = {}
-    lists = Lists()
+    lists, tables = Lists(), Tables()
     for frontend in frontends:
         first, local = len(choices), list[int]()
         for backend in frontend.backends:
@@ -89,6 +91,9 @@ def wanted(frontends: Iterable[Frontend], there: Iterable[bytes]) -> Wanted:
         parts[frontend] = FRONTEND.pack(
             *(first, count, first + count, len(local)),
             *(flags, frontend.affinity, frontend.number, lists.of(frontend.ranges)),
+            frontend.maglev_slots,
+            tables.of((b.name for b in frontend.backends if b.takes_new), frontend.maglev_slots),
+            tables.of((b.name for b in frontend.backends if b.takes_local), frontend.maglev_slots),
         )
         choices += local
     if len(parts) > FRONTENDS:
@@ -97,7 +102,7 @@ def wanted(frontends: Iterable[Frontend], there: Iterable[bytes]) -> Wanted:
         raise _too_many("endpoints of Services", CHOICES)
     if lists.n_ranges > RANGES:
         raise _too_many("source ranges of load balancers", RANGES)
-    return Wanted(rows, tuple(new), parts, tuple(choices), lists)
+    return Wanted(rows, tuple(new), parts, tuple(choices), lists, tables)
 
 
 def _too_many(what: str, room: int) -> InputError:

@@ -57,6 +57,11 @@ class Backend:
     drains: bool
     """It terminates and still serves, so that UDP goes on as well."""
 
+    @property
+    def name(self) -> bytes:
+        """The same on every node."""
+        return f"{self.address} {self.port}".encode()
+
 
 @dataclass(frozen=True, slots=True)
 class Frontend:
@@ -69,6 +74,8 @@ class Frontend:
     port: int
     affinity: int
     """Seconds for which a client is sent where it was sent last; 0: not at all."""
+    maglev_slots: int
+    """Of the table that endpoints are chosen by; 0: by chance."""
     number: int
     """Of the Service's port and family, the same at each of its addresses and in every load."""
     is_local: bool
@@ -143,6 +150,7 @@ def _frontends(service: Service, slices: list[EndpointSlice], own: OwnNode) -> I
                 port.protocol,
                 number,
                 affinity=service.affinity,
+                maglev_slots=service.maglev_slots,
                 number=_number(service, port, address.version),
                 is_local=service.external_local and is_external,
                 is_elsewhere=stays

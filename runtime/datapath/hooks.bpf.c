@@ -3,7 +3,7 @@
  * A connection that is known and decided passes here; any other goes on to the policy program.
  */
 #include "from_pod.h"
-#include "service_refuse.h"
+#include "hairpin.h"
 #include "to_pod.h"
 
 /* tc ingress: the pod sends. */
@@ -19,6 +19,8 @@ int pc_from_pod(struct __sk_buff *skb)
 		return bpf_redirect_peer(flow->forward_to, 0);
 	if (flow->reason == PC_DROP_NO_BACKEND && flow->is_refused)
 		return pc_service_refuse(skb, flow);
+	if (flow->reason == PC_DROP_HAIRPIN)
+		return pc_hairpin(skb, flow);
 	return pc_verdict(flow->reason);
 }
 

@@ -39,8 +39,10 @@ struct pc_frontend {
 	__u32 affinity; /* seconds; 0: none */
 	__u32 service;  /* a number for the Service's port and family, the same in every load */
 	__u32 ranges;   /* the list of source_range.h that a client has to be in; 0: it need not */
+	__u32 slots;    /* of each part's table in maglev.h; 0: there are none */
+	__u32 table, local_table; /* where they begin */
 };
-_Static_assert(sizeof(struct pc_frontend) == 32, "runtime/service_rows.py packs it");
+_Static_assert(sizeof(struct pc_frontend) == 44, "runtime/service_rows.py packs it");
 
 /* Whom an endpoint is chosen for. */
 enum pc_client {
@@ -51,15 +53,21 @@ enum pc_client {
 
 struct pc_part {
 	__u32 first, count;
+	__u32 table, slots;
 };
 
 /* The endpoints that are for a client. */
 static __always_inline struct pc_part pc_part_of(const struct pc_frontend *frontend, __u8 client)
 {
+	struct pc_part part = {frontend->first, frontend->count, frontend->table, frontend->slots};
+
 	if (client == PC_CLIENT_HANDED ||
-	    (client == PC_CLIENT_OUTSIDE && frontend->flags & PC_FRONTEND_LOCAL))
-		return (struct pc_part){frontend->local_first, frontend->local_count};
-	return (struct pc_part){frontend->first, frontend->count};
+	    (client == PC_CLIENT_OUTSIDE && frontend->flags & PC_FRONTEND_LOCAL)) {
+		part.first = frontend->local_first;
+		part.count = frontend->local_count;
+		part.table = frontend->local_table;
+	}
+	return part;
 }
 
 struct {

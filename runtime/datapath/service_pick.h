@@ -5,6 +5,8 @@
 #pragma once
 #include "ct_front.h"
 #include "endpoints.h"
+#include "hairpin_addr.h"
+#include "maglev.h"
 #include "service_affinity.h"
 #include "service_map.h"
 #include "source_range.h"
@@ -17,13 +19,23 @@ static __always_inline bool pc_service_opens(const struct pc_flow *flow)
 	return flow->opens || flow->t.proto == IPPROTO_UDP;
 }
 
-/* By chance; the next one where that is the pod itself, and the pod where there is no other. */
-static __always_inline const struct pc_row *
-pc_service_choose(const struct pc_flow *flow, const struct pc_part *part, __u32 word)
+/* By a table, or by chance; the next one where that is the pod itself, and the pod where there is
+ * no other. A client that is to stay where it is has one place in the table, not one for each port.
+ */
+static __always_inline const struct pc_row *pc_service_choose(const struct pc_flow *flow,
+							      const struct pc_frontend *frontend,
+							      const struct pc_part *part,
+							      __u32 word)
 {
-	__u32 n = bpf_get_prandom_u32() % part->count;
 	const struct pc_row *row = 0;
+	__u32 n;
 
+	if (part->slots)
+		n = pc_maglev_nth(&flow->t, part, !frontend->affinity, word);
+	else
+		n = bpf_get_prandom_u32() % part->count;
+	if (n >= part->count)
+		n = 0;
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < PC_PICKS; i++) {
 		row = pc_choice(part, n, word);
@@ -44,7 +56,7 @@ static __always_inline const struct pc_row *pc_service_row(const struct pc_flow 
 	if (frontend->affinity)
 		row = pc_affine(flow, frontend, part, word);
 	if (!row || pc_addr_eq(&row->backend, &flow->t.saddr))
-		row = pc_service_choose(flow, part, word);
+		row = pc_service_choose(flow, frontend, part, word);
 	return row;
 }
 
@@ -114,6 +126,7 @@ __noinline int pc_service_pick(struct __sk_buff *skb, struct pc_flow *flow, __u3
 	const struct pc_frontend *frontend;
 	const struct pc_row *row;
 	struct pc_part part;
+	bool is_hairpin, has_port;
 
 	if (!flow)
 		return PC_DROP_NO_BACKEND;
@@ -122,7 +135,7 @@ __noinline int pc_service_pick(struct __sk_buff *skb, struct pc_flow *flow, __u3
 		return PC_PASS;
 	if (!pc_service_opens(flow))
 		return PC_DROP_BACKEND_GONE;
-	if (frontend->ranges && !pc_is_in_range(&flow->t, frontend->ranges, word))
+	if (frontend->ranges && !pc_is_in_range(&flow->t.saddr, frontend->ranges, word))
 		return PC_DROP_SOURCE_RANGE;
 	part = pc_part_of(frontend, flow->client);
 	if (!part.count) {
@@ -136,9 +149,15 @@ __noinline int pc_service_pick(struct __sk_buff *skb, struct pc_flow *flow, __u3
 		pc_affine_note(flow, frontend, row);
 	if (row->backend_port == flow->t.dport && pc_addr_eq(&row->backend, &flow->t.daddr))
 		return PC_PASS; /* the endpoint has the Service's address: nothing to translate */
-	if (pc_addr_eq(&row->backend, &flow->t.saddr))
-		return PC_DROP_HAIRPIN;
 	pc_tuple_translate(flow, row, row->id, flow->t.sport);
 	flow->is_front_kept = flow->is_kept;
-	return pc_service_port(flow) ? PC_PASS : PC_DROP_NAT_TAKEN;
+	is_hairpin = pc_addr_eq(&row->backend, &flow->t.saddr);
+	if (is_hairpin)
+		pc_hairpin_address(&flow->t.saddr, flow->t.family);
+	has_port = pc_service_port(flow);
+	if (is_hairpin)
+		flow->t.saddr = flow->t.daddr;
+	if (!has_port)
+		return PC_DROP_NAT_TAKEN;
+	return is_hairpin ? PC_DROP_HAIRPIN : PC_PASS;
 }

@@ -103,7 +103,7 @@ pc_socket_row(struct pc_flow *flow, const struct pc_frontend *frontend, __u32 wo
 
 	if (!part.count)
 		return 0;
-	if (frontend->ranges && !pc_is_in_range(&flow->t, frontend->ranges, word))
+	if (frontend->ranges && !pc_is_in_range(&flow->t.saddr, frontend->ranges, word))
 		return 0;
 	if (frontend->affinity)
 		row = pc_affine(flow, frontend, &part, word);

@@ -32,6 +32,7 @@ def test_the_layouts_are_those_of_the_object(node: NodeUnderTest) -> None:
     assert row.fields["state"][0] == service_rows.STATE_AT
     assert list(node.layout("pc_frontend").fields) == [
         *("first", "count", "local_first", "local_count", "flags", "affinity", "service", "ranges"),
+        *("slots", "table", "local_table"),
     ]
     assert node.layout("pc_frontend").size == service_rows.FRONTEND.size
     key = node.layout("pc_frontend_key")

@@ -325,6 +325,35 @@ def test_how_long_a_client_stays(spec: dict[str, Any], seconds: int) -> None:
     assert found.affinity == seconds
 
 
+@pytest.mark.parametrize(
+    ("annotations", "size"),
+    [
+        ({}, 0),
+        ({"balance": "random"}, 0),
+        ({"balance": "maglev"}, 65521),
+        ({"balance": "maglev", "maglev_slots": "1021"}, 1021),
+        ({"maglev_slots": "1021"}, 0),
+    ],
+    ids=str,
+)
+def test_how_endpoints_are_chosen(annotations: dict[str, object], size: int) -> None:
+    (found,) = read(annotated(**annotations))
+    assert found.maglev_slots == size
+
+
+def test_tables_are_for_the_endpoints_of_each_part() -> None:
+    slices = listed(
+        ("10.0.0.1", "node-1", READY), ("10.0.0.2", "node-2", READY), ("10.0.0.3", "node-1", READY)
+    )
+    exposed = annotated(balance="maglev", maglev_slots="251")
+    exposed["spec"] |= {"type": "NodePort", "ports": NODE_PORT}
+    want = Table().update(*read(exposed, slices))
+    parts = [FRONTEND.unpack(each)[8:] for each in want.frontends.values()]
+    assert parts == [(251, 0, 0), (251, 0, 251), (251, 0, 0)]
+    memory = want.tables.memory()
+    assert {*memory[: 2 * 251 : 2]} == {0, 1, 2} and {*memory[2 * 251 :: 2]} == {0, 1}
+
+
 def test_a_port_has_one_number_at_all_its_addresses() -> None:
     ports = [{"name": "a", "port": 80, "nodePort": 30080}, {"name": "b", "port": 81}]
     spec = {"type": "NodePort", "ports": ports, "clusterIPs": ["10.96.0.1", "fd96::1"]}
@@ -349,6 +378,14 @@ def test_lists_as_kubectl_writes_them() -> None:
     assert read({"apiVersion": "v1", "kind": "List", "items": both}) == read(*both)
     bare = {key: each for key, each in service().items() if key not in ("kind", "apiVersion")}
     assert read({"apiVersion": "v1", "kind": "ServiceList", "items": [bare]}) == read(service())
+
+
+def annotated(**annotations: object) -> dict[str, Any]:
+    found = service()
+    found["metadata"]["annotations"] = {
+        f"policyc.dev/{name.replace('_', '-')}": each for name, each in annotations.items()
+    } | {"example.org/other": "x"}
+    return found
 
 
 WRONG = {
@@ -385,6 +422,14 @@ WRONG = {
     "an endpoint of another family": (
         endpoints(("fd00::1", READY)),
         "is no IPv4 address, as addressType says",
+    ),
+    "a way to balance": (
+        annotated(balance="maglevs"),
+        r"annotations\.policyc\.dev/balance: expected one of random, maglev",
+    ),
+    "a number of slots": (
+        annotated(balance="maglev", maglev_slots="1000"),
+        r"maglev-slots: expected one of 251, 1021",
     ),
     "a hint": (
         endpoints(endpoints=[{"addresses": ["10.0.0.1"], "hints": {"forZones": [{"zone": "a"}]}}]),
