@@ -25,6 +25,7 @@ PROG_LOAD = 5
 OBJ_PIN = 6
 OBJ_GET = 7
 PROG_TEST_RUN = 10
+PROG_GET_FD_BY_ID = 13
 OBJ_GET_INFO_BY_FD = 15
 MAP_LOOKUP_BATCH = 24
 MAP_UPDATE_BATCH = 26
@@ -252,6 +253,24 @@ def link_create_tcx(prog: int, ifindex: int, attach_type: int) -> Fd:
     """Attach behind whatever is there already."""
     attr = struct.pack("=IIIIIIQ32x", prog, ifindex, attach_type, 0, 0, 0, 0)
     return Fd(bpf(LINK_CREATE, attr))
+
+
+def link_create_cgroup(prog: int, cgroup: int, attach_type: int) -> Fd:
+    """Attach to a cgroup (a descriptor of its folder), beside whatever is there already."""
+    return Fd(bpf(LINK_CREATE, struct.pack("=IIII48x", prog, cgroup, attach_type, 0)))
+
+
+def cgroup_link_info(fd: int) -> tuple[int, int]:
+    """Ask the kernel about a link of a cgroup: the ids of program and cgroup, 0 when that is gone."""
+    raw = _info(fd, 64)
+    (prog_id,) = struct.unpack_from("=I", raw, 8)
+    (cgroup,) = struct.unpack_from("=Q", raw, 16)
+    return prog_id, cgroup
+
+
+def prog_by_id(ident: int) -> Fd:
+    """Open a program by its id."""
+    return Fd(bpf(PROG_GET_FD_BY_ID, struct.pack("=IIII", ident, 0, 0, 0)))
 
 
 def link_update(link: int, prog: int) -> None:

@@ -27,6 +27,7 @@ from policyc.runtime import (
     pins,
     seeds,
     service_maps,
+    socket_hooks,
     switch,
     tunnel,
     uplinks,
@@ -82,14 +83,16 @@ def load(
     state_root: Path = DEFAULT_STATE,
     placer: PlacerFactory | None = None,
     services: Sequence[JsonValue] | None = None,
+    cgroup: Path | None = None,
     warn: Warn = to_nobody,
     note: Warn = to_nobody,
 ) -> Loaded:
     """Load a bundle for these endpoints, in place of what is loaded, in this network namespace.
 
-    `services` are Services and EndpointSlices; None leaves those that are loaded. `note` is told
-    what of them the node cannot have. `uplink` are the devices by which clients outside come in;
-    `way_back` says how they are answered when they came to another node.
+    `services` are Services and EndpointSlices; None leaves those that are loaded. Processes of `cgroup`
+    that are in this network namespace reach them, too. `note` is told what of them the node cannot have.
+    `uplink` are the devices by which clients outside come in; `way_back` says how they are answered when
+    they came to another node.
     """
     bundle = read_bundle(bundle_path)
     file = read_endpoints(endpoints_path)
@@ -106,10 +109,12 @@ def load(
     host.require_kernel_btf()
     host.require_not_realtime()
     pins.require_bpffs(bpffs)
+    if cgroup is not None:
+        socket_hooks.require_cgroup(cgroup)
     state = StateDir(bpffs, state_root)
     with state.lock():
         network.require_here(Pins(bpffs), state)
-        plan = _Plan(bundle, file, frontends, mode, forward, tuple(uplink), way_back)
+        plan = _Plan(bundle, file, frontends, mode, forward, tuple(uplink), way_back, cgroup)
         loading = _Loading(Pins(bpffs), state, plan, warn)
         return loading.run(placer or _tables)
 
@@ -132,6 +137,7 @@ def unload(
                 attach.detach(where, attachment)
             tunnel.remove()
         leftovers.drop_links(where, keep=())
+        socket_hooks.keep_only(where, epoch=0)
         where.remove()
         state.clear()
     return was_there
@@ -154,6 +160,7 @@ class _Plan:
     forward: forwarding.Forwarding
     uplinks: tuple[str, ...]
     way_back: Outside
+    cgroup: Path | None
 
 
 class _Loading:
@@ -167,6 +174,7 @@ class _Loading:
         self.kind = attach.kind_for(plan.mode)
         self.devices = local_devices(plan.file.endpoints)
         self.uplinks = uplinks.find(plan.uplinks, self.devices)
+        self.cgroup = plan.cgroup
         self.with_peers = forwarding.with_peers(self.devices.values(), plan.forward)
         self.before_word = switch.read(where.map("pc_state"))
         self.word = self.before_word.next
@@ -191,6 +199,7 @@ class _Loading:
             self._fill_slot(policy, undo)
             clock.set_rate(self.pins.map("pc_clock"))
             self._attach(generation, hooks, undo)
+            self._attach_sockets(undo)
             self.state.write(generation)
             undo.by(self.state.remove, generation.epoch)
             services = self._fill_services(generation, undo)
@@ -216,6 +225,7 @@ class _Loading:
         for epoch, folder in self.pins.generations().items():
             if epoch != self.before_word.epoch:
                 pins.remove_folder(folder)
+        socket_hooks.keep_only(self.pins, self.before_word.epoch)
 
     def _tunnel(self, nodes: Nodes, undo: Undo) -> Attachment | None:
         """The device through which other nodes are reached, if any packet is to go there."""
@@ -267,6 +277,7 @@ class _Loading:
             drop_reasons=Btf.of_object(self.bundle.path / HOOKS_OBJECT).enum("drop_reason"),
             forwarding=self.plan.forward,
             outside=self.plan.way_back,
+            cgroup=str(self.cgroup.absolute()) if self.cgroup else "",
         )
 
     def _pin_generation(self, policy: Object, undo: Undo) -> None:
@@ -329,6 +340,11 @@ class _Loading:
             undo.by(attach.attach, self.pins, attachment, hooks.before)
         attach.attach(self.pins, attachment, hooks.programs)
 
+    def _attach_sockets(self, undo: Undo) -> None:
+        if self.cgroup is not None:
+            own = self.file.own_addresses
+            socket_hooks.attach(self.pins, self.word.epoch, self.bundle, self.cgroup, own, undo)
+
     def _is_attached(self, attachment: Attachment) -> bool:
         return all(
             attach.attached_program(self.pins, attachment, hook) is not None
@@ -338,6 +354,7 @@ class _Loading:
     def _sweep(self, generation: Generation, nodes: Nodes) -> None:
         """Take away what only the generation before needed. It cannot undo the switch any more."""
         leftovers.sweep(self.pins, generation.former, generation.attachments)
+        socket_hooks.keep_only(self.pins, generation.epoch)
         endpoint_maps.keep_only(self.pins, generation.endpoints, self._endpoint_layout())
         nodes.forget_others()
         if not any(at.role == "tunnel" for at in generation.attachments):

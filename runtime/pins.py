@@ -4,6 +4,7 @@
     ROOT/maps/NAME              the maps that all generations share
     ROOT/hooks/NAME             the hook programs
     ROOT/links/IFINDEX-NAME     tcx links, one a device and hook
+    ROOT/sockets/EPOCH/NAME     links of a cgroup, one for each hook of the node's own sockets
     ROOT/generations/EPOCH/NAME the program and the maps of one generation
 
 A bpffs holds no files and takes no dots in names; what else is to be remembered is in state.py.
@@ -18,7 +19,7 @@ from pathlib import Path
 from policyc.runtime.errors import HostError
 
 DEFAULT_ROOT = Path("/sys/fs/bpf/policyc")
-_FOLDERS = ("links", "hooks", "generations", "maps")
+_FOLDERS = ("sockets", "links", "hooks", "generations", "maps")
 _BPF_FS_MAGIC = 0xCAFE4A11
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -62,6 +63,15 @@ class Pins:
         found = folder.iterdir() if folder.is_dir() else ()
         return {int(path.name): path for path in found}
 
+    def sockets(self, epoch: int) -> Path:
+        """The folder of the links of a cgroup that the load of an epoch made."""
+        return self.root / "sockets" / str(epoch)
+
+    def all_sockets(self) -> list[Path]:
+        """Every such folder."""
+        folder = self.root / "sockets"
+        return list(folder.iterdir()) if folder.is_dir() else []
+
     def is_there(self) -> bool:
         """Whether something was loaded below this root."""
         return self.map("pc_state").exists()
@@ -100,14 +110,15 @@ def require_bpffs(root: Path) -> None:
     there = root
     while not there.exists():
         there = there.parent
-    if _filesystem_magic(there) != _BPF_FS_MAGIC:
+    if filesystem_magic(there) != _BPF_FS_MAGIC:
         raise HostError(
             f"{root} is not in a bpf file system",
             f"mount one (mount -t bpf bpf {root.parent}), or name another with --bpffs",
         )
 
 
-def _filesystem_magic(path: Path) -> int:
+def filesystem_magic(path: Path) -> int:
+    """The kernel's number for the kind of file system that a path is in."""
     buffer = ctypes.create_string_buffer(256)  # struct statfs: f_type comes first
     if _libc.statfs(os.fsencode(path), buffer):
         errno = ctypes.get_errno()

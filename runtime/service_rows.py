@@ -21,7 +21,7 @@ FRONTENDS = 32768
 """Of a half."""
 CLOSED = 1
 """PC_ROW_CLOSED."""
-LOCAL, ELSEWHERE = 1, 2
+LOCAL, ELSEWHERE, NODE_PORT = 1, 2, 4
 """PC_FRONTEND_*."""
 FRONTEND = struct.Struct("=11I")
 """struct pc_frontend."""
@@ -124,6 +124,7 @@ def frontend_value(
     """
     first, count, n_local = part
     flags = LOCAL * frontend.is_local | ELSEWHERE * frontend.is_elsewhere
+    flags |= NODE_PORT * frontend.is_node_port
     return FRONTEND.pack(
         *(first, count, first + count, n_local),
         *(flags, frontend.affinity, frontend.number, ranges),

@@ -84,6 +84,8 @@ class Frontend:
     """externalTrafficPolicy Local: clients outside the cluster are given this node's endpoints."""
     is_elsewhere: bool
     """internalTrafficPolicy Local: there are endpoints, and none of them is on this node."""
+    is_node_port: bool
+    """The node's own processes find it at the loopback address, too."""
     ranges: tuple[Network, ...] | None
     """Who may come there, of its family; None: everybody."""
     backends: tuple[Backend, ...]
@@ -163,6 +165,9 @@ def _frontends(service: Service, slices: list[EndpointSlice], own: OwnNode) -> I
                 is_elsewhere=stays
                 and any(each.drains for each in backends)
                 and not any(each.takes_new for each in backends),
+                is_node_port=kind is _Site.EXTERNAL
+                and address in own.addresses
+                and number == port.node_port,
                 ranges=_ranges(service, address.version) if kind is _Site.BALANCER else None,
                 backends=backends,
             )

@@ -18,7 +18,7 @@ from urllib.parse import quote
 from policyc.runtime.errors import HostError
 
 DEFAULT_ROOT = Path("/run/policyc")
-SCHEMA = "policyc.dev/node-state/v5"
+SCHEMA = "policyc.dev/node-state/v6"
 
 Warn = Callable[[str], object]
 
@@ -93,6 +93,7 @@ class Generation:
     drop_reasons: dict[str, int]
     forwarding: str  # "redirect" or "stack"
     outside: str  # "tunnel" or "dsr"
+    cgroup: str  # whose processes reach Services by their sockets; empty: none
 
 
 class StateDir:

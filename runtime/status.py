@@ -16,6 +16,7 @@ from policyc.runtime import (
     leftovers,
     network,
     service_maps,
+    socket_hooks,
     switch,
 )
 from policyc.runtime.endpoint_halves import TABLES
@@ -90,6 +91,7 @@ class NodeStatus:
     rules: tuple[RuleCount, ...]  # those that decided something
     drops: dict[str, int]  # reason -> packets, those that happened
     unprotected: tuple[str, ...]  # devices where a hook of ours does not run any more
+    cgroup: str = ""  # whose processes reach Services by their sockets; empty: none
     services_unfinished: bool = False  # a change of Services that was killed half way
 
     def to_json(self) -> dict[str, Any]:
@@ -143,6 +145,7 @@ def _status(where: Pins, generation: Generation, word: switch.Word) -> NodeStatu
         rules=_rules(where, generation),
         drops=_drops(where, generation),
         unprotected=unprotected,
+        cgroup=generation.cgroup,
         services_unfinished=service_maps.is_unfinished(where),
     )
 
@@ -175,6 +178,11 @@ def _programs(
     with bpf_syscall.obj_get(where.generation(generation.epoch) / POLICY_PROGRAM) as fd:
         info = bpf_syscall.prog_info(fd)
     found.append(ProgramStatus(POLICY_PROGRAM, info.id, info.tag, (), is_tail_called=True))
+    here = socket_hooks.cgroup_id(generation.cgroup) if generation.cgroup else 0
+    for name, (info, cgroup) in socket_hooks.attached(where, generation.epoch).items():
+        is_there = cgroup and cgroup == here
+        where_attached = (f"{generation.cgroup} (cgroup)",) if is_there else ()
+        found.append(ProgramStatus(name, info.id, info.tag, where_attached))
     return tuple(found), tuple(missing)
 
 

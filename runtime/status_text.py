@@ -16,6 +16,12 @@ def show(status: NodeStatus, console: Console) -> None:
         highlight=False,
         soft_wrap=True,
     )
+    if status.cgroup:
+        console.print(
+            f"the node's own connections to Services: {status.cgroup}",
+            highlight=False,
+            soft_wrap=True,
+        )
     for device in status.unprotected:
         console.print(
             f"[bold red]{device}: a hook does not run there any more; load again[/]",

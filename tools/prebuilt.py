@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The parts of a bundle that do not depend on a policy, for machines without clang: `make prebuilt`.
 
-Writes the bitcode of the policy program's shell and the object of the hooks into backends/llvm/prebuilt,
+Writes the bitcode of the policy program's shell and the hooks' objects into backends/llvm/prebuilt,
 with the digests of the C that they were made from. `--check` says whether they still are, without clang.
 """
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DATAPATH = ROOT / "runtime" / "datapath"
 TARGET = ROOT / "backends" / "llvm" / "prebuilt"
 RECORD = "prebuilt.json"
-SHELL, HOOKS = "policy_shell.bc", "hooks.bpf.o"
+SHELL = "policy_shell.bc"
 
 
 def sources() -> dict[str, str]:
@@ -26,9 +26,10 @@ def sources() -> dict[str, str]:
 
 
 def made(folder: Path) -> dict[str, bytes]:
-    """Both files, as this machine's clang makes them."""
+    """Each file, as this machine's clang makes them."""
     from policyc.backends.ebpf_c import clang
-    from policyc.compiler.driver.objects import hooks_object
+    from policyc.compiler.driver.objects import node_object
+    from policyc.compiler.driver.target import NODE_OBJECTS
 
     (folder / "datapath").mkdir()
     for path in DATAPATH.iterdir():
@@ -43,11 +44,12 @@ def made(folder: Path) -> dict[str, bytes]:
     ]
     command += ["-emit-llvm", "-c", "datapath/policy_shell.bpf.c", "-o", SHELL]
     subprocess.run(command, cwd=folder, check=True)
-    return {SHELL: (folder / SHELL).read_bytes(), HOOKS: hooks_object(None)}
+    objects = {name: node_object(name, None) for name in NODE_OBJECTS}
+    return {SHELL: (folder / SHELL).read_bytes()} | objects
 
 
 def write() -> None:
-    """Make both files anew."""
+    """Make all files anew."""
     from policyc.backends.ebpf_c.clang import clang_version
 
     with tempfile.TemporaryDirectory() as folder:
@@ -67,7 +69,7 @@ def is_fresh() -> bool:
     """Whether what is there was made from the C that is there."""
     try:
         record = json.loads((TARGET / RECORD).read_text())
-        files = {name: (TARGET / name).read_bytes() for name in (SHELL, HOOKS)}
+        files = {name: (TARGET / name).read_bytes() for name in record["files"]}
     except (OSError, ValueError):
         return False
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}

@@ -81,6 +81,12 @@ def node() -> None:
     show_default=True,
     help="clients outside that came to another node: answered back by that node, or from here",
 )
+@click.option(
+    "--cgroup",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="a cgroup2 folder: its processes that are in this network namespace reach Services, too",
+)
 @click.option("--verbose", is_flag=True, help="show the kernel's whole log if it refuses a program")
 def load(
     bundle: Path,
@@ -91,6 +97,7 @@ def load(
     forwarding: Forwarding,
     uplink: tuple[str, ...],
     way_back: Outside,
+    cgroup: Path | None,
     verbose: bool,
 ) -> None:
     """Load BUNDLE, in place of what is loaded. A load that fails changes nothing."""
@@ -107,6 +114,7 @@ def load(
             uplink=uplink,
             way_back=way_back,
             services=read_objects(services) if services else None,
+            cgroup=cgroup,
             warn=_warn,
             note=_note,
         )

@@ -31,6 +31,11 @@ MANIFEST = "manifest.json"
 CLASSIFIER_FILE, RULES_FILE = "classifier.json", "rules.json"
 MINIMUM_KERNEL = "6.1"
 HOOKS = ("pc_from_pod", "pc_to_pod", "pc_from_uplink", "pc_to_uplink", "pc_from_tunnel")
+SOCKET_HOOKS = tuple(
+    f"pc_{kind}{family}"
+    for kind in ("connect", "sendmsg", "recvmsg", "getpeer")
+    for family in (4, 6)
+)
 POLICY_PROGRAM = "pc_policy_run"
 
 
@@ -181,7 +186,7 @@ def bundle_files(
     files |= {
         "policy.bpf.c": emitted.c.encode(),
         "policy.bpf.o": policy_object(emitted, cache),
-        "hooks.bpf.o": emitted.target.hooks_object(cache),
+        **emitted.target.node_objects(cache),
         "plan.json": json_text(emitted.plan.to_json()).encode(),
         **{name: encoded(text) for name, text in texts.items()},
     }
@@ -254,6 +259,7 @@ def _manifest(
         "proof": dict(provenance.proof),
         "programs": [
             *({"name": name, "object": "hooks.bpf.o"} for name in HOOKS),
+            *({"name": name, "object": "sockets.bpf.o"} for name in SOCKET_HOOKS),
             {"name": POLICY_PROGRAM, "object": "policy.bpf.o"},
         ],
         "maps": [_map(seed) for seed in emitted.seeds],

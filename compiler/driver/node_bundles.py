@@ -178,7 +178,7 @@ def _common_files(
 ) -> dict[str, bytes]:
     """The files that every node's bundle has."""
     files = {f"{DATAPATH}/{name}": data for name, data in datapath_files().items()}
-    files["hooks.bpf.o"] = target.hooks_object(cache)
+    files |= target.node_objects(cache)
     files["rules.json"] = json_text(rules_json(ready.decided.decision)).encode()
     files[POLICIES_FILE] = encoded(policies)
     return files

@@ -17,7 +17,6 @@ from policyc.compiler.driver.build_cache import BuildCache, key_of
 from policyc.compiler.driver.installed import folder_of
 
 DATAPATH = "datapath"
-HOOKS_SOURCE = "hooks.bpf.c"
 
 
 @cache
@@ -32,10 +31,11 @@ def policy_object(text: str, build_cache: BuildCache | None) -> bytes:
     return _object("policy.bpf.c", bare_text(text), build_cache)
 
 
-def hooks_object(build_cache: BuildCache | None) -> bytes:
-    """The hooks' object: the same for every policy."""
-    text = datapath_files()[HOOKS_SOURCE].decode()
-    return _object(f"{DATAPATH}/{HOOKS_SOURCE}", text, build_cache)
+def node_object(name: str, build_cache: BuildCache | None) -> bytes:
+    """An object that is the same for every policy, by its name: `hooks.bpf.o` is from `hooks.bpf.c`."""
+    source = f"{name.removesuffix('.o')}.c"
+    text = datapath_files()[source].decode()
+    return _object(f"{DATAPATH}/{source}", text, build_cache)
 
 
 def clang_release(build_cache: BuildCache | None) -> str:

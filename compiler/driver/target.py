@@ -15,7 +15,9 @@ if TYPE_CHECKING:  # the command line knows targets before it is known whether a
     from policyc.backends.ebpf_c.seeds import Seed
     from policyc.ir.viewed import Verdicts
 
-HOOKS = "hooks.bpf.o"
+HOOKS, SOCKETS = "hooks.bpf.o", "sockets.bpf.o"
+NODE_OBJECTS = (HOOKS, SOCKETS)
+"""The objects that are the same for every policy."""
 
 
 class Backend(Enum):
@@ -49,13 +51,13 @@ class Target:
             return {"clang": objects.clang_release(cache)}
         return {"llvm": llvm_release()}
 
-    def hooks_object(self, cache: BuildCache | None) -> bytes:
-        """The hooks, the same for every policy; without clang, as they were built beforehand."""
+    def node_objects(self, cache: BuildCache | None) -> dict[str, bytes]:
+        """NODE_OBJECTS by name; without clang, as they were built beforehand."""
         if self.backend is Backend.C:
             from policyc.compiler.driver import objects
 
-            return objects.hooks_object(cache)
-        return _prebuilt(HOOKS)
+            return {name: objects.node_object(name, cache) for name in NODE_OBJECTS}
+        return {name: _prebuilt(name) for name in NODE_OBJECTS}
 
     def policy_object(
         self,

@@ -17,6 +17,9 @@ EMITTED = sorted((HERE.parent / "golden" / "emitted").glob("*/policy.bpf.c"))
 SPDX = "/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */"
 
 
+OBJECTS = [DATAPATH / name for name in ("hooks.bpf.c", "sockets.bpf.c")]
+
+
 @pytest.mark.parametrize("header", HEADERS, ids=lambda path: path.name)
 def test_a_header_compiles_alone(header: Path) -> None:
     source = f'#define PC_RULES 16 /* as the generated file does */\n#include "{header.name}"\n'
@@ -28,7 +31,7 @@ def test_a_header_compiles_alone(header: Path) -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("path", [*HEADERS, DATAPATH / "hooks.bpf.c"], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [*HEADERS, *OBJECTS], ids=lambda path: path.name)
 def test_a_source_is_short_and_says_its_licence(path: Path) -> None:
     lines = path.read_text().splitlines()
     assert lines[0] == SPDX
@@ -40,7 +43,7 @@ def test_a_source_is_short_and_says_its_licence(path: Path) -> None:
 
 
 def test_kernel_objects_have_names_the_kernel_keeps_whole() -> None:
-    text = "".join(path.read_text() for path in [*HEADERS, DATAPATH / "hooks.bpf.c"])
+    text = "".join(path.read_text() for path in [*HEADERS, *OBJECTS])
     names = re.findall(r'(pc_\w+) SEC\("\.maps"\)', text) + re.findall(r"^int (\w+)\(", text, re.M)
     emitted = "".join(path.read_text() for path in EMITTED)
     names += re.findall(r"^PC_(?:TABLE|TRIE)\((\w+),", emitted, re.M)
@@ -50,9 +53,10 @@ def test_kernel_objects_have_names_the_kernel_keeps_whole() -> None:
 
 
 def test_the_same_source_gives_the_same_object(tmp_path: Path) -> None:
-    for name in ("one.o", "two.o"):
-        compile_c(DATAPATH / "hooks.bpf.c", tmp_path / name)
-    assert (tmp_path / "one.o").read_bytes() == (tmp_path / "two.o").read_bytes()
+    for source in OBJECTS:
+        for name in ("one.o", "two.o"):
+            compile_c(source, tmp_path / name)
+        assert (tmp_path / "one.o").read_bytes() == (tmp_path / "two.o").read_bytes()
 
 
 @pytest.mark.kernel

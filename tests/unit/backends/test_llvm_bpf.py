@@ -14,8 +14,10 @@ from policyc.backends.ebpf_c.frames import MEASURED, NO_CODE, Budgets
 from policyc.backends.llvm.bpf import PLACE_HOLDERS, compile_text, policy_text, shell_of, shell_text
 from policyc.backends.llvm.elf import HEADER, SECTION
 from policyc.backends.llvm.known import LAYOUTS, constants
+from policyc.compiler.driver.bundle import HOOKS, SOCKET_HOOKS
 from policyc.compiler.driver.compile import Inputs, decide_read, read_inputs
 from policyc.compiler.driver.emission import emit_all
+from policyc.compiler.driver.target import NODE_OBJECTS
 from policyc.compiler.frontend.read import ReadOptions
 from policyc.compiler.frontend.sources import sources_of
 from policyc.ir.decision import DecisionIR
@@ -118,16 +120,18 @@ def test_this_clang_builds_the_same_again(tmp_path: Path) -> None:
     tool = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tool)
     folder = ROOT / "backends" / "llvm" / "prebuilt"
-    kept = {name: (folder / name).read_bytes() for name in (tool.SHELL, tool.HOOKS)}
+    kept = {name: (folder / name).read_bytes() for name in (tool.SHELL, *NODE_OBJECTS)}
     made = tool.made(tmp_path)
     if json.loads((folder / "prebuilt.json").read_text())["clang"] == clang_version():
         assert made == kept
     # Another clang writes other bytes, with the same programs and maps in them.
     names = [set(re.findall(r"@(pc_\w+)", shell_of(each[tool.SHELL]))) for each in (made, kept)]
     assert names[0] == names[1] and "pc_policy_run" in names[0]
-    symbols = [strings(sections(each[tool.HOOKS])[".strtab"]) for each in (made, kept)]
-    ours = [{name for name in each if name.startswith("pc_")} for each in symbols]
-    assert ours[0] == ours[1] and {"pc_from_pod", "pc_to_pod"} <= ours[0]
+    programs = (HOOKS, SOCKET_HOOKS)
+    for name, wanted in zip(NODE_OBJECTS, programs, strict=True):
+        symbols = [strings(sections(each[name])[".strtab"]) for each in (made, kept)]
+        ours = [{name for name in each if name.startswith("pc_")} for each in symbols]
+        assert ours[0] == ours[1] and set(wanted) <= ours[0]
 
 
 def test_a_change_of_the_datapath_is_noticed(

@@ -288,7 +288,7 @@ def test_the_parts_of_a_frontend() -> None:
     want = table.update(*read(exposed, slices))
     inside, outside, _ = (FRONTEND.unpack(each)[:6] for each in want.frontends.values())
     assert inside == (0, 3, 3, 0, 0, 0)
-    assert outside == (3, 3, 6, 2, LOCAL, 0)
+    assert outside == (3, 3, 6, 2, LOCAL | service_rows.NODE_PORT, 0)
     ends = [ROW.unpack(table.rows[place])[2][:4] for place in want.choices]
     assert [end[3] for end in ends] == [1, 2, 3, 1, 2, 3, 1, 3]
     assert want.choices[3] == want.choices[6] and want.choices[5] == want.choices[7], "one row each"

@@ -145,6 +145,7 @@ def test_state_is_read_as_it_was_written(tmp_path: Path) -> None:
         3, 1, "/b", "d", "h", "n", ("192.0.2.7",), "zone-a", {"n": 0, "m": 7},
         (loaded(1, "web", "10.0.0.1"),), (Attachment("v", 4, "tcx"),),
         (Attachment("w", 5, "clsact", "uplink"),), ({"id": 0},), {"PC_PASS": 0}, "stack", "dsr",
+        "/sys/fs/cgroup",
     )  # fmt: skip
     state.write(generation)
     assert state.read(3) == generation

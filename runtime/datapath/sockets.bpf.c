@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* sockets.bpf.c - hooks of a cgroup: the node's own processes reach Services.
+ * Of an IPv6 socket that talks to ::ffff:a.b.c.d the last word is an IPv4 address.
+ */
+#include "sockets.h"
+
+#define PC_GO_ON  1
+#define PC_SAY_NO 0
+
+static __always_inline int pc_refuse(void)
+{
+	bpf_set_retval(PC_REFUSED);
+	return PC_SAY_NO;
+}
+
+static __always_inline bool pc_is_mapped(const struct bpf_sock_addr *ctx)
+{
+	return !ctx->user_ip6[0] && !ctx->user_ip6[1] && ctx->user_ip6[2] == PC_MAPPED;
+}
+
+static __always_inline void pc_get6(const struct bpf_sock_addr *ctx, bool mapped,
+				    struct pc_addr6 *addr)
+{
+	if (mapped) {
+		addr->word[0] = ctx->user_ip6[3];
+		return;
+	}
+	addr->word[0] = ctx->user_ip6[0];
+	addr->word[1] = ctx->user_ip6[1];
+	addr->word[2] = ctx->user_ip6[2];
+	addr->word[3] = ctx->user_ip6[3];
+}
+
+static __always_inline void pc_put6(struct bpf_sock_addr *ctx, bool mapped,
+				    const struct pc_addr6 *addr)
+{
+	if (mapped) {
+		ctx->user_ip6[3] = addr->word[0];
+		return;
+	}
+	ctx->user_ip6[0] = addr->word[0];
+	ctx->user_ip6[1] = addr->word[1];
+	ctx->user_ip6[2] = addr->word[2];
+	ctx->user_ip6[3] = addr->word[3];
+}
+
+static __always_inline int pc_to4(struct bpf_sock_addr *ctx, bool keeps)
+{
+	struct pc_addr6 addr = {{ctx->user_ip4}};
+	__be16 port = ctx->user_port;
+	enum pc_socket_answer answer = pc_socket_to(ctx, PC_IPV4, &addr, &port, keeps);
+
+	if (answer == PC_SOCKET_REFUSED)
+		return pc_refuse();
+	if (answer == PC_SOCKET_CHANGED) {
+		ctx->user_ip4 = addr.word[0];
+		ctx->user_port = port;
+	}
+	return PC_GO_ON;
+}
+
+static __always_inline int pc_to6(struct bpf_sock_addr *ctx, bool keeps)
+{
+	bool mapped = pc_is_mapped(ctx);
+	struct pc_addr6 addr = {};
+	__be16 port = ctx->user_port;
+	enum pc_socket_answer answer;
+
+	pc_get6(ctx, mapped, &addr);
+	answer = pc_socket_to(ctx, mapped ? PC_IPV4 : PC_IPV6, &addr, &port, keeps);
+	if (answer == PC_SOCKET_REFUSED)
+		return pc_refuse();
+	if (answer != PC_SOCKET_CHANGED)
+		return PC_GO_ON;
+	pc_put6(ctx, mapped, &addr);
+	ctx->user_port = port;
+	return PC_GO_ON;
+}
+
+static __always_inline int pc_from4(struct bpf_sock_addr *ctx)
+{
+	struct pc_addr6 addr = {{ctx->user_ip4}};
+	__be16 port = ctx->user_port;
+
+	if (pc_socket_from(ctx, &addr, &port)) {
+		ctx->user_ip4 = addr.word[0];
+		ctx->user_port = port;
+	}
+	return PC_GO_ON;
+}
+
+static __always_inline int pc_from6(struct bpf_sock_addr *ctx)
+{
+	bool mapped = pc_is_mapped(ctx);
+	struct pc_addr6 addr = {};
+	__be16 port = ctx->user_port;
+
+	pc_get6(ctx, mapped, &addr);
+	if (!pc_socket_from(ctx, &addr, &port))
+		return PC_GO_ON;
+	pc_put6(ctx, mapped, &addr);
+	ctx->user_port = port;
+	return PC_GO_ON;
+}
+
+SEC("cgroup/connect4")
+int pc_connect4(struct bpf_sock_addr *ctx)
+{
+	return pc_to4(ctx, false);
+}
+
+SEC("cgroup/connect6")
+int pc_connect6(struct bpf_sock_addr *ctx)
+{
+	return pc_to6(ctx, false);
+}
+
+SEC("cgroup/sendmsg4")
+int pc_sendmsg4(struct bpf_sock_addr *ctx)
+{
+	return pc_to4(ctx, true);
+}
+
+SEC("cgroup/sendmsg6")
+int pc_sendmsg6(struct bpf_sock_addr *ctx)
+{
+	return pc_to6(ctx, true);
+}
+
+SEC("cgroup/recvmsg4")
+int pc_recvmsg4(struct bpf_sock_addr *ctx)
+{
+	return pc_from4(ctx);
+}
+
+SEC("cgroup/recvmsg6")
+int pc_recvmsg6(struct bpf_sock_addr *ctx)
+{
+	return pc_from6(ctx);
+}
+
+SEC("cgroup/getpeername4")
+int pc_getpeer4(struct bpf_sock_addr *ctx)
+{
+	return pc_from4(ctx);
+}
+
+SEC("cgroup/getpeername6")
+int pc_getpeer6(struct bpf_sock_addr *ctx)
+{
+	return pc_from6(ctx);
+}
+
+char pc_license[] SEC("license") = "Dual BSD/GPL";

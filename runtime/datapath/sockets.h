@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* sockets.h - the node's own connections to Services are made to an endpoint, at the socket.
+ * Gives pc_socket_to(), pc_socket_from(), for hooks of a cgroup. They run in processes and may be
+ * interrupted by packets: the hooks' per-CPU scratch is not theirs.
+ */
+#pragma once
+#include "service_affinity.h"
+#include "source_range.h"
+#include <linux/in.h>
+
+#define PC_SOCKET_PEERS 32768
+#define PC_MAPPED       bpf_htonl(0xffff) /* ::ffff:a.b.c.d */
+#define PC_REFUSED      (-111)            /* -ECONNREFUSED */
+
+/* What the loader knows: sockets of other network namespaces are somebody else's. */
+struct pc_socket_host {
+	__u64 cookie; /* of the node's network namespace; 0: none, nothing is done */
+	struct pc_addr6 addr4, addr6; /* the node's; zero: not known */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct pc_socket_host);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} pc_socket_host SEC(".maps");
+
+/* A socket, and an address that it talks to: the endpoint's, or with `is_asked` the Service's. */
+struct pc_socket_key {
+	__u64 cookie;
+	struct pc_addr6 addr;
+	__be16 port;
+	__u8 proto, is_asked;
+	__u32 zero;
+};
+_Static_assert(sizeof(struct pc_socket_key) == 32, "a map key has no hidden padding");
+
+struct pc_socket_peer {
+	struct pc_addr6 addr; /* what the process asked for, if it is the endpoint's key */
+	__be16 port;
+	__u16 zero;
+	__u32 row; /* of the Service's key: the endpoint that it has */
+};
+
+/* So that a process sees the address that it asked for, and an unconnected socket keeps its
+ * endpoint. What was not used for long goes first: a socket then sees the endpoint's address.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, PC_SOCKET_PEERS);
+	__type(key, struct pc_socket_key);
+	__type(value, struct pc_socket_peer);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} pc_socket_peers SEC(".maps");
+
+enum pc_socket_answer { PC_SOCKET_AS_IS, PC_SOCKET_CHANGED, PC_SOCKET_REFUSED };
+
+/* The node's settings, if the socket is in its network namespace. */
+static __always_inline const struct pc_socket_host *pc_socket_host_of(struct bpf_sock_addr *ctx)
+{
+	__u32 zero = 0;
+	const struct pc_socket_host *host = bpf_map_lookup_elem(&pc_socket_host, &zero);
+
+	return host && host->cookie && bpf_get_netns_cookie(ctx) == host->cookie ? host : 0;
+}
+
+static __always_inline bool pc_is_loopback(const struct pc_tuple *t)
+{
+	if (t->family == PC_IPV4)
+		return (t->daddr.word[0] & bpf_htonl(0xff000000)) == bpf_htonl(0x7f000000);
+	return pc_addr6_high(&t->daddr) == 0 && pc_addr6_low(&t->daddr) == 1;
+}
+
+/* The Service that is meant: at its own address, or as a node port at the loopback address. */
+static __always_inline const struct pc_frontend *pc_socket_frontend(struct pc_tuple *t, __u32 word)
+{
+	const struct pc_frontend *found;
+
+	if (!pc_is_loopback(t))
+		return pc_frontend_of(t, word);
+	if (pc_addr_is_zero(&t->saddr))
+		return 0;
+	t->daddr = t->saddr;
+	found = pc_frontend_of(t, word);
+	return found && found->flags & PC_FRONTEND_NODE_PORT ? found : 0;
+}
+
+/* The endpoint that an unconnected socket was sent to before, as long as it takes what is new. */
+static __always_inline const struct pc_row *pc_socket_had(const struct pc_socket_key *asked)
+{
+	const struct pc_socket_peer *had = bpf_map_lookup_elem(&pc_socket_peers, asked);
+	const struct pc_row *row = had ? pc_row_of(had->row) : 0;
+
+	return row && !(row->state & PC_ROW_CLOSED) ? row : 0;
+}
+
+static __always_inline const struct pc_row *
+pc_socket_row(struct pc_flow *flow, const struct pc_frontend *frontend, __u32 word)
+{
+	struct pc_part part = pc_part_of(frontend, PC_CLIENT_POD);
+	const struct pc_row *row = 0;
+
+	if (!part.count)
+		return 0;
+	if (frontend->ranges && !pc_is_in_range(&flow->t.saddr, frontend->ranges, word))
+		return 0;
+	if (frontend->affinity)
+		row = pc_affine(flow, frontend, &part, word);
+	if (!row)
+		row = pc_choice(&part, bpf_get_prandom_u32() % part.count, word);
+	if (row && frontend->affinity)
+		pc_affine_note(flow, frontend, row);
+	return row;
+}
+
+/* What the process sees: the endpoint's key leads back to what it asked for. */
+static __always_inline bool pc_socket_remember(const struct pc_socket_key *asked,
+					       const struct pc_row *row, bool keeps)
+{
+	struct pc_socket_key there = {
+	    .cookie = asked->cookie,
+	    .addr = row->backend,
+	    .port = row->backend_port,
+	    .proto = asked->proto,
+	};
+	struct pc_socket_peer peer = {.addr = asked->addr, .port = asked->port, .row = row->id};
+
+	if (bpf_map_update_elem(&pc_socket_peers, &there, &peer, BPF_ANY))
+		return false;
+	return !keeps || !bpf_map_update_elem(&pc_socket_peers, asked, &peer, BPF_ANY);
+}
+
+/* Where a connection, or a datagram, to `addr` and `port` goes; both are changed if it goes
+ * elsewhere. `keeps`: the socket is not connected, and its next datagram goes there, too.
+ */
+static __always_inline enum pc_socket_answer pc_socket_to(struct bpf_sock_addr *ctx, __u8 family,
+							  struct pc_addr6 *addr, __be16 *port,
+							  bool keeps)
+{
+	const struct pc_socket_host *host = pc_socket_host_of(ctx);
+	struct pc_socket_key asked = {
+	    .addr = *addr, .port = *port, .proto = ctx->protocol, .is_asked = 1};
+	const struct pc_frontend *frontend;
+	const struct pc_row *row = 0;
+	struct pc_flow flow = {};
+	__u32 word;
+
+	if (!host || (asked.proto != IPPROTO_TCP && asked.proto != IPPROTO_UDP))
+		return PC_SOCKET_AS_IS;
+	word = pc_generation(&flow);
+	if (!(word & PC_STATE_SERVICES))
+		return PC_SOCKET_AS_IS;
+	flow.t = (struct pc_tuple){
+	    .saddr = family == PC_IPV4 ? host->addr4 : host->addr6,
+	    .daddr = *addr,
+	    .dport = *port,
+	    .family = family,
+	    .proto = asked.proto,
+	};
+	frontend = pc_socket_frontend(&flow.t, word);
+	if (!frontend)
+		return PC_SOCKET_AS_IS;
+	asked.cookie = bpf_get_socket_cookie(ctx);
+	if (keeps)
+		row = pc_socket_had(&asked);
+	if (!row)
+		row = pc_socket_row(&flow, frontend, word);
+	if (!row || !pc_socket_remember(&asked, row, keeps))
+		return PC_SOCKET_REFUSED;
+	*addr = row->backend;
+	*port = row->backend_port;
+	return PC_SOCKET_CHANGED;
+}
+
+/* Whether what the socket talks to is an endpoint in the place of a Service: then that. */
+static __always_inline bool pc_socket_from(struct bpf_sock_addr *ctx, struct pc_addr6 *addr,
+					   __be16 *port)
+{
+	struct pc_socket_key there = {.addr = *addr, .port = *port, .proto = ctx->protocol};
+	const struct pc_socket_peer *peer;
+
+	if (!pc_socket_host_of(ctx))
+		return false;
+	there.cookie = bpf_get_socket_cookie(ctx);
+	peer = bpf_map_lookup_elem(&pc_socket_peers, &there);
+	if (!peer)
+		return false;
+	*addr = peer->addr;
+	*port = peer->port;
+	return true;
+}
