@@ -81,12 +81,13 @@ struct pc_flow {
 	__u8 is_refused;    /* a Service has nobody for it, and says so */
 	__u32 frag_row;     /* by which row the fragments that follow this one are translated */
 	__u32 forward_to;   /* the device, or whose peer, gets it; 0: the host's stack does */
+	__u32 mtu;          /* what it should have been small enough for; 0: it is not too big */
 	__u32 node;         /* to which it is handed over, or that has handed it over; 0: none */
 	enum drop_reason reason; /* what became of it, for whoever traces; also names them in BTF */
 	struct pc_nat nat;       /* last, as pc_parse() clears what is before it, and its row */
 };
 /* By this size libbpf tells that maps which are in use hold connections of another layout. */
-_Static_assert(sizeof(struct pc_flow) == 160, "another one where struct pc_ct changes");
+_Static_assert(sizeof(struct pc_flow) == 168, "another one where struct pc_ct changes");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

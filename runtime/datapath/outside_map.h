@@ -8,6 +8,7 @@
 
 /* Addresses of nodes have numbers: 0 is any of this node, and where one may be missing nobody's. */
 #define PC_NODES_MOST 16384
+#define PC_UPLINKS    8
 
 /* On a packet that another node has handed over, from the tunnel's device to the uplink's hook; the
  * node's number below. Nothing that comes from a wire has a mark. PC_ANSWER_MARK is none of these.
@@ -53,6 +54,7 @@ enum pc_way_back { PC_BACK_TUNNEL = 0, PC_BACK_DSR };
 struct pc_outside {
 	__u32 tunnel; /* its device; 0: there is none */
 	__u32 way_back;
+	__u32 uplink[PC_UPLINKS];   /* their devices; 0: no more */
 	struct pc_addr6 own4, own6; /* an address of this node, where its node ports are */
 };
 

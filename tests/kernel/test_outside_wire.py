@@ -4,7 +4,8 @@
 import os
 import socket
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from policyc.compiler.cli.main import run
 from policyc.runtime.json_value import JsonValue
 from policyc.runtime.tunnel import PORT as TUNNEL_PORT
 from policyc.runtime.uplinks import Outside
-from tests.kernel.packets import packed
+from tests.kernel.packets import Host, Payload, arp, frame, packed, udp
 from tests.kernel.service_yaml import service, slices, value
 from tests.kernel.two_nodes import EXTERNAL, PODS, UPLINK, TwoNodes, address
 
@@ -24,8 +25,8 @@ TCP, UDP = socket.SOCK_STREAM, socket.SOCK_DGRAM
 PORT, NODE_PORT, TARGET = 80, 30080, 8080
 BULK = 3_000_000
 PORT_OF_TUNNEL = TUNNEL_PORT.to_bytes(2, "big")
-ANSWERS = b"\x70\x63\x02"
-"""PC_VNI_ANSWER."""
+REQUESTS, ANSWERS = b"\x70\x63\x01", b"\x70\x63\x02"
+"""PC_VNI_REQUEST, PC_VNI_ANSWER."""
 
 POLICY = f"""\
 apiVersion: networking.k8s.io/v1
@@ -120,6 +121,18 @@ def exchange(client: socket.socket, server: socket.socket, size: int) -> None:
     for each in senders:
         each.join()
     assert not failures
+
+
+def received(
+    end: socket.socket, sender: socket.socket, data: bytes, *to: tuple[str, int]
+) -> tuple[bytes, tuple[str, int]]:
+    """A datagram; sent again if it was too big for the tunnel, of which the sender has heard."""
+    try:
+        found, peer = end.recvfrom(9000)
+    except TimeoutError:
+        sender.sendto(data, *to) if to else sender.send(data)
+        found, peer = end.recvfrom(9000)
+    return found, peer
 
 
 def accepted(listening: socket.socket) -> tuple[socket.socket, str]:
@@ -265,10 +278,10 @@ def test_datagrams_and_their_fragments_arrive_whole(
         for size in (1, 2, 501, 1400, 5000, 4999):
             data = os.urandom(size)
             client.send(data)
-            found, peer = server.recvfrom(9000)
+            found, peer = received(server, client, data)
             assert found == data and peer[:2] == client.getsockname()[:2]
             server.sendto(data, peer)
-            assert client.recv(9000) == data
+            assert received(client, server, data, peer)[0] == data
         stream = lab.server(pod, family, TCP, TARGET)
         end = lab.connect("client1", family, EXTERNAL[family], PORT)
         assert end
@@ -368,3 +381,114 @@ def test_one_port_of_a_client_by_both_nodes(lab: TwoNodes, bundle: Path, family:
         with server:
             exchange(client, server, 5000)
     assert lab.drops() == {}
+
+
+@families
+def test_both_ends_hear_of_the_tunnels_mtu(lab: TwoNodes, bundle: Path, family: int) -> None:
+    """By an ICMP error each, from whom they speak with; no outer packet has to be cut."""
+    loaded(lab, bundle, "pod-b")
+    listening = lab.server("pod-b", family, TCP, TARGET)
+    wires = {node: lab.capture(node, UPLINK) for node in ("a", "b")}
+    client = lab.connect("client1", family, address("a", family), NODE_PORT)
+    assert client
+    server, _ = accepted(listening)
+    with server:
+        exchange(client, server, BULK)
+        level, option = (socket.IPPROTO_IP, 14) if family == 4 else (socket.IPPROTO_IPV6, 24)
+        for end in (client, server):  # IP_MTU, IPV6_MTU
+            assert end.getsockopt(level, option) == 1500 - 50
+    for node, wire in wires.items():
+        frames = frames_of(wire)
+        assert any(is_tunnelled(each) for each in frames)
+        assert not any(is_cut(each) for each in frames), node
+        assert lab.status(node).drops.keys() == {"too big"}
+    assert lab.bad_checksums() == 0
+
+
+def is_cut(frame: bytes) -> bool:
+    """A fragment, of IPv4."""
+    return frame[12:14] == b"\x08\x00" and bool(int.from_bytes(frame[20:22], "big") & 0x3FFF)
+
+
+@families
+def test_every_node_on_the_way_takes_a_hop(lab: TwoNodes, bundle: Path, family: int) -> None:
+    """The router, a, which hands over, and b, which forwards; the same on the way back."""
+    loaded(lab, bundle, "pod-b")
+    level, ask, give = (
+        (socket.IPPROTO_IP, 12, socket.IP_TTL)
+        if family == 4
+        else (socket.IPPROTO_IPV6, 51, socket.IPV6_UNICAST_HOPS)
+    )  # IP_RECVTTL, IPV6_RECVHOPLIMIT
+    server = lab.server("pod-b", family, UDP, TARGET)
+    client = lab.open_socket("client1", family, UDP)
+    client.connect((address("a", family), NODE_PORT))
+    for end in (server, client):
+        end.setsockopt(level, ask, 1)
+        end.setsockopt(level, give, 40)
+    client.send(b"there")
+    _, told, _, peer = server.recvmsg(100, 100)
+    assert int.from_bytes(told[0][2], "little") == 40 - 3
+    server.sendto(b"back", peer)
+    _, told, _, _ = client.recvmsg(100, 100)
+    assert int.from_bytes(told[0][2], "little") == 40 - 3
+    client.setsockopt(level, give, 2)
+    client.send(b"the router's is the last but one")
+    with pytest.raises(TimeoutError):
+        server.recv(100)
+    assert lab.drops() == {"a": {"hop limit": 1}}
+
+
+@families
+def test_only_nodes_hand_over_and_only_what_came_to_them(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
+    """VXLAN that somebody makes up: a client, and a node about what came to nobody or to another."""
+    loaded(lab, bundle, "pod-b")
+    server = lab.server("pod-b", family, UDP, TARGET)
+
+    def host(name: str) -> Host:
+        return Host("02:00:00:00:00:02", address(name, 4), address(name, 6))
+
+    client, to_a, to_b, pod = map(host, ("client1", "a", "b", "pod-b"))
+    external = Host(to_a.mac, EXTERNAL[4], EXTERNAL[6])
+    there, back, other = udp(4000, NODE_PORT), udp(NODE_PORT, 4000), udp(4000, 1)
+
+    def packet(src: Host, dst: Host, payload: Payload) -> bytes:
+        return frame(src, dst, payload, family=family)
+
+    lies = [
+        ("client1", REQUESTS, packet(client, to_a, there), "not a node"),
+        ("client2", ANSWERS, packet(to_b, client, back), "not a node"),
+        ("a", REQUESTS, packet(client, to_b, there), "not a node"),
+        ("a", b"\0\0\1", packet(client, to_a, there), "not a node"),
+        ("a", ANSWERS, packet(to_b, client, back), "backend gone"),
+        ("a", REQUESTS, packet(client, to_a, other), "no backend"),
+        ("a", REQUESTS, packet(client, external, other), "no backend"),
+        ("a", REQUESTS, packet(to_b, to_a, there), "spoofed ip"),
+        ("a", REQUESTS, packet(pod, to_a, there), "spoofed ip"),
+        ("a", REQUESTS, arp(client), "ethertype"),
+    ]
+    for who, network, inner, reason in lies:
+        before = lab.status("b").drops
+        hand_over(lab, who, network, inner)
+        expected = before | {reason: before.get(reason, 0) + 1}
+        _until(lambda then=expected: lab.status("b").drops == then)
+    server.settimeout(0.3)
+    with pytest.raises(TimeoutError):
+        server.recv(100)
+    hand_over(lab, "a", REQUESTS, packet(client, to_a, there))
+    server.settimeout(2)
+    assert server.recv(100) == b"payload", "from the node that it came to it passes"
+
+
+def hand_over(lab: TwoNodes, who: str, network: bytes, inner: bytes) -> None:
+    """As a node does it, by a socket."""
+    header = b"\x08\0\0\0" + network + b"\0"
+    lab.open_socket(who, 4, UDP).sendto(header + inner, (address("b", 4), TUNNEL_PORT))
+
+
+def _until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 5
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
