@@ -104,6 +104,14 @@ static __always_inline const struct pc_outside *pc_outside_now(void)
 	return bpf_map_lookup_elem(&pc_outside, &zero);
 }
 
+/* By the endpoint's node; else they go back by the one that the client came to. */
+static __always_inline bool pc_answers_leave_here(void)
+{
+	const struct pc_outside *outside = pc_outside_now();
+
+	return outside && outside->way_back == PC_BACK_DSR;
+}
+
 /* What a client outside knows of a Service: of a node port the address of the node that it came to.
  * `service` is as the row has it, `node` as the connection.
  */

@@ -11,14 +11,6 @@
 #include "service_refuse.h"
 #include "tunnel.h"
 
-/* Unless answers go back by the node that the client came to. */
-static __always_inline bool pc_answers_leave_here(void)
-{
-	const struct pc_outside *outside = pc_outside_now();
-
-	return outside && outside->way_back == PC_BACK_DSR;
-}
-
 /* Asked while the packet is still what the endpoint sent, which is told. */
 static __always_inline bool pc_answer_is_too_big(struct __sk_buff *skb, struct pc_flow *flow)
 {

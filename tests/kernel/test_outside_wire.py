@@ -227,6 +227,8 @@ def test_the_answer_takes_the_way_that_was_chosen(
         for node, found in frames.items()
     }
     assert any(is_tunnelled(each) for each in frames["a"]), "what the client sends goes to b"
+    used = {each.name: each.used for each in lab.status("a").maps}
+    assert used[f"pc_ct{family}"] == 1, "no flood ends what goes on"
     if way_back == "dsr":
         assert plain["b"] and not plain["a"] and not answers["a"] and not answers["b"]
     else:
