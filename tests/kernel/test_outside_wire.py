@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real clients outside reach Services on real nodes, each under its own address."""
 
+import errno
 import os
 import socket
 import threading
@@ -12,9 +13,13 @@ from pathlib import Path
 import pytest
 
 from policyc.compiler.cli.main import run
+from policyc.runtime import attach, switch, tcx
+from policyc.runtime.errors import HostError
 from policyc.runtime.json_value import JsonValue
+from policyc.runtime.tunnel import NAME
 from policyc.runtime.tunnel import PORT as TUNNEL_PORT
 from policyc.runtime.uplinks import Outside
+from tests.kernel.node_under_test import ip
 from tests.kernel.packets import Host, Payload, arp, frame, packed, udp
 from tests.kernel.service_yaml import service, slices, value
 from tests.kernel.two_nodes import EXTERNAL, PODS, UPLINK, TwoNodes, address
@@ -47,6 +52,28 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """client1 alone may reach the pods."""
     folder = tmp_path_factory.mktemp("outside")
     (folder / "policy.yaml").write_text(POLICY)
+    assert run(["compile", "-f", str(folder / "policy.yaml"), "-o", str(folder / "bundle")]) == 0
+    return folder / "bundle"
+
+
+REJECTING = """\
+apiVersion: policyc.dev/v1alpha1
+kind: ExtendedPolicy
+metadata: {name: web}
+spec:
+  tier: 500
+  appliesTo: pod.app == "web"
+  rules: |
+    ingress:
+      reject tcp, udp from any
+"""
+
+
+@pytest.fixture(scope="module")
+def rejecting(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Nobody may reach the pods, and everybody is told."""
+    folder = tmp_path_factory.mktemp("rejecting")
+    (folder / "policy.yaml").write_text(REJECTING)
     assert run(["compile", "-f", str(folder / "policy.yaml"), "-o", str(folder / "bundle")]) == 0
     return folder / "bundle"
 
@@ -313,6 +340,26 @@ def test_a_client_hears_that_nobody_listens(
 
 
 @families
+@pytest.mark.parametrize("pod", PODS)
+def test_what_a_rule_rejects_is_answered_from_the_service(
+    lab: TwoNodes, rejecting: Path, family: int, pod: str
+) -> None:
+    """By the endpoint's node, whichever the client came to."""
+    lab.check_no_paths("router")
+    loaded(lab, rejecting, pod)
+    refused = lab.open_socket("client1", family, TCP)
+    with pytest.raises(ConnectionRefusedError):
+        refused.connect((address("a", family), NODE_PORT))
+    datagrams = lab.open_socket("client1", family, UDP)
+    datagrams.connect((address("a", family), NODE_PORT))
+    datagrams.send(b"may I?")
+    with pytest.raises(OSError) as told:
+        datagrams.recv(100)
+    assert told.value.errno == (errno.EHOSTUNREACH if family == 4 else errno.EACCES)
+    assert lab.drops() == {PODS[pod]: {"policy": 2}} and lab.bad_checksums() == 0
+
+
+@families
 def test_a_service_without_endpoints_says_so(lab: TwoNodes, bundle: Path, family: int) -> None:
     loaded(lab, bundle)
     refused = lab.open_socket("client1", family, TCP)
@@ -494,3 +541,63 @@ def _until(is_so: Callable[[], bool]) -> None:
     while not is_so():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+@families
+def test_nodes_that_have_ipv6_alone(lab: TwoNodes, bundle: Path, family: int) -> None:
+    """The outer header is larger, and has to have a checksum."""
+    for node in ("a", "b"):
+        lab.load(node, bundle, services("pod-b"), families=[6])
+    listening = lab.server("pod-b", family, TCP, TARGET)
+    wire = lab.capture("b", UPLINK)
+    client = lab.connect("client1", family, EXTERNAL[family], PORT)
+    assert client
+    server, seen = accepted(listening)
+    with server:
+        assert seen == address("client1", family)
+        exchange(client, server, BULK)
+        level, option = (socket.IPPROTO_IP, 14) if family == 4 else (socket.IPPROTO_IPV6, 24)
+        assert client.getsockopt(level, option) == 1500 - 70
+    outer = [each for each in frames_of(wire) if each[12:14] == b"\x86\xdd" and each[20] == 17]
+    assert outer and all(each[60:62] != b"\0\0" for each in outer)
+    assert lab.drops() == {} and lab.bad_checksums() == 0
+
+
+def test_the_tunnel_goes_with_what_needs_it(
+    lab: TwoNodes, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A load that fails leaves none, and unload takes it away; somebody else's is left alone."""
+
+    def devices() -> set[str]:
+        return lab.at["a"].within(lambda: {name for _, name in socket.if_nameindex()})
+
+    def hooks() -> set[str]:
+        """Those that are attached, by their links."""
+        links = lab.bpffs("a") / "links"
+        found = links.iterdir() if links.is_dir() else ()
+        return {pin.name.partition("-")[2] for pin in found if tcx.find(pin) is not None}
+
+    every = {hook.program for hook in attach.HOOKS}
+    before = devices()
+    with monkeypatch.context() as patch:
+        patch.setattr(switch, "store", _fail)
+        with pytest.raises(OSError, match="it cannot be stored"):
+            lab.load("a", bundle, services("pod-b"))
+    assert devices() == before and hooks() == set()
+    lab.load("a", bundle, services("pod-b"))
+    assert devices() == before | {NAME} and hooks() == every
+    with monkeypatch.context() as patch:
+        patch.setattr(switch, "store", _fail)
+        with pytest.raises(OSError, match="it cannot be stored"):
+            lab.load("a", bundle, services("pod-a"))
+    assert devices() == before | {NAME} and hooks() == every
+    lab.unload("a")
+    assert devices() == before and hooks() == set()
+    lab.at["a"].within(lambda: ip("link", "add", NAME, "type", "veth", "peer", "name", "other"))
+    with pytest.raises(HostError, match=NAME):
+        lab.load("a", bundle, services("pod-b"))
+    assert devices() == before | {NAME, "other"}
+
+
+def _fail(*_: object) -> None:
+    raise OSError("it cannot be stored")
