@@ -27,7 +27,7 @@ enum drop_reason {
 	PC_DROP_NO_BACKEND,   /* a Service without an endpoint that takes new connections */
 	PC_DROP_BACKEND_GONE, /* of a connection to a Service: its endpoint was removed */
 	PC_DROP_NAT_TAKEN,    /* another connection has the addresses and ports it would have */
-	PC_DROP_HAIRPIN,      /* a pod reaches a Service of which it is the only endpoint */
+	PC_DROP_HAIRPIN,      /* a pod sends to itself by a Service, in fragments */
 	PC_DROP_LIMIT,        /* a rule allows it, but not so many from one source */
 	PC_DROP_SOURCE_RANGE, /* to a load balancer's address, which others are for */
 	PC_DROP_NO_NODE,      /* of a client outside: nobody knows where the endpoint is */

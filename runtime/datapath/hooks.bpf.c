@@ -6,6 +6,7 @@
 #include "from_pod.h"
 #include "from_tunnel.h"
 #include "from_uplink.h"
+#include "hairpin.h"
 #include "service_refuse.h"
 #include "to_pod.h"
 #include "to_uplink.h"
@@ -24,6 +25,8 @@ int pc_from_pod(struct __sk_buff *skb)
 		return bpf_redirect_peer(flow->forward_to, 0);
 	if (flow->reason == PC_DROP_NO_BACKEND && flow->is_refused)
 		return pc_service_refuse(skb, flow);
+	if (flow->reason == PC_DROP_HAIRPIN)
+		return pc_hairpin(skb, flow);
 	return pc_verdict(flow->reason);
 }
 

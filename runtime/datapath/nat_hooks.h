@@ -8,6 +8,7 @@
  */
 #pragma once
 #include "fragments.h"
+#include "hairpin_addr.h"
 #include "nat.h"
 #include "offload.h"
 #include "outside_map.h"
@@ -117,6 +118,8 @@ static __always_inline enum drop_reason pc_service_known(struct __sk_buff *skb,
 		match->at.ct = 0;
 		return pc_service_new(skb, flow, match, word);
 	}
+	if (pc_addr_eq(&row->backend, &flow->t.saddr))
+		return PC_DROP_HAIRPIN; /* goes on in hairpin.h */
 	reason = pc_sender_is_end(skb, flow, &ct->src);
 	if (reason && match->is_fresh)
 		return reason;
@@ -157,7 +160,7 @@ static __always_inline enum drop_reason pc_to_service(struct __sk_buff *skb, str
 	if (ct && (match->is_reply || ct->state & PC_CT_NAT ||
 		   (ct->state & PC_CT_REPLIED && !(flow->opens && flow->t.proto == IPPROTO_TCP)))) {
 		if (match->is_reply || !(ct->state & PC_CT_NAT))
-			return PC_PASS;
+			return pc_is_hairpin_answer(ct, &flow->t) ? PC_DROP_HAIRPIN : PC_PASS;
 		/* To the endpoint itself, from a port that the pod has for the Service. */
 		if (!(ct->state & PC_CT_DENIED) && pc_nat_row(ct->src.nat.row, flow->t.proto))
 			return PC_DROP_NAT_TAKEN;

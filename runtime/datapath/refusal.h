@@ -16,10 +16,11 @@
 #define PC_ICMP6_TOO_BIG    2     /* a type: RFC 4443, 3.2 */
 #define PC_QUOTE4           548U  /* an error of 576 bytes: RFC 1812, 4.3.2.3 */
 #define PC_QUOTE6           1232U /* of 1280: RFC 4443, 2.4 */
+#define PC_QUOTE_ROOM       2048U /* a power of two above those */
 #define PC_SUM_MOST         512U  /* what bpf_csum_diff() takes at once */
 
 struct pc_quote {
-	__u8 bytes[3 * PC_SUM_MOST];
+	__u8 bytes[PC_QUOTE_ROOM + PC_SUM_MOST]; /* behind what is quoted are zeros */
 };
 
 struct {
@@ -103,15 +104,15 @@ static __always_inline bool pc_reset(struct __sk_buff *skb, const struct pc_flow
 	return true;
 }
 
-/* A size from 1 to PC_QUOTE6, so that 6.1's verifier sees it: it learns nothing from "is not 0". */
+/* The size, which is 1 to PC_QUOTE6, so that 6.1's verifier sees that it is not 0 and not too much.
+ * By a mask, as of what is kept on the stack it forgets what it was compared with.
+ */
 static __always_inline __u32 pc_quotable(__u32 size)
 {
 	__u32 last = size - 1;
 
 	barrier_var(last);
-	if (last >= PC_QUOTE6)
-		last = PC_QUOTE6 - 1;
-	return last + 1;
+	return (last & (PC_QUOTE_ROOM - 1)) + 1;
 }
 
 /* As much of the packet as fits, and zeros up to a whole word. */

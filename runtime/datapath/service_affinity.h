@@ -88,14 +88,17 @@ static __always_inline const struct pc_row *pc_affine(const struct pc_flow *flow
 	return row;
 }
 
-/* Each connection that begins starts the time again. */
-static __always_inline void pc_affine_note(const struct pc_flow *flow,
-					   const struct pc_frontend *frontend,
-					   const struct pc_row *row)
+/* Each connection that begins starts the time again. A function of its own for its stack. */
+__noinline int pc_affine_note(const struct pc_flow *flow, const struct pc_frontend *frontend,
+			      const struct pc_row *row)
 {
-	struct pc_affine_key key = {.client = flow->t.saddr, .service = frontend->service};
-	struct pc_affine now = {
-	    .backend = row->backend, .port = row->backend_port, .seen = flow->now};
+	struct pc_affine_key key;
+	struct pc_affine now;
 
-	bpf_map_update_elem(&pc_affines, &key, &now, BPF_ANY);
+	if (!flow || !frontend || !row)
+		return 0;
+	key = (struct pc_affine_key){.client = flow->t.saddr, .service = frontend->service};
+	now = (struct pc_affine){
+	    .backend = row->backend, .port = row->backend_port, .seen = flow->now};
+	return bpf_map_update_elem(&pc_affines, &key, &now, BPF_ANY);
 }

@@ -5,6 +5,7 @@
 #pragma once
 #include "ct_front.h"
 #include "endpoints.h"
+#include "hairpin_addr.h"
 #include "maglev.h"
 #include "service_affinity.h"
 #include "service_map.h"
@@ -92,10 +93,13 @@ static __always_inline bool pc_service_is_taken(struct pc_flow *flow)
 }
 
 /* The client's own port, or another one where the tuple is taken: it may have the same port for the
- * endpoint itself, or for another address of the Service. False when none that was tried is free.
+ * endpoint itself, or for another address of the Service. False when none that was tried is free. A
+ * function of its own for its stack.
  */
-static __always_inline bool pc_service_port(struct pc_flow *flow)
+__noinline int pc_service_port(struct pc_flow *flow)
 {
+	if (!flow)
+		return false;
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < PC_PICKS; i++) {
 		if (!pc_service_is_taken(flow))
@@ -125,6 +129,7 @@ __noinline int pc_service_pick(struct __sk_buff *skb, struct pc_flow *flow, __u3
 	const struct pc_frontend *frontend;
 	const struct pc_row *row;
 	struct pc_part part;
+	bool is_hairpin, has_port;
 
 	if (!flow)
 		return PC_DROP_NO_BACKEND;
@@ -133,7 +138,7 @@ __noinline int pc_service_pick(struct __sk_buff *skb, struct pc_flow *flow, __u3
 		return PC_PASS;
 	if (!pc_service_opens(flow))
 		return PC_DROP_BACKEND_GONE;
-	if (frontend->ranges && !pc_is_in_range(&flow->t, frontend->ranges, word))
+	if (frontend->ranges && !pc_is_in_range(&flow->t.saddr, frontend->ranges, word))
 		return PC_DROP_SOURCE_RANGE;
 	part = pc_part_of(frontend, flow->client);
 	if (!part.count) {
@@ -147,9 +152,15 @@ __noinline int pc_service_pick(struct __sk_buff *skb, struct pc_flow *flow, __u3
 		pc_affine_note(flow, frontend, row);
 	if (row->backend_port == flow->t.dport && pc_addr_eq(&row->backend, &flow->t.daddr))
 		return PC_PASS; /* the endpoint has the Service's address: nothing to translate */
-	if (pc_addr_eq(&row->backend, &flow->t.saddr))
-		return PC_DROP_HAIRPIN;
 	pc_tuple_translate(flow, row, row->id, flow->t.sport);
 	flow->is_front_kept = flow->is_kept;
-	return pc_service_port(flow) ? PC_PASS : PC_DROP_NAT_TAKEN;
+	is_hairpin = pc_addr_eq(&row->backend, &flow->t.saddr);
+	if (is_hairpin)
+		pc_hairpin_address(&flow->t.saddr, flow->t.family);
+	has_port = pc_service_port(flow);
+	if (is_hairpin)
+		flow->t.saddr = flow->t.daddr;
+	if (!has_port)
+		return PC_DROP_NAT_TAKEN;
+	return is_hairpin ? PC_DROP_HAIRPIN : PC_PASS;
 }

@@ -25,14 +25,19 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_ranges SEC(".maps");
 
-/* Whether the sender is in a range of the list. A family without ranges is in none. */
-static __always_inline bool pc_is_in_range(const struct pc_tuple *t, __u32 list, __u32 word)
+/* Whether the sender is in a range of the list. A family without ranges is in none. A function of
+ * its own for its stack.
+ */
+__noinline int pc_is_in_range(const struct pc_addr6 *sender, __u32 list, __u32 word)
 {
-	struct pc_range_key key = {
+	struct pc_range_key key;
+
+	if (!sender)
+		return false;
+	key = (struct pc_range_key){
 	    .length = 8 * (sizeof(key) - sizeof(key.length)),
 	    .list = bpf_htonl(list | (word & PC_STATE_HALF ? 0x80000000 : 0)),
-	    .addr = t->saddr,
+	    .addr = *sender,
 	};
-
-	return bpf_map_lookup_elem(&pc_ranges, &key);
+	return !!bpf_map_lookup_elem(&pc_ranges, &key);
 }

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* hairpin.h - a pod that is its Service's only endpoint reaches itself.
+ * Gives pc_hairpin() for the end of from_pod, where all of it is done: what the pod sends to the
+ * Service comes back to it from an address that is nobody's, and what it answers to that one comes
+ * back from the Service. No policy is asked, as a pod cannot block itself (semantics A23).
+ *
+ * Such a connection has two entries as others have (ct_front.h), with the reserved address in the
+ * place of the client's in the entry proper. They stay among the new: nothing else is as rare.
+ */
+#pragma once
+#include "hairpin_addr.h"
+#include "nat_hooks.h"
+#include "service_refuse.h"
+
+/* A connection begins. The tuple is translated but for the source, and its port is free. */
+__noinline int pc_hairpin_open(struct pc_flow *flow)
+{
+	struct pc_ct ct = {.state = PC_CT_NAT};
+	__be16 port, target;
+
+	if (!flow)
+		return PC_DROP_HAIRPIN;
+	port = flow->t.sport;
+	target = flow->t.dport;
+	flow->dst = flow->src;
+	pc_ct_decide(&ct, flow, 0, 0);
+	ct.flow_id = bpf_get_prandom_u32();
+	ct.expires = flow->now + pc_ct_idle(flow, 0);
+	ct.src.nat.port = flow->nat.sport;
+	ct.src.nat.row = flow->nat.row;
+	ct.dst.nat = ct.src.nat;
+	pc_hairpin_address(&flow->t.saddr, flow->t.family);
+	if (!pc_ct_put(&flow->t, &ct, flow->is_kept))
+		return PC_DROP_CT_FULL;
+	ct.state = PC_CT_NAT | PC_CT_FRONT;
+	ct.src.nat.port = port;
+	ct.dst.nat.port = port;
+	/* The front's tuple, while that is put. */
+	flow->t.saddr = flow->t.daddr;
+	pc_tuple_front(&flow->t, &flow->nat);
+	if (!pc_ct_put(&flow->t, &ct, flow->is_front_kept))
+		return PC_DROP_CT_FULL;
+	flow->t.daddr = flow->t.saddr;
+	flow->t.dport = target;
+	flow->t.sport = port;
+	pc_hairpin_address(&flow->t.saddr, flow->t.family);
+	return PC_PASS;
+}
+
+/* The entry of flow->t, in its direction or against it. */
+static __always_inline struct pc_ct *pc_hairpin_find(const struct pc_flow *flow, bool is_reply)
+{
+	struct pc_ct_at at = pc_ct_get(&flow->t, true);
+
+	if (!at.ct || at.ct->expires <= flow->now || !(at.ct->state & PC_CT_NAT) ||
+	    (at.back != at.ct->back) != is_reply)
+		return 0;
+	return at.ct;
+}
+
+/* To the Service, on a connection that there is. A front without its other half is forgotten: it
+ * would keep the next one from beginning.
+ */
+__noinline int pc_hairpin_on(struct pc_flow *flow)
+{
+	const struct pc_row *row;
+	struct pc_ct *front, *ct;
+
+	if (!flow)
+		return PC_DROP_HAIRPIN;
+	front = pc_hairpin_find(flow, false);
+	if (!front)
+		return PC_DROP_BACKEND_GONE;
+	row = pc_nat_row(front->src.nat.row, flow->t.proto);
+	if (!row)
+		return PC_DROP_BACKEND_GONE;
+	pc_tuple_translate(flow, row, front->src.nat.row, front->src.nat.port);
+	pc_hairpin_address(&flow->t.saddr, flow->t.family);
+	ct = pc_hairpin_find(flow, false);
+	if (ct && ct->flow_id == front->flow_id) {
+		pc_ct_note(front, flow, false);
+		pc_ct_note(ct, flow, false);
+		return PC_PASS;
+	}
+	pc_tuple_front(&flow->t, &flow->nat);
+	flow->t.saddr = row->backend;
+	pc_ct_delete(&flow->t);
+	return PC_DROP_BACKEND_GONE;
+}
+
+/* To the reserved address: an answer. */
+__noinline int pc_hairpin_back(struct pc_flow *flow)
+{
+	const struct pc_row *row;
+	struct pc_ct *front, *ct;
+
+	if (!flow)
+		return PC_DROP_HAIRPIN;
+	ct = pc_hairpin_find(flow, true);
+	if (!ct)
+		return PC_DROP_BACKEND_GONE;
+	row = pc_nat_row(ct->src.nat.row, flow->t.proto);
+	if (!row)
+		return PC_DROP_BACKEND_GONE;
+	flow->t.daddr = flow->t.saddr;
+	flow->t.dport = ct->src.nat.port;
+	flow->t.saddr = row->frontend;
+	flow->t.sport = row->frontend_port;
+	pc_ct_note(ct, flow, true);
+	front = pc_hairpin_find(flow, true);
+	if (front && front->flow_id == ct->flow_id)
+		pc_ct_note(front, flow, true);
+	return PC_PASS;
+}
+
+/* Writes flow->t into the packet, in the place of what is there, and turns the frame around. */
+__noinline int pc_hairpin_write(struct __sk_buff *skb, struct pc_flow *flow)
+{
+	struct pc_addr6 src = {}, dst = {};
+	__be16 port[2];
+	bool is_read;
+
+	if (!flow || bpf_skb_load_bytes(skb, flow->l4, port, sizeof(port)))
+		return PC_DROP_MALFORMED;
+	if (flow->t.family == PC_IPV4)
+		is_read = !bpf_skb_load_bytes(skb, PC_IP4_SADDR_AT, &src, 4) &&
+			  !bpf_skb_load_bytes(skb, PC_IP4_DADDR_AT, &dst, 4);
+	else
+		is_read = !bpf_skb_load_bytes(skb, PC_IP6_SADDR_AT, &src, sizeof(src)) &&
+			  !bpf_skb_load_bytes(skb, PC_IP6_DADDR_AT, &dst, sizeof(dst));
+	if (!is_read || !pc_nat_addr(skb, flow, PC_NAT_SRC, &src, &flow->t.saddr) ||
+	    !pc_nat_addr(skb, flow, PC_NAT_DST, &dst, &flow->t.daddr) ||
+	    !pc_nat_port(skb, flow, PC_NAT_SRC, port[0], flow->t.sport) ||
+	    !pc_nat_port(skb, flow, PC_NAT_DST, port[1], flow->t.dport) || !pc_turn_macs(skb))
+		return PC_DROP_MALFORMED;
+	return PC_PASS;
+}
+
+static __always_inline enum drop_reason pc_hairpin_ends(struct pc_flow *flow)
+{
+	if (flow->fragment) /* those behind the first would have to follow it here */
+		return PC_DROP_HAIRPIN;
+	if (pc_is_hairpin(&flow->t.daddr, flow->t.family))
+		return pc_hairpin_back(flow);
+	return flow->nat.row ? pc_hairpin_open(flow) : pc_hairpin_on(flow);
+}
+
+/* What the hook of a pod returns for a packet that is to come back to it. */
+static __always_inline int pc_hairpin(struct __sk_buff *skb, struct pc_flow *flow)
+{
+	enum drop_reason reason = pc_refused_sender(skb, flow);
+
+	if (!reason)
+		reason = pc_hairpin_ends(flow);
+	if (!reason)
+		reason = pc_hairpin_write(skb, flow);
+	flow->reason = reason;
+	if (reason)
+		return pc_verdict(reason);
+	skb->mark = 0;
+	return pc_return(skb);
+}
