@@ -55,6 +55,7 @@ static __always_inline bool pc_far_known(struct pc_flow *flow, struct pc_ct_matc
 	if (flow->t.proto == IPPROTO_UDP && (!row || row->state & PC_ROW_CLOSED))
 		return false;
 	flow->node = ct->src.node;
+	ct->epoch = flow->epoch; /* no policy of this node was, or is, asked */
 	pc_far_assume(flow, ct);
 	pc_ct_touch(&match->at, flow, false);
 	pc_frag_record(flow);

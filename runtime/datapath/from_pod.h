@@ -6,6 +6,7 @@
 #include "forward.h"
 #include "fragments.h"
 #include "generation.h"
+#include "nat_follow.h"
 #include "nat_hooks.h"
 #include "nat_icmp.h"
 #include "neighbour.h"

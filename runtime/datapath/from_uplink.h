@@ -7,6 +7,7 @@
 #pragma once
 #include "fragments.h"
 #include "generation.h"
+#include "nat_follow.h"
 #include "nat_icmp.h"
 #include "offload.h"
 #include "outside.h"
