@@ -157,7 +157,9 @@ def received(
     try:
         found, peer = end.recvfrom(9000)
     except TimeoutError:
-        sender.sendto(data, *to) if to else sender.send(data)
+        if not to:  # a connected socket says first what it has heard
+            assert sender.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) in (0, errno.EMSGSIZE)
+        sender.sendto(data, *(to or [sender.getpeername()]))
         found, peer = end.recvfrom(9000)
     return found, peer
 
@@ -319,7 +321,9 @@ def test_datagrams_and_their_fragments_arrive_whole(
             exchange(end, served, 200_000)
         stream.close()
         server.close()
-    assert lab.drops() == {} and lab.bad_checksums() == 0
+    reasons = {reason for found in lab.drops().values() for reason in found}
+    behind_too_big = {"fragment"} if family == 6 else set()  # of the one that was too big at first
+    assert reasons <= behind_too_big and lab.bad_checksums() == 0
 
 
 @families
