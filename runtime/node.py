@@ -296,7 +296,7 @@ class _Loading:
     def _write_nodes(self, nodes: Nodes, generation: Generation, undo: Undo) -> None:
         through = next((at.ifindex for at in generation.attachments if at.role == "tunnel"), 0)
         nodes.write(undo)
-        nodes.configure(through, self.plan.way_back, undo)
+        nodes.configure(through, list(self.uplinks.values()), self.plan.way_back, undo)
 
     def _endpoint_layout(self) -> StructLayout:
         return Btf.of_object(self.bundle.path / HOOKS_OBJECT).struct("pc_endpoint")

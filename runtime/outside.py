@@ -6,7 +6,7 @@ load to load. `Nodes` is written before the switch; what went is forgotten after
 """
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from policyc.runtime import bpf_syscall
 from policyc.runtime.address_value import Address
@@ -23,7 +23,8 @@ MOST = 16384
 _KEY = struct.Struct("=16sI")  # struct pc_node_key
 _END = struct.Struct("=16s16sII")  # struct pc_node_end
 _NUMBER = struct.Struct("=I")
-_CONFIG = struct.Struct("=II16s16s")  # struct pc_outside
+_UPLINKS = 8  # PC_UPLINKS
+_CONFIG = struct.Struct(f"=II{_UPLINKS}I16s16s")  # struct pc_outside
 _NOBODY = bytes(16)
 _WAYS: Mapping[Outside, int] = {"tunnel": 0, "dsr": 1}  # enum pc_way_back
 
@@ -89,11 +90,16 @@ class Nodes:
             for address in node.addresses:
                 yield self._numbers[_key(address)], _END.pack(packed(address), *about)
 
-    def configure(self, tunnel: int, way_back: Outside, undo: Undo) -> None:
+    def configure(self, tunnel: int, uplinks: Sequence[int], way_back: Outside, undo: Undo) -> None:
         """Where packets are handed over (an ifindex; 0 for nowhere), and how answers go back."""
+        if len(uplinks) > _UPLINKS:
+            raise InputError(f"{len(uplinks)} uplinks are more than there is room for ({_UPLINKS})")
+        devices = [*uplinks, *[0] * (_UPLINKS - len(uplinks))]
         own = self._own.addresses if self._own else ()
         at = {address.version: packed(address) for address in reversed(own)}
-        value = _CONFIG.pack(tunnel, _WAYS[way_back], at.get(4, _NOBODY), at.get(6, _NOBODY))
+        value = _CONFIG.pack(
+            tunnel, _WAYS[way_back], *devices, at.get(4, _NOBODY), at.get(6, _NOBODY)
+        )
         with bpf_syscall.obj_get(self._pins.map(CONFIG)) as fd:
             was = bpf_syscall.map_lookup(fd, _NUMBER.pack(0), _CONFIG.size)
             undo.by(_set, self._pins, CONFIG, 0, was or bytes(_CONFIG.size))

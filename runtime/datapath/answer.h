@@ -93,7 +93,7 @@ static __always_inline bool pc_put_all(struct __sk_buff *skb, __u8 family,
 }
 
 /* True when the frame is the answer now; it goes the other way. False: it is to be dropped. `code`
- * is that of "unreachable", where it is no reset.
+ * is that of "unreachable", where it is no reset, and not about a packet that is too big.
  */
 static __always_inline bool pc_answer(struct __sk_buff *skb, const struct pc_flow *flow, __u8 code)
 {
@@ -106,8 +106,9 @@ static __always_inline bool pc_answer(struct __sk_buff *skb, const struct pc_flo
 
 	if (!quote)
 		return false;
-	if (flow->t.proto == IPPROTO_TCP ? !pc_reset(skb, flow, &reply)
-					 : !pc_unreachable(skb, flow, code, quote, &reply))
+	if (flow->t.proto == IPPROTO_TCP && !flow->mtu
+		? !pc_reset(skb, flow, &reply)
+		: !pc_unreachable(skb, flow, code, quote, &reply))
 		return false;
 	return pc_make_room(skb, flow, &reply) && pc_turn_macs(skb) &&
 	       pc_put_all(skb, flow->t.family, &reply, quote);

@@ -9,6 +9,7 @@
 #pragma once
 #include "ct_front.h"
 #include "fragments.h"
+#include "outside_map.h"
 #include "service_map.h"
 
 /* The tuple is translated, and becomes again what the client sent. Verified once, by itself. */
@@ -34,6 +35,15 @@ __noinline int pc_far_new(struct pc_flow *flow, __u32 node)
 	return PC_PASS;
 }
 
+/* Answers that leave by the other node are not seen here. Who goes on with TCP or SCTP has got one.
+ */
+static __always_inline void pc_far_assume(const struct pc_flow *flow, struct pc_ct *ct)
+{
+	if (!(ct->state & PC_CT_REPLIED) && !flow->opens && flow->t.proto != IPPROTO_UDP &&
+	    pc_answers_leave_here())
+		__sync_fetch_and_or(&ct->state, PC_CT_REPLIED);
+}
+
 /* False: UDP chooses again, as its endpoint is gone. What TCP and SCTP have open is ended, or not,
  * by the node that has the endpoint.
  */
@@ -45,6 +55,8 @@ static __always_inline bool pc_far_known(struct pc_flow *flow, struct pc_ct_matc
 	if (flow->t.proto == IPPROTO_UDP && (!row || row->state & PC_ROW_CLOSED))
 		return false;
 	flow->node = ct->src.node;
+	ct->epoch = flow->epoch; /* no policy of this node was, or is, asked */
+	pc_far_assume(flow, ct);
 	pc_ct_touch(&match->at, flow, false);
 	pc_frag_record(flow);
 	return true;

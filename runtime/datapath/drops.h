@@ -34,6 +34,7 @@ enum drop_reason {
 	PC_DROP_NOT_A_NODE,   /* out of the tunnel, but not from the node that it should be from */
 	PC_DROP_NO_ROUTE,     /* handed over, and no device leads to the client outside */
 	PC_DROP_HOP_LIMIT,    /* handed over, and no hop is left */
+	PC_DROP_TOO_BIG, /* handed over, and larger than what fits there; who sent it is told */
 	PC_DROP_REASONS
 };
 

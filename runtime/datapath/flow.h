@@ -83,6 +83,7 @@ struct pc_flow {
 	__u8 zero;
 	__u32 frag_row;   /* by which row the fragments that follow this one are translated */
 	__u32 forward_to; /* the device, or whose peer, gets it; 0: the host's stack does */
+	__u32 mtu;        /* what it should have been small enough for; 0: it is not too big */
 	__u32 node;       /* to which it is handed over, or that has handed it over; 0: none */
 	enum drop_reason reason; /* what became of it, for whoever traces; also names them in BTF */
 	struct pc_nat nat;       /* last, as pc_parse() clears what is before it, and its row */

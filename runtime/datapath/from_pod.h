@@ -5,6 +5,7 @@
 #pragma once
 #include "fragments.h"
 #include "generation.h"
+#include "nat_follow.h"
 #include "nat_forward.h"
 #include "nat_icmp.h"
 #include "neighbour.h"

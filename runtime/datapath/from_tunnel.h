@@ -7,6 +7,7 @@
  */
 #pragma once
 #include "nat_icmp.h"
+#include "outside.h"
 #include "parse.h"
 #include "tunnel.h"
 
@@ -84,6 +85,22 @@ static __always_inline __u32 pc_came_to(const struct pc_flow *flow, __u32 sender
 	return pc_is_same_node(*to, sender) ? *to : 0;
 }
 
+/* The uplink that leads to the client, or else the first: only uplinks have the hook that goes on.
+ */
+static __always_inline __u32 pc_uplink_to(struct __sk_buff *skb, const struct pc_flow *flow)
+{
+	__u32 device = pc_device_to(skb, flow->t.family, &flow->t.daddr, &flow->t.saddr);
+	const struct pc_outside *outside = pc_outside_now();
+
+	if (!device || !outside)
+		return 0;
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < PC_UPLINKS; i++)
+		if (outside->uplink[i] == device)
+			return device;
+	return outside->uplink[0];
+}
+
 static __always_inline enum drop_reason pc_tunnel_request(struct __sk_buff *skb,
 							  struct pc_flow *flow, __u32 sender)
 {
@@ -91,7 +108,9 @@ static __always_inline enum drop_reason pc_tunnel_request(struct __sk_buff *skb,
 
 	if (!to)
 		return PC_DROP_NOT_A_NODE;
-	flow->forward_to = pc_device_to(skb, flow->t.family, &flow->t.daddr, &flow->t.saddr);
+	if (pc_is_stranger(flow))
+		return PC_DROP_SPOOFED_IP;
+	flow->forward_to = pc_uplink_to(skb, flow);
 	skb->mark = PC_HANDED_MARK | (to & PC_HANDED_NODE);
 	return flow->forward_to ? PC_PASS : PC_DROP_NO_ROUTE;
 }

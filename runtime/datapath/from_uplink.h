@@ -7,6 +7,7 @@
 #pragma once
 #include "fragments.h"
 #include "generation.h"
+#include "nat_follow.h"
 #include "nat_icmp.h"
 #include "offload.h"
 #include "outside.h"
@@ -105,8 +106,7 @@ static __always_inline enum drop_reason pc_from_node(struct __sk_buff *skb, stru
 
 	bpf_skb_change_type(skb, PC_PACKET_FOR_US);
 	reason = pc_from_uplink_ip(skb, flow);
-	if (!reason && !flow->nat.row && !pc_is_icmp_error(flow) &&
-	    flow->fragment != PC_FRAG_LATER)
+	if (!reason && !flow->nat.row && !pc_is_icmp_error(flow) && flow->fragment != PC_FRAG_LATER)
 		return PC_DROP_NO_BACKEND;
 	return reason;
 }

@@ -7,6 +7,7 @@
 #include "from_tunnel.h"
 #include "from_uplink.h"
 #include "hairpin.h"
+#include "service_refuse.h"
 #include "to_pod.h"
 #include "to_uplink.h"
 #include "tunnel.h"
@@ -45,6 +46,8 @@ int pc_to_pod(struct __sk_buff *skb)
 static __always_inline int pc_hand_over(struct __sk_buff *skb, struct pc_flow *flow, __u32 network)
 {
 	flow->reason = pc_into_tunnel(skb, flow, network);
+	if (flow->reason == PC_DROP_TOO_BIG)
+		return pc_refused_answer(skb, flow, pc_verdict(PC_DROP_TOO_BIG));
 	return flow->reason ? pc_verdict(flow->reason) : bpf_redirect(flow->forward_to, 0);
 }
 
@@ -75,6 +78,8 @@ int pc_to_uplink(struct __sk_buff *skb)
 	if (!flow)
 		return pc_verdict(PC_DROP_NO_POLICY);
 	flow->reason = pc_to_uplink_frame(skb, flow);
+	if (flow->reason == PC_DROP_TOO_BIG)
+		return pc_tell_endpoint(skb, flow);
 	if (!flow->reason && flow->node && !pc_answers_leave_here())
 		return pc_hand_over(skb, flow, PC_VNI_ANSWER);
 	return pc_verdict(flow->reason);

@@ -6,6 +6,7 @@
  */
 #pragma once
 #include "nat_hooks.h"
+#include "outside_map.h"
 
 /* An answer whose client is behind a device of this node: translated and noted here, as to_pod of
  * the client does not see it. What the stack has to see it gets as it came. Verified once, by

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* nat_hooks.h - what hooks do to packets to Services, and to the answers.
- * Gives pc_to_service() for from_pod, pc_from_service() for to_pod, pc_nat_follow() for fragments.
+ * Gives pc_to_service() for from_pod, pc_from_service() for to_pod.
  *
  * The client's hooks translate, on its own node: to the endpoint before the host's stack routes the
  * packet and policy sees it, and back when the answer is about to reach the client. So answers of
@@ -12,7 +12,6 @@
 #include "nat.h"
 #include "nat_front.h"
 #include "offload.h"
-#include "outside_map.h"
 #include "rewrite.h"
 #include "sender.h"
 
@@ -199,29 +198,4 @@ static __always_inline enum drop_reason pc_from_service(struct __sk_buff *skb, s
 	    pc_nat_port(skb, flow, PC_NAT_DST, flow->t.dport, ct->dst.nat.port))
 		return PC_PASS;
 	return PC_DROP_MALFORMED;
-}
-
-/* Fragments behind the first, which have no ports: they follow it, and are translated as it was.
- * Both hooks of a pod find one record; `reply` says at which end this one translates.
- */
-static __always_inline enum drop_reason pc_nat_follow(struct __sk_buff *skb, struct pc_flow *flow,
-						      bool reply)
-{
-	const struct pc_frag *first = pc_frag_first(flow);
-	const struct pc_row *row;
-	bool done;
-
-	if (!first)
-		return PC_DROP_FRAGMENT;
-	if (!first->row || !(first->row & PC_FRAG_REPLY) == reply)
-		return PC_PASS;
-	row = pc_row_of(first->row & ~PC_FRAG_REPLY);
-	if (!row)
-		return PC_DROP_BACKEND_GONE;
-	if (reply)
-		done = pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->t.saddr,
-				   pc_as_known(&row->frontend, flow->t.family, first->node));
-	else
-		done = pc_nat_addr(skb, flow, PC_NAT_DST, &flow->t.daddr, &row->backend);
-	return done ? PC_PASS : PC_DROP_MALFORMED;
 }

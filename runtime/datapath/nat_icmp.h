@@ -6,6 +6,7 @@
  */
 #pragma once
 #include "nat_hooks.h"
+#include "outside_map.h"
 #include "related.h"
 
 #define PC_UNRELATED        -1

@@ -8,6 +8,7 @@
 
 /* Addresses of nodes have numbers: 0 is any of this node, and where one may be missing nobody's. */
 #define PC_NODES_MOST 16384
+#define PC_UPLINKS    8
 
 /* On a packet that another node has handed over, from the tunnel's device to the uplink's hook; the
  * node's number below. Nothing that comes from a wire has a mark. PC_ANSWER_MARK is none of these.
@@ -53,6 +54,7 @@ enum pc_way_back { PC_BACK_TUNNEL = 0, PC_BACK_DSR };
 struct pc_outside {
 	__u32 tunnel; /* its device; 0: there is none */
 	__u32 way_back;
+	__u32 uplink[PC_UPLINKS];   /* their devices; 0: no more */
 	struct pc_addr6 own4, own6; /* an address of this node, where its node ports are */
 };
 
@@ -100,6 +102,14 @@ static __always_inline const struct pc_outside *pc_outside_now(void)
 	__u32 zero = 0;
 
 	return bpf_map_lookup_elem(&pc_outside, &zero);
+}
+
+/* By the endpoint's node; else they go back by the one that the client came to. */
+static __always_inline bool pc_answers_leave_here(void)
+{
+	const struct pc_outside *outside = pc_outside_now();
+
+	return outside && outside->way_back == PC_BACK_DSR;
 }
 
 /* What a client outside knows of a Service: of a node port the address of the node that it came to.

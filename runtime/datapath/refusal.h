@@ -12,6 +12,8 @@
 #define PC_ICMP6_PROHIBITED 1
 #define PC_ICMP_NO_PORT     3
 #define PC_ICMP6_NO_PORT    4
+#define PC_ICMP_TOO_BIG     4     /* RFC 1191, 4 */
+#define PC_ICMP6_TOO_BIG    2     /* a type: RFC 4443, 3.2 */
 #define PC_QUOTE4           548U  /* an error of 576 bytes: RFC 1812, 4.3.2.3 */
 #define PC_QUOTE6           1232U /* of 1280: RFC 4443, 2.4 */
 #define PC_QUOTE_ROOM       2048U /* a power of two above those */
@@ -37,7 +39,7 @@ struct pc_pseudo {
 struct pc_icmp_head {
 	__u8 type, code;
 	__be16 check;
-	__be32 unused;
+	__be32 about; /* the MTU, where that is too small */
 };
 
 /* What the answer is made of. */
@@ -167,6 +169,11 @@ static __always_inline bool pc_unreachable(struct __sk_buff *skb, const struct p
 	reply->head = sizeof(reply->icmp);
 	reply->icmp.type = is_ip4 ? PC_ICMP_UNREACHABLE : PC_ICMP6_UNREACHABLE;
 	reply->icmp.code = code;
+	if (flow->mtu) {
+		reply->icmp.type = is_ip4 ? PC_ICMP_UNREACHABLE : PC_ICMP6_TOO_BIG;
+		reply->icmp.code = is_ip4 ? PC_ICMP_TOO_BIG : 0;
+		reply->icmp.about = bpf_htonl(flow->mtu);
+	}
 	if (!is_ip4)
 		sum = pc_pseudo_sum(reply);
 	sum = bpf_csum_diff(0, 0, (__be32 *)&reply->icmp, sizeof(reply->icmp), sum);

@@ -5,16 +5,31 @@
 #pragma once
 #include "fragments.h"
 #include "generation.h"
+#include "nat_follow.h"
 #include "nat_icmp.h"
 #include "outside.h"
 #include "parse.h"
+#include "service_refuse.h"
+#include "tunnel.h"
 
-/* Unless answers go back by the node that the client came to. */
-static __always_inline bool pc_answers_leave_here(void)
+/* Asked while the packet is still what the endpoint sent, which is told. */
+static __always_inline bool pc_answer_is_too_big(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	const struct pc_outside *outside = pc_outside_now();
 
-	return outside && outside->way_back == PC_BACK_DSR;
+	return outside && outside->way_back == PC_BACK_TUNNEL &&
+	       pc_is_too_big(skb, flow, outside->tunnel);
+}
+
+/* By an ICMP error that comes in as if from the client, whose answer it is about. */
+static __always_inline int pc_tell_endpoint(struct __sk_buff *skb, const struct pc_flow *flow)
+{
+	int verdict = pc_refused_answer(skb, flow, pc_verdict(PC_DROP_TOO_BIG));
+
+	if (verdict == TC_ACT_SHOT)
+		return verdict;
+	skb->mark = PC_ERROR_MARK;
+	return bpf_redirect(skb->ifindex, BPF_F_INGRESS);
 }
 
 static __always_inline enum drop_reason pc_to_uplink_later(struct __sk_buff *skb,
@@ -62,5 +77,9 @@ static __always_inline enum drop_reason pc_to_uplink_frame(struct __sk_buff *skb
 		return PC_PASS;
 	if (ct->state & PC_CT_FRONT)
 		return PC_DROP_SPOOFED_IP; /* nobody but this hook says it is the Service */
-	return match.is_reply ? pc_to_outside(skb, flow, ct) : PC_PASS;
+	if (!match.is_reply)
+		return PC_PASS;
+	if (ct->src.node && pc_answer_is_too_big(skb, flow))
+		return PC_DROP_TOO_BIG;
+	return pc_to_outside(skb, flow, ct);
 }

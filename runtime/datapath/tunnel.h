@@ -15,8 +15,10 @@
 #define PC_VNI_ANSWER  0x706302
 #define PC_OUTER_HOPS  64
 
-#define PC_IP4_TTL_AT (ETH_HLEN + offsetof(struct iphdr, ttl))
-#define PC_IP6_HOP_AT (ETH_HLEN + offsetof(struct ipv6hdr, hop_limit))
+#define PC_IP4_WHOLE       0x4000 /* the flag "don't fragment" */
+#define PC_IP4_FRAGMENT_AT (ETH_HLEN + offsetof(struct iphdr, frag_off))
+#define PC_IP4_TTL_AT      (ETH_HLEN + offsetof(struct iphdr, ttl))
+#define PC_IP6_HOP_AT      (ETH_HLEN + offsetof(struct ipv6hdr, hop_limit))
 
 /* What every kernel takes: the fields behind it came one by one. */
 #define PC_TUNNEL_KEY offsetof(struct bpf_tunnel_key, tunnel_label)
@@ -39,6 +41,26 @@ static __always_inline enum drop_reason pc_take_hop(struct __sk_buff *skb,
 	return PC_PASS;
 }
 
+/* Sets flow->mtu if the packet does not fit the tunnel, and who sent it wants to be told; else the
+ * outer packet comes in fragments. Those of a datagram that was cut before are as large as its
+ * first.
+ */
+static __always_inline bool pc_is_too_big(struct __sk_buff *skb, struct pc_flow *flow, __u32 tunnel)
+{
+	__u32 mtu = 0;
+	__be16 word;
+	long fits = bpf_check_mtu(skb, tunnel, &mtu, 0, BPF_MTU_CHK_SEGS);
+
+	if (fits <= BPF_MTU_CHK_RET_SUCCESS || flow->fragment == PC_FRAG_LATER)
+		return false;
+	if (flow->t.family == PC_IPV4 &&
+	    (bpf_skb_load_bytes(skb, PC_IP4_FRAGMENT_AT, &word, sizeof(word)) ||
+	     !(word & bpf_htons(PC_IP4_WHOLE))))
+		return false;
+	flow->mtu = mtu;
+	return true;
+}
+
 /* Sets forward_to, with a packet that is to go to flow->node. A checksum of IPv6 cannot be left
  * out. */
 __noinline int pc_into_tunnel(struct __sk_buff *skb, struct pc_flow *flow, __u32 network)
@@ -54,9 +76,13 @@ __noinline int pc_into_tunnel(struct __sk_buff *skb, struct pc_flow *flow, __u32
 	node = pc_node_of(flow->node);
 	if (!node)
 		return PC_DROP_NO_NODE;
-	reason = pc_take_hop(skb, flow);
-	if (reason)
-		return reason;
+	if (network == PC_VNI_REQUEST) { /* an answer was routed, and asked for its size */
+		if (pc_is_too_big(skb, flow, outside->tunnel))
+			return PC_DROP_TOO_BIG;
+		reason = pc_take_hop(skb, flow);
+		if (reason)
+			return reason;
+	}
 	if (node->end_family == PC_IPV4) {
 		key.remote_ipv4 = bpf_ntohl(node->end.word[0]);
 		flags = BPF_F_ZERO_CSUM_TX;

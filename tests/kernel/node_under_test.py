@@ -170,6 +170,12 @@ class NodeUnderTest:
             wire.bind((f"{LOCAL[pod]}.p", 0))
             wire.send(frame)
 
+    def sends_from_outside(self, frame: bytes) -> None:
+        """Send to the uplink, from its other side."""
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as wire:
+            wire.bind((f"{UPLINK}.p", 0))
+            wire.send(frame)
+
     def sent_to(self, pod: str, frame: bytes, came_in: str = UPLINK) -> bool:
         """Whether a frame that came in by some device passes on to the pod."""
         return self._run("pc_to_pod", frame, LOCAL[pod], came_in=came_in)

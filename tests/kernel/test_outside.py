@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clients outside reach Services of the node: every packet at the uplink, byte for byte."""
 
+import shutil
+import socket
 import struct
 
 import pytest
 
+from policyc.runtime import clsact, tcx
+from policyc.runtime.attach import BY_ROLE, Mode
+from policyc.runtime.errors import InputError
 from policyc.runtime.json_value import JsonValue
 from tests.kernel.node_under_test import NODE, UPLINK, WORLD, A, B, C, NodeUnderTest
 from tests.kernel.packets import (
@@ -324,15 +329,42 @@ def test_errors_of_the_endpoint_reach_the_client(node: NodeUnderTest, family: in
     )
 
 
-def test_uplinks_are_on_record_and_go_with_the_load(node: NodeUnderTest) -> None:
-    node.load(node.policy(), uplinks=[UPLINK])
+@pytest.mark.parametrize("mode", ["tcx", "clsact"])
+def test_uplinks_are_on_record_and_go_with_the_load(node: NodeUnderTest, mode: Mode) -> None:
+    node.load(node.policy(), uplinks=[UPLINK], mode=mode, way_back="dsr")
     found = node.status()
-    assert found and found.uplinks == (UPLINK,) and found.outside == "tunnel"
-    assert {each.name: each.attached for each in found.programs}["pc_to_uplink"] == (
-        f"{UPLINK} (tcx)",
-    )
-    node.load(node.policy())
+    assert found and found.uplinks == (UPLINK,) and found.outside == "dsr"
+    attached = {each.name: each.attached for each in found.programs}
+    assert attached["pc_to_uplink"] == attached["pc_from_uplink"] == (f"{UPLINK} ({mode})",)
+    assert not found.unprotected
+    node.load(node.policy(), mode=mode)
     found = node.status()
     assert found and found.uplinks == () and not found.unprotected
-    links = {path.name.partition("-")[0] for path in node.pins.links.iterdir()}
-    assert str(node.ifindex[UPLINK]) not in links
+    for hook in BY_ROLE["uplink"]:
+        at = node.ifindex[UPLINK]
+        assert tcx.find(node.pins.link(at, hook.program)) is None
+        assert clsact.find(at, hook.direction) is None
+
+
+@pytest.mark.parametrize("mode", ["tcx", "clsact"])
+def test_unload_takes_uplinks_hooks_off_without_a_record(node: NodeUnderTest, mode: Mode) -> None:
+    node.load(node.policy(), uplinks=[UPLINK], mode=mode)
+    shutil.rmtree(node.state_root)
+    assert node.unload()
+    for hook in BY_ROLE["uplink"]:
+        assert clsact.find(node.ifindex[UPLINK], hook.direction) is None
+    passing = frame(A, WORLD, udp(1, 2))  # which the hook would not let pass
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0800)) as wire:
+        wire.bind((UPLINK, 0x0800))
+        wire.settimeout(2)
+        node.sends_from_outside(passing)
+        assert wire.recv(2000) == passing
+
+
+@pytest.mark.parametrize(
+    ("device", "why"), [("pca", "a pod is behind that device"), ("nowhere", "no such device")]
+)
+def test_what_is_no_uplink_is_refused(node: NodeUnderTest, device: str, why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        node.load(node.policy(), uplinks=[device])
+    assert not node.bpffs.exists()

@@ -1,20 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real clients outside reach Services on real nodes, each under its own address."""
 
+import errno
 import os
 import socket
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from policyc.compiler.cli.main import run
+from policyc.runtime import attach, switch, tcx
+from policyc.runtime.errors import HostError
 from policyc.runtime.json_value import JsonValue
+from policyc.runtime.tunnel import NAME
 from policyc.runtime.tunnel import PORT as TUNNEL_PORT
 from policyc.runtime.uplinks import Outside
-from tests.kernel.packets import packed
+from tests.kernel.node_under_test import ip
+from tests.kernel.packets import Host, Payload, arp, frame, packed, udp
 from tests.kernel.service_yaml import service, slices, value
 from tests.kernel.two_nodes import EXTERNAL, PODS, UPLINK, TwoNodes, address
 
@@ -24,8 +30,8 @@ TCP, UDP = socket.SOCK_STREAM, socket.SOCK_DGRAM
 PORT, NODE_PORT, TARGET = 80, 30080, 8080
 BULK = 3_000_000
 PORT_OF_TUNNEL = TUNNEL_PORT.to_bytes(2, "big")
-ANSWERS = b"\x70\x63\x02"
-"""PC_VNI_ANSWER."""
+REQUESTS, ANSWERS = b"\x70\x63\x01", b"\x70\x63\x02"
+"""PC_VNI_REQUEST, PC_VNI_ANSWER."""
 
 POLICY = f"""\
 apiVersion: networking.k8s.io/v1
@@ -46,6 +52,28 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """client1 alone may reach the pods."""
     folder = tmp_path_factory.mktemp("outside")
     (folder / "policy.yaml").write_text(POLICY)
+    assert run(["compile", "-f", str(folder / "policy.yaml"), "-o", str(folder / "bundle")]) == 0
+    return folder / "bundle"
+
+
+REJECTING = """\
+apiVersion: policyc.dev/v1alpha1
+kind: ExtendedPolicy
+metadata: {name: web}
+spec:
+  tier: 500
+  appliesTo: pod.app == "web"
+  rules: |
+    ingress:
+      reject tcp, udp from any
+"""
+
+
+@pytest.fixture(scope="module")
+def rejecting(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Nobody may reach the pods, and everybody is told."""
+    folder = tmp_path_factory.mktemp("rejecting")
+    (folder / "policy.yaml").write_text(REJECTING)
     assert run(["compile", "-f", str(folder / "policy.yaml"), "-o", str(folder / "bundle")]) == 0
     return folder / "bundle"
 
@@ -120,6 +148,20 @@ def exchange(client: socket.socket, server: socket.socket, size: int) -> None:
     for each in senders:
         each.join()
     assert not failures
+
+
+def received(
+    end: socket.socket, sender: socket.socket, data: bytes, *to: tuple[str, int]
+) -> tuple[bytes, tuple[str, int]]:
+    """A datagram; sent again if it was too big for the tunnel, of which the sender has heard."""
+    try:
+        found, peer = end.recvfrom(9000)
+    except TimeoutError:
+        if not to:  # a connected socket says first what it has heard
+            assert sender.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) in (0, errno.EMSGSIZE)
+        sender.sendto(data, *(to or [sender.getpeername()]))
+        found, peer = end.recvfrom(9000)
+    return found, peer
 
 
 def accepted(listening: socket.socket) -> tuple[socket.socket, str]:
@@ -214,6 +256,8 @@ def test_the_answer_takes_the_way_that_was_chosen(
         for node, found in frames.items()
     }
     assert any(is_tunnelled(each) for each in frames["a"]), "what the client sends goes to b"
+    used = {each.name: each.used for each in lab.status("a").maps}
+    assert used[f"pc_ct{family}"] == 1, "no flood ends what goes on"
     if way_back == "dsr":
         assert plain["b"] and not plain["a"] and not answers["a"] and not answers["b"]
     else:
@@ -265,10 +309,10 @@ def test_datagrams_and_their_fragments_arrive_whole(
         for size in (1, 2, 501, 1400, 5000, 4999):
             data = os.urandom(size)
             client.send(data)
-            found, peer = server.recvfrom(9000)
+            found, peer = received(server, client, data)
             assert found == data and peer[:2] == client.getsockname()[:2]
             server.sendto(data, peer)
-            assert client.recv(9000) == data
+            assert received(client, server, data, peer)[0] == data
         stream = lab.server(pod, family, TCP, TARGET)
         end = lab.connect("client1", family, EXTERNAL[family], PORT)
         assert end
@@ -277,7 +321,9 @@ def test_datagrams_and_their_fragments_arrive_whole(
             exchange(end, served, 200_000)
         stream.close()
         server.close()
-    assert lab.drops() == {} and lab.bad_checksums() == 0
+    reasons = {reason for found in lab.drops().values() for reason in found}
+    behind_too_big = {"fragment"} if family == 6 else set()  # of the one that was too big at first
+    assert reasons <= behind_too_big and lab.bad_checksums() == 0
 
 
 @families
@@ -295,6 +341,26 @@ def test_a_client_hears_that_nobody_listens(
     with pytest.raises(ConnectionRefusedError):
         refused.connect((address("a", family), NODE_PORT))
     assert lab.bad_checksums() == 0
+
+
+@families
+@pytest.mark.parametrize("pod", PODS)
+def test_what_a_rule_rejects_is_answered_from_the_service(
+    lab: TwoNodes, rejecting: Path, family: int, pod: str
+) -> None:
+    """By the endpoint's node, whichever the client came to."""
+    lab.check_no_paths("router")
+    loaded(lab, rejecting, pod)
+    refused = lab.open_socket("client1", family, TCP)
+    with pytest.raises(ConnectionRefusedError):
+        refused.connect((address("a", family), NODE_PORT))
+    datagrams = lab.open_socket("client1", family, UDP)
+    datagrams.connect((address("a", family), NODE_PORT))
+    datagrams.send(b"may I?")
+    with pytest.raises(OSError) as told:
+        datagrams.recv(100)
+    assert told.value.errno == (errno.EHOSTUNREACH if family == 4 else errno.EACCES)
+    assert lab.drops() == {PODS[pod]: {"policy": 2}} and lab.bad_checksums() == 0
 
 
 @families
@@ -368,3 +434,174 @@ def test_one_port_of_a_client_by_both_nodes(lab: TwoNodes, bundle: Path, family:
         with server:
             exchange(client, server, 5000)
     assert lab.drops() == {}
+
+
+@families
+def test_both_ends_hear_of_the_tunnels_mtu(lab: TwoNodes, bundle: Path, family: int) -> None:
+    """By an ICMP error each, from whom they speak with; no outer packet has to be cut."""
+    loaded(lab, bundle, "pod-b")
+    listening = lab.server("pod-b", family, TCP, TARGET)
+    wires = {node: lab.capture(node, UPLINK) for node in ("a", "b")}
+    client = lab.connect("client1", family, address("a", family), NODE_PORT)
+    assert client
+    server, _ = accepted(listening)
+    with server:
+        exchange(client, server, BULK)
+        level, option = (socket.IPPROTO_IP, 14) if family == 4 else (socket.IPPROTO_IPV6, 24)
+        for end in (client, server):  # IP_MTU, IPV6_MTU
+            assert end.getsockopt(level, option) == 1500 - 50
+    for node, wire in wires.items():
+        frames = frames_of(wire)
+        assert any(is_tunnelled(each) for each in frames)
+        assert not any(is_cut(each) for each in frames), node
+        assert lab.status(node).drops.keys() == {"too big"}
+    assert lab.bad_checksums() == 0
+
+
+def is_cut(frame: bytes) -> bool:
+    """A fragment, of IPv4."""
+    return frame[12:14] == b"\x08\x00" and bool(int.from_bytes(frame[20:22], "big") & 0x3FFF)
+
+
+@families
+def test_every_node_on_the_way_takes_a_hop(lab: TwoNodes, bundle: Path, family: int) -> None:
+    """The router, a, which hands over, and b, which forwards; the same on the way back."""
+    loaded(lab, bundle, "pod-b")
+    level, ask, give = (
+        (socket.IPPROTO_IP, 12, socket.IP_TTL)
+        if family == 4
+        else (socket.IPPROTO_IPV6, 51, socket.IPV6_UNICAST_HOPS)
+    )  # IP_RECVTTL, IPV6_RECVHOPLIMIT
+    server = lab.server("pod-b", family, UDP, TARGET)
+    client = lab.open_socket("client1", family, UDP)
+    client.connect((address("a", family), NODE_PORT))
+    for end in (server, client):
+        end.setsockopt(level, ask, 1)
+        end.setsockopt(level, give, 40)
+    client.send(b"there")
+    _, told, _, peer = server.recvmsg(100, 100)
+    assert int.from_bytes(told[0][2], "little") == 40 - 3
+    server.sendto(b"back", peer)
+    _, told, _, _ = client.recvmsg(100, 100)
+    assert int.from_bytes(told[0][2], "little") == 40 - 3
+    client.setsockopt(level, give, 2)
+    client.send(b"the router's is the last but one")
+    with pytest.raises(TimeoutError):
+        server.recv(100)
+    assert lab.drops() == {"a": {"hop limit": 1}}
+
+
+@families
+def test_only_nodes_hand_over_and_only_what_came_to_them(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
+    """VXLAN that somebody makes up: a client, and a node about what came to nobody or to another."""
+    loaded(lab, bundle, "pod-b")
+    server = lab.server("pod-b", family, UDP, TARGET)
+
+    def host(name: str) -> Host:
+        return Host("02:00:00:00:00:02", address(name, 4), address(name, 6))
+
+    client, to_a, to_b, pod = map(host, ("client1", "a", "b", "pod-b"))
+    external = Host(to_a.mac, EXTERNAL[4], EXTERNAL[6])
+    there, back, other = udp(4000, NODE_PORT), udp(NODE_PORT, 4000), udp(4000, 1)
+
+    def packet(src: Host, dst: Host, payload: Payload) -> bytes:
+        return frame(src, dst, payload, family=family)
+
+    lies = [
+        ("client1", REQUESTS, packet(client, to_a, there), "not a node"),
+        ("client2", ANSWERS, packet(to_b, client, back), "not a node"),
+        ("a", REQUESTS, packet(client, to_b, there), "not a node"),
+        ("a", b"\0\0\1", packet(client, to_a, there), "not a node"),
+        ("a", ANSWERS, packet(to_b, client, back), "backend gone"),
+        ("a", REQUESTS, packet(client, to_a, other), "no backend"),
+        ("a", REQUESTS, packet(client, external, other), "no backend"),
+        ("a", REQUESTS, packet(to_b, to_a, there), "spoofed ip"),
+        ("a", REQUESTS, packet(pod, to_a, there), "spoofed ip"),
+        ("a", REQUESTS, arp(client), "ethertype"),
+    ]
+    for who, network, inner, reason in lies:
+        before = lab.status("b").drops
+        hand_over(lab, who, network, inner)
+        expected = before | {reason: before.get(reason, 0) + 1}
+        _until(lambda then=expected: lab.status("b").drops == then)
+    server.settimeout(0.3)
+    with pytest.raises(TimeoutError):
+        server.recv(100)
+    hand_over(lab, "a", REQUESTS, packet(client, to_a, there))
+    server.settimeout(2)
+    assert server.recv(100) == b"payload", "from the node that it came to it passes"
+
+
+def hand_over(lab: TwoNodes, who: str, network: bytes, inner: bytes) -> None:
+    """As a node does it, by a socket."""
+    header = b"\x08\0\0\0" + network + b"\0"
+    lab.open_socket(who, 4, UDP).sendto(header + inner, (address("b", 4), TUNNEL_PORT))
+
+
+def _until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 5
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@families
+def test_nodes_that_have_ipv6_alone(lab: TwoNodes, bundle: Path, family: int) -> None:
+    """The outer header is larger, and has to have a checksum."""
+    for node in ("a", "b"):
+        lab.load(node, bundle, services("pod-b"), families=[6])
+    listening = lab.server("pod-b", family, TCP, TARGET)
+    wire = lab.capture("b", UPLINK)
+    client = lab.connect("client1", family, EXTERNAL[family], PORT)
+    assert client
+    server, seen = accepted(listening)
+    with server:
+        assert seen == address("client1", family)
+        exchange(client, server, BULK)
+        level, option = (socket.IPPROTO_IP, 14) if family == 4 else (socket.IPPROTO_IPV6, 24)
+        assert client.getsockopt(level, option) == 1500 - 70
+    outer = [each for each in frames_of(wire) if each[12:14] == b"\x86\xdd" and each[20] == 17]
+    assert outer and all(each[60:62] != b"\0\0" for each in outer)
+    assert lab.drops() == {} and lab.bad_checksums() == 0
+
+
+def test_the_tunnel_goes_with_what_needs_it(
+    lab: TwoNodes, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A load that fails leaves none, and unload takes it away; somebody else's is left alone."""
+
+    def devices() -> set[str]:
+        return lab.at["a"].within(lambda: {name for _, name in socket.if_nameindex()})
+
+    def hooks() -> set[str]:
+        """Those that are attached, by their links."""
+        links = lab.bpffs("a") / "links"
+        found = links.iterdir() if links.is_dir() else ()
+        return {pin.name.partition("-")[2] for pin in found if tcx.find(pin) is not None}
+
+    every = {hook.program for hook in attach.HOOKS}
+    before = devices()
+    with monkeypatch.context() as patch:
+        patch.setattr(switch, "store", _fail)
+        with pytest.raises(OSError, match="it cannot be stored"):
+            lab.load("a", bundle, services("pod-b"))
+    assert devices() == before and hooks() == set()
+    lab.load("a", bundle, services("pod-b"))
+    assert devices() == before | {NAME} and hooks() == every
+    with monkeypatch.context() as patch:
+        patch.setattr(switch, "store", _fail)
+        with pytest.raises(OSError, match="it cannot be stored"):
+            lab.load("a", bundle, services("pod-a"))
+    assert devices() == before | {NAME} and hooks() == every
+    lab.unload("a")
+    assert devices() == before and hooks() == set()
+    lab.at["a"].within(lambda: ip("link", "add", NAME, "type", "veth", "peer", "name", "other"))
+    with pytest.raises(HostError, match=NAME):
+        lab.load("a", bundle, services("pod-b"))
+    assert devices() == before | {NAME, "other"}
+
+
+def _fail(*_: object) -> None:
+    raise OSError("it cannot be stored")

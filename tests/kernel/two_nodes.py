@@ -168,11 +168,11 @@ class TwoNodes:
         bundle: Path,
         services: Sequence[JsonValue] | None,
         way_back: Outside = "tunnel",
-        nodes: Sequence[str] = NODES,
+        families: Sequence[int] = (4, 6),
     ) -> None:
-        """Load a bundle on a node; `nodes` are those that it knows."""
+        """Load a bundle on a node; `families` are those of the nodes' addresses."""
         path = self.folder / f"endpoints-{node}.json"
-        path.write_text(json.dumps(self._endpoints(node, nodes)))
+        path.write_text(json.dumps(self._endpoints(node, families)))
         self.at[node].within(
             lambda: (
                 runtime.load(
@@ -188,7 +188,7 @@ class TwoNodes:
             )
         )
 
-    def _endpoints(self, node: str, nodes: Sequence[str]) -> dict[str, object]:
+    def _endpoints(self, node: str, families: Sequence[int]) -> dict[str, object]:
         pods = []
         for pod, where in PODS.items():
             own = {"interface": self.device(pod), "mac": self.mac(pod)} if where == node else {}
@@ -197,7 +197,8 @@ class TwoNodes:
                  "addresses": [address(pod, 4), address(pod, 6)]} | own
             )  # fmt: skip
         known = [
-            {"name": each, "addresses": [address(each, 4), address(each, 6)]} for each in nodes
+            {"name": each, "addresses": [address(each, family) for family in families]}
+            for each in NODES
         ]
         return {"schema": "policyc.dev/endpoints/v1", "node": node, "endpoints": pods,
                 "nodes": known}  # fmt: skip
@@ -231,9 +232,12 @@ class TwoNodes:
         assert found is not None
         return found
 
-    def drops(self) -> dict[str, dict[str, int]]:
-        """By node; those without drops are left out."""
-        found = {node: self.status(node).drops for node in NODES}
+    def drops(self, but: str = "too big") -> dict[str, dict[str, int]]:
+        """By node and reason, without one that is part of what goes well; only what there was."""
+        found = {
+            node: {why: n for why, n in self.status(node).drops.items() if why != but}
+            for node in NODES
+        }
         return {node: drops for node, drops in found.items() if drops}
 
     def open_socket(self, name: str, family: int, kind: int) -> socket.socket:

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* nat_follow.h - fragments of packets to Services, and of the answers.
+ * Gives pc_nat_follow().
+ */
+#pragma once
+#include "fragments.h"
+#include "nat.h"
+#include "outside_map.h"
+#include "service_map.h"
+
+/* Fragments behind the first, which have no ports: they follow it, and are translated as it was.
+ * Both hooks of a pod find one record; `reply` says at which end this one translates.
+ */
+static __always_inline enum drop_reason pc_nat_follow(struct __sk_buff *skb, struct pc_flow *flow,
+						      bool reply)
+{
+	const struct pc_frag *first = pc_frag_first(flow);
+	const struct pc_row *row;
+	bool done;
+
+	if (!first)
+		return PC_DROP_FRAGMENT;
+	if (!first->row || !(first->row & PC_FRAG_REPLY) == reply)
+		return PC_PASS;
+	row = pc_row_of(first->row & ~PC_FRAG_REPLY);
+	if (!row)
+		return PC_DROP_BACKEND_GONE;
+	if (reply)
+		done = pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->t.saddr,
+				   pc_as_known(&row->frontend, flow->t.family, first->node));
+	else
+		done = pc_nat_addr(skb, flow, PC_NAT_DST, &flow->t.daddr, &row->backend);
+	return done ? PC_PASS : PC_DROP_MALFORMED;
+}
