@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import TypeVar
@@ -351,7 +352,7 @@ def test_a_node_port_is_at_the_node_s_addresses_and_at_loopback(
     node.load(served("web", type="NodePort"))
     loopback = Host("", "127.0.0.1", "::1")
     for host in (node.own, loopback):
-        found = node.process(lambda host=host: ask(way, kind, host, NODE_PORT))  # type: ignore[misc]
+        found = node.process(partial(ask, way, kind, host, NODE_PORT))
         assert found == ("web", address(way, host), NODE_PORT)
 
 
