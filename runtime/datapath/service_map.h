@@ -26,13 +26,7 @@ _Static_assert(sizeof(struct pc_frontend_key) == 20, "a map key has no hidden pa
 /* Of `flags`. */
 #define PC_FRONTEND_LOCAL     1 /* clients from outside are given endpoints of this node */
 #define PC_FRONTEND_ELSEWHERE 2 /* what has no endpoint for it here has one on another node */
-<<<<<<< HEAD
-#define PC_FRONTEND_NODE_PORT                                                                      \
-	4 /* the node's own processes find it at the loopback address, too                         \
-	   */
-=======
 #define PC_FRONTEND_NODE_PORT 4 /* the node's own processes find it at loopback, too */
->>>>>>> events
 
 /* Parts of pc_choices: those that take new connections, and those that are on this node. A count of
  * 0: none does.
