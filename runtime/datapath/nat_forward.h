@@ -32,7 +32,7 @@ __noinline int pc_forward_answer(struct __sk_buff *skb, struct pc_flow *flow, st
 	if (!pc_rewrite(skb, flow, &what, &ct->src))
 		return PC_DROP_MALFORMED;
 	if (pc_ct_note(ct, flow, true))
-		pc_front_note(flow, ct, row);
+		pc_front_note(flow, ct, row, &row->frontend);
 	return PC_PASS;
 }
 

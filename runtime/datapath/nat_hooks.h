@@ -145,16 +145,16 @@ static __always_inline enum drop_reason pc_to_service(struct __sk_buff *skb, str
 	return pc_service_new(skb, flow, match, word);
 }
 
-/* Tells the front what an answer has changed. The tuple is what it was afterwards: a copy would not
- * fit the hook's stack.
+/* Tells the front what an answer has changed; `frontend` is what the client knows. The tuple is
+ * what it was afterwards: a copy would not fit the hook's stack.
  */
 static __always_inline void pc_front_note(struct pc_flow *flow, const struct pc_ct *ct,
-					  const struct pc_row *row)
+					  const struct pc_row *row, const struct pc_addr6 *frontend)
 {
 	__be16 port = flow->t.dport;
 	struct pc_ct *front;
 
-	flow->t.saddr = row->frontend;
+	flow->t.saddr = *frontend;
 	flow->t.sport = row->frontend_port;
 	flow->t.dport = ct->dst.nat.port;
 	front = pc_ct_get(&flow->t, false).ct;
@@ -190,7 +190,7 @@ static __always_inline enum drop_reason pc_from_service(struct __sk_buff *skb, s
 	if (!row)
 		return PC_DROP_BACKEND_GONE;
 	if (match->is_fresh && pc_ct_note(ct, flow, true))
-		pc_front_note(flow, ct, row);
+		pc_front_note(flow, ct, row, &row->frontend);
 	flow->frag_row = ct->dst.nat.row | PC_FRAG_REPLY;
 	flow->partial = pc_partial_of(skb, flow);
 	if (pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->t.saddr, &row->frontend) &&

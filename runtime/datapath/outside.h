@@ -150,24 +150,6 @@ __noinline int pc_outside_known(struct __sk_buff *skb, struct pc_flow *flow, str
 	return PC_PASS;
 }
 
-/* Tells the front what an answer has changed; the tuple is what it was afterwards. */
-static __always_inline void pc_outside_note(struct pc_flow *flow, const struct pc_ct *ct,
-					    const struct pc_row *row, const struct pc_addr6 *known)
-{
-	__be16 port = flow->t.dport;
-	struct pc_ct *front;
-
-	flow->t.saddr = *known;
-	flow->t.sport = row->frontend_port;
-	flow->t.dport = ct->dst.nat.port;
-	front = pc_ct_get(&flow->t, false).ct;
-	if (front && front->flow_id == ct->flow_id)
-		pc_ct_note(front, flow, true);
-	flow->t.saddr = row->backend;
-	flow->t.sport = row->backend_port;
-	flow->t.dport = port;
-}
-
 /* An endpoint's answer on its way out: it becomes one of the Service, as the client knows that. Its
  * entry may be stale: the pod's own hook has decided just now, and the node's own has no policy.
  */
@@ -181,7 +163,7 @@ static __always_inline enum drop_reason pc_to_outside(struct __sk_buff *skb, str
 		return PC_DROP_BACKEND_GONE;
 	known = pc_as_known(&row->frontend, flow->t.family, ct->src.node);
 	if (pc_ct_note(ct, flow, true))
-		pc_outside_note(flow, ct, row, known);
+		pc_front_note(flow, ct, row, known);
 	flow->frag_row = ct->dst.nat.row | PC_FRAG_REPLY;
 	flow->node = ct->src.node;
 	flow->partial = pc_partial_of(skb, flow);

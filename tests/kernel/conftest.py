@@ -39,6 +39,14 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def picks_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """picks.bpf.o: an object that chooses endpoints many times in a run (picks.py)."""
+    target = tmp_path_factory.mktemp("picks") / "picks.bpf.o"
+    compile_c(HERE / "picks.bpf.c", target)
+    return target
+
+
 @pytest.fixture
 def node(objects: Path, tmp_path: Path) -> Iterator[NodeUnderTest]:
     """Pods a and b on this node, c on another, all isolated; nothing is loaded yet."""

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from policyc.runtime.json_value import JsonValue
-from tests.kernel.conftest import HERE, compile_c
 from tests.kernel.node_under_test import A, C, NodeUnderTest
 from tests.kernel.packets import SYN, Host, packed, tcp
 from tests.kernel.picks import HANDED, OUTSIDE, POD, Asked, Picks, picking
@@ -22,17 +21,10 @@ HUNDRED = [Host(C.mac, f"10.9.0.{i}", f"fd09::{i:x}") for i in range(1, 101)]
 FLOWS = 20_000
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    target = tmp_path_factory.mktemp("picks") / "picks.bpf.o"
-    compile_c(HERE / "picks.bpf.c", target)
-    return target
-
-
 @pytest.fixture
-def picks(program: Path, node: NodeUnderTest) -> Iterator[Picks]:
+def picks(picks_program: Path, node: NodeUnderTest) -> Iterator[Picks]:
     node.load(node.policy().allow("a", "world", ANY), services=[])
-    with picking(program, node) as found:
+    with picking(picks_program, node) as found:
         yield found
 
 

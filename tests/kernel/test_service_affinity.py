@@ -10,7 +10,6 @@ import pytest
 
 from policyc.runtime import bpf_syscall
 from policyc.runtime.json_value import JsonValue
-from tests.kernel.conftest import HERE, compile_c
 from tests.kernel.node_under_test import WORLD, A, B, C, NodeUnderTest
 from tests.kernel.packets import SYN, Host, frame, packed, tcp
 from tests.kernel.picks import OUTSIDE, Asked, Picks, picking
@@ -24,17 +23,10 @@ ENDPOINTS = [Host(C.mac, f"10.9.0.{i}", f"fd09::{i:x}") for i in range(1, 41)]
 READY = {"ready": True}
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    target = tmp_path_factory.mktemp("picks") / "picks.bpf.o"
-    compile_c(HERE / "picks.bpf.c", target)
-    return target
-
-
 @pytest.fixture
-def picks(program: Path, node: NodeUnderTest) -> Iterator[Picks]:
+def picks(picks_program: Path, node: NodeUnderTest) -> Iterator[Picks]:
     node.load(node.policy().allow("a", "world", ANY), services=[])
-    with picking(program, node) as found:
+    with picking(picks_program, node) as found:
         yield found
 
 

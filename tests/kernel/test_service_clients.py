@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from policyc.runtime.json_value import JsonValue
-from tests.kernel.conftest import HERE, compile_c
 from tests.kernel.node_under_test import HOSTS, NODE, WORLD, A, B, C, NodeUnderTest
 from tests.kernel.packets import ACK, SYN, UDP, Host, frame, packed, tcp, udp
 from tests.kernel.picks import HANDED, OUTSIDE, POD, Asked, Picks, picking
@@ -24,17 +23,10 @@ NODE_PORT = 30080
 EXTERNAL = Host(VIP.mac, "192.0.2.80", "2001:db8:80::1")
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    target = tmp_path_factory.mktemp("picks") / "picks.bpf.o"
-    compile_c(HERE / "picks.bpf.c", target)
-    return target
-
-
 @pytest.fixture
-def picks(program: Path, node: NodeUnderTest) -> Iterator[Picks]:
+def picks(picks_program: Path, node: NodeUnderTest) -> Iterator[Picks]:
     node.load(node.policy().allow("a", "b", ANY).allow("a", "c", ANY), services=[])
-    with picking(program, node) as found:
+    with picking(picks_program, node) as found:
         yield found
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from policyc.runtime import bpf_syscall
 from policyc.runtime.json_value import JsonValue
-from tests.kernel.conftest import HERE, compile_c
 from tests.kernel.node_under_test import NODE, WORLD, A, B, C, NodeUnderTest
 from tests.kernel.packets import SYN, Host, frame, tcp
 from tests.kernel.picks import OUTSIDE, Asked, Picks, picking
@@ -24,17 +23,10 @@ HERE_TOO = {4: "203.0.113.200", 6: "2001:db8::200"}
 """Beside WORLD."""
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    target = tmp_path_factory.mktemp("picks") / "picks.bpf.o"
-    compile_c(HERE / "picks.bpf.c", target)
-    return target
-
-
 @pytest.fixture
-def picks(program: Path, node: NodeUnderTest) -> Iterator[Picks]:
+def picks(picks_program: Path, node: NodeUnderTest) -> Iterator[Picks]:
     node.load(node.policy().allow("a", "c", ANY).allow("b", "c", ANY), services=[])
-    with picking(program, node) as found:
+    with picking(picks_program, node) as found:
         yield found
 
 
