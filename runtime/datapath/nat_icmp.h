@@ -97,13 +97,16 @@ static __always_inline bool pc_nat_quoted(struct __sk_buff *skb, const struct pc
 /* From a client about an answer of a Service it becomes one to the endpoint; to a client about what
  * it sent to a Service it becomes one about that. What is about anything else passes as it is.
  */
-static __always_inline enum drop_reason pc_nat_error(struct __sk_buff *skb, struct pc_flow *flow,
-						     const struct pc_quoted *quoted, bool own)
+__noinline int pc_nat_error(struct __sk_buff *skb, struct pc_flow *flow,
+			    const struct pc_quoted *quoted, bool own)
 {
-	bool front = quoted->state & PC_CT_FRONT;
 	const struct pc_addr6 *from, *to;
 	const struct pc_row *row;
+	bool front;
 
+	if (!flow || !quoted)
+		return PC_DROP_MALFORMED;
+	front = quoted->state & PC_CT_FRONT;
 	if (quoted->state & PC_CT_NAT)
 		flow->node = quoted->node;
 	if (quoted->state & PC_CT_FAR)
@@ -125,6 +128,13 @@ static __always_inline enum drop_reason pc_nat_error(struct __sk_buff *skb, stru
 		   : PC_DROP_MALFORMED;
 }
 
+/* Verified once, by itself, as the one above. */
+__noinline int pc_find_related(struct __sk_buff *skb, struct pc_flow *flow, enum pc_reporter by,
+			       struct pc_quoted *quoted)
+{
+	return flow && quoted && pc_is_related(skb, flow, by, quoted);
+}
+
 /* What is to become of an ICMP error; PC_UNRELATED if it belongs to nothing. A function of its own,
  * as the hooks' stacks are full.
  */
@@ -132,7 +142,7 @@ __noinline int pc_error(struct __sk_buff *skb, struct pc_flow *flow, enum pc_rep
 {
 	struct pc_quoted quoted = {};
 
-	if (!flow || !pc_is_related(skb, flow, by, &quoted))
+	if (!flow || !pc_find_related(skb, flow, by, &quoted))
 		return PC_UNRELATED;
 	return pc_nat_error(skb, flow, &quoted, by != PC_BY_OTHERS);
 }

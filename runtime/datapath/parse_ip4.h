@@ -35,9 +35,10 @@ static __always_inline enum drop_reason pc_fragment4(struct pc_flow *flow, const
 
 /* With a source route the destination in the header is a waypoint: the policy would be asked about
  * the wrong end, and a router that honours the option would send it on to a denied one. Options
- * that run over the header's end are nothing that a router takes.
+ * that run over the header's end are nothing that a router takes. Verified once, by itself: with
+ * what the verifier knows of `end` it takes thirty times as much.
  */
-static __always_inline enum drop_reason pc_walk_options(struct __sk_buff *skb, __u32 end)
+__noinline int pc_walk_options(struct __sk_buff *skb, __u32 end)
 {
 	__u32 at = ETH_HLEN + sizeof(struct iphdr);
 	__u8 kind, length;
@@ -86,6 +87,6 @@ static __always_inline enum drop_reason pc_parse_ip4(struct __sk_buff *skb, stru
 	flow->hop_limit = ip.ttl;
 	flow->l4 = ETH_HLEN + header;
 	flow->end = ETH_HLEN + total;
-	reason = pc_walk_options(skb, flow->l4);
+	reason = header > sizeof(ip) ? pc_walk_options(skb, flow->l4) : PC_PASS;
 	return reason ? reason : pc_fragment4(flow, &ip);
 }
