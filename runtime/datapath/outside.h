@@ -27,31 +27,35 @@ static __always_inline enum drop_reason pc_is_stranger(struct pc_flow *flow)
 	return PC_PASS;
 }
 
-/* What the node itself serves; there is no policy to ask. */
+/* What the node itself serves; there is no policy to ask. Two functions, as the stack has no room
+ * for both entries of each.
+ */
 __noinline int pc_outside_own(struct pc_flow *flow)
 {
-	bool stored;
+	return flow && pc_ct_insert_both(flow, 0, 0);
+}
 
-	if (!flow)
-		return PC_DROP_NO_NODE;
-	if (!pc_is_own_node(flow->t.family, &flow->t.daddr))
-		return PC_DROP_NO_NODE; /* no way leads back from there */
-	if (flow->entry == PC_ENTRY_RENEW)
-		stored = pc_ct_renew(flow, 0, 0);
-	else
-		stored = pc_ct_insert(flow, 0, 0, 0);
-	if (!stored || !pc_ct_put_front(flow))
-		return PC_DROP_CT_FULL;
-	pc_frag_record(flow);
-	return PC_PASS;
+__noinline int pc_outside_own_again(struct pc_flow *flow)
+{
+	return flow && pc_ct_renew(flow, 0, 0) && pc_ct_put_front(flow);
 }
 
 /* The tuple is that of client and endpoint, and the packet translated. */
 static __always_inline enum drop_reason pc_outside_decide(struct __sk_buff *skb,
 							  struct pc_flow *flow, __u32 word)
 {
+	int stored;
+
 	pc_endpoint_at(flow->t.family, &flow->t.daddr, &flow->dst);
-	return flow->dst.ifindex ? pc_ask_policy(skb, word) : pc_outside_own(flow);
+	if (flow->dst.ifindex)
+		return pc_ask_policy(skb, word);
+	if (!pc_is_own_node(flow->t.family, &flow->t.daddr))
+		return PC_DROP_NO_NODE; /* no way leads back from there */
+	stored = flow->entry == PC_ENTRY_RENEW ? pc_outside_own_again(flow) : pc_outside_own(flow);
+	if (!stored)
+		return PC_DROP_CT_FULL;
+	pc_frag_record(flow);
+	return PC_PASS;
 }
 
 /* As pc_service_pick(). A node port is the same everywhere, but the tables have it at addresses of
