@@ -85,7 +85,7 @@ static __always_inline enum drop_reason pc_from_uplink_ip(struct __sk_buff *skb,
 		if (match.is_reply || ct->src.ifindex)
 			return PC_DROP_SPOOFED_IP;
 		flow->partial = pc_partial_of(skb, flow);
-		then = pc_outside_known(skb, flow, ct, match.is_fresh);
+		then = pc_outside_known(skb, flow, match.is_fresh);
 	} else {
 		then = pc_from_stranger(skb, flow, &match);
 	}

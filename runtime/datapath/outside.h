@@ -110,18 +110,23 @@ static __always_inline void pc_outside_moved(const struct pc_flow *flow, struct 
 	front->src.node = flow->node;
 }
 
-/* A packet that finds the front of its connection, which is this one. */
-__noinline int pc_outside_known(struct __sk_buff *skb, struct pc_flow *flow, struct pc_ct *ct,
-				bool is_fresh)
+/* A packet that has found the front of its connection, which is looked up once more: 6.1 writes no
+ * map from what a function was given.
+ */
+__noinline int pc_outside_known(struct __sk_buff *skb, struct pc_flow *flow, bool is_fresh)
 {
-	struct pc_ct_match match = {.at = {.ct = ct}, .is_fresh = is_fresh};
+	struct pc_ct_match match = {.is_fresh = is_fresh};
+	struct pc_ct *ct;
 	const struct pc_row *row;
 	enum pc_front front;
 	int reason;
 
-	if (!flow || !ct)
+	if (!flow)
 		return PC_DROP_NO_NODE;
-	match.at.is_kept = flow->is_kept;
+	match.at = pc_ct_get(&flow->t, true);
+	ct = match.at.ct;
+	if (!ct || !(ct->state & PC_CT_FRONT))
+		return PC_THEN_NEW;
 	if (ct->state & PC_CT_FAR && flow->client == PC_CLIENT_OUTSIDE &&
 	    pc_far_known(flow, &match))
 		return PC_PASS;
