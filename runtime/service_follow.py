@@ -29,6 +29,7 @@ _QUIET, _LONGEST = (
     0.05,
 )  # of a change: seconds until it is done, in silence and at the latest
 _ROUND = 0.2  # seconds between two looks at `is_over`
+_UNSETTLED = 30  # times as long without such silence: the cluster is never silent, and it is all
 _BUSY = 0.05  # seconds until what another command holds is tried again
 _PIECE = 1 << 16
 
@@ -66,7 +67,7 @@ def follow(
         with _unhurried(bpffs, state_root, is_over) as node:
             world = World(node.own, warn)
         following = _Following(world, bpffs, state_root, held, is_over)
-        wait = settled, float("inf")
+        wait = settled, _UNSETTLED * settled
         while not is_over():
             n_events = _take(reading, world, wait, is_over, warn)
             if is_over() and not following.live:

@@ -383,6 +383,24 @@ def test_a_signal_ends_it_and_what_is_in_force_stays(
     assert node.leaves("a", to_vip(tcp(4000, PORT, SYN))) == as_to(C, tcp(4000, TARGET, SYN))
 
 
+def test_a_cluster_that_is_never_silent_is_followed(
+    node: NodeUnderTest, follower: Follower
+) -> None:
+    done: list[dict[str, Any]] = []
+    reader = threading.Thread(target=lambda: done.append(follower.acknowledged()))
+    reader.start()
+    follower.tell(*told(web(C)))
+    for _ in range(200):
+        if done:
+            break
+        follower.tell({"type": "BOOKMARK", "object": {}})
+        time.sleep(0.05)
+    assert done, "after three seconds, thirty times the silence that was waited for"
+    reader.join()
+    assert node.leaves("a", to_vip(tcp(4000, PORT, SYN))) == as_to(C, tcp(4000, TARGET, SYN))
+    assert follower.end() == (0, "")
+
+
 def test_another_command_is_waited_for(node: NodeUnderTest, follower: Follower) -> None:
     follower.tell(*told(web(C)))
     follower.acknowledged()
