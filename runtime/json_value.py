@@ -53,6 +53,8 @@ class JsonValue:
         """The string; empty ones are rejected."""
         if not self._of_type(str):
             self.fail("expected a string that is not empty")
+        if any("\ud800" <= each <= "\udfff" for each in self.raw):
+            self.fail("expected text, found a half of a surrogate pair")
         return str(self.raw)
 
     def flag(self) -> bool:
