@@ -28,3 +28,7 @@ class HostError(NodeError):
     """The kernel, a tool or a privilege is missing."""
 
     exit_code = 3
+
+
+class BusyError(HostError):
+    """Another command is changing the node: it may be tried again."""

@@ -53,6 +53,8 @@ class JsonValue:
         """The string; empty ones are rejected."""
         if not self._of_type(str):
             self.fail("expected a string that is not empty")
+        if any("\ud800" <= each <= "\udfff" for each in self.raw):
+            self.fail("expected text, found a half of a surrogate pair")
         return str(self.raw)
 
     def flag(self) -> bool:
@@ -143,7 +145,7 @@ class JsonStream:
     """JSON values one after the other, as a watch writes them, from text that comes in pieces."""
 
     def __init__(self, file: Path) -> None:
-        self._file = file
+        self.file = file
         self._rest = ""
         self._line, self._column = 1, 1
         self._utf8 = codecs.getincrementaldecoder("utf-8")()
@@ -174,7 +176,7 @@ class JsonStream:
                 raise self._malformed("it is nested too deeply") from error
             except ValueError as error:
                 raise self._malformed(str(error)) from error
-            yield JsonValue(raw, self._file, "$", {"$": f"{self._line}:{self._column}"})
+            yield JsonValue(raw, self.file, "$", {"$": f"{self._line}:{self._column}"})
             self._pass(end)
 
     def end(self) -> None:
@@ -195,7 +197,7 @@ class JsonStream:
 
     def _malformed(self, message: str, at: int = 0) -> InputError:
         self._pass(at)
-        return InputError(f"{self._file}:{self._line}:{self._column}: not JSON: {message}")
+        return InputError(f"{self.file}:{self._line}:{self._column}: not JSON: {message}")
 
 
 _LONGEST_WORD = 8

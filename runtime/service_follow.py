@@ -9,11 +9,11 @@ import os
 import selectors
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from policyc.runtime.errors import InputError
+from policyc.runtime.errors import BusyError, InputError
 from policyc.runtime.json_value import JsonStream, JsonValue
 from policyc.runtime.pins import DEFAULT_ROOT
 from policyc.runtime.service_live import FullError, Live, StaleError
@@ -29,6 +29,8 @@ _QUIET, _LONGEST = (
     0.05,
 )  # of a change: seconds until it is done, in silence and at the latest
 _ROUND = 0.2  # seconds between two looks at `is_over`
+_UNSETTLED = 30  # times as long without such silence: the cluster is never silent, and it is all
+_BUSY = 0.05  # seconds until what another command holds is tried again
 _PIECE = 1 << 16
 
 
@@ -62,10 +64,10 @@ def follow(
     """
     with ExitStack() as held:
         reading = _Reading(streams, held)
-        with loaded(bpffs, state_root) as node:
+        with _unhurried(bpffs, state_root, is_over) as node:
             world = World(node.own, warn)
-        following = _Following(world, bpffs, state_root, held)
-        wait = settled, float("inf")
+        following = _Following(world, bpffs, state_root, held, is_over)
+        wait = settled, _UNSETTLED * settled
         while not is_over():
             n_events = _take(reading, world, wait, is_over, warn)
             if is_over() and not following.live:
@@ -109,15 +111,37 @@ def _believe(world: World, event: JsonValue, warn: Warn) -> None:
         warn(f"left as it was: {error}")
 
 
+@contextmanager
+def _unhurried(bpffs: Path, state_root: Path, is_over: Callable[[], bool]) -> Iterator[LoadedNode]:
+    """As `loaded`; another command that is changing the node is waited for, unless it is over."""
+    with ExitStack() as held:
+        while True:
+            try:
+                node = held.enter_context(loaded(bpffs, state_root))
+                break
+            except BusyError:
+                if is_over():
+                    raise
+                time.sleep(_BUSY)
+        yield node
+
+
 class _Following:
-    def __init__(self, world: World, bpffs: Path, state_root: Path, held: ExitStack) -> None:
+    def __init__(
+        self,
+        world: World,
+        bpffs: Path,
+        state_root: Path,
+        held: ExitStack,
+        is_over: Callable[[], bool],
+    ) -> None:
         self.live: Live | None = None
-        self._world, self._held = world, held
+        self._world, self._held, self._is_over = world, held, is_over
         self._bpffs, self._state_root = bpffs, state_root
 
     def catch_up(self, n_events: int) -> Applied:
         began = time.monotonic()
-        with loaded(self._bpffs, self._state_root) as node:
+        with _unhurried(self._bpffs, self._state_root, self._is_over) as node:
             self._world.move_to(node.own)
             changes = self._world.changes()
             whole = self._is_replaced(node)
@@ -151,7 +175,7 @@ class _Reading:
 
     def __init__(self, streams: Sequence[Path], held: ExitStack) -> None:
         self._selector = held.enter_context(selectors.PollSelector())
-        for path in streams:
+        for path in dict.fromkeys(streams):
             fd = self._opened(path, held)
             self._selector.register(fd, selectors.EVENT_READ, JsonStream(path))
 
@@ -159,8 +183,8 @@ class _Reading:
     def _opened(path: Path, held: ExitStack) -> int:
         if str(path) == "-":
             return 0
-        try:
-            fd = os.open(path, os.O_RDONLY)
+        try:  # a pipe that nobody writes to yet is waited for with the others
+            fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         except OSError as error:
             raise InputError(f"{path}: cannot be read: {error.strerror}") from error
         held.callback(os.close, fd)
@@ -177,7 +201,12 @@ class _Reading:
 
     def _read(self, key: selectors.SelectorKey) -> Iterator[JsonValue]:
         stream: JsonStream = key.data
-        piece = os.read(key.fd, _PIECE)
+        try:
+            piece = os.read(key.fd, _PIECE)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            raise InputError(f"{stream.file}: cannot be read: {error.strerror}") from error
         if piece:
             yield from stream.values(piece)
         else:

@@ -26,6 +26,7 @@ from policyc.runtime.service_rows import (
     FRONTEND,
     FRONTENDS,
     PLACES,
+    ROOM,
     ROW,
     STATE_AT,
     frontend_key,
@@ -67,6 +68,7 @@ class Live:
     def __init__(self, pins: Pins, filled: Filled, nodes: Mapping[str, int]) -> None:
         self.word = filled.word
         self.nodes = nodes
+        self._pins, self._mark = pins, filled.mark
         self._closing = ExitStack()
         self._rows = self._closing.enter_context(service_maps.mapped(pins, "pc_rows"))
         self._choices = self._closing.enter_context(service_maps.mapped(pins, "pc_choices"))
@@ -98,6 +100,8 @@ class Live:
 
         `FullError`, `StaleError`: some of them may not be, and all has to be filled anew.
         """
+        if service_maps.mark_in_force(self._pins, self.word.half) != self._mark:
+            raise StaleError
         self._recycle()
         for old, new in changes.values():
             for each in (old, new):
@@ -108,8 +112,6 @@ class Live:
 
     def _replace(self, site: Site, new: Frontend | None) -> None:
         held = self._held.get(site)
-        if held and self._value(held.key) != held.value:
-            raise StaleError
         places = held.places if held else {}
         if new is None:
             if held:
@@ -193,7 +195,7 @@ class Live:
             return 0, 0
         if self._free_parts.get(size):
             return self._free_parts[size].pop(), size
-        if self._unused + size <= CHOICES:
+        if self._unused + size <= ROOM:
             self._unused += size
             return self._unused - size, size
         larger = min((n for n, free in self._free_parts.items() if n > size and free), default=0)
@@ -205,9 +207,6 @@ class Live:
 
     def _id(self, place: int) -> int:
         return int(struct.unpack_from("=I", self._rows, place * ROW.size)[0])
-
-    def _value(self, key: bytes) -> bytes | None:
-        return bpf_syscall.map_lookup(self._frontends, key, FRONTEND.size)
 
 
 def _site(frontend: Frontend) -> Site:

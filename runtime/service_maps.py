@@ -11,6 +11,7 @@ no more loses its id after it, and with that every connection to it.
 
 import ctypes
 import mmap
+import os
 import struct
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,6 +23,7 @@ from policyc.runtime.errors import HostError
 from policyc.runtime.pins import Pins
 from policyc.runtime.service_rows import (
     CHOICES,
+    MARK_SIZE,
     PLACES,
     ROW,
     STATE_AT,
@@ -51,6 +53,8 @@ class Filled:
 
     word: Word
     wanted: Wanted
+    mark: bytes
+    """Of this filling, and of no other."""
 
     def finish(self, pins: Pins) -> None:
         """When the word is stored. Nothing that is new goes to what was taken away."""
@@ -89,6 +93,8 @@ def fill(
     with mapped(pins, "pc_choices") as choices:
         at = after.half * CHOICES * 4
         choices[at : at + 4 * len(ids)] = struct.pack(f"={len(ids)}I", *ids)
+        mark = os.urandom(MARK_SIZE)
+        choices[mark_of(after.half)] = mark
     with mapped(pins, "pc_maglev") as memory:
         tables = want.tables.memory()
         at = after.half * maglev.SLOTS * 2
@@ -100,7 +106,19 @@ def fill(
     values = b"".join(want.frontends.values())
     with bpf_syscall.obj_get(pins.map(FRONTENDS)) as fd:
         bpf_syscall.map_update_batch(fd, keys, values, len(want.frontends))
-    return Filled(after, want)
+    return Filled(after, want, mark)
+
+
+def mark_of(half: int) -> slice:
+    """Where pc_choices has the mark of what is in a half."""
+    end = (half + 1) * CHOICES * 4
+    return slice(end - MARK_SIZE, end)
+
+
+def mark_in_force(pins: Pins, half: int) -> bytes:
+    """The mark in the map that is pinned now."""
+    with mapped(pins, "pc_choices") as choices:
+        return choices[mark_of(half)]
 
 
 def usage(pins: Pins) -> dict[str, tuple[int, int]]:

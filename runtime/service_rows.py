@@ -16,7 +16,11 @@ from policyc.runtime.source_ranges import RANGES, Lists
 
 PLACES = 65536
 CHOICES = 65536
-"""Of a half."""
+"""Of a half, its mark included."""
+MARK_SIZE = 8
+"""Bytes at the end of a half's choices that say who wrote the half: no packet is sent there."""
+ROOM = CHOICES - MARK_SIZE // 4
+"""Choices that a half has room for."""
 FRONTENDS = 32768
 """Of a half."""
 CLOSED = 1
@@ -102,8 +106,8 @@ def wanted(
         choices += local
     if len(parts) > FRONTENDS:
         raise _too_many("addresses and ports of Services", FRONTENDS)
-    if len(choices) > CHOICES:
-        raise _too_many("endpoints of Services", CHOICES)
+    if len(choices) > ROOM:
+        raise _too_many("endpoints of Services", ROOM)
     if lists.n_ranges > RANGES:
         raise _too_many("source ranges of load balancers", RANGES)
     return Wanted(rows, tuple(new), parts, tuple(choices), lists, tables)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import quote
 
-from policyc.runtime.errors import HostError
+from policyc.runtime.errors import BusyError, HostError
 
 DEFAULT_ROOT = Path("/run/policyc")
 SCHEMA = "policyc.dev/node-state/v6"
@@ -204,7 +204,7 @@ class StateDir:
                     return file
             except BlockingIOError as error:
                 file.close()
-                raise HostError(
+                raise BusyError(
                     "another `policyc node` command is changing this node", "try again shortly"
                 ) from error
             file.close()

@@ -23,8 +23,11 @@ pc_from_pod_known(struct __sk_buff *skb, struct pc_flow *flow, const struct pc_c
 		return reason;
 	/* The client's hook notes what is answered for a Service, as it has to tell the front. */
 	if (match->at.ct->state & PC_CT_NAT) {
-		if (match->is_reply && pc_is_forwarded(match))
-			return pc_forward_answer(skb, flow, match->at.ct);
+		if (match->is_reply && pc_is_forwarded(match)) {
+			reason = pc_forward_answer(skb, flow, match->at.ct);
+			if (reason || flow->forward_to)
+				return reason;
+		}
 	} else {
 		if (pc_is_forwarded(match))
 			pc_forward(skb, flow, pc_ct_receiver(match));

@@ -17,7 +17,9 @@ from typing import Any
 import pytest
 
 from policyc.runtime import bpf_syscall, service_maps
+from policyc.runtime.errors import InputError
 from policyc.runtime.json_value import JsonValue
+from policyc.runtime.service_follow import Applied, follow
 from policyc.runtime.service_live import FullError, Live, StaleError
 from policyc.runtime.service_rows import FRONTEND, ROW, frontend_key, key_half
 from policyc.runtime.service_update import loaded
@@ -173,6 +175,49 @@ def test_tables_that_somebody_else_has_replaced_are_not_changed(node: NodeUnderT
         with pytest.raises(StaleError):
             live.apply(world.changes())
         assert resolved(node) == before
+    finally:
+        live.close()
+
+
+def test_replaced_by_what_looks_alike_they_are_not_changed_either(node: NodeUnderTest) -> None:
+    node.load(node.policy(), services=[])
+    with loaded(node.bpffs, node.state_root) as held:
+        world = World(held.own)
+        for each in web(C):
+            world.take(each)
+        world.changes()
+        live = Live(held.pins, held.replace(world.frontends.values()), held.generation.nodes)
+    try:
+        node.serve(web(B))
+        node.serve(web(B))  # the same half, and each part where it was, of the same size
+        before = resolved(node)
+        for each in slices([C, B]):
+            world.take(each)
+        with pytest.raises(StaleError):
+            live.apply(world.changes())
+        other = service("other", Host("", "10.96.9.9", "fd96:9::9"))
+        for each in (other, *slices([A], "other")):
+            world.take(each)
+        with pytest.raises(StaleError):
+            live.apply(world.changes())
+        assert resolved(node) == before
+    finally:
+        live.close()
+
+
+def test_tables_that_were_unloaded_are_not_changed(node: NodeUnderTest) -> None:
+    node.load(node.policy(), services=[])
+    with loaded(node.bpffs, node.state_root) as held:
+        world = World(held.own)
+        live = Live(held.pins, held.replace(()), held.generation.nodes)
+    try:
+        node.unload()
+        node.load(node.policy(), services=[])
+        node.serve([])
+        for each in web(C):
+            world.take(each)
+        with pytest.raises(StaleError):
+            live.apply(world.changes())
     finally:
         live.close()
 
@@ -336,6 +381,61 @@ def test_a_signal_ends_it_and_what_is_in_force_stays(
     follower.process.wait(10)
     assert follower.process.returncode == 0
     assert node.leaves("a", to_vip(tcp(4000, PORT, SYN))) == as_to(C, tcp(4000, TARGET, SYN))
+
+
+def test_a_cluster_that_is_never_silent_is_followed(
+    node: NodeUnderTest, follower: Follower
+) -> None:
+    done: list[dict[str, Any]] = []
+    reader = threading.Thread(target=lambda: done.append(follower.acknowledged()))
+    reader.start()
+    follower.tell(*told(web(C)))
+    for _ in range(200):
+        if done:
+            break
+        follower.tell({"type": "BOOKMARK", "object": {}})
+        time.sleep(0.05)
+    assert done, "after three seconds, thirty times the silence that was waited for"
+    reader.join()
+    assert node.leaves("a", to_vip(tcp(4000, PORT, SYN))) == as_to(C, tcp(4000, TARGET, SYN))
+    assert follower.end() == (0, "")
+
+
+def test_another_command_is_waited_for(node: NodeUnderTest, follower: Follower) -> None:
+    follower.tell(*told(web(C)))
+    follower.acknowledged()
+    with loaded(node.bpffs, node.state_root):
+        follower.tell(*told(slices([B]), "MODIFIED"))
+        time.sleep(0.5)
+        assert follower.process.poll() is None
+        assert node.leaves("a", to_vip(tcp(4000, PORT, SYN))) == as_to(C, tcp(4000, TARGET, SYN))
+    assert follower.acknowledged()["changed"] == 2
+    assert node.leaves("a", to_vip(tcp(4001, PORT, SYN))) == as_to(B, tcp(4001, TARGET, SYN))
+    assert follower.end() == (0, "")
+
+
+def test_a_pipe_that_nobody_writes_to_holds_up_nothing(node: NodeUnderTest, tmp_path: Path) -> None:
+    node.load(node.policy().allow("a", "c", ANY))
+    silent, watch = tmp_path / "silent", tmp_path / "watch"
+    os.mkfifo(silent)
+    watch.write_text("".join(json.dumps(event) for event in told(web(C))))
+    seen: list[Applied] = []
+    follow(
+        [silent, watch, watch],
+        told=seen.append,
+        is_over=lambda: bool(seen),
+        bpffs=node.bpffs,
+        state_root=node.state_root,
+        settled=0.1,
+    )
+    assert [each.changed for each in seen] == [2]
+    assert node.leaves("a", to_vip(tcp(4000, PORT, SYN))) == as_to(C, tcp(4000, TARGET, SYN))
+
+
+def test_a_stream_that_is_a_folder_is_an_error(node: NodeUnderTest, tmp_path: Path) -> None:
+    node.load(node.policy())
+    with pytest.raises(InputError, match=f"{tmp_path}: cannot be read: Is a directory"):
+        follow([tmp_path], told=print, bpffs=node.bpffs, state_root=node.state_root)
 
 
 @pytest.mark.parametrize(

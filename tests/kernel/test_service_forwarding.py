@@ -21,7 +21,23 @@ from tests.kernel.node_under_test import (
     endpoint,
     ip,
 )
-from tests.kernel.packets import ACK, FIN, RST, SYN, Payload, frame, mac_bytes, tcp, udp
+from tests.kernel.packets import (
+    ACK,
+    FIN,
+    FRAGMENT,
+    MORE,
+    RST,
+    SYN,
+    UDP,
+    Payload,
+    fragment6,
+    frame,
+    frame6,
+    mac_bytes,
+    raw,
+    tcp,
+    udp,
+)
 from tests.kernel.service_yaml import PORT, TARGET, VIP, service, slices, web
 from tests.kernel.table_policy import ANY, tcp_port
 from tests.kernel.test_forwarding import REDIRECT, Outcome, Pair
@@ -298,3 +314,35 @@ def test_who_is_not_the_endpoint_ends_nothing(pair: ServicePair, family: int) ->
     assert pair.node.drops() == {"spoofed ip": 1, "spoofed mac": 1}
     for entry in pair.entries(family):
         assert not state_of(entry) & RESET
+
+
+@families
+def test_fragments_of_an_answer_follow_before_the_first_has_arrived(
+    pair: ServicePair, family: int
+) -> None:
+    """The stack may hold the first one until it has all of them (nf_defrag_ipv4 and 6)."""
+    load(pair, "UDP")
+    pair.stack_brings("b", pair.send("a", pair.asks(udp(4000, PORT, b"abc"), family)))
+    pair.stack_brings("a", pair.send("b", pair.answers(udp(TARGET, 4000, b"xyz"), family)))
+    assert pair.send("b", pair.answers(udp(TARGET, 4000, b"xyz"), family)).verdict == REDIRECT
+    for sent in _fragments(pair, family):
+        done = pair.send("b", sent)
+        assert (done.verdict, done.frame) == (NEXT, sent)
+    assert pair.node.drops() == {}
+
+
+def _fragments(pair: ServicePair, family: int) -> tuple[bytes, bytes]:
+    """Of an answer: with the ports, and without."""
+    body = pair.answers(udp(TARGET, 4000, bytes(40)), family)[14 + (20 if family == 4 else 40) :]
+    if family == 4:
+        return (
+            pair.answers(raw(UDP, body), fragment=MORE),
+            pair.answers(raw(UDP, bytes(24)), fragment=len(body) // 8),
+        )
+    gateway = replace(HOSTS["a"], mac=pair.gateways["b"])
+    first = fragment6(UDP, body, offset=0, more=True)
+    later = fragment6(UDP, bytes(24), offset=len(body), more=False)
+    return (
+        frame6(HOSTS["b"], gateway, FRAGMENT, first),
+        frame6(HOSTS["b"], gateway, FRAGMENT, later),
+    )

@@ -24,9 +24,9 @@ pytestmark = pytest.mark.kernel
 
 def test_the_layouts_are_those_of_the_object(node: NodeUnderTest) -> None:
     row = node.layout("pc_row")
-    values = (1, 2, bytes(range(16)), bytes(range(16, 32)), b"bb", b"ff", 6, 4, 1)
+    values = (1, 2, bytes(range(16)), bytes(range(16, 32)), b"bb", b"ff", 6, 4, 1, 5)
     names = ("id", "last", "backend", "frontend", "backend_port", "frontend_port")
-    names += ("proto", "family", "state")
+    names += ("proto", "family", "state", "node")
     named = dict(zip(names, values, strict=True))
     assert service_rows.ROW.pack(*values) == row.pack(**named)
     assert row.fields["state"][0] == service_rows.STATE_AT

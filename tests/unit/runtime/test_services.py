@@ -668,3 +668,16 @@ def test_backends_of_two_frontends_are_rows_of_their_own() -> None:
     parts = [FRONTEND.unpack(each)[:2] for each in want.frontends.values()]
     assert len(want.new) == 2 and parts == [(0, 1), (1, 1)]
     assert isinstance(two[0].backends[0], Backend)
+
+
+def test_text_that_cannot_be_written_is_refused() -> None:
+    """JSON can escape half of a surrogate pair, which no file and no digest takes."""
+    raw = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"clusterIP": "10.0.0.9", "ports": [{"port": 80, "name": "\udc00"}]},
+    }
+    where = r"services.json: \$.spec.ports\[0\].name: expected text"
+    with pytest.raises(InputError, match=where):
+        read_services([JsonValue(raw, Path("services.json"))], OwnNode("node-1"))
