@@ -104,7 +104,8 @@ static __always_inline enum drop_reason pc_nat_error(struct __sk_buff *skb, stru
 	const struct pc_addr6 *from, *to;
 	const struct pc_row *row;
 
-	if (quoted->state & PC_CT_NAT)
+	/* What a client says about an answer that left here is for nobody else. */
+	if (quoted->state & PC_CT_FAR || (quoted->state & PC_CT_NAT && !own))
 		flow->node = quoted->node;
 	if (quoted->state & PC_CT_FAR)
 		return PC_PASS; /* for the other node to translate */
