@@ -7,6 +7,7 @@ import struct
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
+from policyc.runtime import tunnel
 from policyc.runtime.errors import InputError
 
 Outside = Literal["tunnel", "dsr"]
@@ -25,6 +26,11 @@ def find(names: Iterable[str], pods: Mapping[str, int]) -> dict[str, int]:
         if name in pods:
             raise InputError(
                 f"--uplink {name}: the endpoints file says that a pod is behind that device",
+                "name the device that leads out of the node",
+            )
+        if name == tunnel.NAME:
+            raise InputError(
+                f"--uplink {name}: that is the device by which nodes hand packets to each other",
                 "name the device that leads out of the node",
             )
         try:
