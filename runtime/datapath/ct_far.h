@@ -44,15 +44,25 @@ static __always_inline void pc_far_assume(const struct pc_flow *flow, struct pc_
 		__sync_fetch_and_or(&ct->state, PC_CT_REPLIED);
 }
 
-/* False: UDP chooses again, as its endpoint is gone. What TCP and SCTP have open is ended, or not,
- * by the node that has the endpoint.
+/* Whether there is nothing that the other node could go on with: the client opens a connection, and
+ * was not answered yet, or has ended the one before.
+ */
+static __always_inline bool pc_far_begins(const struct pc_flow *flow, const struct pc_ct *ct)
+{
+	__u32 state = ct->state & (PC_CT_REPLIED | PC_CT_FINS | PC_CT_RESET);
+
+	return flow->t.proto == IPPROTO_UDP || (flow->opens && state != PC_CT_REPLIED);
+}
+
+/* False: chooses again, as its endpoint is gone. What TCP and SCTP have open is ended, or not, by
+ * the node that has the endpoint.
  */
 static __always_inline bool pc_far_known(struct pc_flow *flow, struct pc_ct_match *match)
 {
 	struct pc_ct *ct = match->at.ct;
 	const struct pc_row *row = pc_row_of(ct->src.nat.row);
 
-	if (flow->t.proto == IPPROTO_UDP && (!row || row->state & PC_ROW_CLOSED))
+	if ((!row || row->state & PC_ROW_CLOSED) && pc_far_begins(flow, ct))
 		return false;
 	flow->node = ct->src.node;
 	ct->epoch = flow->epoch; /* no policy of this node was, or is, asked */

@@ -8,23 +8,27 @@
 /* What came of a packet that finds the front of its connection. */
 enum pc_front { PC_FRONT_PASSED, PC_FRONT_STALE, PC_FRONT_ALONE };
 
-/* A front is kept after the entry proper, so that it is never kept alone. */
-static __always_inline void pc_front_keep(struct pc_flow *flow, struct pc_ct *ct,
+/* A front is kept after the entry proper, so that it is never kept alone. Afterwards the match has
+ * the entry that is there now: the one that has moved may be somebody else's.
+ */
+static __always_inline void pc_front_keep(struct pc_flow *flow, struct pc_ct_match *match,
 					  const struct pc_row *row)
 {
 	__be16 port = flow->t.sport;
 
-	__sync_fetch_and_or(&ct->state, PC_CT_TRIED);
+	__sync_fetch_and_or(&match->at.ct->state, PC_CT_TRIED);
 	pc_tuple_front(&flow->t, &flow->nat);
-	pc_ct_keep(flow, ct);
+	if (pc_ct_keep(flow, match->at.ct))
+		match->at = pc_ct_get(&flow->t, true);
 	pc_tuple_translate(flow, row, flow->nat.row, port);
 }
 
 /* The front tells and asks the entry proper: whenever something is written, which is once a second,
- * and for as long as it may be evicted. Expects the translated tuple.
+ * and for as long as it may be evicted. Expects the translated tuple. match->at.ct may be NULL
+ * afterwards.
  */
-static __always_inline enum pc_front
-pc_front_touch(struct pc_flow *flow, const struct pc_ct_match *match, const struct pc_row *row)
+static __always_inline enum pc_front pc_front_touch(struct pc_flow *flow, struct pc_ct_match *match,
+						    const struct pc_row *row)
 {
 	struct pc_ct *ct = match->at.ct;
 	bool is_written = match->is_fresh && pc_ct_note(ct, flow, false);
@@ -51,6 +55,6 @@ pc_front_touch(struct pc_flow *flow, const struct pc_ct_match *match, const stru
 		flow->is_kept = true;
 	if (flow->is_kept && !match->at.is_kept && pc_ct_is_settled(ct, flow, false) &&
 	    (is_written || !(ct->state & PC_CT_TRIED)))
-		pc_front_keep(flow, ct, row);
+		pc_front_keep(flow, match, row);
 	return PC_FRONT_PASSED;
 }

@@ -105,8 +105,8 @@ static __always_inline enum drop_reason pc_service_known(struct __sk_buff *skb,
 	}
 	*passed = front == PC_FRONT_PASSED;
 	match->is_fresh = *passed;
-	if (*passed && pc_is_forwarded(match)) {
-		reason = pc_forward_request(skb, flow, &ct->dst);
+	if (*passed && match->at.ct && pc_is_forwarded(match)) {
+		reason = pc_forward_request(skb, flow, &match->at.ct->dst);
 		if (reason || flow->forward_to)
 			return reason;
 	}

@@ -107,7 +107,8 @@ __noinline int pc_nat_error(struct __sk_buff *skb, struct pc_flow *flow,
 	if (!flow || !quoted)
 		return PC_DROP_MALFORMED;
 	front = quoted->state & PC_CT_FRONT;
-	if (quoted->state & PC_CT_NAT)
+	/* What a client says about an answer that left here is for nobody else. */
+	if (quoted->state & PC_CT_FAR || (quoted->state & PC_CT_NAT && !own))
 		flow->node = quoted->node;
 	if (quoted->state & PC_CT_FAR)
 		return PC_PASS; /* for the other node to translate */

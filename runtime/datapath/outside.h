@@ -143,8 +143,8 @@ __noinline int pc_outside_known(struct __sk_buff *skb, struct pc_flow *flow, boo
 		flow->is_kept = match.at.is_kept;
 		return PC_THEN_NEW;
 	}
-	if (front == PC_FRONT_PASSED && pc_is_forwarded(&match)) {
-		reason = pc_forward_request(skb, flow, &ct->dst);
+	if (front == PC_FRONT_PASSED && match.at.ct && pc_is_forwarded(&match)) {
+		reason = pc_forward_request(skb, flow, &match.at.ct->dst);
 		if (reason || flow->forward_to)
 			return reason;
 	}

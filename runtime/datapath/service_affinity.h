@@ -77,7 +77,7 @@ static __always_inline const struct pc_row *pc_affine(const struct pc_flow *flow
 	const struct pc_row *row;
 	__u32 n;
 
-	if (!had || flow->now - had->seen > (__u64)frontend->affinity * flow->second)
+	if (!had || flow->now > had->seen + (__u64)frontend->affinity * flow->second)
 		return 0;
 	n = pc_part_find(part, had, word);
 	if (n >= part->count)

@@ -134,6 +134,15 @@ static __always_inline const struct pc_frontend *pc_frontend_of(const struct pc_
 	return bpf_map_lookup_elem(&pc_frontends, &key);
 }
 
+/* Whether the row stands behind the tuple's destination. A frontend that is replaced while a packet
+ * reads it may already be another one.
+ */
+static __always_inline bool pc_row_is_at(const struct pc_row *row, const struct pc_tuple *t)
+{
+	return row->frontend_port == t->dport && row->proto == t->proto &&
+	       pc_addr_eq(&row->frontend, &t->daddr);
+}
+
 /* The row of the id, as long as that is its own. */
 static __always_inline const struct pc_row *pc_row_of(__u32 id)
 {

@@ -146,7 +146,7 @@ __noinline int pc_service_pick(struct __sk_buff *skb, struct pc_flow *flow, __u3
 		return PC_DROP_NO_BACKEND;
 	}
 	row = pc_service_row(flow, frontend, &part, word);
-	if (!row)
+	if (!row || !pc_row_is_at(row, &flow->t))
 		return PC_DROP_NO_BACKEND;
 	if (frontend->affinity && pc_is_remembered(skb, flow))
 		pc_affine_note(flow, frontend, row);

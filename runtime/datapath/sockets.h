@@ -109,7 +109,9 @@ pc_socket_row(struct pc_flow *flow, const struct pc_frontend *frontend, __u32 wo
 		row = pc_affine(flow, frontend, &part, word);
 	if (!row)
 		row = pc_choice(&part, bpf_get_prandom_u32() % part.count, word);
-	if (row && frontend->affinity)
+	if (!row || !pc_row_is_at(row, &flow->t))
+		return 0;
+	if (frontend->affinity)
 		pc_affine_note(flow, frontend, row);
 	return row;
 }

@@ -362,7 +362,13 @@ def test_unload_takes_uplinks_hooks_off_without_a_record(node: NodeUnderTest, mo
 
 
 @pytest.mark.parametrize(
-    ("device", "why"), [("pca", "a pod is behind that device"), ("nowhere", "no such device")]
+    ("device", "why"),
+    [
+        ("pca", "a pod is behind that device"),
+        ("nowhere", "no such device"),
+        ("lo", "no Ethernet headers"),
+        ("policyc-vxlan", "nodes hand packets to each other"),
+    ],
 )
 def test_what_is_no_uplink_is_refused(node: NodeUnderTest, device: str, why: str) -> None:
     with pytest.raises(InputError, match=why):

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clients outside, when the way to a Service or its endpoint changes under what they have begun."""
+
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.kernel.node_under_test import ip
+from tests.kernel.packets import Host, frame, inner, tcp, unreachable
+from tests.kernel.test_outside_wire import (
+    NODE_PORT,
+    PORT,
+    PORT_OF_TUNNEL,
+    TARGET,
+    TCP,
+    accepted,
+    bundle,
+    exchange,
+    families,
+    frames_of,
+    lab,
+    loaded,
+    services,
+)
+from tests.kernel.two_nodes import EXTERNAL, UPLINK, TwoNodes, address
+
+__all__ = ["bundle", "lab"]
+pytestmark = pytest.mark.kernel
+
+
+@families
+def test_an_error_about_an_answer_that_left_here_goes_to_the_endpoint(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
+    """With dsr it comes to whichever node the Service's address is routed to: here the endpoint's."""
+    loaded(lab, bundle, "pod-b", way_back="dsr")
+    lab.check_no_paths("router")
+    listening = lab.server("pod-b", family, TCP, TARGET)
+    client = lab.connect("client1", family, EXTERNAL[family], PORT)
+    assert client
+    server, _ = accepted(listening)
+    with server:
+        exchange(client, server, 1000)
+        lab.route(EXTERNAL[family], 32 if family == 4 else 128, "b", family)
+        seen, wire = lab.capture("pod-b", "eth0"), lab.capture("b", UPLINK)
+        here = Host("", address("client1", 4), address("client1", 6))
+        service = Host("", EXTERNAL[4], EXTERNAL[6])
+        mac = "02:00:00:00:00:01"
+        quoted = inner(frame(Host(mac, service.ip4, service.ip6), Host(mac, here.ip4, here.ip6),
+                             tcp(PORT, client.getsockname()[1]), family=family))  # fmt: skip
+        error = inner(frame(Host(mac, here.ip4, here.ip6), Host(mac, service.ip4, service.ip6),
+                            unreachable(family, quoted), family=family))  # fmt: skip
+        kind = socket.IPPROTO_ICMP if family == 4 else socket.IPPROTO_ICMPV6
+        af = socket.AF_INET if family == 4 else socket.AF_INET6
+        raw = lab.at["client1"].within(lambda: socket.socket(af, socket.SOCK_RAW, kind))
+        with raw:
+            raw.sendto(error[20 if family == 4 else 40 :], (EXTERNAL[family], 0))
+        time.sleep(0.5)
+        at = 23 if family == 4 else 20
+        assert [each[at] for each in frames_of(seen) if each[at] == int(kind)] == [int(kind)]
+        assert not [each for each in frames_of(wire) if PORT_OF_TUNNEL in each[34:60]]
+    assert lab.drops() == {}
+
+
+@families
+def test_who_has_not_been_answered_is_given_another_endpoint(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
+    """The endpoint of another node dies and is taken out, while the client sends its SYN again."""
+    loaded(lab, bundle, "pod-b")
+    lab.at["pod-b"].within(lambda: ip("link", "set", "eth0", "down"))
+    listening = lab.server("pod-a", family, TCP, TARGET)
+    client = lab.open_socket("client1", family, TCP)
+    client.setblocking(False)
+    client.connect_ex((address("a", family), NODE_PORT))
+    time.sleep(0.3)
+    for node in ("a", "b"):
+        lab.serve(node, services("pod-a"))
+    listening.settimeout(5)
+    server, seen = accepted(listening)
+    with server:
+        assert seen == address("client1", family)
