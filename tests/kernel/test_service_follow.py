@@ -310,7 +310,7 @@ def follower(node: NodeUnderTest, tmp_path: Path) -> Iterator[Follower]:
         made.pipe.close()
     if made.process.poll() is None:
         made.process.kill()
-        made.process.communicate()
+    made.process.communicate()  # closes its pipes, too
 
 
 def told(objects: list[JsonValue], kind: str = "ADDED") -> list[dict[str, Any]]:
