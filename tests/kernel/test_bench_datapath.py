@@ -15,7 +15,7 @@ BENCH = Path(__file__).parents[1] / "bench"
 pytestmark = pytest.mark.kernel
 
 
-@pytest.mark.parametrize("family", ["4", "6"])
+@pytest.mark.parametrize("family", ["4", pytest.param("6", marks=pytest.mark.slow)])
 def test_traffic_gets_through_every_bed(tmp_path: Path, family: str) -> None:
     before = lab_namespaces()
     out, plot = tmp_path / "rows.json", tmp_path / "plot"

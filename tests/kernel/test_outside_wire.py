@@ -293,8 +293,11 @@ def test_rules_as_of_kube_proxy_hide_the_client(lab: TwoNodes, family: int) -> N
     assert seen == address("a", family) != address("client1", family)
 
 
+OFFLOADS = [(True, True), pytest.param((False, True), marks=pytest.mark.slow), (False, False)]
+
+
 @families
-@pytest.mark.parametrize("offloads", [(True, True), (False, True), (False, False)], ids=str)
+@pytest.mark.parametrize("offloads", OFFLOADS, ids=str)
 @pytest.mark.parametrize("way_back", ["tunnel", "dsr"])
 def test_datagrams_and_their_fragments_arrive_whole(
     lab: TwoNodes, bundle: Path, family: int, offloads: tuple[bool, bool], way_back: Outside

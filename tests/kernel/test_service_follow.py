@@ -104,7 +104,9 @@ def some_object(dice: random.Random) -> dict[str, Any]:
     return {"type": kind, "object": raw}
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "seed", [0, 1, 2, *(pytest.param(n, marks=pytest.mark.slow) for n in range(3, 20))]
+)
 def test_changed_singly_or_at_once_the_tables_say_the_same(node: NodeUnderTest, seed: int) -> None:
     dice = random.Random(seed)
     node.load(node.policy(), services=[])
