@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keeps a node's Services as watches of the API server tell of them, until these end.
 
-What a watch begins with is everything that there is: it is put in force in one step, when nothing more
-has come for a while. Changes after that are done singly (service_live.py).
+What watches begin with is everything that there is: it is put in force in one step, when each has begun
+and nothing more has come for a while. Changes after that are done singly (service_live.py).
 """
 
 import os
@@ -66,13 +66,14 @@ def follow(
         reading = _Reading(streams, held)
         with _unhurried(bpffs, state_root, is_over) as node:
             world = World(node.own, warn)
-        following = _Following(world, bpffs, state_root, held, is_over)
+        following = _Following(world, bpffs, state_root, is_over)
+        held.callback(following.close)
         wait = settled, _UNSETTLED * settled
         while not is_over():
             n_events = _take(reading, world, wait, is_over, warn)
             if is_over() and not following.live:
                 return  # perhaps not all has come
-            if n_events or not following.live:
+            if n_events:
                 told(following.catch_up(n_events))
             if not reading.is_open:
                 return
@@ -86,18 +87,23 @@ def _take(
     is_over: Callable[[], bool],
     warn: Warn,
 ) -> int:
-    """Events until there was silence, or it took too long; how many."""
+    """Events until there was silence, or it took too long; how many.
+
+    Before a stream has begun there is no silence: Services without their endpoints would be put in
+    force, and end all that is open.
+    """
     quiet, longest = wait
-    n, first = 0, 0.0
+    n, began = 0, 0.0
     while reading.is_open and not is_over():
-        events = reading.events(quiet if n else _ROUND)
+        events = reading.events(quiet if n and not reading.silent else _ROUND)
         now = time.monotonic()
         for event in events:
             _believe(world, event, warn)
-        if events and not n:
-            first = now
         n += len(events)
-        if n and (not events or now - first > longest):
+        if not n or reading.silent:
+            continue
+        began = began or now
+        if not events or now - began > longest:
             return n
     return n
 
@@ -132,12 +138,15 @@ class _Following:
         world: World,
         bpffs: Path,
         state_root: Path,
-        held: ExitStack,
         is_over: Callable[[], bool],
     ) -> None:
         self.live: Live | None = None
-        self._world, self._held, self._is_over = world, held, is_over
+        self._world, self._is_over = world, is_over
         self._bpffs, self._state_root = bpffs, state_root
+
+    def close(self) -> None:
+        if self.live:
+            self.live.close()
 
     def catch_up(self, n_events: int) -> Applied:
         began = time.monotonic()
@@ -164,10 +173,8 @@ class _Following:
 
     def _fill(self, node: LoadedNode) -> None:
         filled = node.replace(self._world.frontends.values())
-        if self.live:
-            self.live.close()
+        self.close()
         self.live = Live(node.pins, filled, node.generation.nodes)
-        self._held.callback(self.live.close)
 
 
 class _Reading:
@@ -175,6 +182,8 @@ class _Reading:
 
     def __init__(self, streams: Sequence[Path], held: ExitStack) -> None:
         self._selector = held.enter_context(selectors.PollSelector())
+        self.silent = set(streams)
+        """Those that have not begun."""
         for path in dict.fromkeys(streams):
             fd = self._opened(path, held)
             self._selector.register(fd, selectors.EVENT_READ, JsonStream(path))
@@ -207,8 +216,14 @@ class _Reading:
             return
         except OSError as error:
             raise InputError(f"{stream.file}: cannot be read: {error.strerror}") from error
-        if piece:
-            yield from stream.values(piece)
-        else:
+        for value in stream.values(piece):
+            self.silent.discard(stream.file)
+            yield value
+        if not piece:
             self._selector.unregister(key.fd)
             stream.end()
+            if stream.file in self.silent:
+                raise InputError(
+                    f"{stream.file}: ends and has told nothing",
+                    "did the command that should write it fail?",
+                )

@@ -9,8 +9,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,21 @@ def n_rows(node: NodeUnderTest) -> int:
     return service_maps.usage(node.pins)["pc_rows"][0]
 
 
+@contextmanager
+def following(node: NodeUnderTest, first: Iterable[JsonValue] = ()) -> Iterator[tuple[World, Live]]:
+    """What follows a watch that begins with these objects; they are in force."""
+    with loaded(node.bpffs, node.state_root) as held:
+        world = World(held.own)
+        for each in first:
+            world.take(each)
+        world.changes()
+        live = Live(held.pins, held.replace(world.frontends.values()), held.generation.nodes)
+    try:
+        yield world, live
+    finally:
+        live.close()
+
+
 NAMES = [f"service-{n}" for n in range(6)]
 CONDITIONS = [
     {"ready": True},
@@ -110,10 +125,7 @@ def some_object(dice: random.Random) -> dict[str, Any]:
 def test_changed_singly_or_at_once_the_tables_say_the_same(node: NodeUnderTest, seed: int) -> None:
     dice = random.Random(seed)
     node.load(node.policy(), services=[])
-    with loaded(node.bpffs, node.state_root) as held:
-        world = World(held.own)
-        live = Live(held.pins, held.replace(()), held.generation.nodes)
-    try:
+    with following(node) as (world, live):
         for _ in range(40):
             for _ in range(dice.randrange(1, 6)):
                 world.take(JsonValue(some_object(dice), Path("watch")))
@@ -131,19 +143,11 @@ def test_changed_singly_or_at_once_the_tables_say_the_same(node: NodeUnderTest, 
             held.replace(world.frontends.values())
         assert resolved(node) == singly
         assert n_rows(node) == rows, "an endpoint that went has left no row"
-    finally:
-        live.close()
 
 
 def test_what_is_open_ends_with_its_endpoint_and_only_then(node: NodeUnderTest) -> None:
     node.load(node.policy().allow("a", "c", ANY).allow("a", "b", ANY), services=[])
-    with loaded(node.bpffs, node.state_root) as held:
-        world = World(held.own)
-        for each in web(C):
-            world.take(each)
-        world.changes()
-        live = Live(held.pins, held.replace(world.frontends.values()), held.generation.nodes)
-    try:
+    with following(node, web(C)) as (world, live):
         assert node.leaves("a", to_vip(tcp(4000, PORT, SYN))) == as_to(C, tcp(4000, TARGET, SYN))
         assert node.arrives("a", answer(C, tcp(TARGET, 4000, SYN | ACK)))
         for each in slices([B, C]):
@@ -156,16 +160,11 @@ def test_what_is_open_ends_with_its_endpoint_and_only_then(node: NodeUnderTest) 
         assert node.leaves("a", to_vip(tcp(4000, PORT))) is None
         assert node.leaves("a", to_vip(tcp(4001, PORT, SYN))) == as_to(B, tcp(4001, TARGET, SYN))
         assert node.drops() == {"backend gone": 1}
-    finally:
-        live.close()
 
 
 def test_tables_that_somebody_else_has_replaced_are_not_changed(node: NodeUnderTest) -> None:
     node.load(node.policy(), services=[])
-    with loaded(node.bpffs, node.state_root) as held:
-        world = World(held.own)
-        live = Live(held.pins, held.replace(()), held.generation.nodes)
-    try:
+    with following(node) as (world, live):
         for each in web(C):
             world.take(each)
         live.apply(world.changes())
@@ -177,19 +176,11 @@ def test_tables_that_somebody_else_has_replaced_are_not_changed(node: NodeUnderT
         with pytest.raises(StaleError):
             live.apply(world.changes())
         assert resolved(node) == before
-    finally:
-        live.close()
 
 
 def test_replaced_by_what_looks_alike_they_are_not_changed_either(node: NodeUnderTest) -> None:
     node.load(node.policy(), services=[])
-    with loaded(node.bpffs, node.state_root) as held:
-        world = World(held.own)
-        for each in web(C):
-            world.take(each)
-        world.changes()
-        live = Live(held.pins, held.replace(world.frontends.values()), held.generation.nodes)
-    try:
+    with following(node, web(C)) as (world, live):
         node.serve(web(B))
         node.serve(web(B))  # the same half, and each part where it was, of the same size
         before = resolved(node)
@@ -203,16 +194,11 @@ def test_replaced_by_what_looks_alike_they_are_not_changed_either(node: NodeUnde
         with pytest.raises(StaleError):
             live.apply(world.changes())
         assert resolved(node) == before
-    finally:
-        live.close()
 
 
 def test_tables_that_were_unloaded_are_not_changed(node: NodeUnderTest) -> None:
     node.load(node.policy(), services=[])
-    with loaded(node.bpffs, node.state_root) as held:
-        world = World(held.own)
-        live = Live(held.pins, held.replace(()), held.generation.nodes)
-    try:
+    with following(node) as (world, live):
         node.unload()
         node.load(node.policy(), services=[])
         node.serve([])
@@ -220,24 +206,17 @@ def test_tables_that_were_unloaded_are_not_changed(node: NodeUnderTest) -> None:
             world.take(each)
         with pytest.raises(StaleError):
             live.apply(world.changes())
-    finally:
-        live.close()
 
 
 def test_source_ranges_are_for_all_at_once(node: NodeUnderTest) -> None:
     node.load(node.policy(), services=[])
-    with loaded(node.bpffs, node.state_root) as held:
-        world = World(held.own)
-        live = Live(held.pins, held.replace(()), held.generation.nodes)
-    try:
+    with following(node) as (world, live):
         raw = service(type="LoadBalancer", loadBalancerSourceRanges=["192.0.2.0/24"]).raw
         raw["status"] = {"loadBalancer": {"ingress": [{"ip": "198.51.100.7"}]}}
         world.take(value(raw))
         with pytest.raises(FullError):
             live.apply(world.changes())
         assert not resolved(node)
-    finally:
-        live.close()
 
 
 FOLLOW = """
@@ -416,21 +395,65 @@ def test_another_command_is_waited_for(node: NodeUnderTest, follower: Follower) 
     assert follower.end() == (0, "")
 
 
-def test_a_pipe_that_nobody_writes_to_holds_up_nothing(node: NodeUnderTest, tmp_path: Path) -> None:
-    node.load(node.policy().allow("a", "c", ANY))
-    silent, watch = tmp_path / "silent", tmp_path / "watch"
-    os.mkfifo(silent)
-    watch.write_text("".join(json.dumps(event) for event in told(web(C))))
+def test_nothing_is_in_force_before_each_stream_has_begun(
+    node: NodeUnderTest, tmp_path: Path
+) -> None:
+    """Services whose endpoints were not told of yet would end what is open."""
+    node.load(node.policy().allow("a", "c", ANY), services=web(C))
+    streams = [tmp_path / "services", tmp_path / "slices"]
+    for each in streams:
+        os.mkfifo(each)
     seen: list[Applied] = []
-    follow(
-        [silent, watch, watch],
-        told=seen.append,
-        is_over=lambda: bool(seen),
-        bpffs=node.bpffs,
-        state_root=node.state_root,
-        settled=0.1,
-    )
-    assert [each.changed for each in seen] == [2]
+    stop: list[bool] = []
+    complaints: list[str] = []
+
+    def run() -> None:
+        follow(
+            [*streams, streams[0]],
+            told=seen.append,
+            is_over=lambda: bool(stop),
+            bpffs=node.bpffs,
+            state_root=node.state_root,
+            settled=0.1,
+            warn=complaints.append,
+        )
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        with streams[0].open("w") as services, streams[1].open("w") as endpoints:
+            services.write(json.dumps(told([service()])[0]))
+            services.flush()
+            time.sleep(1)
+            assert not seen, "ten times the silence, but of one only"
+            assert node.leaves("a", to_vip(tcp(4000, PORT, SYN))) == as_to(
+                C, tcp(4000, TARGET, SYN)
+            )
+            endpoints.write("".join(json.dumps(each) for each in told(slices([C]))))
+            endpoints.flush()
+            until = time.monotonic() + 10
+            while not seen and time.monotonic() < until:
+                time.sleep(0.05)
+            assert [(each.events, each.changed) for each in seen] == [(3, 2)]
+    finally:
+        stop.append(True)
+        thread.join()
+    assert not complaints
+    assert node.leaves("a", to_vip(tcp(4001, PORT, SYN))) == as_to(C, tcp(4001, TARGET, SYN))
+
+
+@pytest.mark.parametrize("silent", ["services", "slices"])
+def test_a_watch_that_ends_at_once_takes_nothing_away(
+    node: NodeUnderTest, tmp_path: Path, silent: str
+) -> None:
+    """As when kubectl is refused, of one kind or of both."""
+    node.load(node.policy().allow("a", "c", ANY), services=web(C))
+    streams = {"services": tmp_path / "services", "slices": tmp_path / "slices"}
+    streams["services"].write_text(json.dumps(told([service()])[0]))
+    streams["slices"].write_text("".join(json.dumps(each) for each in told(slices([C]))))
+    streams[silent].write_text("\n")
+    with pytest.raises(InputError, match=f"/{silent}: ends and has told nothing"):
+        follow([*streams.values()], told=print, bpffs=node.bpffs, state_root=node.state_root)
     assert node.leaves("a", to_vip(tcp(4000, PORT, SYN))) == as_to(C, tcp(4000, TARGET, SYN))
 
 
