@@ -133,9 +133,10 @@ def unload(
         was_there = where.is_there()
         if is_reachable:
             on_record = leftovers.is_all_on_record(where, generation)
-            for attachment in leftovers.others(where, generation, (), on_record):
+            others = leftovers.others(where, generation, (), on_record)
+            tunnel.remove()  # before its hook: nobody asks who sends then
+            for attachment in others:
                 attach.detach(where, attachment)
-            tunnel.remove()
         leftovers.drop_links(where, keep=())
         socket_hooks.keep_only(where, epoch=0)
         where.remove()
@@ -324,6 +325,8 @@ class _Loading:
         """
         for attachment in generation.attachments:
             self._attach_to(attachment, hooks, undo)
+            if attachment.role == "tunnel":
+                tunnel.start(attachment.ifindex, undo)
         for attachment in leftovers.kept(generation.former, generation.attachments):
             try:
                 self._attach_to(attachment, hooks, undo)

@@ -21,7 +21,7 @@ _OVERHEAD = {4: 50, 6: 70}  # outer Ethernet is not counted, inner is
 
 
 def make(uplinks: Iterable[int], family: int, undo: Undo) -> int:
-    """The device, made if it is not there; gives its ifindex.
+    """The device, made if it is not there; gives its ifindex. A new one is down: see `start`.
 
     Its MTU is what fits through the smallest of the uplinks in a packet of the family (4 or 6).
     """
@@ -34,7 +34,9 @@ def make(uplinks: Iterable[int], family: int, undo: Undo) -> int:
                 netlink.link("add", ifname=NAME, kind="vxlan", vxlan_port=PORT,
                              vxlan_collect_metadata=1, vxlan_learning=0)  # fmt: skip
                 (ifindex,) = netlink.link_lookup(ifname=NAME)
-            netlink.link("set", index=ifindex, mtu=mtu, state="up")
+            else:
+                undo.by(_set, ifindex, "mtu", _mtu(netlink, ifindex))
+            netlink.link("set", index=ifindex, mtu=mtu)
             return int(ifindex)
     except OSError as error:
         raise HostError(
@@ -42,6 +44,20 @@ def make(uplinks: Iterable[int], family: int, undo: Undo) -> int:
             f"VXLAN with UDP port {PORT} is needed to reach endpoints of other nodes; "
             "is the port another device's?",
         ) from error
+
+
+def start(ifindex: int, undo: Undo) -> None:
+    """Set the device up if it is not, now that its hook asks who sends."""
+    with rtnetlink.connection(_PURPOSE) as netlink:
+        (link,) = netlink.link("get", index=ifindex)
+    if link["state"] != "up":
+        undo.by(_set, ifindex, "state", "down")
+        _set(ifindex, "state", "up")
+
+
+def _set(ifindex: int, what: str, to: int | str) -> None:
+    with rtnetlink.connection(_PURPOSE) as netlink:
+        netlink.link("set", index=ifindex, **{what: to})
 
 
 def remove() -> None:

@@ -11,6 +11,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from pyroute2 import IPRoute
+from pyroute2.netlink.rtnl.ifinfmsg import IFF_UP
 
 from policyc.compiler.cli.main import run
 from policyc.runtime import attach, switch, tcx
@@ -584,6 +586,12 @@ def test_the_tunnel_goes_with_what_needs_it(
         found = links.iterdir() if links.is_dir() else ()
         return {pin.name.partition("-")[2] for pin in found if tcx.find(pin) is not None}
 
+    def tunnel() -> tuple[bool, int]:
+        """Whether it is up, and its MTU."""
+        with IPRoute() as netlink:
+            (link,) = netlink.link("get", ifname=NAME)
+        return bool(link["flags"] & IFF_UP), int(link.get_attr("IFLA_MTU"))
+
     every = {hook.program for hook in attach.HOOKS}
     before = devices()
     with monkeypatch.context() as patch:
@@ -593,11 +601,17 @@ def test_the_tunnel_goes_with_what_needs_it(
     assert devices() == before and hooks() == set()
     lab.load("a", bundle, services("pod-b"))
     assert devices() == before | {NAME} and hooks() == every
+    is_up, mtu = lab.at["a"].within(tunnel)
+    assert is_up
+    lab.at["a"].within(lambda: ip("link", "set", UPLINK, "mtu", "1400"))
     with monkeypatch.context() as patch:
         patch.setattr(switch, "store", _fail)
         with pytest.raises(OSError, match="it cannot be stored"):
             lab.load("a", bundle, services("pod-a"))
     assert devices() == before | {NAME} and hooks() == every
+    assert lab.at["a"].within(tunnel) == (True, mtu)
+    lab.load("a", bundle, services("pod-b"))
+    assert lab.at["a"].within(tunnel) == (True, mtu - 100)
     lab.unload("a")
     assert devices() == before and hooks() == set()
     lab.at["a"].within(lambda: ip("link", "add", NAME, "type", "veth", "peer", "name", "other"))
