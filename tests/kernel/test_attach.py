@@ -2,7 +2,7 @@
 """Attaching beside others: theirs run before and after ours, and ours is replaced in place."""
 
 import shutil
-import subprocess
+import struct
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ import pytest
 from pyroute2 import IPRoute
 
 from policyc.runtime import bpf_syscall, clsact, tcx
-from policyc.runtime.attach import BY_ROLE, Mode
+from policyc.runtime.attach import BY_ROLE, Hook, Mode
 from policyc.runtime.errors import HostError
 from policyc.runtime.libbpf import Object
 from tests.kernel.conftest import HERE, compile_c
@@ -22,6 +22,7 @@ from tests.kernel.table_policy import ANY, udp_port
 pytestmark = pytest.mark.kernel
 modes = pytest.mark.parametrize("mode", ["tcx", "clsact"])
 INGRESS = 0xFFFFFFF2
+PROG_QUERY = 16
 
 
 class Foreign:
@@ -206,17 +207,27 @@ def test_a_device_that_was_made_again_is_attached_to_again(node: NodeUnderTest, 
         assert len(list(node.pins.links.iterdir())) == 4
 
 
+def tcx_programs(ifindex: int, hook: Hook) -> int:
+    """How many programs tcx runs there, whoever has attached them: BPF_PROG_QUERY."""
+    attr = bytearray(struct.pack("=II120x", ifindex, hook.tcx_type))
+    bpf_syscall.bpf(PROG_QUERY, attr)
+    (count,) = struct.unpack_from("=I", attr, 24)
+    return int(count)
+
+
 @modes
 @pytest.mark.parametrize("record", ["kept", "lost"])
 def test_unload_takes_both_hooks_off(node: NodeUnderTest, mode: Mode, record: str) -> None:
     node.load(node.policy(), mode=mode)
+    there = 1 if mode == "tcx" else 0
+    for hook in BY_ROLE["pod"]:
+        assert tcx_programs(node.ifindex["pca"], hook) == there
     if record == "lost":
         shutil.rmtree(node.state_root)
     assert node.unload()
     for device in ("pca", "pcb"):
         for hook in BY_ROLE["pod"]:
             assert clsact.find(node.ifindex[device], hook.direction) is None
-    query = subprocess.run(["bpftool", "net"], capture_output=True, text=True, check=True)
-    assert "pc_from_pod" not in query.stdout
+            assert tcx_programs(node.ifindex[device], hook) == 0
     assert not node.bpffs.exists()
     assert not node.unload()
