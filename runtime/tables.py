@@ -69,7 +69,7 @@ class PolicyTables:
 
         With the bundle of one node, a pod of another node is a peer, never a subject: it has no row.
         """
-        shortages = self._n_shortages()
+        shortages = self.n_shortages()
         is_subject = not self.bundle.node or endpoint.node in ("", self.bundle.node)
         row = self._classifier.row(endpoint)
         columns = {
@@ -82,7 +82,7 @@ class PolicyTables:
             found[f"{direction.name}_row"] = at
             for family in FAMILIES:
                 direction.place_column(found, family, columns.get(family))
-        if self._n_shortages() > shortages:
+        if self.n_shortages() > shortages or self._is_short(found):
             self._refused.append(f"{endpoint.namespace}/{endpoint.name}")
         return found
 
@@ -91,13 +91,13 @@ class PolicyTables:
         key = self._classifier.node_column(node, address, is_local)
         if key is None:
             return None
-        shortages = self._n_shortages()
+        shortages = self.n_shortages()
         found: Placement = {}
         for direction in self._directions:
             found[f"{direction.name}_row"] = FAIL_CLOSED
             for family in FAMILIES:
                 direction.place_column(found, family, key if family == key.family else None)
-        if self._n_shortages() > shortages:
+        if self.n_shortages() > shortages or self._is_short(found):
             self._refused.append(f"node {node.name}")
         return found
 
@@ -115,7 +115,8 @@ class PolicyTables:
     def refused(self) -> tuple[str, ...]:
         """Endpoints whose placement ran out of rows, columns, nodes, cells or rule ids.
 
-        Those, too, whose row was closed because another one's cells had no place.
+        Those, too, who came later to a row or column that another one found no room for, and whose
+        row was closed because another one's cells had no place.
         """
         closed = (name for direction in self._directions for name in direction.closed_subjects())
         return tuple(dict.fromkeys((*self._refused, *closed)))
@@ -125,10 +126,13 @@ class PolicyTables:
         """How many decisions lost their notes, as rule ids had run out."""
         return self._tiers.n_unnoted
 
-    def _n_shortages(self) -> int:
+    def n_shortages(self) -> int:
         """How often something has run out so far."""
         here = self._trees.ids.n_refused + self._trees.n_too_long + self._tiers.n_refused
         return here + sum(direction.n_refused for direction in self._directions)
+
+    def _is_short(self, found: Placement) -> bool:
+        return any(direction.is_short(found) for direction in self._directions)
 
     def blocks_of(self, column: ColumnKey) -> frozenset[int]:
         """The address blocks that a column's addresses are in."""
@@ -169,6 +173,14 @@ class _Direction:
         self._writes: list[MapWrite] = []
         self.subjects: dict[int, dict[str, None]] = {}
         """Row -> the endpoints that stand in it."""
+        self._short_rows: set[int] = set()
+        self._short_columns: set[int] = set()
+
+    def is_short(self, placed: Placement) -> bool:
+        """Whether something ran out when the row or a column of the placement was made."""
+        return placed[f"{self.name}_row"] in self._short_rows or any(
+            placed[name] in self._short_columns for name in self._fields.values()
+        )
 
     def closed_subjects(self) -> Iterator[str]:
         """The endpoints whose row denies more than their policies say."""
@@ -201,11 +213,14 @@ class _Direction:
             if at is None:
                 return FAIL_CLOSED
             self._rows[viewed] = at, key
+            shortages = self._tables.n_shortages()
             words = {
                 column: self._tables.word(self.name, key, column_key)
                 for column, column_key in self._columns.values()
             }
             self._writes += self._cells.new_row(at, words)
+            if self._tables.n_shortages() > shortages:
+                self._short_rows.add(at)
         return self._rows[viewed][0]
 
     def column(self, key: ColumnKey) -> int:
@@ -216,9 +231,12 @@ class _Direction:
             if at is None:
                 return FAIL_CLOSED
             self._columns[viewed] = at, key
+            shortages = self._tables.n_shortages()
             words = {
                 row: self._tables.word(self.name, row_key, key)
                 for row, row_key in self._rows.values()
             }
             self._writes += self._cells.new_column(at, words)
+            if self._tables.n_shortages() > shortages:
+                self._short_columns.add(at)
         return self._columns[viewed][0]
