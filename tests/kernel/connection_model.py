@@ -231,7 +231,7 @@ class Model:
         return Found(connection, is_reply, is_fresh)
 
     def _any(self, conversation: Conversation) -> Connection | None:
-        return self.connections.get(_both_ways(conversation))
+        return self.connections.get(both_ways(conversation))
 
     def _who(self, address: str) -> Who:
         return self.who.get(address, STRANGER)
@@ -288,7 +288,7 @@ class Model:
     def _remember(self, packet: Packet, src: Who, dst: Who) -> Connection:
         made = Connection(packet.conversation, src, dst, self.version)
         made.note(packet, is_reply=False)
-        self.connections[_both_ways(packet.conversation)] = made
+        self.connections[both_ways(packet.conversation)] = made
         return made
 
     def _again(self, known: Connection, packet: Packet, is_reply: bool) -> bool:
@@ -300,7 +300,7 @@ class Model:
             known.src, known.dst, known.version = src, dst, self.version
             return self._go_on(known, packet, is_reply)
         if src.told is Told.POD and dst.told is Told.POD:
-            del self.connections[_both_ways(known.opened)]
+            del self.connections[both_ways(known.opened)]
             return False
         known.denied, known.by_node, known.version = True, False, self.version
         known.note(packet, is_reply)
@@ -320,7 +320,8 @@ class Model:
         )
 
 
-def _both_ways(conversation: Conversation) -> frozenset[Conversation]:
+def both_ways(conversation: Conversation) -> frozenset[Conversation]:
+    """What both directions of it are found by."""
     return frozenset({conversation, conversation.turned()})
 
 

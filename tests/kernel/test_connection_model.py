@@ -6,18 +6,14 @@ before and after changes of policy, resets, ports used again, pods that move and
 others'. Each packet has the same verdict, and in the end both remember the same.
 """
 
-import struct
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from policyc.runtime import bpf_syscall
-from tests.kernel import packets
+from tests.kernel.connection_kernel import Kernel, Words, allows, described, who_is, wire
 from tests.kernel.connection_model import (
     ECHO,
     ECHO_REPLY,
@@ -26,40 +22,16 @@ from tests.kernel.connection_model import (
     Found,
     Model,
     Packet,
-    Told,
     Who,
 )
-from tests.kernel.node_under_test import (
-    HOSTS,
-    LOCAL,
-    NODE,
-    UPLINK,
-    C,
-    NodeUnderTest,
-    endpoint,
-)
-from tests.kernel.packets import ACK, FIN, ICMP, ICMP6, RST, SCTP, SYN, TCP, UDP, Payload
-from tests.kernel.table_policy import (
-    ANY,
-    PING4,
-    PING6,
-    Service,
-    TablePolicy,
-    sctp_port,
-    service,
-    tcp_port,
-    udp_port,
-)
+from tests.kernel.node_under_test import HOSTS, LOCAL, NODE, UPLINK, NodeUnderTest
+from tests.kernel.packets import ACK, FIN, GRE, ICMP, ICMP6, RST, SCTP, SYN, TCP, UDP
+from tests.kernel.table_policy import ANY, PING4, PING6, sctp_port, service, tcp_port, udp_port
 
 pytestmark = pytest.mark.kernel
 
-GRE = packets.GRE
 PORTS = (80, 1000)
-KINDS = {TCP: 0, UDP: 1, SCTP: 2}
-MOVED = {"a": "pcb"}
-"""Where pods are in the second set of endpoints: a has gone to the device of b, and b is no more."""
-STATE = {"replied": 1, "fin_src": 2, "fin_dst": 4, "reset": 8, "by_node": 16, "denied": 32}
-WORDS: dict[str, list[tuple[str, str, tuple[Service, ...]]]] = {
+WORDS: dict[str, Words] = {
     "nothing": [],
     "a may ask": [("a", "b", (tcp_port(80), udp_port(80), sctp_port(80), PING4, PING6)),
                   ("a", "world", (ANY,))],
@@ -95,32 +67,6 @@ class Silence:
 
 
 Step = Sent | Change | Silence
-
-
-def payloads(packet: Packet) -> Payload:
-    """As it goes on the wire."""
-    if packet.is_icmp:
-        make = packets.icmp if packet.family == 4 else packets.icmp6
-        if packet.quoted is None:
-            return make(packet.kind, 0, packet.sport)
-        quoted = wire(packet.quoted, "02:00:00:00:00:01")[14:]
-        return make(packet.kind, 0, 0, 0, quoted[: (20 if packet.family == 4 else 40) + 8])
-    if packet.proto == TCP:
-        return packets.tcp(packet.sport, packet.dport, packet.flags)
-    if packet.proto == UDP:
-        return packets.udp(packet.sport, packet.dport)
-    if packet.proto == SCTP:
-        return packets.sctp(packet.sport, packet.dport, packet.kind)
-    return packets.raw(packet.proto, bytes(8))
-
-
-def wire(packet: Packet, smac: str) -> bytes:
-    """The frame."""
-    ends = (
-        packets.Host(smac, packet.src, packet.src),
-        packets.Host(NODE.mac, packet.dst, packet.dst),
-    )
-    return packets.frame(*ends, payloads(packet), family=packet.family)
 
 
 # --- what is drawn --------------------------------------------------------------------------------
@@ -223,105 +169,6 @@ def sequences(draw: st.DrawFn, changes: int) -> list[Step]:
 # --- both sides -----------------------------------------------------------------------------------
 
 
-def policy_of(words: str) -> TablePolicy:
-    policy = TablePolicy(pods=("a", "b", "c"))
-    for src, dst, services in WORDS[words]:
-        if src != "world" and dst != "world":
-            policy.allow(src, dst, *services)
-        elif src == "world":
-            policy.allow_ingress(src, dst, *services) if dst != "world" else None
-        else:
-            policy.allow_egress(src, dst, *services)
-    return policy
-
-
-def allows(words: str, direction: str, subject: str, peer: str, packet: Packet) -> bool:
-    """What the words say of a packet; nodes are of the world to them."""
-    peer = peer if peer in "abc" else "world"
-    src, dst = (subject, peer) if direction == "egress" else (peer, subject)
-    return any(
-        low <= key_of(packet) <= high
-        for one, other, services in WORDS[words]
-        if (one, other) == (src, dst)
-        for low, high in services
-    )
-
-
-def key_of(packet: Packet) -> int:
-    """The service key of docs/bundle-format.md."""
-    if packet.is_icmp:
-        return (3 if packet.family == 4 else 4) << 16 | packet.kind << 8
-    kind = KINDS.get(packet.proto)
-    return 5 << 16 | packet.proto if kind is None else kind << 16 | packet.dport
-
-
-def who_is(family: int, is_moved: bool) -> dict[str, Who]:
-    devices = MOVED if is_moved else LOCAL
-    found = {NODE.address(family): Who("node", Told.NODE), C.address(family): Who("c", Told.POD)}
-    for name, device in devices.items():
-        host = HOSTS[name]
-        found[host.address(family)] = Who(name, Told.POD, device, host.mac)
-    return found
-
-
-@dataclass
-class Kernel:
-    """The node, emptied of what it remembers."""
-
-    node: NodeUnderTest
-
-    def change(self, change: Change) -> int:
-        """Load; the epoch that is in force then."""
-        devices = MOVED if change.is_moved else LOCAL
-        entries = [endpoint(name, HOSTS[name], device) for name, device in devices.items()]
-        entries.append(endpoint("c", C, None))
-        self.node.load(policy_of(change.words), entries=entries)
-        with self.node.shared_map("pc_state") as fd:
-            value = bpf_syscall.map_lookup(fd, bytes(4), 8)
-        assert value is not None
-        return int(struct.unpack("=Q", value)[0] >> 32)
-
-    def send(self, sent: Sent) -> bool:
-        frame = wire(sent.packet, sent.smac)
-        if sent.came_in is None:
-            return self.node.sent_by(sent.pod, frame)
-        if sent.came_in:
-            return self.node.sent_to(sent.pod, frame, came_in=sent.came_in)
-        return self.node.sent_by_node_to(sent.pod, frame)
-
-    def remembered(self, family: int) -> Iterator[tuple[Any, ...]]:
-        """As `described` says it."""
-        devices = {index: name for name, index in self.node.ifindex.items()} | {0: ""}
-        size = 4 if family == 4 else 16
-        for name in (f"pc_ct{family}", f"pc_ct{family}_new"):
-            with self.node.shared_map(name) as fd:
-                info = bpf_syscall.map_info(fd)
-                keys = list(bpf_syscall.map_keys(fd, info.key_size))
-                values = [bpf_syscall.map_lookup(fd, key, info.value_size) for key in keys]
-            for key, value in zip(keys, values, strict=True):
-                assert value is not None
-                entry = self.node.layout("pc_ct").unpack(value)
-                low, high = key[:size], key[size : 2 * size]
-                ports = struct.unpack_from("!HH", key, 2 * size)
-                ends = ((low, ports[0]), (high, ports[1]))
-                src, dst = reversed(ends) if entry["back"][0] else ends
-                number = partial(int.from_bytes, byteorder="little")
-                yield (
-                    *(src, dst, key[2 * size + 4], number(entry["state"]) & sum(STATE.values())),
-                    *(number(entry["epoch"]), number(entry["expires"]) == 1),
-                    *(devices[number(entry[end][:4])] for end in ("src", "dst")),
-                )
-
-
-def described(connection: Connection) -> tuple[Any, ...]:
-    """(source, destination, protocol, state, epoch, whether expired, devices of both ends)."""
-    opened = connection.opened
-    src, dst = ((packets.packed(end.address), end.port) for end in (opened.src, opened.dst))
-    state = sum(bit for name, bit in STATE.items() if getattr(connection, name))
-    devices = connection.src.device, connection.dst.device
-    return (src, dst, opened.proto, state, connection.version, connection.expired, *devices)
-
-
 def family_of(steps: list[Step]) -> int:
     return next((step.packet.family for step in steps if isinstance(step, Sent)), 4)
 
@@ -339,20 +186,31 @@ def tell(model: Model, step: Sent | Silence) -> bool | None:
     return model.node_to_pod(device, step.packet)
 
 
+def passes_kernel(node: NodeUnderTest, sent: Sent) -> bool:
+    """The kernel's verdict."""
+    frame = wire(sent.packet, sent.smac)
+    if sent.came_in is None:
+        return node.sent_by(sent.pod, frame)
+    if sent.came_in:
+        return node.sent_to(sent.pod, frame, came_in=sent.came_in)
+    return node.sent_by_node_to(sent.pod, frame)
+
+
 def compare(kernel: Kernel, steps: list[Step]) -> None:
     """Drive both; they agree on every packet, and on what is left."""
     family, model = family_of(steps), Model()
     kernel.node.unload()
     for at, step in enumerate(steps):
         if isinstance(step, Change):
-            version = kernel.change(step)
-            model.change(partial(allows, step.words), who_is(family, step.is_moved), version)
+            words = WORDS[step.words]
+            version = kernel.change(words, step.is_moved)
+            model.change(partial(allows, words), who_is(family, step.is_moved), version)
             continue
         expected = tell(model, step)
         if isinstance(step, Silence):
             kernel.node.expire_connections(family, {step.port})
         else:
-            passes = kernel.send(step)
+            passes = passes_kernel(kernel.node, step)
             assert passes == expected, f"step {at}: the kernel says {passes} of {step}"
     assert sorted(kernel.remembered(family)) == sorted(map(described, model.connections.values()))
 
@@ -438,7 +296,7 @@ def verdicts(model: Model, steps: list[Step]) -> list[bool | None]:
         if isinstance(step, Change):
             version += 1
             who = who_is(family_of(steps), step.is_moved)
-            model.change(partial(allows, step.words), who, version)
+            model.change(partial(allows, WORDS[step.words]), who, version)
         else:
             out.append(tell(model, step))
     return out
