@@ -9,6 +9,8 @@ PYTHON ?= /usr/bin/python3
 VENV := .venv
 BIN := $(VENV)/bin
 APT_PACKAGES := python3 python3-venv clang llvm clang-format libbpf1 libbpf-dev linux-libc-dev bpftool iproute2 iptables git graphviz default-jre-headless
+# Two at a time, whatever the machine: more would time each other out where a proof needs a core.
+PYTEST_WORKERS ?= -n 2 --dist worksteal
 PYTEST_FLAGS ?=
 # A run that hangs all the same is interrupted, so that it still says what it did.
 TEST_SECONDS ?= 3600
@@ -43,10 +45,10 @@ demo: install ## compile examples/online-shop, load it in a lab, send traffic, c
 test test-all bench-datapath: APT_PACKAGES += nginx-light apache2-utils nftables
 
 test: install lint ## lint, then every test that is not marked slow
-	@timeout --signal=INT --kill-after=60 $(TEST_SECONDS) $(BIN)/pytest -m "not slow" $(PYTEST_FLAGS)
+	@timeout --signal=INT --kill-after=60 $(TEST_SECONDS) $(BIN)/pytest $(PYTEST_WORKERS) -m "not slow" $(PYTEST_FLAGS)
 
 test-all: install lint ## lint, then every test
-	@$(BIN)/pytest $(PYTEST_FLAGS)
+	@$(BIN)/pytest $(PYTEST_WORKERS) $(PYTEST_FLAGS)
 
 test-kernels: install ## every bundle of the corpus loaded on this kernel, 6.1 and 6.12, within its bounds (minutes)
 	@$(BIN)/python -m tests.kernel_corpus.run
