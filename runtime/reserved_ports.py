@@ -85,8 +85,8 @@ def reserve(state: StateDir, ports: range, undo: Undo) -> None:
     new = frozenset(ports) - (before - ours)
     undo.by(state.set_reserved, spans(ours))
     state.set_reserved(spans(ours | new))
-    undo.by(_write, before)
     _write(before | new)
+    undo.by(_write, before)
 
 
 def settle(state: StateDir, ports: range) -> None:
@@ -104,7 +104,11 @@ def _ours(state: StateDir) -> Ports:
 
 def _read() -> Ports:
     found: set[int] = set()
-    for part in RESERVED.read_text().strip().split(","):
+    try:
+        text = RESERVED.read_text()
+    except OSError as error:
+        raise _cannot(error) from error
+    for part in text.strip().split(","):
         low, _, high = part.partition("-")
         if low:
             found.update(range(int(low), int(high or low) + 1))
@@ -116,10 +120,14 @@ def _write(ports: Ports) -> None:
     try:
         RESERVED.write_text(f"{text}\n")
     except OSError as error:
-        raise HostError(
-            f"cannot reserve the ports of --masquerade: {RESERVED}: {error.strerror}",
-            "run it where that file can be written to, or without --masquerade",
-        ) from error
+        raise _cannot(error) from error
+
+
+def _cannot(error: OSError) -> HostError:
+    return HostError(
+        f"cannot reserve the ports of --masquerade: {RESERVED}: {error.strerror}",
+        "run it where that file can be written to, or without --masquerade",
+    )
 
 
 def spans(ports: Iterable[int]) -> list[tuple[int, int]]:
