@@ -75,7 +75,9 @@ __noinline int pc_masq_follow(struct __sk_buff *skb, struct pc_flow *flow, enum 
 		if (end == PC_NAT_DST)
 			return PC_MASQ_NOT;
 		pc_endpoint_at(flow->t.family, &flow->t.saddr, &flow->src);
-		return flow->src.ifindex ? PC_DROP_FRAGMENT : PC_PASS;
+		if (!flow->src.ifindex || pc_masq_is_except(flow->t.family, &flow->t.daddr))
+			return PC_PASS;
+		return PC_DROP_FRAGMENT;
 	}
 	was = end == PC_NAT_SRC ? &flow->t.saddr : &flow->t.daddr;
 	if (pc_addr_eq(was, &first->addr))

@@ -66,6 +66,9 @@ __noinline int pc_masq_out(struct __sk_buff *skb, struct pc_flow *flow)
 		return pc_masq_follow(skb, flow, PC_NAT_SRC);
 	if (pc_masq_is_nodes(skb, flow))
 		return PC_PASS;
+	pc_endpoint_at(flow->t.family, &flow->t.daddr, &flow->dst);
+	if (flow->dst.id) /* most of what a pod sends, and it costs no other look-up */
+		return PC_PASS;
 	key.here = flow->t.saddr;
 	key.there = flow->t.daddr;
 	key.port = flow->t.sport;
@@ -103,7 +106,8 @@ __noinline int pc_masq_in(struct __sk_buff *skb, struct pc_flow *flow)
 		return PC_MASQ_NOT;
 	if (flow->fragment == PC_FRAG_LATER)
 		return pc_masq_follow(skb, flow, PC_NAT_DST);
-	if (flow->t.proto != IPPROTO_SCTP && !pc_masq_is_port(conf, flow->t.dport))
+	if ((flow->t.proto != IPPROTO_SCTP && !pc_masq_is_port(conf, flow->t.dport)) ||
+	    !pc_masq_is_own(conf, flow->t.family, &flow->t.daddr))
 		return PC_MASQ_NOT;
 	key.here = flow->t.daddr;
 	key.there = flow->t.saddr;

@@ -114,6 +114,20 @@ static __always_inline const struct pc_addr6 *pc_masq_own(const struct pc_masq_c
 	return 0;
 }
 
+/* Whether the address is the node's at any of them: an answer may come in by another one. */
+static __always_inline bool pc_masq_is_own(const struct pc_masq_conf *conf, __u8 family,
+					   const struct pc_addr6 *addr)
+{
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < PC_UPLINKS; i++) {
+		if (!conf->at[i].uplink)
+			return false;
+		if (pc_addr_eq(family == PC_IPV4 ? &conf->at[i].own4 : &conf->at[i].own6, addr))
+			return true;
+	}
+	return false;
+}
+
 static __always_inline struct pc_masq_end *pc_masq_find(const struct pc_flow *flow,
 							const struct pc_masq_key *key)
 {
