@@ -9,6 +9,7 @@
 #include "offload.h"
 
 #define PC_MASQ_NOT   -1 /* nothing of ours: it passes as it is */
+#define PC_MASQ_NEW   -2 /* nothing is known of it yet */
 #define PC_MASQ_TRIES 32 /* ports that are looked at for a new connection */
 #define PC_ECHO_ID_AT 4
 
@@ -55,14 +56,16 @@ static __always_inline bool pc_masq_has_port(const struct pc_flow *flow)
 }
 
 /* Takes the port of the key, for `end`. True also where the same pod has it already, for the same:
- * its other half was pushed out, or is only about to be written on another CPU.
+ * its other half was pushed out, or is only about to be written on another CPU. A pod that is gone
+ * has none.
  */
 static __always_inline bool pc_masq_take(const struct pc_flow *flow, const struct pc_masq_key *key,
 					 struct pc_masq_end *end)
 {
 	struct pc_masq_end *there = bpf_map_lookup_elem(&pc_masq_ends, key);
 
-	if (there && there->expires > flow->now) {
+	if (there && there->expires > flow->now &&
+	    pc_masq_holds(flow, there, &there->addr, &key->there)) {
 		if (there->port != end->port || there->device != end->device ||
 		    !pc_addr_eq(&there->addr, &end->addr))
 			return false;

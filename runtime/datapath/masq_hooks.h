@@ -17,8 +17,9 @@ static __always_inline bool pc_masq_is_answer(const struct pc_flow *flow)
 	return at.ct && at.ct->expires > flow->now && !at.ct->src.ifindex && at.back != at.ct->back;
 }
 
-/* A packet that nothing is known of. What the node sends from one of the ports, and every echo with
- * such an id, is remembered as a pod's is, so that nobody else gets that port.
+/* Whether a connection begins with a packet that nothing is known of. What the node sends from one
+ * of the ports, and every echo with such an id, is remembered as a pod's is, so that nobody else
+ * gets that port.
  */
 __noinline int pc_masq_begin(struct __sk_buff *skb, struct pc_flow *flow)
 {
@@ -37,9 +38,7 @@ __noinline int pc_masq_begin(struct __sk_buff *skb, struct pc_flow *flow)
 		return PC_MASQ_NOT;
 	if (flow->src.ifindex && pc_masq_is_answer(flow))
 		return PC_MASQ_NOT;
-	if (!pc_masq_has_port(flow))
-		return PC_DROP_NOT_MASQUERADED;
-	return pc_masq_open(flow, skb->ifindex);
+	return pc_masq_has_port(flow) ? PC_PASS : PC_DROP_NOT_MASQUERADED;
 }
 
 /* The node's own, from a port that no pod is given: most of what the node sends. */
@@ -53,12 +52,11 @@ static __always_inline bool pc_masq_is_nodes(const struct __sk_buff *skb,
 	       (!pc_masq_is_port(conf, flow->t.sport) || !pc_masq_has_port(flow));
 }
 
-/* What leaves by an uplink, and is no ICMP error. */
-__noinline int pc_masq_out(struct __sk_buff *skb, struct pc_flow *flow)
+/* A packet of a connection that is known. */
+__noinline int pc_masq_known(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	struct pc_masq_key key = {};
 	struct pc_masq_end *end;
-	int reason;
 
 	if (!flow)
 		return PC_DROP_NOT_MASQUERADED;
@@ -78,21 +76,31 @@ __noinline int pc_masq_out(struct __sk_buff *skb, struct pc_flow *flow)
 	end = pc_masq_has_port(flow) ? pc_masq_find(flow, &key) : 0;
 	if (!end || end->uplink != skb->ifindex ||
 	    !pc_masq_holds(flow, end, &flow->t.saddr, &flow->t.daddr) ||
-	    !pc_masq_touch(flow, &key, end, false)) {
-		reason = pc_masq_begin(skb, flow);
-		if (reason == PC_MASQ_NOT)
-			pc_masq_frag_note(flow, &flow->t.saddr);
-		if (reason)
-			return reason == PC_MASQ_NOT ? PC_PASS : reason;
-		key.here = flow->t.saddr;
-		key.port = flow->t.sport;
-		key.is_out = false;
-		end = pc_masq_find(flow, &key);
-		if (!end)
-			return PC_DROP_CT_FULL;
-	}
+	    !pc_masq_touch(flow, &key, end, false))
+		return PC_MASQ_NEW;
 	pc_masq_frag_note(flow, &end->addr);
 	return pc_masq_write(skb, flow, end, PC_NAT_SRC);
+}
+
+/* What leaves by an uplink, and is no ICMP error. One after the other, as the stack has no room for
+ * one inside the other.
+ */
+static __always_inline int pc_masq_out(struct __sk_buff *skb, struct pc_flow *flow)
+{
+	int then = pc_masq_known(skb, flow);
+
+	if (then != PC_MASQ_NEW)
+		return then;
+	then = pc_masq_begin(skb, flow);
+	if (then == PC_MASQ_NOT) {
+		pc_masq_frag_note(flow, &flow->t.saddr);
+		return PC_PASS;
+	}
+	if (!then)
+		then = pc_masq_open(flow, skb->ifindex);
+	if (!then)
+		then = pc_masq_known(skb, flow);
+	return then == PC_MASQ_NEW ? PC_DROP_CT_FULL : then;
 }
 
 /* What comes in by an uplink, and is no ICMP error. PC_MASQ_NOT: it answers no pod. */

@@ -167,10 +167,16 @@ static __always_inline bool pc_masq_touch(const struct pc_flow *flow, struct pc_
 	other = pc_masq_other(flow, key, end);
 	if (!other)
 		return false;
-	state = is_again ? news : state | other->state;
+	if (is_again) {
+		state = news;
+		end->state = news;
+		other->state = news;
+	} else {
+		state |= other->state;
+		__sync_fetch_and_or(&end->state, state);
+		__sync_fetch_and_or(&other->state, state);
+	}
 	expires = flow->now + pc_ct_idle(flow, state);
-	end->state = state;
-	other->state = state;
 	end->expires = expires;
 	other->expires = expires;
 	return true;
