@@ -11,7 +11,7 @@ What it did is on a stack of undos, which the switch empties.
 import struct
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from policyc.runtime import (
@@ -25,6 +25,7 @@ from policyc.runtime import (
     leftovers,
     network,
     pins,
+    reserved_ports,
     seeds,
     service_maps,
     socket_hooks,
@@ -39,6 +40,7 @@ from policyc.runtime.errors import HostError, InputError
 from policyc.runtime.hook_programs import HookPrograms
 from policyc.runtime.json_value import JsonValue
 from policyc.runtime.libbpf import Object
+from policyc.runtime.masquerade import Masquerade, Masquerading
 from policyc.runtime.outside import Nodes
 from policyc.runtime.pins import DEFAULT_ROOT, Pins
 from policyc.runtime.placement import Placer
@@ -80,6 +82,7 @@ def load(
     forward: forwarding.Forwarding = "redirect",
     uplink: Sequence[str] = (),
     way_back: Outside = "tunnel",
+    masquerade: Masquerade | None = None,
     state_root: Path = DEFAULT_STATE,
     placer: PlacerFactory | None = None,
     services: Sequence[JsonValue] | None = None,
@@ -92,11 +95,12 @@ def load(
     `services` are Services and EndpointSlices; None leaves those that are loaded. Processes of `cgroup`
     that are in this network namespace reach them, too. `note` is told what of them the node cannot have.
     `uplink` are the devices by which clients outside come in; `way_back` says how they are answered when
-    they came to another node.
+    they came to another node; `masquerade` is how the node's pods leave by them, None: as they are.
     """
     bundle = read_bundle(bundle_path)
     file = read_endpoints(endpoints_path)
-    own = OwnNode(file.node, file.own_addresses, file.own_zone)
+    ports = masquerade.ports if masquerade else range(0)
+    own = OwnNode(file.node, file.own_addresses, file.own_zone, ports)
     frontends = None if services is None else read_services(services, own, note)
     if bundle.node not in ("", file.node):
         raise InputError(
@@ -114,8 +118,10 @@ def load(
     state = StateDir(bpffs, state_root)
     with state.lock():
         network.require_here(Pins(bpffs), state)
-        plan = _Plan(bundle, file, frontends, mode, forward, tuple(uplink), way_back, cgroup)
-        loading = _Loading(Pins(bpffs), state, plan, warn)
+        plan = _Plan(
+            bundle, file, frontends, mode, forward, tuple(uplink), way_back, masquerade, cgroup
+        )
+        loading = _Loading(Pins(bpffs), state, plan, warn, note)
         return loading.run(placer or _tables)
 
 
@@ -137,6 +143,7 @@ def unload(
             tunnel.remove()  # before its hook: nobody asks who sends then
             for attachment in others:
                 attach.detach(where, attachment)
+            reserved_ports.settle(state, range(0))
         leftovers.drop_links(where, keep=())
         socket_hooks.keep_only(where, epoch=0)
         where.remove()
@@ -161,13 +168,14 @@ class _Plan:
     forward: forwarding.Forwarding
     uplinks: tuple[str, ...]
     way_back: Outside
+    masquerade: Masquerade | None
     cgroup: Path | None
 
 
 class _Loading:
     """One load, step by step."""
 
-    def __init__(self, where: Pins, state: StateDir, plan: _Plan, warn: Warn) -> None:
+    def __init__(self, where: Pins, state: StateDir, plan: _Plan, warn: Warn, note: Warn) -> None:
         self.pins = where
         self.state = state
         self.plan = plan
@@ -175,16 +183,22 @@ class _Loading:
         self.kind = attach.kind_for(plan.mode)
         self.devices = local_devices(plan.file.endpoints)
         self.uplinks = uplinks.find(plan.uplinks, self.devices)
+        self.masquerading = Masquerading(
+            where, plan.masquerade, self.uplinks, plan.file.own_addresses
+        )
+        self.ports = plan.masquerade.ports if plan.masquerade else range(0)
+        self.note = note
         self.cgroup = plan.cgroup
         self.with_peers = forwarding.with_peers(self.devices.values(), plan.forward)
         self.before_word = switch.read(where.map("pc_state"))
-        self.word = self.before_word.next
+        self.word = replace(self.before_word.next, masquerades=plan.masquerade is not None)
         self.before = state.remembered(self.before_word.epoch, warn)
         self.on_record = leftovers.is_all_on_record(where, self.before)
 
     def run(self, placer: PlacerFactory) -> Loaded:
         with ExitStack() as objects, Undo() as undo:
             self._make_room(undo)
+            self._reserve_ports(undo)
             digest = self.before.hooks_digest if self.before else ""
             hooks = objects.enter_context(
                 hook_programs.opened(self.pins, self.bundle, digest, undo)
@@ -227,6 +241,21 @@ class _Loading:
             if epoch != self.before_word.epoch:
                 pins.remove_folder(folder)
         socket_hooks.keep_only(self.pins, self.before_word.epoch)
+
+    def _reserve_ports(self, undo: Undo) -> None:
+        """Of those that pods leave by none is anybody else's."""
+        if not self.ports:
+            return
+        self.masquerading.note_gaps(self.note)
+        there = self.frontends is None and self.before_word.epoch
+        if there and (taken := service_maps.node_ports(self.pins, self.ports)):
+            raise InputError(
+                f"--masquerade-ports {reserved_ports.shown(self.ports)}: "
+                f"{taken[0]} is the node port of a Service",
+                "choose others with --masquerade-ports",
+            )
+        reserved_ports.require_free(self.ports)
+        reserved_ports.reserve(self.state, self.ports, undo)
 
     def _tunnel(self, nodes: Nodes, undo: Undo) -> Attachment | None:
         """The device through which other nodes are reached, if any packet is to go there."""
@@ -279,6 +308,7 @@ class _Loading:
             forwarding=self.plan.forward,
             outside=self.plan.way_back,
             cgroup=str(self.cgroup.absolute()) if self.cgroup else "",
+            masquerade=self.masquerading.on_record,
         )
 
     def _pin_generation(self, policy: Object, undo: Undo) -> None:
@@ -298,6 +328,7 @@ class _Loading:
         through = next((at.ifindex for at in generation.attachments if at.role == "tunnel"), 0)
         nodes.write(undo)
         nodes.configure(through, list(self.uplinks.values()), self.plan.way_back, undo)
+        self.masquerading.write(undo)
 
     def _endpoint_layout(self) -> StructLayout:
         return Btf.of_object(self.bundle.path / HOOKS_OBJECT).struct("pc_endpoint")
@@ -360,6 +391,8 @@ class _Loading:
         socket_hooks.keep_only(self.pins, generation.epoch)
         endpoint_maps.keep_only(self.pins, generation.endpoints, self._endpoint_layout())
         nodes.forget_others()
+        self.masquerading.forget_others()
+        reserved_ports.settle(self.state, self.ports)
         if not any(at.role == "tunnel" for at in generation.attachments):
             tunnel.remove()
         switch.wait_for_readers()

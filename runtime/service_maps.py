@@ -23,7 +23,9 @@ from policyc.runtime.errors import HostError
 from policyc.runtime.pins import Pins
 from policyc.runtime.service_rows import (
     CHOICES,
+    FRONTEND,
     MARK_SIZE,
+    NODE_PORT,
     PLACES,
     ROW,
     STATE_AT,
@@ -137,6 +139,20 @@ def is_unfinished(pins: Pins) -> bool:
     """
     half = switch.read(pins.map("pc_state")).half
     return any(key_half(key) != half for key in _keys(pins))
+
+
+def node_ports(pins: Pins, among: range) -> list[int]:
+    """Those of the ports that are node ports in force, in order."""
+    half = switch.read(pins.map("pc_state")).half
+    found = set()
+    with bpf_syscall.obj_get(pins.map(FRONTENDS)) as fd:
+        for key in bpf_syscall.map_keys(fd, _KEY):
+            port = int.from_bytes(key[16:18], "big")
+            if port in among and key_half(key) == half:
+                value = bpf_syscall.map_lookup(fd, key, FRONTEND.size)
+                if value and FRONTEND.unpack(value)[4] & NODE_PORT:
+                    found.add(port)
+    return sorted(found)
 
 
 def _keys(pins: Pins) -> list[bytes]:

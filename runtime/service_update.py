@@ -48,7 +48,8 @@ class LoadedNode:
     def own(self) -> OwnNode:
         """The node that Services are read for."""
         addresses = tuple(map(ipaddress.ip_address, self.generation.node_addresses))
-        return OwnNode(self.generation.node, addresses, self.generation.node_zone)
+        of = self.generation
+        return OwnNode(of.node, addresses, of.node_zone, of.masquerade_ports)
 
     def replace(self, frontends: Iterable[Frontend]) -> Filled:
         """These in the place of all that there are, in one step."""

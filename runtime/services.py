@@ -42,6 +42,8 @@ class OwnNode:
     """Where its node ports are."""
     zone: str = ""
     """Its label topology.kubernetes.io/zone, which hints of endpoints name."""
+    masquerade_ports: range = range(0)
+    """By which its pods leave the cluster: no node port is one of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,11 @@ def _has_node_port(port: ServicePort) -> bool:
 
 def _frontends(service: Service, slices: list[EndpointSlice], own: OwnNode) -> Iterator[Frontend]:
     for port in service.ports:
+        if own.addresses and port.node_port in own.masquerade_ports:
+            port.place.fail(
+                f"node port {port.node_port} is one of those by which pods leave the cluster",
+                "load with other --masquerade-ports, or give the Service another node port",
+            )
         for (address, number), kind in _sites(service, port, own).items():
             is_external = kind is not _Site.CLUSTER
             stays = service.internal_local and not is_external

@@ -8,7 +8,7 @@ file holds: a loader that dies on the way leaves nothing that contradicts the ke
 import fcntl
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from urllib.parse import quote
 from policyc.runtime.errors import BusyError, HostError
 
 DEFAULT_ROOT = Path("/run/policyc")
-SCHEMA = "policyc.dev/node-state/v6"
+SCHEMA = "policyc.dev/node-state/v7"
 
 Warn = Callable[[str], object]
 
@@ -74,6 +74,16 @@ class Attachment:
 
 
 @dataclass(frozen=True, slots=True)
+class LoadedMasquerade:
+    """How pods leave the cluster. Ports are inclusive; `addresses` are the node's, by uplink."""
+
+    first_port: int
+    last_port: int
+    excepted: tuple[str, ...]
+    addresses: dict[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
 class Generation:
     """What was loaded, and from where."""
 
@@ -94,6 +104,13 @@ class Generation:
     forwarding: str  # "redirect" or "stack"
     outside: str  # "tunnel" or "dsr"
     cgroup: str  # whose processes reach Services by their sockets; empty: none
+    masquerade: LoadedMasquerade | None  # None: pods leave the cluster under their own address
+
+    @property
+    def masquerade_ports(self) -> range:
+        """Those that are no socket's of the node; empty where pods keep their address."""
+        found = self.masquerade
+        return range(found.first_port, found.last_port + 1) if found else range(0)
 
 
 class StateDir:
@@ -167,6 +184,21 @@ class StateDir:
         """Nothing is loaded any more that would belong to one."""
         self._network.unlink(missing_ok=True)
 
+    def reserved(self) -> list[tuple[int, int]]:
+        """The ports that are reserved for us, and for nobody else (reserved_ports.py), as ranges."""
+        try:
+            found = json.loads(self._reserved.read_text())
+            return [(int(low), int(high)) for low, high in found]
+        except (OSError, ValueError, TypeError):
+            return []
+
+    def set_reserved(self, ports: Sequence[tuple[int, int]]) -> None:
+        """Remember them; no file where there are none."""
+        if ports:
+            self._write(self._reserved, ports)
+        else:
+            self._reserved.unlink(missing_ok=True)
+
     def keep_only(self, epoch: int) -> None:
         """Forget every generation but one."""
         for path in self.path.glob("generation-*"):
@@ -234,6 +266,10 @@ class StateDir:
     def _network(self) -> Path:
         return self.path / "network"
 
+    @property
+    def _reserved(self) -> Path:
+        return self.path / "reserved-ports"
+
     def _file(self, epoch: int) -> Path:
         return self.path / f"generation-{epoch}.json"
 
@@ -247,7 +283,13 @@ def _generation(raw: dict[str, Any]) -> Generation:
     attachments, former = (
         tuple(Attachment(**each) for each in raw.pop(name)) for name in ("attachments", "former")
     )
+    masquerade = raw.pop("masquerade")
+    if masquerade is not None:
+        at = {name: tuple(found) for name, found in masquerade.pop("addresses").items()}
+        excepted = tuple(masquerade.pop("excepted"))
+        masquerade = LoadedMasquerade(addresses=at, excepted=excepted, **masquerade)
     return Generation(
+        masquerade=masquerade,
         endpoints=tuple(endpoints),
         attachments=attachments,
         former=former,

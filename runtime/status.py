@@ -25,13 +25,14 @@ from policyc.runtime.errors import HostError
 from policyc.runtime.node import POLICY_PROGRAM
 from policyc.runtime.pins import DEFAULT_ROOT, Pins
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
-from policyc.runtime.state import Generation, LoadedEndpoint, StateDir
+from policyc.runtime.state import Generation, LoadedEndpoint, LoadedMasquerade, StateDir
 
 SCHEMA = "policyc.dev/node-status/v1"
 _COUNTED = (
     "pc_if",
     *("pc_ct4", "pc_ct4_new", "pc_ct6", "pc_ct6_new"),
     *("pc_frag4", "pc_frag6"),
+    "pc_masq_ends",
 )
 
 
@@ -92,6 +93,7 @@ class NodeStatus:
     drops: dict[str, int]  # reason -> packets, those that happened
     unprotected: tuple[str, ...]  # devices where a hook of ours does not run any more
     cgroup: str = ""  # whose processes reach Services by their sockets; empty: none
+    masquerade: LoadedMasquerade | None = None  # how pods leave the cluster; None: as they are
     services_unfinished: bool = False  # a change of Services that was killed half way
 
     def to_json(self) -> dict[str, Any]:
@@ -146,6 +148,7 @@ def _status(where: Pins, generation: Generation, word: switch.Word) -> NodeStatu
         drops=_drops(where, generation),
         unprotected=unprotected,
         cgroup=generation.cgroup,
+        masquerade=generation.masquerade,
         services_unfinished=service_maps.is_unfinished(where),
     )
 

@@ -4,6 +4,7 @@
 from rich.console import Console
 from rich.table import Table
 
+from policyc.runtime.state import LoadedMasquerade
 from policyc.runtime.status import NodeStatus
 
 
@@ -22,6 +23,8 @@ def show(status: NodeStatus, console: Console) -> None:
             highlight=False,
             soft_wrap=True,
         )
+    if status.masquerade:
+        console.print(_masquerade(status.masquerade), highlight=False, soft_wrap=True)
     for device in status.unprotected:
         console.print(
             f"[bold red]{device}: a hook does not run there any more; load again[/]",
@@ -45,6 +48,12 @@ def show(status: NodeStatus, console: Console) -> None:
         if table.row_count:
             console.print()
             console.print(table)
+
+
+def _masquerade(how: LoadedMasquerade) -> str:
+    by = ", ".join(f"{' '.join(at) or 'nobody'} ({uplink})" for uplink, at in how.addresses.items())
+    but = f", but to {' '.join(how.excepted)}" if how.excepted else ""
+    return f"pods leave as {by}, ports {how.first_port}-{how.last_port}{but}"
 
 
 def _table(title: str, *columns: str) -> Table:

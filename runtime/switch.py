@@ -8,7 +8,7 @@ import ctypes
 import mmap
 import platform
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from policyc.runtime import bpf_syscall
@@ -17,7 +17,7 @@ _MEMBARRIER = {"x86_64": 324, "aarch64": 283, "riscv64": 283, "s390x": 356, "ppc
 _MEMBARRIER_GLOBAL = 1
 _GRACE_SECONDS = 0.1
 
-_SLOT, _SERVICES, _HALF = 0xFFFF, 0x10000, 0x20000
+_SLOT, _SERVICES, _HALF, _MASQUERADE = 0xFFFF, 0x10000, 0x20000, 0x40000
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -27,18 +27,19 @@ class Word:
     """Slot of pc_policy, and the epoch that connections are stamped with; epoch 0 is "none yet".
 
     `services` says whether there are Services, or were, and which half of their tables is in force:
-    PC_STATE_SERVICES and PC_STATE_HALF of datapath/generation.h.
+    PC_STATE_SERVICES and PC_STATE_HALF of datapath/generation.h. `masquerades` is PC_STATE_MASQ.
     """
 
     slot: int
     epoch: int
     services: int = 0
+    masquerades: bool = False
 
     @property
     def with_services(self) -> "Word":
         """The other half of the tables of Services; everything else stays."""
         half = 0 if self.services & _HALF else _HALF
-        return Word(self.slot, self.epoch, _SERVICES | half)
+        return replace(self, services=_SERVICES | half)
 
     @property
     def half(self) -> int:
@@ -49,8 +50,8 @@ class Word:
     def next(self) -> "Word":
         """The word that a load switches to. The first goes where the zeroed map points already."""
         if self.epoch == 0:
-            return Word(0, 1, self.services)
-        return Word(1 - self.slot, self.epoch % 0xFFFFFFFF + 1, self.services)
+            return replace(self, slot=0, epoch=1)
+        return replace(self, slot=1 - self.slot, epoch=self.epoch % 0xFFFFFFFF + 1)
 
 
 def read(pin: Path) -> Word:
@@ -60,14 +61,16 @@ def read(pin: Path) -> Word:
     with bpf_syscall.obj_get(pin) as fd:
         raw = bpf_syscall.map_lookup(fd, bytes(4), 8) or bytes(8)
     number = int.from_bytes(raw, "little")
-    return Word(number & _SLOT, number >> 32, number & (_SERVICES | _HALF))
+    services = number & (_SERVICES | _HALF)
+    return Word(number & _SLOT, number >> 32, services, bool(number & _MASQUERADE))
 
 
 def store(pin: Path, word: Word) -> None:
     """Put the word in force by one aligned store of eight bytes."""
     with bpf_syscall.obj_get(pin) as fd, mmap.mmap(fd, mmap.PAGESIZE) as page:
         cell = ctypes.c_uint64.from_buffer(page)
-        cell.value = word.epoch << 32 | word.services | word.slot
+        flags = word.services | (_MASQUERADE if word.masquerades else 0)
+        cell.value = word.epoch << 32 | flags | word.slot
         del cell  # the page cannot be unmapped while it is pointed to
 
 

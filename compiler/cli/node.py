@@ -82,6 +82,24 @@ def node() -> None:
     help="clients outside that came to another node: answered back by that node, or from here",
 )
 @click.option(
+    "--masquerade",
+    "masquerades",
+    is_flag=True,
+    help="pods leave the cluster by an uplink under the node's address",
+)
+@click.option(
+    "--masquerade-except",
+    "excepted",
+    multiple=True,
+    metavar="CIDR",
+    help="where pods go under their own address, besides pods and nodes; may be repeated",
+)
+@click.option(
+    "--masquerade-ports",
+    metavar="LOW-HIGH",
+    help="by which pods leave, and no socket of the node (default 49152-65535)",
+)
+@click.option(
     "--cgroup",
     type=click.Path(path_type=Path),
     metavar="DIR",
@@ -97,14 +115,19 @@ def load(
     forwarding: Forwarding,
     uplink: tuple[str, ...],
     way_back: Outside,
+    masquerades: bool,
+    excepted: tuple[str, ...],
+    masquerade_ports: str | None,
     cgroup: Path | None,
     verbose: bool,
 ) -> None:
     """Load BUNDLE, in place of what is loaded. A load that fails changes nothing."""
     from policyc.compiler.cli.service_files import read_objects
     from policyc.runtime import node as runtime
+    from policyc.runtime.masquerade import read_options
 
     with _details(verbose):
+        masquerade = read_options(masquerades, masquerade_ports, excepted, uplink)
         done = runtime.load(
             bundle,
             endpoints,
@@ -113,6 +136,7 @@ def load(
             forward=forwarding,
             uplink=uplink,
             way_back=way_back,
+            masquerade=masquerade,
             services=read_objects(services) if services else None,
             cgroup=cgroup,
             warn=_warn,

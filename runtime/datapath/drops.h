@@ -35,6 +35,9 @@ enum drop_reason {
 	PC_DROP_NO_ROUTE,     /* handed over, and no device leads to the client outside */
 	PC_DROP_HOP_LIMIT,    /* handed over, and no hop is left */
 	PC_DROP_TOO_BIG, /* handed over, and larger than what fits there; who sent it is told */
+	PC_DROP_NO_PORT, /* of a pod that leaves the cluster: no port of the node's is free for it
+			  */
+	PC_DROP_NOT_MASQUERADED, /* the same, and it cannot be given the node's address */
 	PC_DROP_REASONS
 };
 

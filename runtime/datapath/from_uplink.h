@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* from_uplink.h - what comes in from outside, or was handed over by another node: is it to a
  * Service? The uplink is to a client outside what its own device is to a pod: its packets are
- * translated here, before the host's stack routes them. Everything else passes: to_pod decides what
- * goes to pods.
+ * translated here, before the host's stack routes them; so is what answers a pod that left under
+ * the node's address. Everything else passes: to_pod decides what goes to pods.
  */
 #pragma once
 #include "fragments.h"
 #include "generation.h"
+#include "masq_hooks.h"
 #include "nat_follow.h"
 #include "nat_icmp.h"
 #include "offload.h"
@@ -66,6 +67,14 @@ static __always_inline enum drop_reason pc_from_uplink_ip(struct __sk_buff *skb,
 	struct pc_ct *ct;
 	int then = PC_PASS;
 
+	if (slot & PC_STATE_MASQ && flow->client == PC_CLIENT_OUTSIDE) {
+		then = flow->fragment != PC_FRAG_LATER && pc_is_icmp_error(flow)
+			   ? pc_masq_error_in(skb, flow)
+			   : pc_masq_in(skb, flow);
+		if (then != PC_MASQ_NOT)
+			return then;
+		then = PC_PASS;
+	}
 	if (!(slot & PC_STATE_SERVICES))
 		return pc_is_stranger(flow);
 	if (flow->fragment != PC_FRAG_LATER && !pc_is_icmp_error(flow))

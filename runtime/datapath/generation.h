@@ -11,6 +11,7 @@
 #define PC_STATE_SLOT     0xffff
 #define PC_STATE_SERVICES 0x10000 /* there are Services, or were */
 #define PC_STATE_HALF     0x20000 /* which half of their tables is in force */
+#define PC_STATE_MASQ     0x40000 /* pods leave the cluster under the node's address */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

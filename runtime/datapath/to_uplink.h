@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* to_uplink.h - what leaves the node: is it an answer of a Service to a client outside?
- * It is from a pod, whose own hook has let it pass, or from the node: here nothing is decided.
+/* to_uplink.h - what leaves the node: is it an answer of a Service to a client outside? Is it a
+ * pod's, that leaves the cluster under the node's address? Its own hook has let it pass: here
+ * nothing is decided.
  */
 #pragma once
 #include "fragments.h"
 #include "generation.h"
+#include "masq_hooks.h"
 #include "nat_follow.h"
 #include "nat_icmp.h"
 #include "outside.h"
@@ -32,54 +34,87 @@ static __always_inline int pc_tell_endpoint(struct __sk_buff *skb, const struct 
 	return bpf_redirect(skb->ifindex, BPF_F_INGRESS);
 }
 
-static __always_inline enum drop_reason pc_to_uplink_later(struct __sk_buff *skb,
-							   struct pc_flow *flow)
+/* What these return for a packet that is no Service's. */
+#define PC_NO_SERVICE -1
+
+static __always_inline int pc_to_uplink_later(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	const struct pc_frag *first = pc_frag_first(flow);
 
 	if (!first || !(first->row & PC_FRAG_REPLY))
-		return PC_PASS;
+		return PC_NO_SERVICE;
 	flow->node = first->node;
 	flow->partial = pc_partial_of(skb, flow);
 	return pc_nat_follow(skb, flow, true);
 }
 
-static __always_inline enum drop_reason pc_to_uplink_error(struct __sk_buff *skb,
-							   struct pc_flow *flow)
+static __always_inline int pc_to_uplink_error(struct __sk_buff *skb, struct pc_flow *flow,
+					      __u32 slot)
 {
-	int error;
+	int error = PC_MASQ_NOT;
 
-	flow->partial = pc_partial_of(skb, flow);
-	error = pc_error(skb, flow, PC_BY_OTHERS);
-	return error == PC_UNRELATED ? PC_PASS : error;
+	if (slot & PC_STATE_MASQ)
+		error = pc_masq_error_out(skb, flow);
+	if (error != PC_MASQ_NOT)
+		return error;
+	if (slot & PC_STATE_SERVICES) {
+		flow->partial = pc_partial_of(skb, flow);
+		error = pc_error(skb, flow, PC_BY_OTHERS);
+		if (error > PC_PASS)
+			return error;
+	}
+	return slot & PC_STATE_MASQ ? pc_masq_may_report(skb, flow) : PC_PASS;
+}
+
+static __always_inline int pc_to_uplink_service(struct __sk_buff *skb, struct pc_flow *flow)
+{
+	struct pc_ct_match match;
+	struct pc_ct *ct;
+
+	if (flow->fragment == PC_FRAG_LATER)
+		return pc_to_uplink_later(skb, flow);
+	match = pc_ct_find(flow);
+	ct = match.at.ct;
+	if (!ct || !(ct->state & PC_CT_NAT) || ct->src.ifindex || ct->state & PC_CT_FAR)
+		return PC_NO_SERVICE;
+	if (ct->state & PC_CT_FRONT)
+		return PC_DROP_SPOOFED_IP; /* nobody but this hook says it is the Service */
+	if (!match.is_reply)
+		return PC_NO_SERVICE;
+	if (ct->src.node && pc_answer_is_too_big(skb, flow))
+		return PC_DROP_TOO_BIG;
+	return pc_to_outside(skb, flow, ct);
+}
+
+/* What is not understood a pod's own hook has dropped, and the stack makes none of it. */
+static __always_inline enum drop_reason pc_to_uplink_odd(struct pc_flow *flow, __u32 slot,
+							 enum drop_reason reason)
+{
+	if (!(slot & PC_STATE_MASQ))
+		return PC_PASS;
+	pc_endpoint_at(flow->t.family, &flow->t.saddr, &flow->src);
+	return flow->src.ifindex ? reason : PC_PASS;
 }
 
 static __always_inline enum drop_reason pc_to_uplink_frame(struct __sk_buff *skb,
 							   struct pc_flow *flow)
 {
 	enum drop_reason reason = pc_parse(skb, flow);
-	struct pc_ct_match match;
-	struct pc_ct *ct;
+	int then = PC_NO_SERVICE;
 	__u32 slot;
 
-	if (reason || !flow->t.family)
+	if (!flow->t.family)
 		return PC_PASS;
 	slot = pc_generation(flow);
-	if (!(slot & PC_STATE_SERVICES))
+	if (!(slot & (PC_STATE_SERVICES | PC_STATE_MASQ)))
 		return PC_PASS;
-	if (flow->fragment == PC_FRAG_LATER)
-		return pc_to_uplink_later(skb, flow);
-	if (pc_is_icmp_error(flow))
-		return pc_to_uplink_error(skb, flow);
-	match = pc_ct_find(flow);
-	ct = match.at.ct;
-	if (!ct || !(ct->state & PC_CT_NAT) || ct->src.ifindex || ct->state & PC_CT_FAR)
-		return PC_PASS;
-	if (ct->state & PC_CT_FRONT)
-		return PC_DROP_SPOOFED_IP; /* nobody but this hook says it is the Service */
-	if (!match.is_reply)
-		return PC_PASS;
-	if (ct->src.node && pc_answer_is_too_big(skb, flow))
-		return PC_DROP_TOO_BIG;
-	return pc_to_outside(skb, flow, ct);
+	if (reason)
+		return pc_to_uplink_odd(flow, slot, reason);
+	if (flow->fragment != PC_FRAG_LATER && pc_is_icmp_error(flow))
+		return pc_to_uplink_error(skb, flow, slot);
+	if (slot & PC_STATE_SERVICES)
+		then = pc_to_uplink_service(skb, flow);
+	if (then == PC_NO_SERVICE)
+		then = slot & PC_STATE_MASQ ? pc_masq_out(skb, flow) : PC_PASS;
+	return then;
 }

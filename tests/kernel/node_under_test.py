@@ -16,6 +16,7 @@ from policyc.runtime.attach import Mode
 from policyc.runtime.btf import Btf, StructLayout
 from policyc.runtime.forwarding import Forwarding
 from policyc.runtime.json_value import JsonValue
+from policyc.runtime.masquerade import Masquerade
 from policyc.runtime.node import Loaded
 from policyc.runtime.pins import Pins
 from policyc.runtime.service_update import update_services
@@ -123,6 +124,7 @@ class NodeUnderTest:
         services: Sequence[JsonValue] | None = None,
         uplinks: Sequence[str] = (),
         way_back: Outside = "tunnel",
+        masquerade: Masquerade | None = None,
     ) -> Loaded:
         self._forget_programs()
         return runtime.load(
@@ -136,6 +138,7 @@ class NodeUnderTest:
             services=services,
             uplink=uplinks,
             way_back=way_back,
+            masquerade=masquerade,
             warn=self.warnings.append,
             note=self.notes.append,
         )
@@ -202,10 +205,10 @@ class NodeUnderTest:
         """The frame from outside as it goes on to the node's stack; None if it is dropped."""
         return self._run_through("pc_from_uplink", frame, UPLINK, came_in=UPLINK)
 
-    def goes_out(self, frame: bytes, pod: str | None = "a") -> bytes | None:
+    def goes_out(self, frame: bytes, pod: str | None = "a", uplink: str = UPLINK) -> bytes | None:
         """A pod's frame as it leaves the node; `pod` None: the node's own."""
         came_in = LOCAL[pod] if pod else None
-        return self._run_through("pc_to_uplink", frame, UPLINK, came_in)
+        return self._run_through("pc_to_uplink", frame, uplink, came_in)
 
     def _run_through(
         self, program: str, frame: bytes, device: str, came_in: str | None

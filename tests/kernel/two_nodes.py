@@ -23,6 +23,7 @@ from typing import TypeVar
 
 from policyc.runtime import node as runtime
 from policyc.runtime.json_value import JsonValue
+from policyc.runtime.masquerade import Masquerade
 from policyc.runtime.service_update import update_services
 from policyc.runtime.status import NodeStatus, status
 from policyc.runtime.uplinks import Outside
@@ -169,6 +170,7 @@ class TwoNodes:
         services: Sequence[JsonValue] | None,
         way_back: Outside = "tunnel",
         families: Sequence[int] = (4, 6),
+        masquerade: Masquerade | None = None,
     ) -> None:
         """Load a bundle on a node; `families` are those of the nodes' addresses."""
         path = self.folder / f"endpoints-{node}.json"
@@ -183,6 +185,7 @@ class TwoNodes:
                     services=services,
                     uplink=[UPLINK],
                     way_back=way_back,
+                    masquerade=masquerade,
                 )
                 and None
             )

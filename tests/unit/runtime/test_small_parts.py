@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The parts of the node runtime that are pure, or nearly: ids, words, undos, logs, state."""
 
+from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -10,8 +11,9 @@ from policyc.runtime.btf import StructLayout
 from policyc.runtime.endpoints import EndpointRecord
 from policyc.runtime.errors import HostError, InputError
 from policyc.runtime.libbpf import summarise
+from policyc.runtime.reserved_ports import spans
 from policyc.runtime.roster import Roster, assign_ids, identity
-from policyc.runtime.state import Attachment, Generation, LoadedEndpoint, StateDir
+from policyc.runtime.state import Attachment, Generation, LoadedEndpoint, LoadedMasquerade, StateDir
 from policyc.runtime.switch import Word
 from policyc.runtime.undo import Undo
 
@@ -74,6 +76,19 @@ def test_a_word_keeps_its_services_from_load_to_load() -> None:
     assert first.services and first.half == 1 and first.with_services.half == 0
     assert first.next == Word(1, 2, first.services)
     assert first.with_services.services & first.services, "what is on stays on"
+    leaving = Word(0, 1, masquerades=True)
+    assert leaving.with_services.masquerades and leaving.next == Word(1, 2, masquerades=True)
+
+
+def test_reserved_ports_are_remembered_as_ranges(tmp_path: Path) -> None:
+    assert spans([3, 1, 2, 9, 65535]) == [(1, 3), (9, 9), (65535, 65535)]
+    state = StateDir(Path("/x"), tmp_path)
+    assert state.reserved() == []
+    state.set_reserved([(1, 3), (9, 9)])
+    state.keep_only(1)
+    assert state.reserved() == [(1, 3), (9, 9)]
+    state.set_reserved([])
+    assert list(state.path.iterdir()) == []
 
 
 def test_undo_runs_backwards_and_keeps_the_first_error() -> None:
@@ -146,9 +161,14 @@ def test_state_is_read_as_it_was_written(tmp_path: Path) -> None:
         (loaded(1, "web", "10.0.0.1"),), (Attachment("v", 4, "tcx"),),
         (Attachment("w", 5, "clsact", "uplink"),), ({"id": 0},), {"PC_PASS": 0}, "stack", "dsr",
         "/sys/fs/cgroup",
+        LoadedMasquerade(50000, 50099, ("10.0.0.0/8",), {"up0": ("192.0.2.7",)}),
     )  # fmt: skip
-    state.write(generation)
-    assert state.read(3) == generation
+    assert generation.masquerade_ports == range(50000, 50100)
+    plain = replace(generation, epoch=2, masquerade=None)
+    for each in (plain, generation):
+        state.write(each)
+        assert state.read(each.epoch) == each
+    state.remove(2)
     assert state.read(2) is None
     assert StateDir(Path("/sys/fs/bpf/other"), tmp_path).read(3) is None
     state.keep_only(4)

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* masq.h - which connections are masqueraded, and by which port.
+ * Gives pc_masq_is_except(), pc_masq_holds(), pc_masq_open(), pc_masq_write().
+ */
+#pragma once
+#include "endpoints.h"
+#include "masq_map.h"
+#include "nat.h"
+#include "offload.h"
+
+#define PC_MASQ_NOT   -1 /* nothing of ours: it passes as it is */
+#define PC_MASQ_NEW   -2 /* nothing is known of it yet */
+#define PC_MASQ_TRIES 32 /* ports that are looked at for a new connection */
+#define PC_ECHO_ID_AT 4
+
+/* To a pod, a node, or what the load has excepted. A function of its own for its stack. */
+__noinline int pc_masq_is_except(__u32 family, const struct pc_addr6 *addr)
+{
+	struct pc_masq_net net = {};
+	struct pc_endpoint ep = {};
+
+	if (!addr)
+		return false;
+	pc_endpoint_at(family, addr, &ep);
+	if (ep.id || ep.ifindex || pc_node_at(family, addr))
+		return true;
+	net.length = 8 * (sizeof(net) - sizeof(net.length));
+	net.family = bpf_htonl(family);
+	net.addr = *addr;
+	return !!bpf_map_lookup_elem(&pc_masq_not, &net);
+}
+
+/* After a load: the address is still that of the pod that opened the connection, and what it goes
+ * to is not excepted by now. Else the entry is nobody's.
+ */
+static __always_inline bool pc_masq_holds(const struct pc_flow *flow, struct pc_masq_end *end,
+					  const struct pc_addr6 *pod, const struct pc_addr6 *there)
+{
+	struct pc_endpoint ep = {};
+
+	if (end->epoch == flow->epoch || !end->device)
+		return true;
+	pc_endpoint_at(flow->t.family, pod, &ep);
+	if (ep.ifindex != end->device || pc_masq_is_except(flow->t.family, there))
+		return false;
+	end->epoch = flow->epoch;
+	return true;
+}
+
+/* Whether there is something in the packet by which an answer is known. */
+static __always_inline bool pc_masq_has_port(const struct pc_flow *flow)
+{
+	if (pc_is_icmp(&flow->t))
+		return flow->t.sub == PC_SUB_NONE && !pc_is_echo_reply(flow);
+	return pc_l4_header(&flow->t);
+}
+
+/* Takes the port of the key, for `end`. True also where the same pod has it already, for the same:
+ * its other half was pushed out, or is only about to be written on another CPU. A pod that is gone
+ * has none.
+ */
+static __always_inline bool pc_masq_take(const struct pc_flow *flow, const struct pc_masq_key *key,
+					 struct pc_masq_end *end)
+{
+	struct pc_masq_end *there = bpf_map_lookup_elem(&pc_masq_ends, key);
+
+	if (there && there->expires > flow->now &&
+	    pc_masq_holds(flow, there, &there->addr, &key->there)) {
+		if (there->port != end->port || there->device != end->device ||
+		    !pc_addr_eq(&there->addr, &end->addr))
+			return false;
+		there->epoch = end->epoch;
+		there->uplink = end->uplink;
+		end->id = there->id;
+		return true;
+	}
+	if (there)
+		bpf_map_delete_elem(&pc_masq_ends, key);
+	return !bpf_map_update_elem(&pc_masq_ends, key, end, BPF_NOEXIST);
+}
+
+/* Where a connection begins to look for a port, and by how much it goes on: another one begins
+ * elsewhere, the same one at the same place, so that what was forgotten is found again.
+ */
+static __always_inline __u64 pc_masq_spread(const struct pc_tuple *t)
+{
+	__u64 mixed = (pc_addr6_high(&t->saddr) * PC_EP_STIR ^ pc_addr6_low(&t->saddr)) +
+		      ((__u64)t->sport << 16 | t->dport);
+
+	mixed *= PC_EP_SPREAD;
+	return (mixed ^ mixed >> 32) * PC_EP_STIR;
+}
+
+/* The half that answers find, with the first port that is free towards the other side. Gives the
+ * port; 0: all that were tried are taken. The pod's own comes first, if it is one of ours. SCTP has
+ * no other, as its checksum covers ports.
+ */
+static __always_inline __be16 pc_masq_port(const struct pc_flow *flow,
+					   const struct pc_masq_conf *conf, struct pc_masq_key *key,
+					   struct pc_masq_end *end)
+{
+	__u32 low = conf->low, size = conf->high - low + 1;
+	__u64 spread = pc_masq_spread(&flow->t);
+	__u32 at = (__u32)spread % size, step = 1;
+	bool is_sctp = flow->t.proto == IPPROTO_SCTP;
+
+	if (size > PC_MASQ_TRIES)
+		step += (__u32)(spread >> 32) % (size - 1);
+	key->port = flow->t.sport;
+	if ((is_sctp || pc_masq_is_port(conf, key->port)) && pc_masq_take(flow, key, end))
+		return key->port;
+	if (is_sctp)
+		return 0;
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < PC_MASQ_TRIES; i++) {
+		key->port = bpf_htons(low + at);
+		if (pc_masq_take(flow, key, end))
+			return key->port;
+		at += step;
+		if (at >= size)
+			at -= size;
+	}
+	return 0;
+}
+
+/* A connection begins: of the pod flow->src, or of the node. The half that answers find is written
+ * first, and deleted last.
+ */
+__noinline int pc_masq_open(struct pc_flow *flow, __u32 uplink)
+{
+	const struct pc_masq_conf *conf = pc_masq_now();
+	struct pc_masq_key key = {.is_out = true};
+	const struct pc_addr6 *own;
+	struct pc_masq_end end = {};
+
+	if (!flow || !conf)
+		return PC_DROP_NOT_MASQUERADED;
+	own = pc_masq_own(conf, flow->t.family, uplink);
+	if (!own)
+		return PC_DROP_NOT_MASQUERADED;
+	key.here = *own;
+	key.there = flow->t.daddr;
+	key.there_port = flow->t.dport;
+	key.family = flow->t.family;
+	key.proto = flow->t.proto;
+	end.addr = flow->t.saddr;
+	end.port = flow->t.sport;
+	end.state = pc_ct_news(flow, false);
+	end.expires = flow->now + pc_ct_idle(flow, end.state);
+	end.epoch = flow->epoch;
+	end.device = flow->src.ifindex;
+	end.uplink = uplink;
+	end.id = bpf_get_prandom_u32();
+	end.port = pc_masq_port(flow, conf, &key, &end);
+	if (!end.port)
+		return PC_DROP_NO_PORT;
+	key.here = flow->t.saddr;
+	key.port = flow->t.sport;
+	key.is_out = false;
+	end.addr = *own;
+	if (!bpf_map_update_elem(&pc_masq_ends, &key, &end, BPF_ANY))
+		return PC_PASS;
+	key.here = *own;
+	key.port = end.port;
+	key.is_out = true;
+	bpf_map_delete_elem(&pc_masq_ends, &key);
+	return PC_DROP_CT_FULL;
+}
+
+static __always_inline bool pc_masq_echo(struct __sk_buff *skb, const struct pc_flow *flow,
+					 __be16 from, __be16 to)
+{
+	return !bpf_l4_csum_replace(skb, flow->l4 + pc_l4_checksum_at(&flow->t), from, to,
+				    sizeof(to)) &&
+	       !bpf_skb_store_bytes(skb, flow->l4 + PC_ECHO_ID_AT, &to, sizeof(to), 0);
+}
+
+/* Puts what the half says into the packet, at one end: of what leaves the source. */
+__noinline int pc_masq_write(struct __sk_buff *skb, struct pc_flow *flow,
+			     const struct pc_masq_end *to, enum pc_nat_end end)
+{
+	struct pc_addr6 was;
+	__be16 port;
+	bool done;
+
+	if (!flow || !to)
+		return PC_DROP_MALFORMED;
+	was = end == PC_NAT_SRC ? flow->t.saddr : flow->t.daddr;
+	port = end == PC_NAT_SRC ? flow->t.sport : flow->t.dport;
+	if (port == to->port && pc_addr_eq(&was, &to->addr))
+		return PC_PASS;
+	flow->partial = pc_partial_of(skb, flow);
+	if (!pc_nat_addr(skb, flow, end, &was, &to->addr))
+		return PC_DROP_MALFORMED;
+	if (port == to->port)
+		return PC_PASS;
+	done = pc_is_icmp(&flow->t) ? pc_masq_echo(skb, flow, port, to->port)
+				    : pc_nat_port(skb, flow, end, port, to->port);
+	return done ? PC_PASS : PC_DROP_MALFORMED;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* masq_icmp.h - ICMP errors about masqueraded packets, both ways.
+ * Gives pc_masq_error_in(), pc_masq_error_out(), pc_masq_may_report(). What is quoted becomes what
+ * the side that is told has sent.
+ */
+#pragma once
+#include "masq.h"
+#include "nat_icmp.h"
+#include "outside.h"
+
+/* Reads what the error quotes, as far as it has ports. Verified once, by itself. */
+__noinline int pc_masq_quote(struct __sk_buff *skb, struct pc_flow *flow, struct pc_quoted *quoted)
+{
+	__u32 at;
+
+	if (!flow || !quoted)
+		return false;
+	at = flow->l4 + PC_ICMP_HEADER;
+	quoted->l4 = flow->t.family == PC_IPV4 ? pc_inner_ip4(skb, at, &quoted->t)
+					       : pc_inner_ip6(skb, at, &quoted->t);
+	return quoted->l4 && pc_inner_ports(skb, quoted->l4, &quoted->t);
+}
+
+/* The other end's port stays. */
+static __always_inline bool pc_masq_quoted_echo(struct __sk_buff *skb, const struct pc_flow *flow,
+						const struct pc_quoted *quoted,
+						const struct pc_masq_end *to)
+{
+	bool is4 = flow->t.family == PC_IPV4, is_source = quoted->is_reply;
+	__u32 ip = flow->l4 + PC_ICMP_HEADER, at = ip;
+	const struct pc_addr6 *from = is_source ? &quoted->t.saddr : &quoted->t.daddr;
+	__be32 was = is_source ? quoted->t.sport : quoted->t.dport, is = to->port;
+	__s64 sum =
+	    bpf_csum_diff((__be32 *)from, sizeof(*from), (__be32 *)&to->addr, sizeof(*from), 0);
+
+	at += is4 ? PC_QUOTED_SADDR4_AT : PC_QUOTED_SADDR6_AT;
+	if (!is_source)
+		at += is4 ? 4 : 16;
+	if (is4 && !pc_quoted_check(skb, flow, ip + PC_QUOTED_CHECK_AT, sum, 0))
+		return false;
+	sum = bpf_csum_diff(&was, sizeof(was), &is, sizeof(is), is4 ? 0 : sum);
+	return pc_quoted_check(skb, flow, quoted->l4 + pc_l4_checksum_at(&quoted->t), sum, 0) &&
+	       pc_quoted_addr(skb, flow, at, from, &to->addr) &&
+	       pc_quoted_half(skb, flow, quoted->l4 + PC_ECHO_ID_AT, was, is);
+}
+
+/* The end of the quoted packet that is translated is its source if `is_reply`, as in nat_icmp.h. */
+__noinline int pc_masq_requote(struct __sk_buff *skb, struct pc_flow *flow,
+			       const struct pc_quoted *quoted, const struct pc_masq_end *to)
+{
+	struct pc_addr6 addr;
+
+	if (!flow || !quoted || !to)
+		return false;
+	if (pc_is_icmp(&quoted->t))
+		return pc_masq_quoted_echo(skb, flow, quoted, to);
+	addr = to->addr;
+	return pc_nat_quoted(skb, flow, quoted, &addr, to->port,
+			     quoted->is_reply ? quoted->t.dport : quoted->t.sport);
+}
+
+static __always_inline struct pc_masq_key pc_masq_quoted_key(const struct pc_quoted *quoted,
+							     bool is_out)
+{
+	return (struct pc_masq_key){
+	    .here = is_out ? quoted->t.saddr : quoted->t.daddr,
+	    .there = is_out ? quoted->t.daddr : quoted->t.saddr,
+	    .port = is_out ? quoted->t.sport : quoted->t.dport,
+	    .there_port = is_out ? quoted->t.dport : quoted->t.sport,
+	    .family = quoted->t.family,
+	    .proto = quoted->t.proto,
+	    .is_out = is_out,
+	};
+}
+
+/* From outside about what a pod has sent: the quoted packet gets the pod's source back, and the
+ * pod's hook knows it as one of a connection that passes.
+ */
+__noinline int pc_masq_error_in(struct __sk_buff *skb, struct pc_flow *flow)
+{
+	struct pc_quoted quoted = {.is_reply = true};
+	struct pc_masq_key key;
+	struct pc_masq_end *end;
+
+	if (!flow || !pc_masq_quote(skb, flow, &quoted) ||
+	    !pc_addr_eq(&quoted.t.saddr, &flow->t.daddr))
+		return PC_MASQ_NOT;
+	key = pc_masq_quoted_key(&quoted, true);
+	end = pc_masq_find(flow, &key);
+	if (!end || !pc_masq_holds(flow, end, &end->addr, &key.there))
+		return PC_MASQ_NOT;
+	if (end->port == key.port && pc_addr_eq(&end->addr, &key.here))
+		return PC_MASQ_NOT; /* the node's own */
+	if (pc_is_stranger(flow))
+		return PC_DROP_SPOOFED_IP;
+	flow->partial = pc_partial_of(skb, flow);
+	if (!pc_masq_requote(skb, flow, &quoted, end) ||
+	    !pc_nat_addr(skb, flow, PC_NAT_DST, &flow->t.daddr, &end->addr))
+		return PC_DROP_MALFORMED;
+	return PC_PASS;
+}
+
+/* Of a pod, or of the node's stack, about what a pod was answered: the quoted packet gets the
+ * destination that it had on the wire. A pod's own address becomes the node's, too.
+ */
+__noinline int pc_masq_error_out(struct __sk_buff *skb, struct pc_flow *flow)
+{
+	struct pc_quoted quoted = {};
+	struct pc_masq_key key;
+	struct pc_masq_end *end;
+
+	if (!flow || !pc_masq_quote(skb, flow, &quoted))
+		return PC_MASQ_NOT;
+	key = pc_masq_quoted_key(&quoted, false);
+	end = pc_masq_find(flow, &key);
+	if (!end || !pc_masq_holds(flow, end, &key.here, &key.there))
+		return PC_MASQ_NOT;
+	flow->partial = pc_partial_of(skb, flow);
+	if (!pc_masq_requote(skb, flow, &quoted, end))
+		return PC_DROP_MALFORMED;
+	if (!pc_addr_eq(&flow->t.saddr, &key.here))
+		return PC_PASS;
+	return pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->t.saddr, &end->addr) ? PC_PASS
+									      : PC_DROP_MALFORMED;
+}
+
+/* An error that was not translated: under a pod's address it leaves to exceptions, and about
+ * connections that were opened from outside. A Service may have given it another source by now.
+ */
+__noinline int pc_masq_may_report(struct __sk_buff *skb, struct pc_flow *flow)
+{
+	struct pc_quoted quoted = {};
+	struct pc_ct *ct;
+	bool is_read;
+
+	if (!flow)
+		return PC_DROP_NOT_MASQUERADED;
+	is_read = flow->t.family == PC_IPV4
+		      ? !bpf_skb_load_bytes(skb, PC_IP4_SADDR_AT, &flow->t.saddr, 4)
+		      : !bpf_skb_load_bytes(skb, PC_IP6_SADDR_AT, &flow->t.saddr, 16);
+	pc_endpoint_at(flow->t.family, &flow->t.saddr, &flow->src);
+	if (is_read && (!flow->src.ifindex || pc_masq_is_except(flow->t.family, &flow->t.daddr)))
+		return PC_PASS;
+	if (!is_read || !pc_masq_quote(skb, flow, &quoted))
+		return PC_DROP_NOT_MASQUERADED;
+	ct = pc_ct_get(&quoted.t, true).ct;
+	return ct && ct->expires > flow->now && !ct->src.ifindex ? PC_PASS
+								 : PC_DROP_NOT_MASQUERADED;
+}

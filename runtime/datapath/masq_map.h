@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* masq_map.h - pods that leave the cluster under the node's address: what is remembered of them.
+ * Gives struct pc_masq_key, struct pc_masq_end, pc_masq_find(), pc_masq_other(), pc_masq_touch(),
+ * pc_masq_own(), pc_masq_is_port(). pc_masq and pc_masq_not are written by the loader
+ * (runtime/masquerade.py). Why: docs/decisions/0030-masquerade.md
+ *
+ * A connection has two halves, as its directions have different tuples: the pod's, and what the
+ * other side sees. Each says what the other has in its place. A half without the other is nothing.
+ */
+#pragma once
+#include "ct_state.h"
+#include "outside_map.h"
+
+#define PC_MASQ_ENTRIES 131072 /* halves, of both families */
+#define PC_MASQ_EXCEPT  1024
+
+/* The node's address at an uplink; zero where it has none of the family. */
+struct pc_masq_own {
+	__u32 uplink; /* 0: no more */
+	__u32 zero;
+	struct pc_addr6 own4, own6;
+};
+
+/* What the last load said. Ports are in host order, and both ends are used. */
+struct pc_masq_conf {
+	__u32 low, high;
+	struct pc_masq_own at[PC_UPLINKS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct pc_masq_conf);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} pc_masq SEC(".maps");
+
+/* Of an echo the port is its id, and the other side's is 0. */
+struct pc_masq_key {
+	struct pc_addr6 here, there; /* the pod's, or the node's; the other side's */
+	__be16 port, there_port;
+	__u8 family;
+	__u8 proto;
+	__u8 is_out; /* `here` is the node's: the half that answers find */
+	__u8 zero;
+};
+_Static_assert(sizeof(struct pc_masq_key) == 40, "a map key has no hidden padding");
+
+struct pc_masq_end {
+	__u64 expires;        /* a tick, decided at lookup */
+	struct pc_addr6 addr; /* what the other half has in the place of `here` */
+	__be16 port;
+	__u16 zero;
+	__u32 state;  /* of enum pc_ct_state: REPLIED, FIN_*, RESET */
+	__u32 epoch;  /* when the pod was last seen to be who it was */
+	__u32 device; /* of the pod; 0: the node's own connection */
+	__u32 uplink;
+	__u32 id; /* the same in both halves */
+};
+_Static_assert(sizeof(struct pc_masq_end) == 48, "without padding");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, PC_MASQ_ENTRIES);
+	__type(key, struct pc_masq_key);
+	__type(value, struct pc_masq_end);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} pc_masq_ends SEC(".maps");
+
+/* Where pods go under their own address. */
+struct pc_masq_net {
+	__u32 length; /* bits of all that follows */
+	__be32 family;
+	struct pc_addr6 addr;
+};
+_Static_assert(sizeof(struct pc_masq_net) == 24, "a map key has no hidden padding");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(max_entries, PC_MASQ_EXCEPT);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct pc_masq_net);
+	__type(value, __u32); /* 1 */
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} pc_masq_not SEC(".maps");
+
+static __always_inline const struct pc_masq_conf *pc_masq_now(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&pc_masq, &zero);
+}
+
+static __always_inline bool pc_masq_is_port(const struct pc_masq_conf *conf, __be16 port)
+{
+	__u32 number = bpf_ntohs(port);
+
+	return number >= conf->low && number <= conf->high;
+}
+
+/* The node's address at the uplink; NULL: it has none. */
+static __always_inline const struct pc_addr6 *pc_masq_own(const struct pc_masq_conf *conf,
+							  __u8 family, __u32 uplink)
+{
+	const struct pc_addr6 *own;
+
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < PC_UPLINKS; i++) {
+		if (conf->at[i].uplink != uplink)
+			continue;
+		own = family == PC_IPV4 ? &conf->at[i].own4 : &conf->at[i].own6;
+		return pc_addr_is_zero(own) ? 0 : own;
+	}
+	return 0;
+}
+
+/* Whether the address is the node's at any of them: an answer may come in by another one. */
+static __always_inline bool pc_masq_is_own(const struct pc_masq_conf *conf, __u8 family,
+					   const struct pc_addr6 *addr)
+{
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < PC_UPLINKS; i++) {
+		if (!conf->at[i].uplink)
+			return false;
+		if (pc_addr_eq(family == PC_IPV4 ? &conf->at[i].own4 : &conf->at[i].own6, addr))
+			return true;
+	}
+	return false;
+}
+
+static __always_inline struct pc_masq_end *pc_masq_find(const struct pc_flow *flow,
+							const struct pc_masq_key *key)
+{
+	struct pc_masq_end *end = bpf_map_lookup_elem(&pc_masq_ends, key);
+
+	return end && end->expires > flow->now ? end : 0;
+}
+
+/* The other half, and its key in the place of this one's. NULL: it is gone, or another's. */
+static __always_inline struct pc_masq_end *
+pc_masq_other(const struct pc_flow *flow, struct pc_masq_key *key, const struct pc_masq_end *end)
+{
+	struct pc_masq_end *other;
+
+	key->here = end->addr;
+	key->port = end->port;
+	key->is_out = !key->is_out;
+	other = pc_masq_find(flow, key);
+	return other && other->id == end->id ? other : 0;
+}
+
+/* What a packet does to the connection. The other half is told once a second, when the state
+ * changes, and for as long as nothing was answered. What opens a connection by the ports of one
+ * that has ended begins anew. False: the other half is gone. The key is used up.
+ */
+static __always_inline bool pc_masq_touch(const struct pc_flow *flow, struct pc_masq_key *key,
+					  struct pc_masq_end *end, bool is_reply)
+{
+	__u32 news = pc_ct_news(flow, is_reply), state = end->state | news;
+	bool is_again = !is_reply && flow->opens && state & (PC_CT_RESET | PC_CT_FINS);
+	__u64 expires = flow->now + pc_ct_idle(flow, state);
+	struct pc_masq_end *other;
+
+	if (!is_again && state == end->state && state & PC_CT_REPLIED && expires >= end->expires &&
+	    expires <= end->expires + flow->second)
+		return true;
+	other = pc_masq_other(flow, key, end);
+	if (!other)
+		return false;
+	if (is_again) {
+		state = news;
+		end->state = news;
+		other->state = news;
+	} else {
+		state |= other->state;
+		__sync_fetch_and_or(&end->state, state);
+		__sync_fetch_and_or(&other->state, state);
+	}
+	expires = flow->now + pc_ct_idle(flow, state);
+	end->expires = expires;
+	other->expires = expires;
+	return true;
+}

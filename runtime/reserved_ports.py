@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ports by which pods leave are no socket's of the node (net.ipv4.ip_local_reserved_ports).
+
+    require_free(ports)            `HostError` where somebody listens there
+    reserve(state, ports, undo)    before the switch: beside what is reserved already
+    settle(state, ports)           after it: what an earlier load reserved goes
+
+Which ports are reserved for us, and not by somebody else, is on record before the kernel is told: so a
+command that was killed leaves nothing that the next one would take for somebody else's.
+"""
+
+import ipaddress
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from policyc.runtime.errors import HostError, InputError
+from policyc.runtime.state import StateDir
+from policyc.runtime.undo import Undo
+
+RESERVED = Path("/proc/sys/net/ipv4/ip_local_reserved_ports")
+_AUTOMATIC = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_SOCKETS = Path("/proc/thread-self/net")  # of this thread's network namespace
+_LISTENS, _UNCONNECTED = "0A", "07"  # TCP_LISTEN, TCP_CLOSE of <net/tcp_states.h>
+
+Ports = frozenset[int]
+
+
+def require_free(ports: range) -> None:
+    """`InputError` where a socket of the node takes what comes to one of the ports.
+
+    Not one at a loopback address, to which nothing comes by an uplink; nor a UDP socket whose port
+    the kernel may have chosen, as it asks and does not listen, and what it sends is seen.
+    """
+    low, high = map(int, _AUTOMATIC.read_text().split())
+    chosen = range(low, high + 1)
+    for protocol, state in (("tcp", _LISTENS), ("udp", _UNCONNECTED)):
+        for address, port in _sockets(protocol, state):
+            if port not in ports or _is_loopback(address):
+                continue
+            if protocol == "udp" and port in chosen:
+                continue
+            raise InputError(
+                f"--masquerade-ports {shown(ports)}: a socket of the node listens at "
+                f"{protocol.upper()} port {port}",
+                "choose others with --masquerade-ports, or end it:"
+                f" `ss -lnp 'sport = :{port}'` shows whose",
+            )
+
+
+def _is_loopback(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_loopback
+
+
+def _sockets(
+    protocol: str, state: str
+) -> Iterator[tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int]]:
+    for name in (protocol, f"{protocol}6"):
+        try:
+            lines = (_SOCKETS / name).read_text().splitlines()[1:]
+        except FileNotFoundError:  # a kernel without IPv6
+            continue
+        for line in lines:
+            _, local, _, its_state = line.split()[:4]
+            if its_state == state:
+                address, _, port = local.partition(":")
+                yield _address(address), int(port, 16)
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """Words of the host's order, in hexadecimal."""
+    raw = bytes.fromhex(text)
+    words = (int.from_bytes(raw[at : at + 4], "big") for at in range(0, len(raw), 4))
+    return ipaddress.ip_address(b"".join(_in_memory(word) for word in words))
+
+
+def _in_memory(word: int) -> bytes:
+    return word.to_bytes(4, sys.byteorder)
+
+
+def reserve(state: StateDir, ports: range, undo: Undo) -> None:
+    """Beside what there is, for this load; that of the load before stays until `settle`."""
+    before, ours = _read(), _ours(state)
+    new = frozenset(ports) - (before - ours)
+    undo.by(state.set_reserved, spans(ours))
+    state.set_reserved(spans(ours | new))
+    _write(before | new)
+    undo.by(_write, before)
+
+
+def settle(state: StateDir, ports: range) -> None:
+    """Leave these alone of what was reserved for us; none, for an empty range."""
+    ours = _ours(state)
+    keep = ours & frozenset(ports)
+    if ours != keep:
+        _write(_read() - (ours - keep))
+        state.set_reserved(spans(keep))
+
+
+def _ours(state: StateDir) -> Ports:
+    return frozenset(port for low, high in state.reserved() for port in range(low, high + 1))
+
+
+def _read() -> Ports:
+    found: set[int] = set()
+    try:
+        text = RESERVED.read_text()
+    except OSError as error:
+        raise _cannot(error) from error
+    for part in text.strip().split(","):
+        low, _, high = part.partition("-")
+        if low:
+            found.update(range(int(low), int(high or low) + 1))
+    return frozenset(found)
+
+
+def _write(ports: Ports) -> None:
+    text = ",".join(f"{low}-{high}" if high > low else str(low) for low, high in spans(ports))
+    try:
+        RESERVED.write_text(f"{text}\n")
+    except OSError as error:
+        raise _cannot(error) from error
+
+
+def _cannot(error: OSError) -> HostError:
+    return HostError(
+        f"cannot reserve the ports of --masquerade: {RESERVED}: {error.strerror}",
+        "run it where that file can be written to, or without --masquerade",
+    )
+
+
+def spans(ports: Iterable[int]) -> list[tuple[int, int]]:
+    """Numbers as ranges, first and last, in order."""
+    found: list[tuple[int, int]] = []
+    for port in sorted(ports):
+        if found and found[-1][1] == port - 1:
+            found[-1] = found[-1][0], port
+        else:
+            found.append((port, port))
+    return found
+
+
+def shown(ports: range) -> str:
+    """As it is given on the command line."""
+    return f"{ports[0]}-{ports[-1]}"
