@@ -16,9 +16,10 @@ from typing import IO, Any
 from urllib.parse import quote
 
 from policyc.runtime.errors import BusyError, HostError
+from policyc.runtime.failsafes import Failsafes
 
 DEFAULT_ROOT = Path("/run/policyc")
-SCHEMA = "policyc.dev/node-state/v6"
+SCHEMA = "policyc.dev/node-state/v7"
 
 Warn = Callable[[str], object]
 
@@ -51,6 +52,7 @@ class LoadedEndpoint:
     place: dict[str, int]  # field of its class -> id
     is_node: bool = False
     has_peer: bool = False  # packets of other pods of this node may be handed to it
+    is_host: bool = False  # this node itself, which policies guard
 
     @property
     def title(self) -> str:
@@ -61,6 +63,14 @@ class LoadedEndpoint:
     def identity(self) -> tuple[str, str, tuple[str, ...]]:
         """What keeps its id from one load to the next."""
         return self.namespace, self.name, self.addresses
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedHost:
+    """The node as a subject: its host endpoint (or itself) by name, and the ports that stay open."""
+
+    name: str
+    failsafes: Failsafes
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +104,7 @@ class Generation:
     forwarding: str  # "redirect" or "stack"
     outside: str  # "tunnel" or "dsr"
     cgroup: str  # whose processes reach Services by their sockets; empty: none
+    host: LoadedHost | None = None  # None: no policy guards the node itself
 
 
 class StateDir:
@@ -247,7 +258,9 @@ def _generation(raw: dict[str, Any]) -> Generation:
     attachments, former = (
         tuple(Attachment(**each) for each in raw.pop(name)) for name in ("attachments", "former")
     )
+    host = raw.pop("host")
     return Generation(
+        host=_host(host) if host else None,
         endpoints=tuple(endpoints),
         attachments=attachments,
         former=former,
@@ -255,3 +268,8 @@ def _generation(raw: dict[str, Any]) -> Generation:
         rules=tuple(raw.pop("rules")),
         **raw,
     )
+
+
+def _host(raw: dict[str, Any]) -> LoadedHost:
+    ports = {side: tuple(found) for side, found in raw["failsafes"].items()}
+    return LoadedHost(raw["name"], Failsafes(**ports))

@@ -25,7 +25,7 @@ from policyc.runtime.errors import HostError
 from policyc.runtime.node import POLICY_PROGRAM
 from policyc.runtime.pins import DEFAULT_ROOT, Pins
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
-from policyc.runtime.state import Generation, LoadedEndpoint, StateDir
+from policyc.runtime.state import Generation, LoadedEndpoint, LoadedHost, StateDir
 
 SCHEMA = "policyc.dev/node-status/v1"
 _COUNTED = (
@@ -92,6 +92,7 @@ class NodeStatus:
     drops: dict[str, int]  # reason -> packets, those that happened
     unprotected: tuple[str, ...]  # devices where a hook of ours does not run any more
     cgroup: str = ""  # whose processes reach Services by their sockets; empty: none
+    host: LoadedHost | None = None  # the node itself, where policies guard it
     services_unfinished: bool = False  # a change of Services that was killed half way
 
     def to_json(self) -> dict[str, Any]:
@@ -146,6 +147,7 @@ def _status(where: Pins, generation: Generation, word: switch.Word) -> NodeStatu
         drops=_drops(where, generation),
         unprotected=unprotected,
         cgroup=generation.cgroup,
+        host=generation.host,
         services_unfinished=service_maps.is_unfinished(where),
     )
 

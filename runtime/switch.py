@@ -8,7 +8,7 @@ import ctypes
 import mmap
 import platform
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from policyc.runtime import bpf_syscall
@@ -17,7 +17,7 @@ _MEMBARRIER = {"x86_64": 324, "aarch64": 283, "riscv64": 283, "s390x": 356, "ppc
 _MEMBARRIER_GLOBAL = 1
 _GRACE_SECONDS = 0.1
 
-_SLOT, _SERVICES, _HALF = 0xFFFF, 0x10000, 0x20000
+_SLOT, _SERVICES, _HALF, _HOSTS = 0xFFFF, 0x10000, 0x20000, 0x100000
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -27,18 +27,20 @@ class Word:
     """Slot of pc_policy, and the epoch that connections are stamped with; epoch 0 is "none yet".
 
     `services` says whether there are Services, or were, and which half of their tables is in force:
-    PC_STATE_SERVICES and PC_STATE_HALF of datapath/generation.h.
+    PC_STATE_SERVICES and PC_STATE_HALF of datapath/generation.h. `has_host` says whether policies guard
+    the node itself: PC_STATE_HOSTS. That is the generation's, so the next one has to say it again.
     """
 
     slot: int
     epoch: int
     services: int = 0
+    has_host: bool = False
 
     @property
     def with_services(self) -> "Word":
         """The other half of the tables of Services; everything else stays."""
         half = 0 if self.services & _HALF else _HALF
-        return Word(self.slot, self.epoch, _SERVICES | half)
+        return replace(self, services=_SERVICES | half)
 
     @property
     def half(self) -> int:
@@ -60,14 +62,15 @@ def read(pin: Path) -> Word:
     with bpf_syscall.obj_get(pin) as fd:
         raw = bpf_syscall.map_lookup(fd, bytes(4), 8) or bytes(8)
     number = int.from_bytes(raw, "little")
-    return Word(number & _SLOT, number >> 32, number & (_SERVICES | _HALF))
+    services = number & (_SERVICES | _HALF)
+    return Word(number & _SLOT, number >> 32, services, bool(number & _HOSTS))
 
 
 def store(pin: Path, word: Word) -> None:
     """Put the word in force by one aligned store of eight bytes."""
     with bpf_syscall.obj_get(pin) as fd, mmap.mmap(fd, mmap.PAGESIZE) as page:
         cell = ctypes.c_uint64.from_buffer(page)
-        cell.value = word.epoch << 32 | word.services | word.slot
+        cell.value = word.epoch << 32 | word.services | _HOSTS * word.has_host | word.slot
         del cell  # the page cannot be unmapped while it is pointed to
 
 

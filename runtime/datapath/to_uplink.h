@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* to_uplink.h - what leaves the node: is it an answer of a Service to a client outside?
- * It is from a pod, whose own hook has let it pass, or from the node: here nothing is decided.
+ * It is from a pod, whose own hook has let it pass, or from the node: only what that sends is
+ * decided here, if policies guard it (host.h).
  */
 #pragma once
 #include "fragments.h"
 #include "generation.h"
+#include "host.h"
 #include "nat_follow.h"
 #include "nat_icmp.h"
 #include "outside.h"
@@ -61,10 +63,18 @@ static __always_inline enum drop_reason pc_to_uplink_frame(struct __sk_buff *skb
 	struct pc_ct_match match;
 	struct pc_ct *ct;
 	__u32 slot;
+	int then;
 
-	if (reason || !flow->t.family)
+	if (!flow->t.family)
 		return PC_PASS;
+	if (reason)
+		return pc_host_unknown(flow, PC_HOST_OUT, reason);
 	slot = pc_generation(flow);
+	if (slot & PC_STATE_HOSTS) {
+		then = pc_host_decides(skb, flow, PC_HOST_OUT);
+		if (then)
+			return then == PC_THEN_DECIDE ? pc_ask_policy(skb, slot) : then;
+	}
 	if (!(slot & PC_STATE_SERVICES))
 		return PC_PASS;
 	if (flow->fragment == PC_FRAG_LATER)

@@ -5,7 +5,7 @@ import ctypes
 import socket
 import struct
 import subprocess
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,9 +14,10 @@ from policyc.runtime import bpf_syscall
 from policyc.runtime import node as runtime
 from policyc.runtime.attach import Mode
 from policyc.runtime.btf import Btf, StructLayout
+from policyc.runtime.failsafes import Side
 from policyc.runtime.forwarding import Forwarding
 from policyc.runtime.json_value import JsonValue
-from policyc.runtime.node import Loaded
+from policyc.runtime.node import NO_PORTS, Loaded
 from policyc.runtime.pins import Pins
 from policyc.runtime.service_update import update_services
 from policyc.runtime.status import NodeStatus, status
@@ -123,6 +124,7 @@ class NodeUnderTest:
         services: Sequence[JsonValue] | None = None,
         uplinks: Sequence[str] = (),
         way_back: Outside = "tunnel",
+        open_ports: Mapping[Side, str] = NO_PORTS,
     ) -> Loaded:
         self._forget_programs()
         return runtime.load(
@@ -136,6 +138,7 @@ class NodeUnderTest:
             services=services,
             uplink=uplinks,
             way_back=way_back,
+            open_ports=open_ports,
             warn=self.warnings.append,
             note=self.notes.append,
         )
