@@ -138,7 +138,7 @@ def _with_host(policy: Policy) -> Policy:
 
 
 def _with_own(policy: Policy, rule: Rule) -> Rule:
-    """Its own side never finds a host as an endpoint; that of a policy on hosts asks for no nodes."""
+    """Its own side never finds a host as an endpoint."""
     return replace(rule, own=_own(policy, rule.own))
 
 
@@ -146,7 +146,7 @@ def _own(policy: Policy, peer: Peer) -> Peer:
     match peer:
         case EndpointPeer(selector):
             return EndpointPeer(_of_pods(selector))
-        case NodePeer():
+        case NodePeer() if policy.hosts != NEVER:  # no front end says so, and no row would
             raise InternalError(f"{policy.title} asks whether its own side is a node")
         case AllOf(parts):
             return AllOf(tuple(_own(policy, part) for part in parts))
