@@ -149,13 +149,18 @@ def host_endpoints(read: Read) -> dict[str, Span]:
 
 @dataclass(frozen=True)
 class Compiled:
-    """What a run of the compiler made. `findings` are all that did not stop it."""
+    """What a run of the compiler made. `findings` are all that did not stop it.
+
+    `policies` are as in Prepared; `guards_hosts`: some node may be a subject itself.
+    """
 
     read: Read
     findings: tuple[Diagnostic, ...]
     decided: Decided
     emitted: Emitted
     proof: Proved
+    policies: PolicySet
+    guards_hosts: bool
 
 
 @dataclass(frozen=True)
@@ -256,7 +261,9 @@ def compile_inputs(
     if cache is not None:
         cache.trim()
         findings = (*findings, *cache.findings)
-    return Compiled(ready.read, findings, ready.decided, emitted, ready.proof)
+    guards = bool(ready.hosts)
+    proof, policies = ready.proof, ready.policies
+    return Compiled(ready.read, findings, ready.decided, emitted, proof, policies, guards)
 
 
 def _keep_record(ready: Prepared, emitted: Emitted, cache: BuildCache) -> None:

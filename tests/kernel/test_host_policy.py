@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Policies that guard the node itself: every packet at the uplink that goes to it or comes from it."""
 
+import json
+from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from policyc.runtime import switch
@@ -37,7 +40,7 @@ from tests.kernel.packets import (
     udp,
     unreachable,
 )
-from tests.kernel.service_yaml import PORT, TARGET, service, slices
+from tests.kernel.service_yaml import PORT, TARGET, VIP, service, slices
 from tests.kernel.table_policy import (
     ANY,
     PING4,
@@ -50,6 +53,7 @@ from tests.kernel.table_policy import (
 
 pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])
+SCHEMA = Path(__file__).parents[2] / "docs" / "schemas" / "node-status-v1.schema.json"
 EXTERNAL = Host(NODE.mac, "192.0.2.80", "2001:db8:80::1")
 ROUTER = Host(WORLD.mac, "198.51.100.1", "2001:db8:51::1")
 INTERFACE = {
@@ -388,8 +392,25 @@ def test_what_the_node_serves_is_asked_about_as_it_gets_it(
 
 
 @families
-def test_nodes_hand_packets_to_each_other(node: NodeUnderTest, family: int) -> None:
-    """With an endpoints file that has another node, whose packets in the tunnel are let in."""
+def test_a_pod_reaches_by_a_service_what_the_node_lets_it(node: NodeUnderTest, family: int) -> None:
+    policy = guarded().allow_egress("a", "world", ANY)
+    services = [service(), *slices([NODE])]
+    loaded(node, policy.allow_ingress("a", "host", tcp_port(TARGET)), services=services)
+    there = frame(A, VIP, tcp(4000, PORT, SYN), family=family)
+    back = frame(NODE, A, tcp(TARGET, 4000, SYN | ACK), family=family)
+    for _ in range(2):
+        assert node.leaves("a", there) == frame(
+            A, VIP, tcp(4000, TARGET, SYN), family=family, daddr=NODE.address(family)
+        )
+        assert node.arrives("a", back, came_in=None) == frame(
+            NODE, A, tcp(PORT, 4000, SYN | ACK), family=family, saddr=VIP.address(family)
+        )
+    loaded(node, guarded().allow_egress("a", "world", ANY))
+    assert node.leaves("a", there) is None
+
+
+@families
+def test_nobody_but_a_node_is_let_into_the_tunnel(node: NodeUnderTest, family: int) -> None:
     loaded(node)
     assert not comes(node, udp(5000, 8477), family)
     assert not goes(node, udp(5000, 8477), family, C)
@@ -435,6 +456,9 @@ def test_status_says_what_stays_open(node: NodeUnderTest) -> None:
     assert found.host.name == "n1-all"
     assert (found.host.failsafes.inbound, found.host.failsafes.outbound) == (("tcp:22",), ())
     assert [e.addresses for e in found.endpoints if e.is_host] == [(NODE.ip4,), (NODE.ip6,)]
+    said = json.loads(json.dumps(found.to_json()))
+    jsonschema.validate(said, json.loads(SCHEMA.read_text()))
+    assert said["host"]["failsafes"] == {"inbound": ["tcp:22"], "outbound": []}
     loaded(node, node.policy())
     found = node.status()
     assert found is not None and found.host is None
