@@ -126,6 +126,10 @@ class Classifier:
         is_near = is_local and self._data["reads_locality"]
         return ColumnKey(address.version, self._atom(address), node=held, is_local=is_near)
 
+    def address_column(self, address: Address) -> ColumnKey:
+        """An address that is no pod's, as peer."""
+        return ColumnKey(address.version, self._atom(address))
+
     def _atom(self, address: Address) -> int:
         at = bisect_right(self._starts[address.version], int(address)) - 1
         atom: int = self._data["addresses"][str(address.version)]["atoms"][at]

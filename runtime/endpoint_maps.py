@@ -35,6 +35,8 @@ NODE_FLAG = 1
 """PC_ENDPOINT_NODE of datapath/flow.h."""
 PEER_FLAG = 2
 """PC_ENDPOINT_PEER."""
+HOST_FLAG = 4
+"""PC_ENDPOINT_HOST."""
 DEVICES = "pc_if"
 SEEDS = 8
 """How many are tried before it is said that some addresses have no place."""
@@ -75,7 +77,9 @@ def write(
             id=endpoint.id,
             ifindex=endpoint.ifindex,
             mac=bytes.fromhex(endpoint.mac.replace(":", "")) or bytes(6),
-            flags=NODE_FLAG * endpoint.is_node | PEER_FLAG * endpoint.has_peer,
+            flags=NODE_FLAG * endpoint.is_node
+            | PEER_FLAG * endpoint.has_peer
+            | HOST_FLAG * endpoint.is_host,
         )
         wanted |= dict.fromkeys(elements(endpoint), value)
     addresses = _by_address(pins, layout)
@@ -188,9 +192,9 @@ def _laid_out(halves: Halves, after: Held, layout: StructLayout) -> tuple[Half, 
 
 
 def _who(value: bytes, records: dict[bytes, int], layout: StructLayout) -> int:
-    """What stands beside the address; of a pod of this node the number of its record."""
+    """What stands beside the address; of a local pod, or a guarded node, the number of its record."""
     fields = _numbers(layout, value)
-    if fields["ifindex"]:
+    if fields["ifindex"] or fields["flags"] & HOST_FLAG:
         return LOCAL | records.setdefault(value, len(records))
     if fields["id"] >= ID_MASK:
         raise InputError(f"the bundle numbers its endpoints beyond {ID_MASK - 1}")

@@ -9,7 +9,7 @@ What it did is on a stack of undos, which the switch empties.
 """
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,9 +19,11 @@ from policyc.runtime import (
     bpf_syscall,
     clock,
     endpoint_maps,
+    failsafes,
     forwarding,
     hook_programs,
     host,
+    host_policy,
     leftovers,
     network,
     pins,
@@ -37,7 +39,9 @@ from policyc.runtime.btf import Btf, StructLayout
 from policyc.runtime.bundle import HOOKS_OBJECT, POLICY_OBJECT, Bundle, read_bundle
 from policyc.runtime.endpoints import EndpointsFile, read_endpoints
 from policyc.runtime.errors import HostError, InputError
+from policyc.runtime.failsafes import Failsafes, Side
 from policyc.runtime.hook_programs import HookPrograms
+from policyc.runtime.host_policy import GuardedHost
 from policyc.runtime.json_value import JsonValue
 from policyc.runtime.libbpf import Object
 from policyc.runtime.masquerade import Masquerade, Masquerading
@@ -51,6 +55,7 @@ from policyc.runtime.state import (
     Attachment,
     Generation,
     LoadedEndpoint,
+    LoadedHost,
     StateDir,
     Warn,
     to_nobody,
@@ -60,6 +65,17 @@ from policyc.runtime.uplinks import Outside
 
 POLICY_PROGRAM = "pc_policy_run"
 PlacerFactory = Callable[[Bundle], Placer]
+
+
+NO_PORTS: Mapping[Side, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Guarded:
+    """The node as a subject, and the ports that no policy closes."""
+
+    host: GuardedHost
+    failsafes: Failsafes
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +103,7 @@ def load(
     placer: PlacerFactory | None = None,
     services: Sequence[JsonValue] | None = None,
     cgroup: Path | None = None,
+    open_ports: Mapping[Side, str] = NO_PORTS,
     warn: Warn = to_nobody,
     note: Warn = to_nobody,
 ) -> Loaded:
@@ -96,9 +113,12 @@ def load(
     that are in this network namespace reach them, too. `note` is told what of them the node cannot have.
     `uplink` are the devices by which clients outside come in; `way_back` says how they are answered when
     they came to another node; `masquerade` is how the node's pods leave by them, None: as they are.
+    `open_ports` are the failsafe ports of each side where they are not to be the usual ones
+    (`failsafes.read_ports`).
     """
     bundle = read_bundle(bundle_path)
     file = read_endpoints(endpoints_path)
+    guarded = _guarded(bundle, file, uplink, open_ports)
     ports = masquerade.ports if masquerade else range(0)
     own = OwnNode(file.node, file.own_addresses, file.own_zone, ports)
     frontends = None if services is None else read_services(services, own, note)
@@ -119,7 +139,8 @@ def load(
     with state.lock():
         network.require_here(Pins(bpffs), state)
         plan = _Plan(
-            bundle, file, frontends, mode, forward, tuple(uplink), way_back, masquerade, cgroup
+            *(bundle, file, frontends, mode, forward, tuple(uplink), way_back),
+            *(masquerade, cgroup, guarded),
         )
         loading = _Loading(Pins(bpffs), state, plan, warn, note)
         return loading.run(placer or _tables)
@@ -151,6 +172,18 @@ def unload(
     return was_there
 
 
+def _guarded(
+    bundle: Bundle, file: EndpointsFile, uplink: Sequence[str], open_ports: Mapping[Side, str]
+) -> _Guarded | None:
+    """The node, if the bundle guards it, and what stays open; `InputError` if it cannot be guarded."""
+    given = {side: failsafes.read_ports(text, side) for side, text in open_ports.items()}
+    found = host_policy.guarded_host(bundle, file)
+    if found is None:
+        return None
+    host_policy.require_uplinks(found, uplink)
+    return _Guarded(found, replace(found.failsafes, **given))
+
+
 def _tables(bundle: Bundle) -> Placer:
     from policyc.runtime.tables import PolicyTables
 
@@ -170,6 +203,7 @@ class _Plan:
     way_back: Outside
     masquerade: Masquerade | None
     cgroup: Path | None
+    guarded: _Guarded | None
 
 
 class _Loading:
@@ -191,7 +225,11 @@ class _Loading:
         self.cgroup = plan.cgroup
         self.with_peers = forwarding.with_peers(self.devices.values(), plan.forward)
         self.before_word = switch.read(where.map("pc_state"))
-        self.word = replace(self.before_word.next, masquerades=plan.masquerade is not None)
+        self.word = replace(
+            self.before_word.next,
+            masquerades=plan.masquerade is not None,
+            has_host=plan.guarded is not None,
+        )
         self.before = state.remembered(self.before_word.epoch, warn)
         self.on_record = leftovers.is_all_on_record(where, self.before)
 
@@ -211,6 +249,7 @@ class _Loading:
             self._pin_generation(policy, undo)
             self._write_endpoints(generation, undo)
             self._write_nodes(nodes, generation, undo)
+            failsafes.write(self.pins, self._failsafes, undo)
             self._fill_slot(policy, undo)
             clock.set_rate(self.pins.map("pc_clock"))
             self._attach(generation, hooks, undo)
@@ -278,7 +317,15 @@ class _Loading:
         maps = dict(policy.own_maps())
         seeds.write_seeds(self.bundle, maps)
         nodes = self.file.nodes if placer.reads_nodes else ()
-        roster = Roster(self.file.endpoints, self.devices, nodes, self.file.node, self.with_peers)
+        guarded = self.plan.guarded
+        roster = Roster(
+            self.file.endpoints,
+            self.devices,
+            nodes,
+            self.file.node,
+            self.with_peers,
+            self._with_addresses(guarded.host) if guarded else None,
+        )
         ids = assign_ids(
             roster,
             before=self.before.endpoints if self.before else (),
@@ -309,7 +356,19 @@ class _Loading:
             outside=self.plan.way_back,
             cgroup=str(self.cgroup.absolute()) if self.cgroup else "",
             masquerade=self.masquerading.on_record,
+            host=LoadedHost(guarded.host.name, guarded.failsafes) if guarded else None,
         )
+
+    def _with_addresses(self, guarded: GuardedHost) -> GuardedHost:
+        """Every address that the node has: those in the file, and those of its devices."""
+        pods = {a for pod in self.file.endpoints for a in pod.addresses.values()}
+        here = host_policy.own_addresses(pods - set(guarded.node.addresses))
+        addresses = tuple(dict.fromkeys((*guarded.node.addresses, *here)))
+        return replace(guarded, groups=tuple(host_policy.groups_of(addresses)))
+
+    @property
+    def _failsafes(self) -> Failsafes:
+        return self.plan.guarded.failsafes if self.plan.guarded else Failsafes()
 
     def _pin_generation(self, policy: Object, undo: Undo) -> None:
         """For `status`, and so that the maps can be looked at."""
@@ -393,6 +452,7 @@ class _Loading:
         nodes.forget_others()
         self.masquerading.forget_others()
         reserved_ports.settle(self.state, self.ports)
+        failsafes.keep_only(self.pins, self._failsafes)
         if not any(at.role == "tunnel" for at in generation.attachments):
             tunnel.remove()
         switch.wait_for_readers()

@@ -44,6 +44,10 @@ class Placer(Protocol):
         """A node as peer under one address; None where it is no more than its address."""
         ...
 
+    def place_host(self, subject: EndpointRecord, node: NodeRecord, address: Address) -> Placement:
+        """The own node under one address: as a subject that endpoint, as a peer the node."""
+        ...
+
     def drain_writes(self) -> list[MapWrite]:
         """What the placements since the last call need in the maps."""
         ...

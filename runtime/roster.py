@@ -10,11 +10,12 @@ is not given away in the same load: the generation before still has its class un
 
 import socket
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from policyc.runtime.address_value import Address
 from policyc.runtime.endpoints import EndpointRecord, NodeRecord
 from policyc.runtime.errors import InputError
+from policyc.runtime.host_policy import GuardedHost
 from policyc.runtime.placement import Placement, Placer
 from policyc.runtime.state import LoadedEndpoint
 
@@ -26,9 +27,9 @@ def identity(record: EndpointRecord) -> Identity:
     return record.namespace, record.name, tuple(str(a) for _, a in sorted(record.addresses.items()))
 
 
-def node_identity(node: NodeRecord, address: Address) -> Identity:
-    """The same for a node under one address; no pod is without a namespace."""
-    return "", node.name, (str(address),)
+def node_identity(node: NodeRecord, addresses: tuple[Address, ...]) -> Identity:
+    """The same for a node under some addresses; no pod is without a namespace."""
+    return "", node.name, tuple(map(str, addresses))
 
 
 def local_devices(records: tuple[EndpointRecord, ...]) -> dict[str, int]:
@@ -56,6 +57,7 @@ class Roster:
     nodes: tuple[NodeRecord, ...] = ()
     this_node: str = ""
     with_peers: frozenset[int] = frozenset()  # ifindexes
+    host: GuardedHost | None = None  # this node, where policies guard it
 
     def pods(self) -> list[EndpointRecord]:
         """The records that become endpoints."""
@@ -64,17 +66,33 @@ class Roster:
     def identities(self) -> Iterator[Identity]:
         """Of every pod, and of every node under each address."""
         yield from map(identity, self.pods())
-        for node in self.nodes:
-            yield from (node_identity(node, address) for address in node.addresses)
+        yield from (node_identity(node, (address,)) for node, address in self._peers())
+        if self.host is not None:
+            yield from (node_identity(self.host.node, group) for group in self.host.groups)
 
     def place(self, placer: Placer, ids: Mapping[Identity, int]) -> Iterator[LoadedEndpoint]:
         """Every pod and node with its id, its device and its row and columns."""
         yield from self._place_pods(placer, ids)
+        for node, address in self._peers():
+            place = placer.place_node(node, address, node.name == self.this_node)
+            if place is not None:
+                yield _node(node, (address,), ids[node_identity(node, (address,))], place)
+        if self.host is not None:
+            yield from self._place_host(self.host, placer, ids)
+
+    def _peers(self) -> Iterator[tuple[NodeRecord, Address]]:
+        """Nodes that are peers alone, under each address: this one is not where it is guarded."""
         for node in self.nodes:
-            for address in node.addresses:
-                place = placer.place_node(node, address, node.name == self.this_node)
-                if place is not None:
-                    yield _node(node, address, ids[node_identity(node, address)], place)
+            if self.host is None or node.name != self.host.node.name:
+                yield from ((node, address) for address in node.addresses)
+
+    def _place_host(
+        self, host: GuardedHost, placer: Placer, ids: Mapping[Identity, int]
+    ) -> Iterator[LoadedEndpoint]:
+        for group in host.groups:
+            place = placer.place_host(host.record(group[0]), host.node, group[0])
+            found = _node(host.node, group, ids[node_identity(host.node, group)], place)
+            yield replace(found, is_host=True)
 
     def _place_pods(self, placer: Placer, ids: Mapping[Identity, int]) -> Iterator[LoadedEndpoint]:
         for record in self.pods():
@@ -94,12 +112,14 @@ class Roster:
             )
 
 
-def _node(node: NodeRecord, address: Address, ident: int, place: Placement) -> LoadedEndpoint:
+def _node(
+    node: NodeRecord, addresses: tuple[Address, ...], ident: int, place: Placement
+) -> LoadedEndpoint:
     return LoadedEndpoint(
         id=ident,
         namespace="",
         name=node.name,
-        addresses=(str(address),),
+        addresses=tuple(map(str, addresses)),
         interface="",
         ifindex=0,
         mac="",

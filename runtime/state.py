@@ -16,6 +16,7 @@ from typing import IO, Any
 from urllib.parse import quote
 
 from policyc.runtime.errors import BusyError, HostError
+from policyc.runtime.failsafes import Failsafes
 
 DEFAULT_ROOT = Path("/run/policyc")
 SCHEMA = "policyc.dev/node-state/v7"
@@ -51,6 +52,7 @@ class LoadedEndpoint:
     place: dict[str, int]  # field of its class -> id
     is_node: bool = False
     has_peer: bool = False  # packets of other pods of this node may be handed to it
+    is_host: bool = False  # this node itself, which policies guard
 
     @property
     def title(self) -> str:
@@ -61,6 +63,14 @@ class LoadedEndpoint:
     def identity(self) -> tuple[str, str, tuple[str, ...]]:
         """What keeps its id from one load to the next."""
         return self.namespace, self.name, self.addresses
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedHost:
+    """The node as a subject: its host endpoint (or itself) by name, and the ports that stay open."""
+
+    name: str
+    failsafes: Failsafes
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +115,7 @@ class Generation:
     outside: str  # "tunnel" or "dsr"
     cgroup: str  # whose processes reach Services by their sockets; empty: none
     masquerade: LoadedMasquerade | None  # None: pods leave the cluster under their own address
+    host: LoadedHost | None = None  # None: no policy guards the node itself
 
     @property
     def masquerade_ports(self) -> range:
@@ -283,13 +294,14 @@ def _generation(raw: dict[str, Any]) -> Generation:
     attachments, former = (
         tuple(Attachment(**each) for each in raw.pop(name)) for name in ("attachments", "former")
     )
-    masquerade = raw.pop("masquerade")
+    masquerade, host = raw.pop("masquerade"), raw.pop("host")
     if masquerade is not None:
         at = {name: tuple(found) for name, found in masquerade.pop("addresses").items()}
         excepted = tuple(masquerade.pop("excepted"))
         masquerade = LoadedMasquerade(addresses=at, excepted=excepted, **masquerade)
     return Generation(
         masquerade=masquerade,
+        host=_host(host) if host else None,
         endpoints=tuple(endpoints),
         attachments=attachments,
         former=former,
@@ -297,3 +309,8 @@ def _generation(raw: dict[str, Any]) -> Generation:
         rules=tuple(raw.pop("rules")),
         **raw,
     )
+
+
+def _host(raw: dict[str, Any]) -> LoadedHost:
+    ports = {side: tuple(found) for side, found in raw["failsafes"].items()}
+    return LoadedHost(raw["name"], Failsafes(**ports))

@@ -25,7 +25,13 @@ from policyc.runtime.errors import HostError
 from policyc.runtime.node import POLICY_PROGRAM
 from policyc.runtime.pins import DEFAULT_ROOT, Pins
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
-from policyc.runtime.state import Generation, LoadedEndpoint, LoadedMasquerade, StateDir
+from policyc.runtime.state import (
+    Generation,
+    LoadedEndpoint,
+    LoadedHost,
+    LoadedMasquerade,
+    StateDir,
+)
 
 SCHEMA = "policyc.dev/node-status/v1"
 _COUNTED = (
@@ -94,6 +100,7 @@ class NodeStatus:
     unprotected: tuple[str, ...]  # devices where a hook of ours does not run any more
     cgroup: str = ""  # whose processes reach Services by their sockets; empty: none
     masquerade: LoadedMasquerade | None = None  # how pods leave the cluster; None: as they are
+    host: LoadedHost | None = None  # the node itself, where policies guard it
     services_unfinished: bool = False  # a change of Services that was killed half way
 
     def to_json(self) -> dict[str, Any]:
@@ -149,6 +156,7 @@ def _status(where: Pins, generation: Generation, word: switch.Word) -> NodeStatu
         unprotected=unprotected,
         cgroup=generation.cgroup,
         masquerade=generation.masquerade,
+        host=generation.host,
         services_unfinished=service_maps.is_unfinished(where),
     )
 

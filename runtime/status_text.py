@@ -25,6 +25,13 @@ def show(status: NodeStatus, console: Console) -> None:
         )
     if status.masquerade:
         console.print(_masquerade(status.masquerade), highlight=False, soft_wrap=True)
+    if status.host:
+        console.print(
+            f"the node itself is guarded as {status.host.name}; failsafe ports: "
+            f"{status.host.failsafes.describe()}",
+            highlight=False,
+            soft_wrap=True,
+        )
     for device in status.unprotected:
         console.print(
             f"[bold red]{device}: a hook does not run there any more; load again[/]",
@@ -80,7 +87,7 @@ def _endpoints(status: NodeStatus) -> Table:
             str(endpoint.id),
             endpoint.title,
             " ".join(endpoint.addresses),
-            endpoint.interface or "(another node)",
+            endpoint.interface or ("(this node)" if endpoint.is_host else "(another node)"),
             "yes" if endpoint.has_peer else "",
             " ".join(f"{name} {at}" for name, at in endpoint.place.items()),
         )

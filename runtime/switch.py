@@ -17,7 +17,8 @@ _MEMBARRIER = {"x86_64": 324, "aarch64": 283, "riscv64": 283, "s390x": 356, "ppc
 _MEMBARRIER_GLOBAL = 1
 _GRACE_SECONDS = 0.1
 
-_SLOT, _SERVICES, _HALF, _MASQUERADE = 0xFFFF, 0x10000, 0x20000, 0x40000
+_SLOT, _SERVICES, _HALF = 0xFFFF, 0x10000, 0x20000
+_MASQUERADE, _HOSTS = 0x40000, 0x100000
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -27,13 +28,16 @@ class Word:
     """Slot of pc_policy, and the epoch that connections are stamped with; epoch 0 is "none yet".
 
     `services` says whether there are Services, or were, and which half of their tables is in force:
-    PC_STATE_SERVICES and PC_STATE_HALF of datapath/generation.h. `masquerades` is PC_STATE_MASQ.
+    PC_STATE_SERVICES and PC_STATE_HALF of datapath/generation.h. `masquerades` is PC_STATE_MASQ, and
+    `has_host` PC_STATE_HOSTS, whether policies guard the node itself. Both are the generation's, so
+    the next one has to say them again.
     """
 
     slot: int
     epoch: int
     services: int = 0
     masquerades: bool = False
+    has_host: bool = False
 
     @property
     def with_services(self) -> "Word":
@@ -62,14 +66,15 @@ def read(pin: Path) -> Word:
         raw = bpf_syscall.map_lookup(fd, bytes(4), 8) or bytes(8)
     number = int.from_bytes(raw, "little")
     services = number & (_SERVICES | _HALF)
-    return Word(number & _SLOT, number >> 32, services, bool(number & _MASQUERADE))
+    masquerades, has_host = bool(number & _MASQUERADE), bool(number & _HOSTS)
+    return Word(number & _SLOT, number >> 32, services, masquerades, has_host)
 
 
 def store(pin: Path, word: Word) -> None:
     """Put the word in force by one aligned store of eight bytes."""
     with bpf_syscall.obj_get(pin) as fd, mmap.mmap(fd, mmap.PAGESIZE) as page:
         cell = ctypes.c_uint64.from_buffer(page)
-        flags = word.services | (_MASQUERADE if word.masquerades else 0)
+        flags = word.services | _MASQUERADE * word.masquerades | _HOSTS * word.has_host
         cell.value = word.epoch << 32 | flags | word.slot
         del cell  # the page cannot be unmapped while it is pointed to
 

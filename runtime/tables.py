@@ -101,6 +101,23 @@ class PolicyTables:
             self._refused.append(f"node {node.name}")
         return found
 
+    def place_host(self, subject: EndpointRecord, node: NodeRecord, address: Address) -> Placement:
+        """The own node under one address: the row of that endpoint, the columns of the node."""
+        row = self._classifier.row(subject)
+        key = self._classifier.node_column(node, address, is_local=True)
+        key = key or self._classifier.address_column(address)
+        shortages = self.n_shortages()
+        found: Placement = {}
+        for direction in self._directions:
+            at = direction.row(row)
+            direction.subjects.setdefault(at, {})[f"node {node.name}"] = None
+            found[f"{direction.name}_row"] = at
+            for family in FAMILIES:
+                direction.place_column(found, family, key if family == key.family else None)
+        if self.n_shortages() > shortages or self._is_short(found):
+            self._refused.append(f"node {node.name}")
+        return found
+
     def drain_writes(self) -> list[MapWrite]:
         """What the placements since the last call need in the generation's maps."""
         writes = [*self._trees.drain_writes(), *self._effects.writes(self._tiers.new_rules())]

@@ -280,7 +280,7 @@ def _nodes_summary(done: "NodesCompiled", output: Path) -> dict[str, Any]:
     return {
         "schema": "policyc.dev/compile-nodes-result/v1",
         "directory": str(output),
-        "policies": sum(len(tier.policies) for tier in done.ready.decided.policies.tiers),
+        "policies": sum(len(tier.policies) for tier in done.ready.policies.tiers),
         "proved_obligations": done.ready.proof.obligations,
         "files": done.objects,
         "nodes": [
@@ -306,7 +306,7 @@ def _summary(done: "Compiled", output: Path | None, node: str) -> dict[str, Any]
         "schema": RESULT_SCHEMA,
         "bundle": str(output),
         **({"node": node} if node else {}),
-        "policies": sum(len(tier.policies) for tier in done.decided.policies.tiers),
+        "policies": sum(len(tier.policies) for tier in done.policies.tiers),
         "endpoints": len(done.decided.atoms.row_of),
         "rules": len(done.decided.decision.rules),
         "rows": len(done.decided.atoms.rows),

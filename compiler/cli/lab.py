@@ -80,7 +80,15 @@ def _run(done: Compiled, bundle: Path, folder: Path) -> Result:
 
     def load_bundle(node: LabNode) -> None:
         node.write_endpoints(endpoints, metadata_of(pods))
-        node.run_in(lambda: load(bundle, endpoints, bpffs=node.bpffs, state_root=folder / "state"))
+        node.run_in(
+            lambda: load(
+                bundle,
+                endpoints,
+                bpffs=node.bpffs,
+                state_root=folder / "state",
+                uplink=(node.uplink,) if done.guards_hosts else (),
+            )
+        )
 
     try:
         return run_lab(lab_endpoints(pods), expected, expected, load_bundle)
@@ -90,7 +98,7 @@ def _run(done: Compiled, bundle: Path, folder: Path) -> Result:
 
 def _show(done: Compiled, result: Result, files: tuple[str, ...], cluster: tuple[str, ...]) -> None:
     console = Console()
-    policies = sum(len(tier.policies) for tier in done.decided.policies.tiers)
+    policies = sum(len(tier.policies) for tier in done.policies.tiers)
     console.print(
         f"{policies} policies compiled and proved ({done.proof.obligations} obligations), loaded on"
         f" one node; traffic took {result.traffic_seconds:.1f} s.",

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from policyc.runtime.attach import Mode
 from policyc.runtime.errors import NodeError
+from policyc.runtime.failsafes import Side
 from policyc.runtime.forwarding import Forwarding
 from policyc.runtime.pins import DEFAULT_ROOT
 from policyc.runtime.uplinks import Outside
@@ -105,6 +106,16 @@ def node() -> None:
     metavar="DIR",
     help="a cgroup2 folder: its processes that are in this network namespace reach Services, too",
 )
+@click.option(
+    "--failsafe-inbound",
+    metavar="PORTS",
+    help="ports of a guarded node that no policy closes, as tcp:22,udp:68; or none",
+)
+@click.option(
+    "--failsafe-outbound",
+    metavar="PORTS",
+    help="ports that a guarded node reaches whatever its policies say; or none",
+)
 @click.option("--verbose", is_flag=True, help="show the kernel's whole log if it refuses a program")
 def load(
     bundle: Path,
@@ -119,6 +130,8 @@ def load(
     excepted: tuple[str, ...],
     masquerade_ports: str | None,
     cgroup: Path | None,
+    failsafe_inbound: str | None,
+    failsafe_outbound: str | None,
     verbose: bool,
 ) -> None:
     """Load BUNDLE, in place of what is loaded. A load that fails changes nothing."""
@@ -126,6 +139,7 @@ def load(
     from policyc.runtime import node as runtime
     from policyc.runtime.masquerade import read_options
 
+    given: dict[Side, str | None] = {"inbound": failsafe_inbound, "outbound": failsafe_outbound}
     with _details(verbose):
         masquerade = read_options(masquerades, masquerade_ports, excepted, uplink)
         done = runtime.load(
@@ -139,6 +153,7 @@ def load(
             masquerade=masquerade,
             services=read_objects(services) if services else None,
             cgroup=cgroup,
+            open_ports={side: ports for side, ports in given.items() if ports is not None},
             warn=_warn,
             note=_note,
         )
@@ -150,6 +165,11 @@ def load(
         f"{n_local} of this node",
         err=True,
     )
+    if generation.host is not None:
+        _note(
+            f"policies guard this node itself, as {generation.host.name}; what stays open: "
+            f"{generation.host.failsafes.describe()}"
+        )
     for pod in done.closed:
         _warn(
             f"no room in the tables for {pod}: what they do not hold of its traffic is "

@@ -17,6 +17,13 @@ from policyc.compiler.driver.bundle import (
 from policyc.compiler.driver.bundle_policies import policies_json
 from policyc.compiler.driver.emission import Emitted, emit_all
 from policyc.compiler.driver.enforceable import enforceable
+from policyc.compiler.driver.host_subjects import (
+    HOSTS_FILE,
+    NO_HOSTS,
+    Hosts,
+    hosts_of,
+    with_hosts_as_subjects,
+)
 from policyc.compiler.driver.inputs import Inputs, context_of, options_json
 from policyc.compiler.driver.last_run import record_key
 from policyc.compiler.driver.node_subjects import check_node
@@ -142,24 +149,39 @@ def host_endpoints(read: Read) -> dict[str, Span]:
 
 @dataclass(frozen=True)
 class Compiled:
-    """What a run of the compiler made. `findings` are all that did not stop it."""
+    """What a run of the compiler made. `findings` are all that did not stop it.
+
+    `policies` are as in Prepared; `guards_hosts`: some node may be a subject itself.
+    """
 
     read: Read
     findings: tuple[Diagnostic, ...]
     decided: Decided
     emitted: Emitted
     proof: Proved
+    policies: PolicySet
+    guards_hosts: bool
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """What was read, decided and proved, before anything is emitted."""
+    """What was read, decided and proved, before anything is emitted.
+
+    `policies` are those that are enforced; `decided` has the nodes among their subjects as endpoints.
+    """
 
     inputs: Inputs
     read: Read
     findings: tuple[Diagnostic, ...]
     decided: Decided
     proof: Proved
+    policies: PolicySet
+    hosts: Hosts = NO_HOSTS
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """What a bundle says of hosts, by the name of its file; nothing where none is a subject."""
+        return {HOSTS_FILE: self.hosts.to_text()} if self.hosts else {}
 
 
 def prepare(
@@ -195,20 +217,21 @@ def _prepared(
         subjects = local_subjects(read.cluster.universe, node)
     policies, warnings = enforceable(
         read.policies.policies,
-        host_endpoints(read),
         inputs.options.unsupported,
         target.counters is not Counters.NONE,
     )
     if is_written:
         target.require()
     progress("deciding")
-    decided = decide_read(read, policies, subjects)
+    hosts = hosts_of(read.policies.provided, policies)
+    decided = decide_read(read, with_hosts_as_subjects(policies, hosts), subjects)
     progress("proving")
     ledger = open_ledger(cache, context_of(inputs)) if cache else None
     proof = prove(decided, subjects, ledger)
     if ledger is not None:
         ledger.close()
-    return Prepared(inputs, read, (*read.findings, *warnings), decided, proof)
+    findings = (*read.findings, *warnings)
+    return Prepared(inputs, read, findings, decided, proof, policies, hosts)
 
 
 def compile_inputs(
@@ -230,15 +253,17 @@ def compile_inputs(
     with collector_relaxed():
         emitted = emit_all(ready.decided.decision, target=target)
         if out is not None:
-            texts = node_texts(ready.decided.decision)
+            texts = node_texts(ready.decided.decision) | ready.texts
             write_bundle(out, texts, emitted, provenance(ready, node), cache)
-            if cache is not None and not node:
+            if cache is not None and not node and not ready.hosts:
                 _keep_record(ready, emitted, cache)
     findings = ready.findings
     if cache is not None:
         cache.trim()
         findings = (*findings, *cache.findings)
-    return Compiled(ready.read, findings, ready.decided, emitted, ready.proof)
+    guards = bool(ready.hosts)
+    proof, policies = ready.proof, ready.policies
+    return Compiled(ready.read, findings, ready.decided, emitted, proof, policies, guards)
 
 
 def _keep_record(ready: Prepared, emitted: Emitted, cache: BuildCache) -> None:
@@ -262,7 +287,7 @@ def provenance(ready: Prepared, node: str = "") -> Provenance:
     return Provenance(
         inputs=tuple((file.path, file.sha256) for file in files),
         options=options_json(ready.inputs),
-        policies=policies_json(read.policies, ready.decided.policies),
+        policies=policies_json(read.policies, ready.policies),
         profile=read.policies.profile.value,
         proof=proof_json(ready.inputs.universe),
         node=node,

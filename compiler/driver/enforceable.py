@@ -5,7 +5,7 @@ Takes a PolicySet and gives one whose every rule the tables can hold. Nothing is
 ignored: what is left out or closed is said (PC0904), and without `--unsupported=deny` it is an error.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from policyc.compiler.driver import codes
@@ -13,24 +13,19 @@ from policyc.compiler.frontend.lowered import Unsupported
 from policyc.compiler.frontend.unsupported import closed, outcome_of
 from policyc.ir.diagnostics import Diagnostic
 from policyc.ir.errors import InputError
-from policyc.ir.policy import NEVER, NO_ENDPOINT, Action, Policy, PolicySet, Rule, Tier
-from policyc.ir.spans import Span
+from policyc.ir.policy import Action, Policy, PolicySet, Rule, Tier
 
 _HINT = "take it out, or compile it closed: --unsupported=deny"
 
 
 def enforceable(
-    policies: PolicySet, hosts: Mapping[str, Span], how: Unsupported, is_counted: bool = True
+    policies: PolicySet, how: Unsupported, is_counted: bool = True
 ) -> tuple[PolicySet, list[Diagnostic]]:
     """The policies as they are enforced, and warnings; raises InputError for what is refused.
 
-    `hosts` are the host endpoints there are, by name: they would stay unguarded. `is_counted`: the
-    program counts by rule, which is all that `audit` asks for.
+    `is_counted`: the program counts by rule, which is all that `audit` asks for.
     """
-    work = _Closing(how, bool(hosts), is_counted)
-    for name, span in hosts.items():
-        found = codes.NOT_ENFORCED.at(span, "", name=f"HostEndpoint {name}", what="host interfaces")
-        work.findings.append(found.help("leave it out; `policyc eval` does evaluate it"))
+    work = _Closing(how, is_counted)
     tiers = tuple(replace(tier, policies=tuple(work.policies(tier))) for tier in policies.tiers)
     if any(finding.is_error for finding in work.findings):
         raise InputError(work.findings)
@@ -39,26 +34,16 @@ def enforceable(
 
 @dataclass
 class _Closing:
-    """One run. `has_hosts`: there are host interfaces, which policies of both kinds of subject guard."""
+    """One run."""
 
     how: Unsupported
-    has_hosts: bool
     is_counted: bool
     findings: list[Diagnostic] = field(default_factory=list)
 
     def policies(self, tier: Tier) -> Iterator[Policy]:
         for policy in tier.policies:
-            if policy.hosts != NEVER and (self.has_hosts or policy.subject == NO_ENDPOINT):
-                found = codes.NOT_ENFORCED.at(
-                    policy.origin.span,
-                    policy.origin.path,
-                    name=policy.title,
-                    what="policy on hosts",
-                )
-                self.findings.append(found.help("leave it out: hosts would stay unguarded"))
             yield replace(
                 policy,
-                hosts=NEVER,
                 ingress=tuple(self._rules(policy, policy.ingress)),
                 egress=tuple(self._rules(policy, policy.egress)),
             )

@@ -181,6 +181,7 @@ def _common_files(
     files |= target.node_objects(cache)
     files["rules.json"] = json_text(rules_json(ready.decided.decision)).encode()
     files[POLICIES_FILE] = encoded(policies)
+    files |= {name: encoded(text) for name, text in ready.texts.items()}
     return files
 
 

@@ -31,7 +31,10 @@ _ONE_EACH = 'take out all but one; `interfaceName: "*"` stands for all interface
 
 @dataclass(frozen=True, slots=True)
 class HostEndpoint:
-    """An interface of a node that policies guard. `is_guarded`: unmatched traffic is denied."""
+    """An interface of a node that policies guard. `is_guarded`: unmatched traffic is denied.
+
+    `interface` is the device's name, `*` for all of them; empty: the one with `addresses`.
+    """
 
     name: str
     node: str
@@ -39,6 +42,7 @@ class HostEndpoint:
     addresses: tuple[Address, ...]
     is_guarded: bool
     span: Span = field(compare=False)
+    interface: str = ""
 
 
 def read_host_endpoint(raw: RawObject, reading: Reading) -> Pending | None:
@@ -61,6 +65,7 @@ def read_host_endpoint(raw: RawObject, reading: Reading) -> Pending | None:
         expected,
         DEFAULT_ALLOW not in profiles,
         metadata.span,
+        interface,
     )
     networks = tuple(ip_network(address) for address in expected)
     nets = LabelledNets(f"{raw.kind} {metadata.name}", "", metadata.labels, networks)

@@ -7,6 +7,12 @@
 #include "fragments.h"
 #include "pace.h"
 
+/* On an answer that the host is to route, for the moment that it takes to reach the pod's hook, or
+ * the uplink's where the node itself is told. No pod can set it: a mark does not outlive the way
+ * between two network namespaces.
+ */
+#define PC_ANSWER_MARK 0x70635221
+
 #define PC_PACKET_HOST    0
 #define PC_ICMP_REDIRECT  5
 #define PC_ICMP_QUENCH    4

@@ -7,6 +7,7 @@
 
 #define PC_ENDPOINT_NODE 1 /* a node, which policies can tell from an address; never a pod */
 #define PC_ENDPOINT_PEER 2 /* the other side of its veth is elsewhere: forward.h may hand over */
+#define PC_ENDPOINT_HOST 4 /* this node itself, which policies guard (host_end.h) */
 
 /* A pod, or a node. id 0: neither. ifindex 0: not a pod of this node, and then mac is zero too. */
 struct pc_endpoint {
@@ -80,11 +81,11 @@ struct pc_flow {
 	__u8 is_summed;     /* the device that brought it has summed all of it */
 	__u8 client;        /* enum pc_client of service_map.h: who sends it to a Service */
 	__u8 is_refused;    /* a Service has nobody for it, and says so */
-	__u8 zero;
-	__u32 frag_row;   /* by which row the fragments that follow this one are translated */
-	__u32 forward_to; /* the device, or whose peer, gets it; 0: the host's stack does */
-	__u32 mtu;        /* what it should have been small enough for; 0: it is not too big */
-	__u32 node;       /* to which it is handed over, or that has handed it over; 0: none */
+	__u8 is_related;    /* an ICMP error about a connection that is allowed */
+	__u32 frag_row;     /* by which row the fragments that follow this one are translated */
+	__u32 forward_to;   /* the device, or whose peer, gets it; 0: the host's stack does */
+	__u32 mtu;          /* what it should have been small enough for; 0: it is not too big */
+	__u32 node;         /* to which it is handed over, or that has handed it over; 0: none */
 	enum drop_reason reason; /* what became of it, for whoever traces; also names them in BTF */
 	struct pc_nat nat;       /* last, as pc_parse() clears what is before it, and its row */
 };

@@ -2,11 +2,14 @@
 /* from_uplink.h - what comes in from outside, or was handed over by another node: is it to a
  * Service? The uplink is to a client outside what its own device is to a pod: its packets are
  * translated here, before the host's stack routes them; so is what answers a pod that left under
- * the node's address. Everything else passes: to_pod decides what goes to pods.
+ * the node's address. Everything else passes, unless policies guard the node and it is for that
+ * (host.h): to_pod decides what goes to pods.
  */
 #pragma once
+#include "answerable.h"
 #include "fragments.h"
 #include "generation.h"
+#include "host.h"
 #include "masq_hooks.h"
 #include "nat_follow.h"
 #include "nat_icmp.h"
@@ -50,7 +53,8 @@ static __always_inline int pc_from_stranger(struct __sk_buff *skb, struct pc_flo
 	if (pc_is_icmp_error(flow)) {
 		flow->partial = pc_partial_of(skb, flow);
 		error = pc_error(skb, flow, PC_BY_OUTSIDE);
-		return error == PC_UNRELATED ? PC_PASS : error;
+		flow->is_related = error != PC_UNRELATED;
+		return flow->is_related ? error : PC_PASS;
 	}
 	if (ct && !(ct->state & PC_CT_DENIED) && pc_nat_row(ct->dst.nat.row, flow->t.proto))
 		return PC_DROP_NAT_TAKEN;
@@ -59,22 +63,13 @@ static __always_inline int pc_from_stranger(struct __sk_buff *skb, struct pc_flo
 	return PC_THEN_NEW;
 }
 
-static __always_inline enum drop_reason pc_from_uplink_ip(struct __sk_buff *skb,
-							  struct pc_flow *flow)
+static __always_inline enum drop_reason pc_from_uplink_service(struct __sk_buff *skb,
+							       struct pc_flow *flow, __u32 slot)
 {
-	__u32 slot = pc_generation(flow);
 	struct pc_ct_match match = {};
 	struct pc_ct *ct;
 	int then = PC_PASS;
 
-	if (slot & PC_STATE_MASQ && flow->client == PC_CLIENT_OUTSIDE) {
-		then = flow->fragment != PC_FRAG_LATER && pc_is_icmp_error(flow)
-			   ? pc_masq_error_in(skb, flow)
-			   : pc_masq_in(skb, flow);
-		if (then != PC_MASQ_NOT)
-			return then;
-		then = PC_PASS;
-	}
 	if (!(slot & PC_STATE_SERVICES))
 		return pc_is_stranger(flow);
 	if (flow->fragment != PC_FRAG_LATER && !pc_is_icmp_error(flow))
@@ -107,6 +102,34 @@ static __always_inline enum drop_reason pc_from_uplink_ip(struct __sk_buff *skb,
 	return then == PC_THEN_DECIDE ? pc_outside_decide(skb, flow, slot) : then;
 }
 
+/* PC_MASQ_NOT: it answers no pod that left under the node's address. */
+static __always_inline int pc_from_uplink_masq(struct __sk_buff *skb, struct pc_flow *flow,
+					       __u32 slot)
+{
+	if (!(slot & PC_STATE_MASQ) || flow->client != PC_CLIENT_OUTSIDE)
+		return PC_MASQ_NOT;
+	if (flow->fragment != PC_FRAG_LATER && pc_is_icmp_error(flow))
+		return pc_masq_error_in(skb, flow);
+	return pc_masq_in(skb, flow);
+}
+
+/* As it is after translation: what is not a Service's may be for the node itself. */
+static __always_inline enum drop_reason pc_from_uplink_ip(struct __sk_buff *skb,
+							  struct pc_flow *flow)
+{
+	__u32 slot = pc_generation(flow);
+	int then = pc_from_uplink_masq(skb, flow, slot);
+
+	if (then != PC_MASQ_NOT)
+		return then;
+	then = pc_from_uplink_service(skb, flow, slot);
+	if (!(slot & PC_STATE_HOSTS) || then || flow->client != PC_CLIENT_OUTSIDE ||
+	    flow->nat.row || flow->node || flow->is_related)
+		return then;
+	then = pc_host_decides(skb, flow, PC_HOST_IN);
+	return then == PC_THEN_DECIDE ? pc_ask_policy(skb, slot) : then;
+}
+
 /* Handed over by another node: its frame was for that node's MAC, and it is to a Service or
  * nothing. */
 static __always_inline enum drop_reason pc_from_node(struct __sk_buff *skb, struct pc_flow *flow)
@@ -123,14 +146,14 @@ static __always_inline enum drop_reason pc_from_node(struct __sk_buff *skb, stru
 static __always_inline enum drop_reason pc_from_uplink_frame(struct __sk_buff *skb,
 							     struct pc_flow *flow)
 {
-	enum drop_reason reason = pc_parse(skb, flow);
+	enum drop_reason reason = pc_parse(skb, flow), spoofed;
 	__u32 mark = skb->mark;
 
 	/* Not IP, or tagged: for devices behind this one, or for nobody. */
 	if (!flow->t.family)
 		return PC_PASS;
 	flow->client = PC_CLIENT_OUTSIDE;
-	if (mark == PC_ERROR_MARK) {
+	if (mark == PC_ERROR_MARK || mark == PC_ANSWER_MARK) {
 		skb->mark = 0;
 		bpf_skb_change_type(skb, PC_PACKET_FOR_US);
 		return PC_PASS;
@@ -141,7 +164,10 @@ static __always_inline enum drop_reason pc_from_uplink_frame(struct __sk_buff *s
 		flow->node = mark & PC_HANDED_NODE;
 		return reason ? reason : pc_from_node(skb, flow);
 	}
+	if (!reason)
+		return pc_from_uplink_ip(skb, flow);
 	/* What is not understood is translated for nobody; to_pod drops it, should it be for a pod.
 	 */
-	return reason ? pc_is_stranger(flow) : pc_from_uplink_ip(skb, flow);
+	spoofed = pc_is_stranger(flow);
+	return spoofed ? spoofed : pc_host_unknown(flow, PC_HOST_IN, reason);
 }

@@ -9,9 +9,10 @@
 #define PC_FIRST_EPOCH 1 /* nothing was loaded before */
 
 #define PC_STATE_SLOT     0xffff
-#define PC_STATE_SERVICES 0x10000 /* there are Services, or were */
-#define PC_STATE_HALF     0x20000 /* which half of their tables is in force */
-#define PC_STATE_MASQ     0x40000 /* pods leave the cluster under the node's address */
+#define PC_STATE_SERVICES 0x10000  /* there are Services, or were */
+#define PC_STATE_HALF     0x20000  /* which half of their tables is in force */
+#define PC_STATE_MASQ     0x40000  /* pods leave the cluster under the node's address */
+#define PC_STATE_HOSTS    0x100000 /* policies guard this node itself */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -11,6 +11,7 @@
 #pragma once
 #include "ct_far.h"
 #include "endpoints.h"
+#include "host_end.h"
 #include "nat_hooks.h"
 #include "outside_map.h"
 
@@ -47,6 +48,8 @@ static __always_inline enum drop_reason pc_outside_decide(struct __sk_buff *skb,
 	int stored;
 
 	pc_endpoint_at(flow->t.family, &flow->t.daddr, &flow->dst);
+	if (word & PC_STATE_HOSTS)
+		pc_host_receives(flow);
 	if (flow->dst.ifindex)
 		return pc_ask_policy(skb, word);
 	if (!pc_is_own_node(flow->t.family, &flow->t.daddr))

@@ -8,11 +8,6 @@
 #include "effects.h"
 #include "nat.h"
 
-/* On an answer that the host is to route, for the moment that it takes to reach the pod's hook. No
- * pod can set it: a mark does not outlive the way between two network namespaces.
- */
-#define PC_ANSWER_MARK 0x70635221
-
 static __always_inline bool pc_is_sent_by_pod(const struct __sk_buff *skb,
 					      const struct pc_flow *flow)
 {

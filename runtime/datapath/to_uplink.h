@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* to_uplink.h - what leaves the node: is it an answer of a Service to a client outside? Is it a
- * pod's, that leaves the cluster under the node's address? Its own hook has let it pass: here
- * nothing is decided.
+ * pod's, that leaves the cluster under the node's address? Its own hook has let it pass: only what
+ * the node sends is decided here, if policies guard it (host.h).
  */
 #pragma once
 #include "fragments.h"
 #include "generation.h"
+#include "host.h"
 #include "masq_hooks.h"
 #include "nat_follow.h"
 #include "nat_icmp.h"
@@ -100,20 +101,26 @@ static __always_inline enum drop_reason pc_to_uplink_frame(struct __sk_buff *skb
 							   struct pc_flow *flow)
 {
 	enum drop_reason reason = pc_parse(skb, flow);
-	int then = PC_NO_SERVICE;
+	int then;
 	__u32 slot;
 
 	if (!flow->t.family)
 		return PC_PASS;
+	if (reason && pc_host_unknown(flow, PC_HOST_OUT, reason))
+		return reason;
 	slot = pc_generation(flow);
+	if (slot & PC_STATE_HOSTS && !reason) {
+		then = pc_host_decides(skb, flow, PC_HOST_OUT);
+		if (then)
+			return then == PC_THEN_DECIDE ? pc_ask_policy(skb, slot) : then;
+	}
 	if (!(slot & (PC_STATE_SERVICES | PC_STATE_MASQ)))
 		return PC_PASS;
 	if (reason)
 		return pc_to_uplink_odd(flow, slot, reason);
 	if (flow->fragment != PC_FRAG_LATER && pc_is_icmp_error(flow))
 		return pc_to_uplink_error(skb, flow, slot);
-	if (slot & PC_STATE_SERVICES)
-		then = pc_to_uplink_service(skb, flow);
+	then = slot & PC_STATE_SERVICES ? pc_to_uplink_service(skb, flow) : PC_NO_SERVICE;
 	if (then == PC_NO_SERVICE)
 		then = slot & PC_STATE_MASQ ? pc_masq_out(skb, flow) : PC_PASS;
 	return then;

@@ -5,7 +5,7 @@ import ctypes
 import socket
 import struct
 import subprocess
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,10 +14,11 @@ from policyc.runtime import bpf_syscall
 from policyc.runtime import node as runtime
 from policyc.runtime.attach import Mode
 from policyc.runtime.btf import Btf, StructLayout
+from policyc.runtime.failsafes import Side
 from policyc.runtime.forwarding import Forwarding
 from policyc.runtime.json_value import JsonValue
 from policyc.runtime.masquerade import Masquerade
-from policyc.runtime.node import Loaded
+from policyc.runtime.node import NO_PORTS, Loaded
 from policyc.runtime.pins import Pins
 from policyc.runtime.service_update import update_services
 from policyc.runtime.status import NodeStatus, status
@@ -125,6 +126,7 @@ class NodeUnderTest:
         uplinks: Sequence[str] = (),
         way_back: Outside = "tunnel",
         masquerade: Masquerade | None = None,
+        open_ports: Mapping[Side, str] = NO_PORTS,
     ) -> Loaded:
         self._forget_programs()
         return runtime.load(
@@ -139,6 +141,7 @@ class NodeUnderTest:
             uplink=uplinks,
             way_back=way_back,
             masquerade=masquerade,
+            open_ports=open_ports,
             warn=self.warnings.append,
             note=self.notes.append,
         )

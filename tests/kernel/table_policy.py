@@ -57,6 +57,8 @@ class TablePolicy:
     pods: tuple[str, ...]
     egress: dict[tuple[int, int], list[Service]] = field(default_factory=dict)
     ingress: dict[tuple[int, int], list[Service]] = field(default_factory=dict)
+    host: dict[str, Any] | None = None
+    """Its interface in hosts.json, where the node is guarded; its row is that of the pod `host`."""
 
     def number(self, name: str) -> int:
         return WORLD if name == "world" else 1 + self.pods.index(name)
@@ -121,6 +123,9 @@ def write_bundle(folder: Path, objects: Path, policy: TablePolicy, *, kernel: st
     (folder / "rules.json").write_text(json.dumps({"rules": rules}))
     (folder / "plan.json").write_text(json.dumps({"endpoints": 16}))
     (folder / "classifier.json").write_text(json.dumps({"pods": policy.pods}))
+    if policy.host is not None:
+        hosts = {"schema": "policyc.dev/hosts/v1", "every_node": False, "interfaces": [policy.host]}
+        (folder / "hosts.json").write_text(json.dumps(hosts))
     maps = [
         {"name": name, "object": "policy.bpf.o", "kind": "array", "entries": entries,
          "seed": f"seeds/{name}.bin" if name in seeds else None,
@@ -157,6 +162,9 @@ class NamePlacer:
 
     def place_node(self, node: NodeRecord, address: Address, is_local: bool) -> Placement:
         return {"row": 0, "column4": WORLD, "column6": WORLD}
+
+    def place_host(self, subject: EndpointRecord, node: NodeRecord, address: Address) -> Placement:
+        return {"row": 1 + self._pods.index("host"), "column4": WORLD, "column6": WORLD}
 
     def drain_writes(self) -> list[MapWrite]:
         return []

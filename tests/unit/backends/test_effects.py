@@ -36,7 +36,7 @@ def policies_of(action: str, modifier: str = "") -> PolicySet:
 
 
 def emitted(action: str, modifier: str = "") -> Emitted:
-    found, findings = enforceable(policies_of(action, modifier), {}, Unsupported.ERROR)
+    found, findings = enforceable(policies_of(action, modifier), Unsupported.ERROR)
     assert not findings
     return emit_all(decide_all(found, None).decision)
 
@@ -112,8 +112,8 @@ def test_audit_takes_ids_and_nothing_else() -> None:
 
 def test_audit_needs_counters() -> None:
     with pytest.raises(InputError, match="`audit` without counters"):
-        enforceable(policies_of("audit"), {}, Unsupported.ERROR, is_counted=False)
-    found, findings = enforceable(policies_of("audit"), {}, Unsupported.DENY, is_counted=False)
+        enforceable(policies_of("audit"), Unsupported.ERROR, is_counted=False)
+    found, findings = enforceable(policies_of("audit"), Unsupported.DENY, is_counted=False)
     assert [finding.code for finding in findings] == ["PC0904"]
     assert not any(
         rule.makes_note for tier in found.tiers for p in tier.policies for rule in p.ingress

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* host.h - what goes to the node itself or comes from it, by an uplink, where policies guard it.
+ * Gives pc_host_decides(), pc_host_unknown(). A bit of the generation's word leads here; what is
+ * forwarded is not asked about. Why: docs/decisions/0031-the-node-as-a-subject.md
+ */
+#pragma once
+#include "host_end.h"
+#include "nat_icmp.h"
+#include "neighbour.h"
+#include "outside.h"
+
+#define PC_TUNNEL_PORT 8477 /* of runtime/tunnel.py */
+
+/* What is to be done next, where it is no reason: of a packet that begins something, of one in its
+ * entry's direction or against it, whose policy is to be asked; of one whose client is asked; of
+ * one that no policy is asked about.
+ */
+enum pc_host_next {
+	PC_HOST_NEW = -3,
+	PC_HOST_STALE = -4,
+	PC_HOST_REPLY = -5,
+	PC_HOST_NAT = -6,
+	PC_HOST_ROUTED = -7,
+	PC_HOST_OPEN = -8,
+};
+
+/* Which way a packet passes the uplink. */
+enum pc_host_side { PC_HOST_IN = 0, PC_HOST_OUT = 1 };
+
+/* Nobody who has it is a pod of this node: it is for this hook to keep it alive. */
+static __always_inline bool pc_is_without_pods(const struct pc_ct *ct)
+{
+	return ct->src.ifindex <= PC_HOST_DEVICE && ct->dst.ifindex <= PC_HOST_DEVICE;
+}
+
+/* What nodes hand to each other: its inside is asked about. Both ends have the one port. */
+static __always_inline bool pc_is_between_nodes(const struct pc_flow *flow, enum pc_host_side side)
+{
+	const __u32 *other;
+
+	if (flow->t.proto != IPPROTO_UDP || flow->t.dport != bpf_htons(PC_TUNNEL_PORT))
+		return false;
+	other = pc_node_at(flow->t.family, side == PC_HOST_IN ? &flow->t.saddr : &flow->t.daddr);
+	return other && *other;
+}
+
+/* The link's own talk: where it would be routed it is none. */
+static __always_inline bool pc_is_link_talk(const struct pc_flow *flow)
+{
+	return pc_is_nd(flow) || (pc_is_mld(flow) && pc_addr_is_link_group(&flow->t.daddr));
+}
+
+/* A known connection passes; of a pod's, its own hook does the rest. A function of its own, as the
+ * next ones: the hooks' stacks are full.
+ */
+__noinline int pc_host_known(struct pc_flow *flow, enum pc_host_side side)
+{
+	struct pc_ct_match match;
+
+	if (!flow)
+		return PC_DROP_NO_POLICY;
+	if (pc_is_link_talk(flow))
+		return PC_PASS;
+	if (flow->fragment == PC_FRAG_LATER)
+		return PC_HOST_NEW;
+	match = pc_ct_find(flow);
+	if (!match.at.ct)
+		return PC_HOST_NEW;
+	if (match.at.ct->state & PC_CT_NODE && pc_is_without_pods(match.at.ct)) {
+		match.at.ct->epoch = flow->epoch;
+		match.is_fresh = true;
+	}
+	if (match.at.ct->state & PC_CT_DENIED && match.at.ct->state & PC_CT_NAT &&
+	    side == PC_HOST_OUT && pc_is_without_pods(match.at.ct))
+		return PC_DROP_POLICY; /* the client's last one was asked about, and refused */
+	if (!match.is_fresh && match.at.ct->state & PC_CT_NAT)
+		return PC_HOST_NAT;
+	if (!match.is_fresh)
+		return match.is_reply ? PC_HOST_REPLY : PC_HOST_STALE;
+	if (side == PC_HOST_IN && pc_ct_sender(&match)->ifindex)
+		return PC_DROP_SPOOFED_IP;
+	if (pc_is_without_pods(match.at.ct) && !(match.at.ct->state & PC_CT_NAT)) {
+		pc_ct_touch(&match.at, flow, match.is_reply);
+		pc_frag_record(flow);
+	}
+	return PC_PASS;
+}
+
+/* An ICMP error about a connection that passes. */
+__noinline int pc_host_related(struct __sk_buff *skb, struct pc_flow *flow)
+{
+	struct pc_quoted quoted = {};
+
+	return flow && flow->fragment != PC_FRAG_LATER && pc_is_icmp_error(flow) &&
+	       pc_find_related(skb, flow, PC_BY_OTHERS, &quoted);
+}
+
+/* An answer from a failsafe port of whose connection nothing is known: it was there before. */
+static __always_inline bool pc_is_failsafe_answer(const struct pc_flow *flow)
+{
+	return flow->t.proto == IPPROTO_TCP && !flow->opens &&
+	       pc_is_failsafe(flow, PC_FAILSAFE_IN, flow->t.sport);
+}
+
+/* The node is at one end: it is asked about the flow, of which the packet may be an answer. */
+static __always_inline int pc_host_is_asked(struct pc_flow *flow, enum pc_host_side side, int known)
+{
+	if (known != PC_HOST_NEW)
+		flow->entry = PC_ENTRY_RENEW;
+	if (known == PC_HOST_REPLY)
+		pc_flow_turn(flow);
+	if ((side == PC_HOST_IN) == !flow->is_reply)
+		pc_host_receives(flow);
+	else
+		pc_host_sends(flow);
+	return flow->src.ifindex || flow->dst.ifindex ? PC_THEN_DECIDE : PC_HOST_OPEN;
+}
+
+/* Whether the node is at one end, and what is asked of it. */
+__noinline int pc_host_asks(struct __sk_buff *skb, struct pc_flow *flow, enum pc_host_side side,
+			    int known)
+{
+	if (!flow)
+		return PC_DROP_NO_POLICY;
+	pc_endpoints_of(flow);
+	if (!pc_is_guarded(side == PC_HOST_IN ? &flow->dst : &flow->src))
+		return PC_PASS;
+	if (flow->fragment == PC_FRAG_LATER)
+		return pc_frag_first(flow) ? PC_PASS : PC_DROP_FRAGMENT;
+	if (known == PC_HOST_NAT)
+		return side == PC_HOST_IN ? PC_DROP_NAT_TAKEN : PC_PASS;
+	if (side == PC_HOST_OUT && skb->ingress_ifindex)
+		return PC_HOST_ROUTED;
+	if (flow->src.id == flow->dst.id)
+		return PC_DROP_SPOOFED_IP; /* to itself there is no way by an uplink */
+	if (pc_is_between_nodes(flow, side))
+		return PC_PASS;
+	if (side == PC_HOST_OUT && known == PC_HOST_NEW && pc_is_failsafe_answer(flow))
+		return PC_PASS;
+	return pc_host_is_asked(flow, side, known);
+}
+
+/* What the host's stack gave an address of the node to, and routed: its answers are let in as those
+ * of what the node opened. Answers of our own go the same way, and have none.
+ */
+__noinline int pc_host_routed(struct pc_flow *flow)
+{
+	if (!flow)
+		return PC_DROP_NO_POLICY;
+	if (pc_is_icmp_error(flow) || flow->tcp_flags & PC_TCP_RST)
+		return PC_PASS;
+	if (!pc_ct_insert(flow, 0, 0, PC_CT_NODE))
+		return PC_DROP_CT_FULL;
+	pc_frag_record(flow);
+	return PC_PASS;
+}
+
+/* PC_PASS, a reason, or PC_THEN_DECIDE: the policy is to be asked about the flow as it is left. Of
+ * a failsafe port nobody is asked, and what is remembered holds until the next policy.
+ */
+static __always_inline int pc_host_decides(struct __sk_buff *skb, struct pc_flow *flow,
+					   enum pc_host_side side)
+{
+	int then = pc_host_known(flow, side);
+
+	if (then >= 0 || pc_host_related(skb, flow))
+		return then > 0 ? then : PC_PASS;
+	then = pc_host_asks(skb, flow, side, then);
+	if (then == PC_HOST_ROUTED)
+		return pc_host_routed(flow);
+	if (then != PC_HOST_OPEN)
+		return then;
+	if (flow->entry == PC_ENTRY_RENEW)
+		then = pc_outside_own_again(flow);
+	else
+		then = pc_outside_own(flow);
+	if (!then)
+		return PC_DROP_CT_FULL;
+	pc_frag_record(flow);
+	return PC_PASS;
+}
+
+/* What is not understood does not pass the node's policy by that. */
+__noinline int pc_host_unknown(struct pc_flow *flow, enum pc_host_side side, int reason)
+{
+	struct pc_endpoint own = {};
+
+	if (!flow || !(pc_generation(flow) & PC_STATE_HOSTS))
+		return PC_PASS;
+	pc_endpoint_at(flow->t.family, side == PC_HOST_IN ? &flow->t.daddr : &flow->t.saddr, &own);
+	return pc_is_guarded(&own) ? reason : PC_PASS;
+}

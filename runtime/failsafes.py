@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Failsafe ports: what no policy closes of a guarded node (datapath/failsafe.h).
+
+The defaults are Felix's FailsafeInboundHostPorts and FailsafeOutboundHostPorts, as
+`policyc.ir.semantics.FAILSAFE_PORTS` has them for `eval`.
+"""
+
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from policyc.runtime import bpf_syscall
+from policyc.runtime.errors import InputError
+from policyc.runtime.pins import Pins
+from policyc.runtime.undo import Undo
+
+Side = Literal["inbound", "outbound"]
+MAP = "pc_failsafes"
+MOST = 256
+"""Of each side: those of the load before are in the map until it is over."""
+_KEY = struct.Struct("=2sBB")  # struct pc_failsafe
+_IN, _OUT = 0, 1  # enum pc_failsafe_side
+_PROTOCOLS = {"tcp": 6, "udp": 17, "sctp": 132}
+_PORT = re.compile(r"(?:([a-z]+):)?([0-9]{1,5})")
+_CONTROL_PLANE = "tcp:179,tcp:2379,tcp:2380,tcp:5473,tcp:6443,tcp:6666,tcp:6667"
+_NO_PORTS: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Failsafes:
+    """The ports that stay open, as `tcp:22`: at the node, and at others for the node."""
+
+    inbound: tuple[str, ...] = ()
+    outbound: tuple[str, ...] = ()
+
+    def entries(self) -> Iterator[bytes]:
+        """Of the map, one for each port."""
+        for side, ports in ((_IN, self.inbound), (_OUT, self.outbound)):
+            for text in ports:
+                protocol, _, port = text.partition(":")
+                yield _KEY.pack(struct.pack("!H", int(port)), _PROTOCOLS[protocol], side)
+
+    def describe(self) -> str:
+        """Both sides in words."""
+        return (
+            f"inbound {', '.join(self.inbound) or 'none'}; "
+            f"outbound {', '.join(self.outbound) or 'none'}"
+        )
+
+
+def read_ports(text: str, side: Side) -> tuple[str, ...]:
+    """`tcp:22,udp:68`, or `none`; without a protocol it is TCP. `InputError` for anything else."""
+    if text == "none":
+        return _NO_PORTS
+    found: dict[str, None] = {}
+    for item in text.split(","):
+        match = _PORT.fullmatch(item.strip().lower())
+        protocol = match[1] or "tcp" if match else ""
+        if not match or protocol not in _PROTOCOLS or not 1 <= int(match[2]) <= 65535:
+            raise InputError(
+                f"--failsafe-{side} {text}: {item.strip()!r} is no port",
+                "write tcp:22,udp:68 and the like, or none",
+            )
+        found[f"{protocol}:{int(match[2])}"] = None
+    if len(found) > MOST:
+        raise InputError(f"--failsafe-{side}: {len(found)} ports, and there is room for {MOST}")
+    return tuple(found)
+
+
+DEFAULT = Failsafes(
+    read_ports(f"tcp:22,udp:68,{_CONTROL_PLANE}", "inbound"),
+    read_ports(f"udp:53,udp:67,{_CONTROL_PLANE}", "outbound"),
+)
+
+
+def write(pins: Pins, failsafes: Failsafes, undo: Undo) -> None:
+    """Add the ports; those of the load before stay until `keep_only`."""
+    with bpf_syscall.obj_get(pins.map(MAP)) as fd:
+        there = set(bpf_syscall.map_keys(fd, _KEY.size))
+        for key in failsafes.entries():
+            if key not in there:
+                undo.by(_remove, pins, key)
+                bpf_syscall.map_update(fd, key, struct.pack("=I", 1))
+
+
+def keep_only(pins: Pins, failsafes: Failsafes) -> None:
+    """Close what is no failsafe port any more."""
+    wanted = set(failsafes.entries())
+    with bpf_syscall.obj_get(pins.map(MAP)) as fd:
+        for key in set(bpf_syscall.map_keys(fd, _KEY.size)) - wanted:
+            bpf_syscall.map_delete(fd, key)
+
+
+def _remove(pins: Pins, key: bytes) -> None:
+    with bpf_syscall.obj_get(pins.map(MAP)) as fd:
+        bpf_syscall.map_delete(fd, key)

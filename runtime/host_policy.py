@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node itself as a subject: what hosts.json of a bundle says of it, and which addresses it has.
+
+The compiler lowers what guards a node to what isolates an endpoint in the namespace without a name
+(`compiler/driver/host_subjects.py`); here that endpoint is made, one for each address of the node.
+"""
+
+import ipaddress
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from policyc.runtime import rtnetlink
+from policyc.runtime.address_value import Address
+from policyc.runtime.bundle import Bundle
+from policyc.runtime.endpoints import EndpointRecord, EndpointsFile, NodeRecord
+from policyc.runtime.errors import InputError
+from policyc.runtime.failsafes import DEFAULT, Failsafes
+from policyc.runtime.json_value import JsonValue, read_json
+
+HOSTS_FILE = "hosts.json"
+SCHEMA = "policyc.dev/hosts/v1"
+EVERY_INTERFACE = "*"
+_NO_FAILSAFES = Failsafes()
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedHost:
+    """The node, which policies guard. `groups` are its addresses; each of them is one endpoint.
+
+    `interface` is the device that a HostEndpoint names; empty or `*`: none in particular.
+    """
+
+    name: str
+    node: NodeRecord
+    labels: dict[str, str]
+    interface: str
+    has_failsafes: bool
+    groups: tuple[tuple[Address, ...], ...] = ()
+
+    def record(self, address: Address) -> EndpointRecord:
+        """The endpoint as which the node is a subject under one of its addresses."""
+        return EndpointRecord(
+            namespace="",
+            name=self.name,
+            labels=self.labels,
+            namespace_labels={},
+            ports=(),
+            addresses={address.version: address},
+            service_account="",
+            node=self.node.name,
+            host_network=False,
+            interface=None,
+            mac=None,
+            node_labels=self.node.labels,
+        )
+
+    @property
+    def failsafes(self) -> Failsafes:
+        """The ports that stay open where nobody says which: Felix's, for what Calico guards."""
+        return DEFAULT if self.has_failsafes else _NO_FAILSAFES
+
+
+def guarded_host(bundle: Bundle, file: EndpointsFile) -> GuardedHost | None:
+    """The node of the file, if the bundle's policies guard it; as yet without addresses."""
+    if HOSTS_FILE not in bundle.digests:
+        return None
+    root = read_json(bundle.path / HOSTS_FILE).fields(
+        required=("schema", "every_node", "interfaces"), optional=()
+    )
+    if root["schema"].text() != SCHEMA:
+        root["schema"].fail(f"expected {SCHEMA!r}, found {root['schema'].raw!r}")
+    node = next((n for n in file.nodes if n.name == file.node), NodeRecord(file.node, {}, ()))
+    for item in root["interfaces"].items():
+        host = _interface(item, node)
+        if host is not None:
+            return host
+    if root["every_node"].flag():
+        return GuardedHost(node.name, node, {}, "", has_failsafes=False)
+    return None
+
+
+def _interface(item: JsonValue, node: NodeRecord) -> GuardedHost | None:
+    required = ("name", "node", "interface", "labels", "addresses", "failsafes")
+    fields = item.fields(required, ())
+    if fields["node"].text() != node.name:
+        return None
+    return GuardedHost(
+        name=fields["name"].text(),
+        node=node,
+        labels=fields["labels"].strings(),
+        interface="" if fields["interface"].raw == "" else fields["interface"].text(),
+        has_failsafes=fields["failsafes"].flag(),
+    )
+
+
+def require_uplinks(host: GuardedHost, uplinks: Collection[str]) -> None:
+    """`InputError` where the node would stay open: its policies are enforced at its uplinks."""
+    if not uplinks:
+        raise InputError(
+            f"the bundle guards this node ({host.node.name}), and no uplink is named: nothing would be"
+            " enforced of that",
+            "name the devices by which others reach the node: --uplink DEVICE",
+        )
+    if host.interface not in ("", EVERY_INTERFACE, *uplinks):
+        raise InputError(
+            f"the bundle guards {host.interface} of this node ({host.name}), which is not among the"
+            f" uplinks ({', '.join(sorted(uplinks))})",
+            f"name it, too: --uplink {host.interface}",
+        )
+
+
+def own_addresses(pods: Collection[Address]) -> tuple[Address, ...]:
+    """Every address of the node's devices but those of loopback and of `pods`; sorted."""
+    with rtnetlink.connection("guarding the node itself") as netlink:
+        found = {
+            ipaddress.ip_address(value)
+            for entry in netlink.get_addr()
+            if (value := entry.get_attr("IFA_LOCAL") or entry.get_attr("IFA_ADDRESS"))
+        }
+    kept = (each for each in found if not each.is_loopback and each not in pods)
+    return tuple(sorted(kept, key=lambda each: (each.version, int(each))))
+
+
+def groups_of(addresses: Collection[Address]) -> Iterator[tuple[Address, ...]]:
+    """Each address by itself; those of links alone together, as every pod's device has one."""
+    of_links = tuple(each for each in addresses if each.version == 6 and each.is_link_local)
+    yield from ((each,) for each in addresses if each not in of_links)
+    if of_links:
+        yield of_links
