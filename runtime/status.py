@@ -15,6 +15,7 @@ from policyc.runtime import (
     host,
     leftovers,
     network,
+    reassembly,
     service_maps,
     socket_hooks,
     switch,
@@ -92,6 +93,7 @@ class NodeStatus:
     drops: dict[str, int]  # reason -> packets, those that happened
     unprotected: tuple[str, ...]  # devices where a hook of ours does not run any more
     cgroup: str = ""  # whose processes reach Services by their sockets; empty: none
+    reassembly: dict[str, int] | None = None  # fragments put in order; None: they are not
     services_unfinished: bool = False  # a change of Services that was killed half way
 
     def to_json(self) -> dict[str, Any]:
@@ -146,6 +148,7 @@ def _status(where: Pins, generation: Generation, word: switch.Word) -> NodeStatu
         drops=_drops(where, generation),
         unprotected=unprotected,
         cgroup=generation.cgroup,
+        reassembly=_reassembly(where, generation),
         services_unfinished=service_maps.is_unfinished(where),
     )
 
@@ -252,6 +255,14 @@ def _drops(where: Pins, generation: Generation) -> dict[str, int]:
         for i, (packets,) in enumerate(per_cpu_sums(where.map("pc_drops")))
         if packets
     }
+
+
+def _reassembly(where: Pins, generation: Generation) -> dict[str, int] | None:
+    """Fragments that were sent to be put in order, came back, and were more than there may be."""
+    if not any(at.role == "detour" for at in generation.attachments):
+        return None
+    counts = per_cpu_sums(where.map(reassembly.COUNTS))
+    return {name: n for name, (n,) in zip(("sent", "back", "over"), counts, strict=True)}
 
 
 def per_cpu_sums(pin: Path) -> list[tuple[int, ...]]:

@@ -87,6 +87,11 @@ def node() -> None:
     metavar="DIR",
     help="a cgroup2 folder: its processes that are in this network namespace reach Services, too",
 )
+@click.option(
+    "--reassemble",
+    is_flag=True,
+    help="fragments that come before their first one are put in order, and not dropped",
+)
 @click.option("--verbose", is_flag=True, help="show the kernel's whole log if it refuses a program")
 def load(
     bundle: Path,
@@ -98,6 +103,7 @@ def load(
     uplink: tuple[str, ...],
     way_back: Outside,
     cgroup: Path | None,
+    reassemble: bool,
     verbose: bool,
 ) -> None:
     """Load BUNDLE, in place of what is loaded. A load that fails changes nothing."""
@@ -115,6 +121,7 @@ def load(
             way_back=way_back,
             services=read_objects(services) if services else None,
             cgroup=cgroup,
+            reassemble=reassemble,
             warn=_warn,
             note=_note,
         )

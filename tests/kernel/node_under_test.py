@@ -123,6 +123,7 @@ class NodeUnderTest:
         services: Sequence[JsonValue] | None = None,
         uplinks: Sequence[str] = (),
         way_back: Outside = "tunnel",
+        reassemble: bool = False,
     ) -> Loaded:
         self._forget_programs()
         return runtime.load(
@@ -136,6 +137,7 @@ class NodeUnderTest:
             services=services,
             uplink=uplinks,
             way_back=way_back,
+            reassemble=reassemble,
             warn=self.warnings.append,
             note=self.notes.append,
         )

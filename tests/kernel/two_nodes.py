@@ -169,6 +169,7 @@ class TwoNodes:
         services: Sequence[JsonValue] | None,
         way_back: Outside = "tunnel",
         families: Sequence[int] = (4, 6),
+        reassemble: bool = False,
     ) -> None:
         """Load a bundle on a node; `families` are those of the nodes' addresses."""
         path = self.folder / f"endpoints-{node}.json"
@@ -183,6 +184,7 @@ class TwoNodes:
                     services=services,
                     uplink=[UPLINK],
                     way_back=way_back,
+                    reassemble=reassemble,
                 )
                 and None
             )
