@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many connections, and floods of first packets: `make bench-flows`, or with options
+"""Many connections, and floods of first packets: `make bench-flows`.
 
     PYTHONPATH=. python tests/bench/flows.py [--flows N] [--flood N] [--family 6] [--json FILE]
-
 
 What a known packet and a first one cost beside so many connections, over what they cost without; how
 many of those go on during the flood and after it; and the memory that the kernel has for the hooks'
