@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from policyc.compiler.cli.main import run as policyc
 from policyc.runtime import nf_defrag, reassembly, switch
+from policyc.runtime import node as runtime
 from policyc.runtime.errors import HostError
 from tests.kernel.node_under_test import A, B, NodeUnderTest
-from tests.kernel.table_policy import TablePolicy, udp_port
+from tests.kernel.table_policy import NamePlacer, TablePolicy, udp_port
 from tests.kernel.test_fragments import first, later
 
 pytestmark = pytest.mark.kernel
@@ -60,6 +62,28 @@ def test_it_comes_and_goes(node: NodeUnderTest) -> None:
     node.load(policy(node), reassemble=True)
     node.unload()
     assert not is_there() and not held(node) and not node.state_root.exists()
+
+
+def test_the_command_and_what_status_says(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(runtime, "_tables", NamePlacer)
+    node.node_addresses = ()
+    bpffs = ["--bpffs", str(node.bpffs)]
+    bundle, endpoints = str(node.bundle(policy(node))), str(node.endpoints())
+    said = "fragments out of order: 1 sent to be put in order, 0 came back, 0 over the limit"
+    try:
+        load = ["node", "load", bundle, "--endpoints", endpoints, *bpffs]
+        assert policyc([*load, "--reassemble"]) == 0
+        assert works(node)
+        assert policyc(["node", "status", *bpffs]) == 0
+        assert said in capsys.readouterr().out
+        assert policyc(load) == 0
+        assert policyc(["node", "status", *bpffs]) == 0
+        assert "out of order" not in capsys.readouterr().out
+    finally:
+        assert policyc(["node", "unload", *bpffs]) == 0
+    assert not is_there()
 
 
 def test_the_first_follows_later_ones_that_went(node: NodeUnderTest) -> None:
