@@ -27,6 +27,7 @@ from policyc.runtime import (
     leftovers,
     network,
     pins,
+    reassembly,
     reserved_ports,
     seeds,
     service_maps,
@@ -104,6 +105,7 @@ def load(
     services: Sequence[JsonValue] | None = None,
     cgroup: Path | None = None,
     open_ports: Mapping[Side, str] = NO_PORTS,
+    reassemble: bool = False,
     warn: Warn = to_nobody,
     note: Warn = to_nobody,
 ) -> Loaded:
@@ -114,7 +116,8 @@ def load(
     `uplink` are the devices by which clients outside come in; `way_back` says how they are answered when
     they came to another node; `masquerade` is how the node's pods leave by them, None: as they are.
     `open_ports` are the failsafe ports of each side where they are not to be the usual ones
-    (`failsafes.read_ports`).
+    (`failsafes.read_ports`). `reassemble`: fragments that come before their first one are put in order,
+    if this kernel can; `warn` is told if not.
     """
     bundle = read_bundle(bundle_path)
     file = read_endpoints(endpoints_path)
@@ -140,7 +143,7 @@ def load(
         network.require_here(Pins(bpffs), state)
         plan = _Plan(
             *(bundle, file, frontends, mode, forward, tuple(uplink), way_back),
-            *(masquerade, cgroup, guarded),
+            *(masquerade, cgroup, guarded, reassemble),
         )
         loading = _Loading(Pins(bpffs), state, plan, warn, note)
         return loading.run(placer or _tables)
@@ -162,9 +165,11 @@ def unload(
             on_record = leftovers.is_all_on_record(where, generation)
             others = leftovers.others(where, generation, (), on_record)
             tunnel.remove()  # before its hook: nobody asks who sends then
+            reassembly.remove(state.reassembly)
             for attachment in others:
                 attach.detach(where, attachment)
             reserved_ports.settle(state, range(0))
+        reassembly.forget(state.reassembly)
         leftovers.drop_links(where, keep=())
         socket_hooks.keep_only(where, epoch=0)
         where.remove()
@@ -204,6 +209,7 @@ class _Plan:
     masquerade: Masquerade | None
     cgroup: Path | None
     guarded: _Guarded | None
+    reassemble: bool
 
 
 class _Loading:
@@ -213,6 +219,7 @@ class _Loading:
         self.pins = where
         self.state = state
         self.plan = plan
+        self.warn = warn
         self.bundle, self.file, self.frontends = plan.bundle, plan.file, plan.frontends
         self.kind = attach.kind_for(plan.mode)
         self.devices = local_devices(plan.file.endpoints)
@@ -245,7 +252,8 @@ class _Loading:
             policy.load()
             tables = placer(self.bundle)
             nodes = Nodes(self.pins, self.file)
-            generation = self._fill(policy, tables, nodes, self._tunnel(nodes, undo))
+            ours = (*self._tunnel(nodes, undo), *self._detour(undo))
+            generation = self._fill(policy, tables, nodes, ours)
             self._pin_generation(policy, undo)
             self._write_endpoints(generation, undo)
             self._write_nodes(nodes, generation, undo)
@@ -296,22 +304,33 @@ class _Loading:
         reserved_ports.require_free(self.ports)
         reserved_ports.reserve(self.state, self.ports, undo)
 
-    def _tunnel(self, nodes: Nodes, undo: Undo) -> Attachment | None:
+    def _tunnel(self, nodes: Nodes, undo: Undo) -> tuple[Attachment, ...]:
         """The device through which other nodes are reached, if any packet is to go there."""
         if not self.uplinks or not nodes.has_others():
-            return None
+            return ()
         ifindex = tunnel.make(self.uplinks.values(), nodes.outer_family, undo)
-        return Attachment(tunnel.NAME, ifindex, self.kind, "tunnel")
+        return (Attachment(tunnel.NAME, ifindex, self.kind, "tunnel"),)
 
-    def _attachments(self, through: Attachment | None) -> tuple[Attachment, ...]:
+    def _detour(self, undo: Undo) -> tuple[Attachment, ...]:
+        """The device through which fragments are put in order, if that is asked for and can be."""
+        if not self.plan.reassemble:
+            return ()
+        try:
+            ifindex = reassembly.make(self.state.reassembly, undo)
+        except HostError as error:
+            self.warn(f"fragments that come out of order are dropped: {error}")
+            return ()
+        return (Attachment(reassembly.NAME, ifindex, self.kind, "detour"),)
+
+    def _attachments(self, ours: tuple[Attachment, ...]) -> tuple[Attachment, ...]:
         return (
             *(Attachment(name, at, self.kind) for name, at in self.devices.items()),
             *(Attachment(name, at, self.kind, "uplink") for name, at in self.uplinks.items()),
-            *((through,) if through else ()),
+            *ours,
         )
 
     def _fill(
-        self, policy: Object, placer: Placer, known: Nodes, through: Attachment | None
+        self, policy: Object, placer: Placer, known: Nodes, ours: tuple[Attachment, ...]
     ) -> Generation:
         """Seeds, classes and what new classes need, into maps that nothing reads yet."""
         maps = dict(policy.own_maps())
@@ -336,7 +355,7 @@ class _Loading:
         seeds.write_words(placer.drain_writes(), maps)
         if placer.class_fields:
             _write_classes(endpoints, placer.class_fields, policy.map_fd("pc_class"))
-        attachments = self._attachments(through)
+        attachments = self._attachments(ours)
         return Generation(
             epoch=self.word.epoch,
             slot=self.word.slot,
@@ -417,6 +436,10 @@ class _Loading:
             self._attach_to(attachment, hooks, undo)
             if attachment.role == "tunnel":
                 tunnel.start(attachment.ifindex, undo)
+            if attachment.role == "detour":
+                reassembly.start(attachment.ifindex, undo)
+        detour = next((at.ifindex for at in generation.attachments if at.role == "detour"), 0)
+        reassembly.configure(self.pins, detour, undo)
         for attachment in leftovers.kept(generation.former, generation.attachments):
             try:
                 self._attach_to(attachment, hooks, undo)
@@ -455,6 +478,8 @@ class _Loading:
         failsafes.keep_only(self.pins, self._failsafes)
         if not any(at.role == "tunnel" for at in generation.attachments):
             tunnel.remove()
+        if not any(at.role == "detour" for at in generation.attachments):
+            reassembly.remove(self.state.reassembly)
         switch.wait_for_readers()
         if self.before_word.epoch:
             self._empty_slot(self.before_word.slot)

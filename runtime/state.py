@@ -80,7 +80,7 @@ class Attachment:
     interface: str
     ifindex: int
     kind: str
-    role: str = "pod"  # "pod", "uplink" or "tunnel", which says which hooks they are
+    role: str = "pod"  # "pod", "uplink", "tunnel" or "detour", which says which hooks they are
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +268,11 @@ class StateDir:
         ):  # the next command has its lock there; other nodes of a lab, folders
             self.path.rmdir()
             self.path.parent.rmdir()
+
+    @property
+    def reassembly(self) -> Path:
+        """What holds the namespace of reassembly.py, for as long as there is one."""
+        return self.path / "reassembly"
 
     @property
     def _lock(self) -> Path:

@@ -15,6 +15,7 @@ from policyc.runtime import (
     host,
     leftovers,
     network,
+    reassembly,
     service_maps,
     socket_hooks,
     switch,
@@ -101,6 +102,7 @@ class NodeStatus:
     cgroup: str = ""  # whose processes reach Services by their sockets; empty: none
     masquerade: LoadedMasquerade | None = None  # how pods leave the cluster; None: as they are
     host: LoadedHost | None = None  # the node itself, where policies guard it
+    reassembly: dict[str, int] | None = None  # fragments put in order; None: they are not
     services_unfinished: bool = False  # a change of Services that was killed half way
 
     def to_json(self) -> dict[str, Any]:
@@ -157,6 +159,7 @@ def _status(where: Pins, generation: Generation, word: switch.Word) -> NodeStatu
         cgroup=generation.cgroup,
         masquerade=generation.masquerade,
         host=generation.host,
+        reassembly=_reassembly(where, generation),
         services_unfinished=service_maps.is_unfinished(where),
     )
 
@@ -263,6 +266,14 @@ def _drops(where: Pins, generation: Generation) -> dict[str, int]:
         for i, (packets,) in enumerate(per_cpu_sums(where.map("pc_drops")))
         if packets
     }
+
+
+def _reassembly(where: Pins, generation: Generation) -> dict[str, int] | None:
+    """Fragments that were sent to be put in order, came back, and were more than there may be."""
+    if not any(at.role == "detour" for at in generation.attachments):
+        return None
+    counts = per_cpu_sums(where.map(reassembly.COUNTS))
+    return {name: n for name, (n,) in zip(("sent", "back", "over"), counts, strict=True)}
 
 
 def per_cpu_sums(pin: Path) -> list[tuple[int, ...]]:

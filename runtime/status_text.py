@@ -32,6 +32,13 @@ def show(status: NodeStatus, console: Console) -> None:
             highlight=False,
             soft_wrap=True,
         )
+    if status.reassembly is not None:
+        console.print(
+            "fragments out of order: {sent} sent to be put in order, {back} came back, {over} over "
+            "the limit".format(**status.reassembly),
+            highlight=False,
+            soft_wrap=True,
+        )
     for device in status.unprotected:
         console.print(
             f"[bold red]{device}: a hook does not run there any more; load again[/]",

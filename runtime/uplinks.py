@@ -7,12 +7,16 @@ import struct
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from policyc.runtime import tunnel
+from policyc.runtime import reassembly, tunnel
 from policyc.runtime.errors import InputError
 
 Outside = Literal["tunnel", "dsr"]
 """How a client is answered that came to another node: back by that one, or by the endpoint's own."""
 
+_OURS: Mapping[str, str] = {
+    tunnel.NAME: "by which nodes hand packets to each other",
+    reassembly.NAME: "by which fragments are put in order",
+}
 _SIOCGIFHWADDR, _ARPHRD_ETHER = 0x8927, 1
 _IFREQ = struct.Struct("=16sH22x")
 
@@ -28,9 +32,9 @@ def find(names: Iterable[str], pods: Mapping[str, int]) -> dict[str, int]:
                 f"--uplink {name}: the endpoints file says that a pod is behind that device",
                 "name the device that leads out of the node",
             )
-        if name == tunnel.NAME:
+        if name in _OURS:
             raise InputError(
-                f"--uplink {name}: that is the device by which nodes hand packets to each other",
+                f"--uplink {name}: that is the device {_OURS[name]}",
                 "name the device that leads out of the node",
             )
         try:

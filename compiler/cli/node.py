@@ -116,6 +116,11 @@ def node() -> None:
     metavar="PORTS",
     help="ports that a guarded node reaches whatever its policies say; or none",
 )
+@click.option(
+    "--reassemble",
+    is_flag=True,
+    help="fragments that come before their first one are put in order, and not dropped",
+)
 @click.option("--verbose", is_flag=True, help="show the kernel's whole log if it refuses a program")
 def load(
     bundle: Path,
@@ -132,6 +137,7 @@ def load(
     cgroup: Path | None,
     failsafe_inbound: str | None,
     failsafe_outbound: str | None,
+    reassemble: bool,
     verbose: bool,
 ) -> None:
     """Load BUNDLE, in place of what is loaded. A load that fails changes nothing."""
@@ -154,6 +160,7 @@ def load(
             services=read_objects(services) if services else None,
             cgroup=cgroup,
             open_ports={side: ports for side, ports in given.items() if ports is not None},
+            reassemble=reassemble,
             warn=_warn,
             note=_note,
         )

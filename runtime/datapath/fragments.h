@@ -9,6 +9,11 @@
 #define PC_FRAG_ENTRIES 16384
 #define PC_FRAG_IDLE    30ULL /* seconds: what Linux gives a datagram to come together */
 
+/* Of a datagram whose first fragment has not passed: its later ones have gone to be put in order
+ * (detour.h), or all are in order, or an uplink has seen the first, which is for no Service.
+ */
+enum pc_detour_state { PC_DETOUR_NOT = 0, PC_DETOUR_GONE, PC_DETOUR_CAME_BACK, PC_DETOUR_SEEN };
+
 #define PC_FRAG_REPLY 0x80000000 /* to the source; no row has this bit */
 
 struct pc_frag4_key {
@@ -28,9 +33,9 @@ struct pc_frag6_key {
 struct pc_frag {
 	__u64 expires;
 	__u32 epoch;
-	__u32 row;  /* by which they are translated, with PC_FRAG_REPLY; 0: they are not */
-	__u32 node; /* to which, or by which, they are handed over */
-	__u32 zero;
+	__u32 row;    /* by which they are translated, with PC_FRAG_REPLY; 0: they are not */
+	__u32 node;   /* to which, or by which, they are handed over */
+	__u32 detour; /* enum pc_detour_state; unless it is 0, no first one has passed */
 };
 
 struct {
@@ -79,6 +84,19 @@ static __always_inline struct pc_frag6_key pc_frag6_key_of(const struct pc_flow 
 	};
 }
 
+static __always_inline bool pc_frag_store(const struct pc_flow *flow, const struct pc_frag *frag)
+{
+	struct pc_frag4_key key4;
+	struct pc_frag6_key key6;
+
+	if (flow->t.family == PC_IPV4) {
+		key4 = pc_frag4_key_of(flow);
+		return !bpf_map_update_elem(&pc_frag4, &key4, frag, BPF_ANY);
+	}
+	key6 = pc_frag6_key_of(flow);
+	return !bpf_map_update_elem(&pc_frag6, &key6, frag, BPF_ANY);
+}
+
 /* For every packet that passes; does nothing for a whole one. */
 static __always_inline void pc_frag_record(const struct pc_flow *flow)
 {
@@ -86,35 +104,39 @@ static __always_inline void pc_frag_record(const struct pc_flow *flow)
 			       .epoch = flow->epoch,
 			       .row = flow->frag_row,
 			       .node = flow->node};
+
+	if (flow->fragment == PC_FRAG_FIRST)
+		pc_frag_store(flow, &frag);
+}
+
+/* What is known of the datagram, by its addresses as it came. False where there is no room. */
+static __always_inline bool pc_frag_put(const struct pc_flow *flow, enum pc_detour_state detour)
+{
+	struct pc_frag frag = {.expires = flow->now + PC_FRAG_IDLE * flow->second,
+			       .detour = detour};
+
+	return pc_frag_store(flow, &frag);
+}
+
+static __always_inline const struct pc_frag *pc_frag_of(const struct pc_flow *flow)
+{
 	struct pc_frag4_key key4;
 	struct pc_frag6_key key6;
 
-	if (flow->fragment != PC_FRAG_FIRST)
-		return;
 	if (flow->t.family == PC_IPV4) {
 		key4 = pc_frag4_key_of(flow);
-		bpf_map_update_elem(&pc_frag4, &key4, &frag, BPF_ANY);
-	} else {
-		key6 = pc_frag6_key_of(flow);
-		bpf_map_update_elem(&pc_frag6, &key6, &frag, BPF_ANY);
+		return bpf_map_lookup_elem(&pc_frag4, &key4);
 	}
+	key6 = pc_frag6_key_of(flow);
+	return bpf_map_lookup_elem(&pc_frag6, &key6);
 }
 
 /* The record of the first one; NULL where that has not passed. */
 static __always_inline const struct pc_frag *pc_frag_first(const struct pc_flow *flow)
 {
-	struct pc_frag4_key key4;
-	struct pc_frag6_key key6;
-	struct pc_frag *first;
+	const struct pc_frag *first = pc_frag_of(flow);
 
-	if (flow->t.family == PC_IPV4) {
-		key4 = pc_frag4_key_of(flow);
-		first = bpf_map_lookup_elem(&pc_frag4, &key4);
-	} else {
-		key6 = pc_frag6_key_of(flow);
-		first = bpf_map_lookup_elem(&pc_frag6, &key6);
-	}
-	if (!first || first->epoch != flow->epoch || first->expires <= flow->now)
+	if (!first || first->detour || first->epoch != flow->epoch || first->expires <= flow->now)
 		return 0;
 	return first;
 }

@@ -3,6 +3,7 @@
  * Decides both ends if both are of this node, as a redirect would skip the other pod's hook.
  */
 #pragma once
+#include "detour.h"
 #include "fragments.h"
 #include "generation.h"
 #include "host_end.h"
@@ -75,6 +76,10 @@ static __always_inline enum drop_reason pc_from_pod_ip(struct __sk_buff *skb, st
 	bool passed = false;
 	int error;
 
+	if (flow->fragment == PC_FRAG_FIRST && pc_first_detours(flow)) {
+		reason = pc_sender_is_pod(skb, flow);
+		return reason ? reason : PC_DROP_FRAGMENT;
+	}
 	if (flow->fragment != PC_FRAG_LATER &&
 	    !(slot & PC_STATE_SERVICES && pc_is_icmp_error(flow)))
 		match = pc_ct_find(flow);

@@ -7,6 +7,7 @@
  */
 #pragma once
 #include "answerable.h"
+#include "detour.h"
 #include "fragments.h"
 #include "generation.h"
 #include "host.h"
@@ -26,7 +27,9 @@ static __always_inline enum drop_reason pc_outside_follow(struct __sk_buff *skb,
 	const struct pc_frag *first = pc_frag_first(flow);
 
 	if (!first)
-		return flow->client == PC_CLIENT_HANDED ? PC_DROP_FRAGMENT : PC_PASS;
+		return flow->client == PC_CLIENT_HANDED || pc_outside_detours(flow)
+			   ? PC_DROP_FRAGMENT
+			   : PC_PASS;
 	if (flow->client == PC_CLIENT_OUTSIDE && !first->row)
 		flow->node = first->node;
 	flow->partial = pc_partial_of(skb, flow);
@@ -72,6 +75,11 @@ static __always_inline enum drop_reason pc_from_uplink_service(struct __sk_buff 
 
 	if (!(slot & PC_STATE_SERVICES))
 		return pc_is_stranger(flow);
+	if (flow->fragment == PC_FRAG_FIRST && flow->client == PC_CLIENT_OUTSIDE &&
+	    pc_first_detours(flow)) {
+		then = pc_is_stranger(flow);
+		return then ? then : PC_DROP_FRAGMENT;
+	}
 	if (flow->fragment != PC_FRAG_LATER && !pc_is_icmp_error(flow))
 		match = pc_ct_find(flow);
 	ct = match.at.ct;

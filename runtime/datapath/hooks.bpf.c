@@ -3,6 +3,8 @@
  * the same for every policy. A connection that is known and decided passes here; any other goes on
  * to the policy program.
  */
+#include "detour.h"
+#include "from_detour.h"
 #include "from_pod.h"
 #include "from_tunnel.h"
 #include "from_uplink.h"
@@ -27,6 +29,8 @@ int pc_from_pod(struct __sk_buff *skb)
 		return pc_service_refuse(skb, flow);
 	if (flow->reason == PC_DROP_HAIRPIN)
 		return pc_hairpin(skb, flow);
+	if (flow->reason == PC_DROP_FRAGMENT)
+		return pc_detour(skb, flow, PC_DETOUR_BY_POD);
 	return pc_verdict(flow->reason);
 }
 
@@ -39,6 +43,9 @@ int pc_to_pod(struct __sk_buff *skb)
 	if (!flow)
 		return pc_verdict(PC_DROP_NO_POLICY);
 	flow->reason = pc_to_pod_frame(skb, flow);
+	/* What a pod of this node sends was put in order where it was sent. */
+	if (flow->reason == PC_DROP_FRAGMENT && !flow->src.ifindex)
+		return pc_detour(skb, flow, PC_DETOUR_TO_POD);
 	return pc_verdict(flow->reason);
 }
 
@@ -66,6 +73,12 @@ int pc_from_uplink(struct __sk_buff *skb)
 		return bpf_redirect_peer(flow->forward_to, 0);
 	if (flow->is_refused)
 		return pc_refused_answer(skb, flow, pc_verdict(PC_DROP_NO_BACKEND));
+	if (flow->fragment && flow->client == PC_CLIENT_OUTSIDE) {
+		if (flow->reason == PC_DROP_FRAGMENT)
+			return pc_detour(skb, flow, PC_DETOUR_BY_UPLINK);
+		if (!flow->reason && !flow->nat.row)
+			pc_outside_seen(flow);
+	}
 	return pc_verdict(flow->reason);
 }
 
@@ -99,6 +112,18 @@ int pc_from_tunnel(struct __sk_buff *skb)
 	if (flow->node)
 		return bpf_redirect_neigh(flow->forward_to, 0, 0, 0);
 	return bpf_redirect(flow->forward_to, BPF_F_INGRESS);
+}
+
+/* tc ingress: what was put in order comes back. */
+SEC("tc")
+int pc_from_detour(struct __sk_buff *skb)
+{
+	struct pc_flow *flow = pc_flow_scratch();
+
+	if (!flow)
+		return pc_verdict(PC_DROP_NO_POLICY);
+	flow->reason = pc_from_detour_frame(skb, flow);
+	return flow->reason ? pc_verdict(flow->reason) : pc_come_back(skb, flow);
 }
 
 char pc_license[] SEC("license") = "Dual BSD/GPL";

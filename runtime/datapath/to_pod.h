@@ -3,6 +3,7 @@
  * Decides what from_pod has not.
  */
 #pragma once
+#include "detour.h"
 #include "fragments.h"
 #include "generation.h"
 #include "nat_follow.h"
@@ -119,6 +120,8 @@ static __always_inline enum drop_reason pc_to_pod_forwarded(struct __sk_buff *sk
 	enum drop_reason reason;
 	int error;
 
+	if (flow->fragment == PC_FRAG_FIRST && pc_first_detours(flow) && !flow->src.ifindex)
+		return flow->dst.ifindex == skb->ifindex ? PC_DROP_FRAGMENT : PC_DROP_NOT_FOR_POD;
 	if (flow->fragment != PC_FRAG_LATER &&
 	    !(slot & PC_STATE_SERVICES && pc_is_icmp_error(flow)))
 		match = pc_ct_find(flow);

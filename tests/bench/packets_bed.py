@@ -148,12 +148,8 @@ def _bed() -> Iterator[Bed]:
     ):
         folder = Path(name)
         (folder / "empty.bpf.c").write_text(EMPTY)
-        for source, target in (
-            (DATAPATH / "hooks.bpf.c", "hooks.bpf.o"),
-            (ROOT / "tests" / "kernel" / "policy.bpf.c", "policy.bpf.o"),
-            (folder / "empty.bpf.c", "empty.bpf.o"),
-        ):
-            _compile(source, folder / target)
+        compile_objects(folder)
+        _compile(folder / "empty.bpf.c", folder / "empty.bpf.o")
         bpffs.mkdir(exist_ok=True)
         empty = Loaded(folder / "empty.bpf.o", bpffs.parent, held).program("b_empty")
         node = NodeUnderTest(folder, folder, bpffs)
@@ -163,6 +159,12 @@ def _bed() -> Iterator[Bed]:
             yield Bed(node, empty)
         finally:
             node.close()
+
+
+def compile_objects(folder: Path) -> None:
+    """hooks.bpf.o and the tests' policy.bpf.o."""
+    _compile(DATAPATH / "hooks.bpf.c", folder / "hooks.bpf.o")
+    _compile(ROOT / "tests" / "kernel" / "policy.bpf.c", folder / "policy.bpf.o")
 
 
 def _compile(source: Path, target: Path) -> None:

@@ -112,5 +112,11 @@ def test_node_status(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
         assert lab.node.run_in(lambda: run(status)) == 0
         said = json.loads(capfd.readouterr().out)
         check(said, "node-status-v1")
-        assert len(said["endpoints"]) == 2
+        assert len(said["endpoints"]) == 2 and said["reassembly"] is None
+        assert lab.node.run_in(lambda: run([*load, "--reassemble"])) == 0
+        capfd.readouterr()
+        assert lab.node.run_in(lambda: run(status)) == 0
+        said = json.loads(capfd.readouterr().out)
+        check(said, "node-status-v1")
+        assert said["reassembly"] == {"sent": 0, "back": 0, "over": 0}
         assert lab.node.run_in(lambda: run(["node", "unload", *bpffs])) == 0

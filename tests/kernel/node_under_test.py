@@ -127,6 +127,7 @@ class NodeUnderTest:
         way_back: Outside = "tunnel",
         masquerade: Masquerade | None = None,
         open_ports: Mapping[Side, str] = NO_PORTS,
+        reassemble: bool = False,
     ) -> Loaded:
         self._forget_programs()
         return runtime.load(
@@ -142,6 +143,7 @@ class NodeUnderTest:
             way_back=way_back,
             masquerade=masquerade,
             open_ports=open_ports,
+            reassemble=reassemble,
             warn=self.warnings.append,
             note=self.notes.append,
         )

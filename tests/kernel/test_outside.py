@@ -368,6 +368,7 @@ def test_unload_takes_uplinks_hooks_off_without_a_record(node: NodeUnderTest, mo
         ("nowhere", "no such device"),
         ("lo", "no Ethernet headers"),
         ("policyc-vxlan", "nodes hand packets to each other"),
+        ("policyc-frag", "fragments are put in order"),
     ],
 )
 def test_what_is_no_uplink_is_refused(node: NodeUnderTest, device: str, why: str) -> None:

@@ -171,6 +171,7 @@ class TwoNodes:
         way_back: Outside = "tunnel",
         families: Sequence[int] = (4, 6),
         masquerade: Masquerade | None = None,
+        reassemble: bool = False,
     ) -> None:
         """Load a bundle on a node; `families` are those of the nodes' addresses."""
         path = self.folder / f"endpoints-{node}.json"
@@ -186,6 +187,7 @@ class TwoNodes:
                     uplink=[UPLINK],
                     way_back=way_back,
                     masquerade=masquerade,
+                    reassemble=reassemble,
                 )
                 and None
             )

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* detour.h - fragments that come before their first one, and then all others of their datagram.
+ * Gives pc_first_detours() and pc_detour() to hooks, pc_outside_detours() and pc_outside_seen() to
+ * uplinks, pc_come_back() to the device's own.
+ *
+ * They go by a device into a namespace where the kernel puts datagrams together, drops overlaps,
+ * and cuts again what it sends back (runtime/reassembly.py). What comes back is in order, and is
+ * taken for what it was: a packet of the device that brought it, about which that device's hook
+ * knows nothing yet. Why: docs/decisions/0032-fragments-out-of-order.md
+ */
+#pragma once
+#include "detour_map.h"
+#include "endpoints.h"
+#include "fragments.h"
+#include "packet.h"
+#include <linux/if_ether.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <stddef.h>
+
+/* Of the device's other side: runtime/reassembly.py gives it that. */
+#define PC_DETOUR_MAC                                                                              \
+	{                                                                                          \
+		0x02, 0x70, 0x63, 0, 0, 2                                                          \
+	}
+
+/* Whether a later fragment of the datagram has gone there before this first one. */
+static __always_inline bool pc_is_detoured(const struct pc_flow *flow)
+{
+	const struct pc_frag *frag = pc_frag_of(flow);
+
+	return frag && frag->detour == PC_DETOUR_GONE && frag->expires > flow->now;
+}
+
+/* Asked of first fragments alone, before anything else is done for them: true if this one has to go
+ * after the others. Its ends are filled in then, for the hook to look at its sender.
+ */
+__noinline int pc_first_detours(struct pc_flow *flow)
+{
+	if (!flow || !pc_is_detoured(flow))
+		return 0;
+	pc_endpoints_of(flow);
+	return 1;
+}
+
+/* Which hook sends a fragment there. */
+enum pc_detour_by { PC_DETOUR_BY_POD = 0, PC_DETOUR_BY_UPLINK, PC_DETOUR_TO_POD };
+
+/* Where the packet comes back to. False where there is no room. */
+static __always_inline bool pc_detour_remember(struct __sk_buff *skb, const struct pc_flow *flow,
+					       const struct ethhdr *eth, __u32 by)
+{
+	struct pc_detour_from from = {.expires = flow->now + PC_DETOUR_IDLE * flow->second,
+				      .device = skb->ifindex,
+				      .is_egress = by == PC_DETOUR_TO_POD};
+	struct pc_detour_key key = pc_detour_key_of(flow);
+
+	__builtin_memcpy(from.dmac, eth->h_dest, sizeof(from.dmac));
+	__builtin_memcpy(from.smac, eth->h_source, sizeof(from.smac));
+	return !bpf_map_update_elem(&pc_detours, &key, &from, BPF_ANY);
+}
+
+/* At the end of a hook, of a fragment that would be dropped for want of its first one, or that is
+ * the first one of such. Its sender was looked at. What came back once is not sent again.
+ */
+__noinline int pc_detour(struct __sk_buff *skb, struct pc_flow *flow, __u32 by)
+{
+	const __u8 other_side[PC_MAC_LEN] = PC_DETOUR_MAC;
+	const struct pc_detour_to *to = pc_detour_now();
+	const struct pc_frag *frag;
+	struct ethhdr eth;
+
+	if (!flow || !to)
+		return pc_verdict(PC_DROP_FRAGMENT);
+	frag = pc_frag_of(flow);
+	if (frag && frag->detour >= PC_DETOUR_CAME_BACK && frag->expires > flow->now)
+		return pc_verdict(PC_DROP_FRAGMENT);
+	if (pc_detour_is_over(skb->ifindex, flow)) {
+		pc_detour_count(PC_DETOUR_OVER);
+		/* It may be for the node itself, which can do without this. */
+		return pc_verdict(by == PC_DETOUR_BY_UPLINK ? PC_PASS : PC_DROP_FRAGMENT);
+	}
+	if (!pc_read(skb, 0, &eth, sizeof(eth)) || !pc_detour_remember(skb, flow, &eth, by) ||
+	    !pc_frag_put(flow, PC_DETOUR_GONE) ||
+	    bpf_skb_store_bytes(skb, 0, other_side, sizeof(other_side), 0))
+		return pc_verdict(PC_DROP_FRAGMENT);
+	pc_detour_count(PC_DETOUR_SENT);
+	return bpf_redirect(to->device, 0);
+}
+
+/* At an uplink, of a later fragment without a first one that passed to a Service: has it to be put
+ * in order, as that may still come?
+ */
+static __always_inline bool pc_outside_detours(const struct pc_flow *flow)
+{
+	const struct pc_frag *frag;
+
+	if (!pc_detour_now())
+		return false;
+	frag = pc_frag_of(flow);
+	return !frag || frag->detour != PC_DETOUR_SEEN || frag->expires <= flow->now;
+}
+
+/* At an uplink, of a packet that passes as it came. What was not understood has no time. */
+__noinline int pc_outside_seen(struct pc_flow *flow)
+{
+	if (flow && flow->fragment == PC_FRAG_FIRST && flow->now && pc_detour_now() &&
+	    !pc_is_detoured(flow))
+		pc_frag_put(flow, PC_DETOUR_SEEN);
+	return 0;
+}
+
+/* The hop that the namespace took: the node counts as one router, and not as two. */
+static __always_inline bool pc_give_hop(struct __sk_buff *skb, const struct pc_flow *flow)
+{
+	__be16 was = bpf_htons(flow->hop_limit << 8 | flow->t.proto), is = was + bpf_htons(0x0100);
+	__u8 more = flow->hop_limit + 1;
+
+	if (!more)
+		return false;
+	if (flow->t.family == PC_IPV6)
+		return !bpf_skb_store_bytes(skb, ETH_HLEN + offsetof(struct ipv6hdr, hop_limit),
+					    &more, 1, 0);
+	return !bpf_l3_csum_replace(skb, ETH_HLEN + offsetof(struct iphdr, check), was, is,
+				    sizeof(is)) &&
+	       !bpf_skb_store_bytes(skb, ETH_HLEN + offsetof(struct iphdr, ttl), &more, 1, 0);
+}
+
+/* Out of the namespace; the flow is parsed and stamped. */
+static __always_inline int pc_come_back(struct __sk_buff *skb, struct pc_flow *flow)
+{
+	struct pc_detour_key key = pc_detour_key_of(flow);
+	const struct pc_detour_from *from = bpf_map_lookup_elem(&pc_detours, &key);
+
+	/* The namespace has nobody to speak for itself, and yet its kernel does, of groups. */
+	if (!from && !flow->fragment)
+		return TC_ACT_SHOT;
+	if (!from || from->expires <= flow->now)
+		return pc_verdict(PC_DROP_FRAGMENT);
+	if (flow->fragment == PC_FRAG_FIRST && !pc_frag_put(flow, PC_DETOUR_CAME_BACK))
+		return pc_verdict(PC_DROP_FRAGMENT);
+	if (!pc_give_hop(skb, flow) ||
+	    bpf_skb_store_bytes(skb, 0, from->dmac, sizeof(from->dmac) + sizeof(from->smac), 0))
+		return pc_verdict(PC_DROP_FRAGMENT);
+	pc_detour_count(PC_DETOUR_BACK);
+	return bpf_redirect(from->device, from->is_egress ? 0 : BPF_F_INGRESS);
+}

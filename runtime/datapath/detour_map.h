@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* detour_map.h - where fragments out of order go, where they come back to, and how many there may
+ * be. Gives pc_detour_now(), pc_detour_key_of(), pc_detour_is_over(), pc_detour_count().
+ */
+#pragma once
+#include "flow.h"
+
+#define PC_DETOUR_ENTRIES 16384
+#define PC_DETOUR_PACES   4096
+#define PC_DETOUR_PACE    4000  /* fragments a second of one device */
+#define PC_DETOUR_IDLE    10ULL /* seconds; the kernel gives a datagram two (reassembly.py) */
+
+/* What the loader says: where fragments go to. 0: nowhere, they are dropped. */
+struct pc_detour_to {
+	__u32 device;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct pc_detour_to);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} pc_detour_to SEC(".maps");
+
+static __always_inline const struct pc_detour_to *pc_detour_now(void)
+{
+	const struct pc_detour_to *to;
+	__u32 zero = 0;
+
+	to = bpf_map_lookup_elem(&pc_detour_to, &zero);
+	return to && to->device ? to : 0;
+}
+
+/* Not by the datagram: the kernel cuts IPv6 under a number of its own. */
+struct pc_detour_key {
+	struct pc_addr6 saddr, daddr;
+	__u32 family;
+};
+
+/* To where such a packet comes back, and what was before it. */
+struct pc_detour_from {
+	__u64 expires;
+	__u32 device;
+	__u32 is_egress; /* it was about to leave by the device */
+	__u8 dmac[PC_MAC_LEN], smac[PC_MAC_LEN];
+	__u32 zero;
+};
+_Static_assert(sizeof(struct pc_detour_from) == 32, "without hidden padding");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, PC_DETOUR_ENTRIES);
+	__type(key, struct pc_detour_key);
+	__type(value, struct pc_detour_from);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} pc_detours SEC(".maps");
+
+/* How much a device has sent there in the second that began at `since`. */
+struct pc_detour_pace {
+	__u64 since;
+	__u64 n;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, PC_DETOUR_PACES);
+	__type(key, __u32); /* the device */
+	__type(value, struct pc_detour_pace);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} pc_detour_pace SEC(".maps");
+
+enum pc_detour_count { PC_DETOUR_SENT = 0, PC_DETOUR_BACK, PC_DETOUR_OVER, PC_DETOUR_COUNTS };
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, PC_DETOUR_COUNTS);
+	__type(key, __u32); /* enum pc_detour_count */
+	__type(value, __u64);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} pc_detoured SEC(".maps");
+
+static __always_inline void pc_detour_count(__u32 what)
+{
+	__u64 *count = bpf_map_lookup_elem(&pc_detoured, &what);
+
+	if (count)
+		*count += 1;
+}
+
+/* Two CPUs that meet at the end of a second count some fragments less. */
+static __always_inline bool pc_detour_is_over(__u32 device, const struct pc_flow *flow)
+{
+	struct pc_detour_pace first = {.since = flow->now, .n = 1};
+	struct pc_detour_pace *pace = bpf_map_lookup_elem(&pc_detour_pace, &device);
+
+	if (!pace)
+		return bpf_map_update_elem(&pc_detour_pace, &device, &first, BPF_ANY) != 0;
+	if (flow->now - pace->since >= flow->second) {
+		pace->since = flow->now;
+		pace->n = 0;
+	}
+	return __sync_fetch_and_add(&pace->n, 1) >= PC_DETOUR_PACE;
+}
+
+static __always_inline struct pc_detour_key pc_detour_key_of(const struct pc_flow *flow)
+{
+	return (struct pc_detour_key){
+	    .saddr = flow->t.saddr, .daddr = flow->t.daddr, .family = flow->t.family};
+}

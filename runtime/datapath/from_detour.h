@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* from_detour.h - what comes out of the namespace where fragments are put in order.
+ * Nothing is decided here: it goes back to where it came from, and that hook decides.
+ */
+#pragma once
+#include "detour.h"
+#include "generation.h"
+#include "parse.h"
+
+static __always_inline enum drop_reason pc_from_detour_frame(struct __sk_buff *skb,
+							     struct pc_flow *flow)
+{
+	enum drop_reason reason = pc_parse(skb, flow);
+
+	if (reason)
+		return reason;
+	pc_generation(flow);
+	return flow->t.family ? PC_PASS : PC_DROP_ETHERTYPE;
+}

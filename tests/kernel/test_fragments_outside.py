@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fragments of clients outside, in any order: to Services, to the node itself, and answers to them."""
+
+import itertools
+import os
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from policyc.compiler.cli.main import run
+from tests.kernel.fragments import cut, send, udp_segment
+from tests.kernel.packets import Host
+from tests.kernel.service_wire import _link_address
+from tests.kernel.test_outside_wire import NODE_PORT, POLICY, TARGET, services
+from tests.kernel.two_nodes import UPLINK, TwoNodes, address
+
+pytestmark = pytest.mark.kernel
+families = pytest.mark.parametrize("family", [4, 6])
+UDP = socket.SOCK_DGRAM
+SPORT = 5000
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """client1 alone may reach the pods."""
+    folder = tmp_path_factory.mktemp("outside")
+    (folder / "policy.yaml").write_text(POLICY)
+    assert run(["compile", "-f", str(folder / "policy.yaml"), "-o", str(folder / "bundle")]) == 0
+    return folder / "bundle"
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[TwoNodes]:
+    with ExitStack() as owned:
+        made = TwoNodes(tmp_path, owned)
+        yield made
+        for node in ("a", "b"):
+            made.unload(node)
+
+
+def host(lab: TwoNodes, name: str, device: str) -> Host:
+    mac = lab.at[name].within(lambda: _link_address(device))
+    return Host(mac, address(name, 4), address(name, 6))
+
+
+class Client:
+    """Cuts what it sends by hand."""
+
+    def __init__(self, lab: TwoNodes, name: str, to: str) -> None:
+        self.lab, self.name = lab, name
+        self.me = host(lab, name, UPLINK)
+        router = lab.at["router"].within(lambda: _link_address(f"to-{name}"))
+        self.to = Host(router, address(to, 4), address(to, 6))
+        self.ident = 0
+
+    def send(self, order: Sequence[int], data: bytes, port: int, family: int) -> None:
+        self.ident += 1
+        segment = udp_segment(self.me, self.to, SPORT, port, data, family)
+        frames = cut(self.me, self.to, segment, (1200, 1200), family, ident=self.ident)
+        ordered = [frames[at] for at in order]
+        self.lab.at[self.name].within(lambda: send(UPLINK, ordered))
+
+
+def receive(server: socket.socket) -> bytes | None:
+    server.settimeout(0.3)
+    try:
+        return server.recv(65536)
+    except TimeoutError:
+        return None
+
+
+@families
+@pytest.mark.parametrize("pod", ["pod-a", "pod-b"], ids=["of this node", "of another node"])
+def test_to_a_node_port_in_any_order(lab: TwoNodes, bundle: Path, family: int, pod: str) -> None:
+    for node in ("a", "b"):
+        lab.load(node, bundle, services(pod), reassemble=True)
+    server = lab.server(pod, family, UDP, TARGET)
+    allowed, denied = Client(lab, "client1", "a"), Client(lab, "client2", "a")
+    for order in itertools.permutations(range(3)):
+        data = os.urandom(3000)
+        allowed.send(order, data, NODE_PORT, family)
+        assert receive(server) == data, order
+        denied.send(order, data, NODE_PORT, family)
+    assert receive(server) is None
+    assert lab.bad_checksums() == 0
+    by_policy = sum(drops.get("policy", 0) for drops in lab.drops().values())
+    assert by_policy == 6, "each first one was asked about, once"
+
+
+@families
+def test_straight_to_a_pod_in_any_order(lab: TwoNodes, bundle: Path, family: int) -> None:
+    """With Services, and so by the uplink; and without, by the pod's own hook."""
+    server = lab.server("pod-a", family, UDP, TARGET)
+    allowed, denied = Client(lab, "client1", "pod-a"), Client(lab, "client2", "pod-a")
+    for there in (None, services("pod-b")):
+        lab.load("a", bundle, there, reassemble=True)
+        for order in itertools.permutations(range(3)):
+            data = os.urandom(3000)
+            allowed.send(order, data, TARGET, family)
+            assert receive(server) == data, order
+            denied.send(order, data, TARGET, family)
+        assert receive(server) is None
+    assert lab.status("a").drops["policy"] == 12
+
+
+@families
+def test_to_the_node_itself_in_any_order(lab: TwoNodes, bundle: Path, family: int) -> None:
+    lab.load("a", bundle, services("pod-a"), reassemble=True)
+    server = lab.server("a", family, UDP, 9000)
+    client = Client(lab, "client2", "a")
+    for order in itertools.permutations(range(3)):
+        data = os.urandom(3000)
+        client.send(order, data, 9000, family)
+        assert receive(server) == data, order
+    found = lab.status("a")
+    assert found.drops == {} and found.reassembly is not None
+    assert found.reassembly["sent"] == found.reassembly["back"] > 0
+
+
+@families
+def test_a_later_fragment_alone_reaches_no_pod(lab: TwoNodes, bundle: Path, family: int) -> None:
+    """That the uplink has seen the first one is no verdict: policy denied it."""
+    lab.load("a", bundle, services("pod-b"), reassemble=True)
+    seen = lab.capture("pod-a", "eth0")
+    denied = Client(lab, "client2", "pod-a")
+    data = os.urandom(3000)
+    denied.send((0, 1, 2), data, TARGET, family)
+    for order in ((1,), (2, 1), (1, 2, 0), (0, 2)):
+        denied.send(order, data, TARGET, family)
+    assert receive(lab.server("pod-a", family, UDP, TARGET)) is None
+    kind = b"\x08\x00" if family == 4 else b"\x86\xdd"
+    frames = []
+    while True:
+        try:
+            frames.append(seen.recv(65536))
+        except BlockingIOError:
+            break
+    source = socket.inet_pton(
+        socket.AF_INET if family == 4 else socket.AF_INET6, address("client2", family)
+    )
+    assert not [each for each in frames if each[12:14] == kind and source in each[:54]]
