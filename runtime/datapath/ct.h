@@ -47,10 +47,21 @@ static __always_inline struct pc_ct_end *pc_ct_receiver(const struct pc_ct_match
 	return match->is_reply ? &match->at.ct->src : &match->at.ct->dst;
 }
 
+/* Of an end that is not of this node, and was not, what is known of the way there stays. */
 static __always_inline void pc_ct_set_end(struct pc_ct_end *end, const struct pc_endpoint *ep)
 {
+	if (!(end->ifindex | ep->ifindex))
+		return;
 	end->ifindex = ep->ifindex;
 	__builtin_memcpy(end->mac, ep->mac, sizeof(end->mac));
+}
+
+static __always_inline __u64 pc_all_ones(__u32 unless_zero)
+{
+	__u64 mask = -(__u64)unless_zero;
+
+	barrier_var(mask); /* or compilers make branches of it */
+	return -(mask >> 63);
 }
 
 /* Not 0 if the pod is behind another device by now, or has another MAC. Without branches, each of
@@ -61,8 +72,9 @@ static __always_inline __u64 pc_ct_has_moved(const struct pc_ct_end *end,
 {
 	const __u16 *was = (const __u16 *)end->mac, *is = (const __u16 *)ep->mac;
 
-	return (end->ifindex ^ ep->ifindex) | (was[0] ^ is[0]) | (was[1] ^ is[1]) |
-	       (was[2] ^ is[2]);
+	return (end->ifindex ^ ep->ifindex) |
+	       (((was[0] ^ is[0]) | (was[1] ^ is[1]) | (was[2] ^ is[2])) &
+		pc_all_ones(ep->ifindex));
 }
 
 /* The ends that are of this node, as bits of pc_decided; without branches, too. */
@@ -89,7 +101,7 @@ static __always_inline void pc_ct_set_client(struct pc_ct_end *end, const struct
 {
 	if (flow->src.ifindex || end->ifindex || !flow->is_reply)
 		pc_ct_set_end(end, &flow->src);
-	if (!flow->src.ifindex && !flow->is_reply)
+	if (!flow->src.ifindex && !flow->is_reply && flow->nat.row)
 		end->node = flow->node;
 }
 
@@ -159,6 +171,7 @@ static __always_inline bool pc_ct_renew(const struct pc_flow *flow, __u32 egress
 	barrier_var(moved);
 	gone |= -(moved >> 63) & PC_CT_CAME;
 	__sync_fetch_and_and(&ct->state, ~gone);
+	ct->out &= (moved >> 63) - 1;
 	pc_ct_decide(ct, flow, egress_rule, ingress_rule);
 	pc_ct_note(ct, flow, flow->is_reply);
 	return true;

@@ -61,6 +61,10 @@ static __always_inline bool pc_ct_put_front(const struct pc_flow *flow)
 		ct.state &= ~PC_CT_CAME_DST;
 	else
 		__builtin_memcpy(ct.dst.gateway, old->dst.gateway, sizeof(ct.dst.gateway));
+	if (old && old->flow_id == ct.flow_id && ct.out && !ct.dst.ifindex)
+		ct.dst = old->dst;
+	else
+		ct.out = 0;
 	return pc_ct_add_front(flow, &ct);
 }
 

@@ -24,7 +24,7 @@ struct pc_ct_nat {
 struct pc_ct_end {
 	__u32 ifindex;
 	union {
-		__u8 mac[PC_MAC_LEN];
+		__u8 mac[PC_MAC_LEN]; /* or that of whoever is next on the way there, with `out` */
 		/* Of a client outside, of a Service: the node that has the endpoint, if PC_CT_FAR;
 		 * else the one that the client came to. 0: this one.
 		 */
@@ -52,7 +52,7 @@ struct pc_ct {
 	__u8 back;    /* the first packet ran from hi to lo */
 	__u8 decided; /* enum pc_decided: the ends whose policy has allowed it */
 	__u8 peers;   /* the same bits: the ends that packets of the other may be handed to */
-	__u8 zero;
+	__u8 out;     /* how packets leave the node (forward_out.h); 0: the stack knows */
 };
 _Static_assert(sizeof(struct pc_ct) == 64, "one cache line");
 

@@ -56,6 +56,8 @@ struct pc_nat {
  */
 enum pc_partial { PC_PARTIAL_NOT = 0, PC_PARTIAL_OWN, PC_PARTIAL_DATA, PC_PARTIAL_WRONG };
 
+#define PC_SENT 0x80000000 /* of forward_to: the kernel was told, and has to be let */
+
 struct pc_flow {
 	struct pc_tuple t; /* of the packet; before the tail call, of the flow's first packet */
 	struct pc_endpoint src, dst; /* of the same direction as t */

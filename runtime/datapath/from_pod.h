@@ -4,6 +4,7 @@
  */
 #pragma once
 #include "detour.h"
+#include "forward_out.h"
 #include "fragments.h"
 #include "generation.h"
 #include "host_end.h"
@@ -33,6 +34,8 @@ pc_from_pod_known(struct __sk_buff *skb, struct pc_flow *flow, const struct pc_c
 	} else {
 		if (pc_is_forwarded(match))
 			pc_forward(skb, flow, pc_ct_receiver(match));
+		else if (pc_is_sent_out(match))
+			pc_send_out(skb, flow, match->at.ct, match->is_reply);
 		pc_ct_touch(&match->at, flow, match->is_reply);
 	}
 	pc_frag_record(flow);

@@ -8,6 +8,7 @@
 #pragma once
 #include "answerable.h"
 #include "detour.h"
+#include "forward_in.h"
 #include "fragments.h"
 #include "generation.h"
 #include "host.h"
@@ -73,10 +74,8 @@ static __always_inline enum drop_reason pc_from_uplink_service(struct __sk_buff 
 	struct pc_ct *ct;
 	int then = PC_PASS;
 
-	if (!(slot & PC_STATE_SERVICES))
-		return pc_is_stranger(flow);
-	if (flow->fragment == PC_FRAG_FIRST && flow->client == PC_CLIENT_OUTSIDE &&
-	    pc_first_detours(flow)) {
+	if (slot & PC_STATE_SERVICES && flow->fragment == PC_FRAG_FIRST &&
+	    flow->client == PC_CLIENT_OUTSIDE && pc_first_detours(flow)) {
 		then = pc_is_stranger(flow);
 		return then ? then : PC_DROP_FRAGMENT;
 	}
@@ -86,7 +85,10 @@ static __always_inline enum drop_reason pc_from_uplink_service(struct __sk_buff 
 	if (ct && match.is_fresh && pc_ct_sender(&match)->ifindex)
 		return PC_DROP_SPOOFED_IP;
 	if (pc_is_other(&match) && match.is_fresh)
-		return ct->state & PC_CT_FRONT ? PC_DROP_SPOOFED_IP : PC_PASS;
+		return ct->state & PC_CT_FRONT ? PC_DROP_SPOOFED_IP
+					       : pc_forward_in(skb, flow, &match);
+	if (!(slot & PC_STATE_SERVICES))
+		return pc_is_stranger(flow);
 	if (!match.is_fresh)
 		then = pc_is_stranger(flow);
 	if (then)
@@ -132,7 +134,7 @@ static __always_inline enum drop_reason pc_from_uplink_ip(struct __sk_buff *skb,
 		return then;
 	then = pc_from_uplink_service(skb, flow, slot);
 	if (!(slot & PC_STATE_HOSTS) || then || flow->client != PC_CLIENT_OUTSIDE ||
-	    flow->nat.row || flow->node || flow->is_related)
+	    flow->nat.row || flow->node || flow->is_related || flow->forward_to)
 		return then;
 	then = pc_host_decides(skb, flow, PC_HOST_IN);
 	return then == PC_THEN_DECIDE ? pc_ask_policy(skb, slot) : then;

@@ -23,6 +23,8 @@ int pc_from_pod(struct __sk_buff *skb)
 	if (!flow)
 		return pc_verdict(PC_DROP_NO_POLICY);
 	flow->reason = pc_from_pod_frame(skb, flow);
+	if (flow->forward_to & PC_SENT)
+		return TC_ACT_REDIRECT;
 	if (flow->forward_to)
 		return bpf_redirect_peer(flow->forward_to, 0);
 	if (flow->reason == PC_DROP_NO_BACKEND && flow->is_refused)

@@ -7,6 +7,7 @@
  * any endpoint are met in one place, and the stack sees the same two addresses both ways.
  */
 #pragma once
+#include "forward_out.h"
 #include "fragments.h"
 #include "hairpin_addr.h"
 #include "nat.h"
@@ -111,8 +112,11 @@ static __always_inline enum drop_reason pc_service_known(struct __sk_buff *skb,
 			return reason;
 	}
 	reason = pc_nat_to_backend(skb, flow);
-	if (!reason && *passed)
+	if (!reason && *passed) {
 		pc_frag_record(flow);
+		if (match->at.ct && pc_is_sent_out(match))
+			pc_send_out(skb, flow, match->at.ct, false);
+	}
 	return reason;
 }
 

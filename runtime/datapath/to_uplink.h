@@ -8,6 +8,7 @@
 #include "generation.h"
 #include "host.h"
 #include "masq_hooks.h"
+#include "forward_learn.h"
 #include "nat_follow.h"
 #include "nat_icmp.h"
 #include "outside.h"
@@ -67,24 +68,41 @@ static __always_inline int pc_to_uplink_error(struct __sk_buff *skb, struct pc_f
 	return slot & PC_STATE_MASQ ? pc_masq_may_report(skb, flow) : PC_PASS;
 }
 
-static __always_inline int pc_to_uplink_service(struct __sk_buff *skb, struct pc_flow *flow)
+static __always_inline int pc_to_uplink_service(struct __sk_buff *skb, struct pc_flow *flow,
+						const struct pc_ct_match *match)
 {
-	struct pc_ct_match match;
-	struct pc_ct *ct;
+	struct pc_ct *ct = match->at.ct;
 
-	if (flow->fragment == PC_FRAG_LATER)
-		return pc_to_uplink_later(skb, flow);
-	match = pc_ct_find(flow);
-	ct = match.at.ct;
 	if (!ct || !(ct->state & PC_CT_NAT) || ct->src.ifindex || ct->state & PC_CT_FAR)
 		return PC_NO_SERVICE;
 	if (ct->state & PC_CT_FRONT)
 		return PC_DROP_SPOOFED_IP; /* nobody but this hook says it is the Service */
-	if (!match.is_reply)
+	if (!match->is_reply)
 		return PC_NO_SERVICE;
 	if (ct->src.node && pc_answer_is_too_big(skb, flow))
 		return PC_DROP_TOO_BIG;
 	return pc_to_outside(skb, flow, ct);
+}
+
+/* What is no fragment behind the first, and no ICMP error. A node's own packets are no answers of
+ * Services where there are none.
+ */
+static __always_inline int pc_to_uplink_whole(struct __sk_buff *skb, struct pc_flow *flow,
+					      __u32 slot)
+{
+	struct pc_ct_match match;
+	int then = PC_NO_SERVICE;
+
+	if (flow->fragment == PC_FRAG_LATER)
+		return slot & PC_STATE_SERVICES ? pc_to_uplink_later(skb, flow) : then;
+	if (!(slot & PC_STATE_SERVICES) && !skb->ingress_ifindex)
+		return then;
+	match = pc_ct_find(flow);
+	if (slot & PC_STATE_SERVICES)
+		then = pc_to_uplink_service(skb, flow, &match);
+	if (then == PC_NO_SERVICE && match.at.ct && pc_out_teaches(skb, flow, &match))
+		pc_out_learn(skb, flow, match.at.ct, match.is_reply);
+	return then;
 }
 
 /* What is not understood a pod's own hook has dropped, and the stack makes none of it. */
@@ -114,13 +132,11 @@ static __always_inline enum drop_reason pc_to_uplink_frame(struct __sk_buff *skb
 		if (then)
 			return then == PC_THEN_DECIDE ? pc_ask_policy(skb, slot) : then;
 	}
-	if (!(slot & (PC_STATE_SERVICES | PC_STATE_MASQ)))
-		return PC_PASS;
 	if (reason)
 		return pc_to_uplink_odd(flow, slot, reason);
 	if (flow->fragment != PC_FRAG_LATER && pc_is_icmp_error(flow))
 		return pc_to_uplink_error(skb, flow, slot);
-	then = slot & PC_STATE_SERVICES ? pc_to_uplink_service(skb, flow) : PC_NO_SERVICE;
+	then = pc_to_uplink_whole(skb, flow, slot);
 	if (then == PC_NO_SERVICE)
 		then = slot & PC_STATE_MASQ ? pc_masq_out(skb, flow) : PC_PASS;
 	return then;

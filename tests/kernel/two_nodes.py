@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from policyc.runtime import node as runtime
+from policyc.runtime.forwarding import Forwarding
 from policyc.runtime.json_value import JsonValue
 from policyc.runtime.masquerade import Masquerade
 from policyc.runtime.service_update import update_services
@@ -172,6 +173,7 @@ class TwoNodes:
         families: Sequence[int] = (4, 6),
         masquerade: Masquerade | None = None,
         reassemble: bool = False,
+        forward: Forwarding = "redirect",
     ) -> None:
         """Load a bundle on a node; `families` are those of the nodes' addresses."""
         path = self.folder / f"endpoints-{node}.json"
@@ -188,6 +190,7 @@ class TwoNodes:
                     way_back=way_back,
                     masquerade=masquerade,
                     reassemble=reassemble,
+                    forward=forward,
                 )
                 and None
             )
@@ -260,6 +263,13 @@ class TwoNodes:
             made.listen()
         return made
 
+    def accept(self, listener: socket.socket) -> socket.socket:
+        """The next connection to a server."""
+        made, _ = listener.accept()
+        self._owned.enter_context(made)
+        made.settimeout(PATIENCE)
+        return made
+
     def connect(self, name: str, family: int, to: str, port: int) -> socket.socket | None:
         """A TCP connection; None where there was silence."""
         made = self.open_socket(name, family, socket.SOCK_STREAM)
@@ -290,10 +300,22 @@ class TwoNodes:
         """What all stacks have found wrong so far."""
         return sum(each.within(_bad_checksums) for each in self.at.values())
 
+    def routed(self, node: str, family: int) -> int:
+        """How many packets the node's stack has forwarded so far."""
+        return self.at[node].within(lambda: _routed(family))
+
     def run(self, name: str, *command: str, text: str = "") -> None:
         self.at[name].within(
             lambda: subprocess.run(command, input=text, text=True, check=True, capture_output=True)
         )
+
+
+def _routed(family: int) -> int:
+    if family == 6:
+        counters = dict(line.split() for line in Path("/proc/net/snmp6").read_text().splitlines())
+        return int(counters["Ip6OutForwDatagrams"])
+    names, values = (line.split() for line in Path("/proc/net/snmp").read_text().splitlines()[:2])
+    return int(values[names.index("ForwDatagrams")])
 
 
 def _forward() -> None:

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* forward_learn.h - what to_uplink learns from the packets of pods, for forward_out.h.
+ * Gives pc_out_teaches(), pc_out_learn().
+ */
+#pragma once
+#include "forward_out.h"
+#include "service_map.h"
+
+/* Whether a packet of a known connection has something to teach: it is a pod's, which may be handed
+ * over, to somebody who is not of this node. Answers of Services to clients outside leave as
+ * something else.
+ */
+static __always_inline bool pc_out_teaches(const struct __sk_buff *skb, const struct pc_flow *flow,
+					   const struct pc_ct_match *match)
+{
+	const struct pc_ct *ct = match->at.ct;
+
+	return match->is_fresh && skb->ingress_ifindex && ct->peers & pc_out_sender(match) &&
+	       pc_ct_sender(match)->ifindex == skb->ingress_ifindex &&
+	       !pc_ct_receiver(match)->ifindex &&
+	       !(ct->state & (PC_CT_NODE | PC_CT_FRONT | PC_CT_FAR)) &&
+	       !(ct->state & PC_CT_NAT && match->is_reply) &&
+	       (!ct->out || (ct->out & PC_OUT_TIME) != pc_out_time(flow));
+}
+
+/* 1 + the place of the device among the uplinks; 0: it has none. */
+static __always_inline __u8 pc_out_uplink(__u32 device)
+{
+	const struct pc_outside *outside = pc_outside_now();
+
+	if (!outside)
+		return 0;
+	for (int i = 0; i < PC_UPLINKS; i++)
+		if (outside->uplink[i] == device)
+			return i + 1;
+	return 0;
+}
+
+/* Of a connection to a Service the way is the front's to know. The tuple is what it was afterwards.
+ */
+static __always_inline struct pc_ct *pc_out_front(struct pc_flow *flow, const struct pc_ct *ct)
+{
+	const struct pc_row *row = pc_row_of(ct->dst.nat.row);
+	__be16 port = flow->t.sport;
+	struct pc_ct *front;
+
+	if (!row)
+		return 0;
+	flow->t.daddr = row->frontend;
+	flow->t.dport = row->frontend_port;
+	flow->t.sport = ct->dst.nat.port;
+	front = pc_ct_get(&flow->t, true).ct;
+	flow->t.daddr = row->backend;
+	flow->t.dport = row->backend_port;
+	flow->t.sport = port;
+	return front && front->flow_id == ct->flow_id && front->state & PC_CT_FRONT ? front : 0;
+}
+
+/* The first one to leave says that the way is to be looked at, and the next ones when that was. */
+__noinline int pc_out_learn(struct __sk_buff *skb, struct pc_flow *flow, struct pc_ct *ct,
+			    bool is_reply)
+{
+	struct pc_ct *of = ct;
+	struct pc_ct_end *to;
+	__u8 dmac[PC_MAC_LEN], out;
+
+	if (!flow || !ct)
+		return 0;
+	out = pc_out_uplink(skb->ifindex);
+	if (!out || bpf_skb_load_bytes(skb, 0, dmac, sizeof(dmac)) || dmac[0] & 1)
+		return 0;
+	if (ct->state & PC_CT_NAT)
+		of = pc_out_front(flow, ct);
+	if (!of)
+		return 0;
+	to = is_reply ? &of->src : &of->dst;
+	if (to->ifindex)
+		return 0;
+	__builtin_memcpy(to->mac, dmac, sizeof(to->mac));
+	__builtin_memcpy(to->gateway, flow->smac, sizeof(to->gateway));
+	out |= pc_out_time(flow) ^ ((ct->out & PC_OUT_UPLINK) == out ? 0 : PC_OUT_TIME);
+	ct->out = out;
+	of->out = out;
+	return 0;
+}
