@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `node load --masquerade` reserves, refuses, shows and puts back."""
 
+import ipaddress
 import json
 import os
 import socket
@@ -12,6 +13,8 @@ import pytest
 from jsonschema import Draft202012Validator
 from rich.console import Console
 
+from policyc.compiler.cli.main import run
+from policyc.runtime import node as runtime
 from policyc.runtime import reserved_ports, switch
 from policyc.runtime.errors import HostError, InputError
 from policyc.runtime.masquerade import DEFAULT_PORTS, Masquerade, read_options
@@ -247,3 +250,28 @@ def test_options_and_their_defaults() -> None:
     assert [str(each) for each in found.excepted] == ["10.0.0.0/8", "fd00::/8"]
     found = read_options(True, "2000-2000", (), ("eth0",))
     assert found and list(found.ports) == [2000]
+
+
+def test_the_command_line_hands_them_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[object] = []
+
+    def load(*_: object, **options: object) -> None:
+        asked.append(options["masquerade"])
+        raise InputError("that is all")
+
+    monkeypatch.setattr(runtime, "load", load)
+    command = ["node", "load", "bundle", "--endpoints", "pods.json", "--uplink", "eth0"]
+    assert run(command) == 2 and asked == [None]
+    ours = [
+        "--masquerade",
+        "--masquerade-ports",
+        "50000-50099",
+        "--masquerade-except",
+        "10.0.0.0/8",
+    ]
+    assert run([*command, *ours]) == 2
+    assert asked[1] == Masquerade(PORTS, (ipaddress.ip_network("10.0.0.0/8"),))
+    assert run([*command, *ours[1:]]) == 2 and len(asked) == 2
+    assert "says nothing without --masquerade" in capsys.readouterr().err

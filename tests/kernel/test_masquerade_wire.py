@@ -16,11 +16,12 @@ import pytest
 from policyc.compiler.cli.main import run
 from policyc.runtime import features
 from policyc.runtime.masquerade import Masquerade
+from policyc.runtime.uplinks import Outside
 from tests.kernel.node_under_test import NODE, UPLINK, A, B, C, NodeUnderTest, endpoint, ip
 from tests.kernel.packets import checksum
 from tests.kernel.service_wire import ServiceWire
 from tests.kernel.table_policy import ANY
-from tests.kernel.test_outside_wire import BULK, OFFLOADS, POLICY, exchange
+from tests.kernel.test_outside_wire import BULK, NODE_PORT, OFFLOADS, POLICY, exchange, services
 from tests.kernel.two_nodes import UPLINK as WIRE_UPLINK
 from tests.kernel.two_nodes import TwoNodes, address
 
@@ -35,7 +36,7 @@ SERVER = "client1"
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """client1 alone may reach the pods; answers to what they have asked need no rule."""
+    """One client alone may reach the pods; answers to what they have asked need no rule."""
     folder = tmp_path_factory.mktemp("masquerade")
     (folder / "policy.yaml").write_text(
         POLICY.replace(address("client1", 4), address("client2", 4))
@@ -300,6 +301,30 @@ def test_the_nodes_sockets_and_pods_never_share_a_port(
     assert ports["pod-a"] <= set(range(50000, 50032)) and len(ports["pod-a"]) == 20
     assert ports["a"] <= set(range(50032, 50064))
     lab.unload("a")
+
+
+@families
+@pytest.mark.parametrize("way_back", ["tunnel", "dsr"])
+def test_clients_outside_reach_services_beside_it(
+    lab: TwoNodes, bundle: Path, family: int, way_back: Outside
+) -> None:
+    """Of either node, under their own address; what the pod asks itself leaves as the node."""
+    lab.check_no_paths("router")
+    for node in ("a", "b"):
+        lab.load(node, bundle, services("pod-b"), way_back, masquerade=Masquerade(PORTS))
+    listening = lab.server("pod-b", family, TCP, PORT)
+    caller = "client2" if family == 4 else "client1"  # whom the policy lets in
+    client = lab.connect(caller, family, address("a", family), NODE_PORT)
+    assert client
+    server, peer = listening.accept()
+    with server:
+        assert peer[0] == address(caller, family)
+        exchange(client, server, 200_000)
+    client, server, seen = connected(lab, family, "pod-b")
+    with server:
+        assert seen == address("b", family)
+        exchange(client, server, 200_000)
+    assert lab.drops() == {} and lab.bad_checksums() == 0
 
 
 @families
