@@ -24,6 +24,7 @@ from policyc.compiler.driver.bundle import Provenance, node_texts, write_bundle
 from policyc.compiler.driver.compile import Inputs, decide_read, read_inputs
 from policyc.compiler.driver.emission import emit_all
 from policyc.compiler.driver.enforceable import enforceable
+from policyc.compiler.driver.host_subjects import hosts_of, with_hosts_as_subjects
 from policyc.compiler.driver.pipeline import Decided
 from policyc.compiler.driver.target import Backend, Target, llvm_release
 from policyc.compiler.frontend.lowered import Unsupported
@@ -105,7 +106,8 @@ def decided_case(case: CorpusCase) -> Decided:
     policies = ObjectsSource(f"{case.name} policies", case.policies)
     cluster = (ObjectsSource(f"{case.name} cluster", case.cluster),) if case.cluster else ()
     read = read_inputs(Inputs((policies,), cluster, ReadOptions()))
-    enforced, _ = enforceable(read.policies.policies, {}, Unsupported.ERROR)
+    enforced, _ = enforceable(read.policies.policies, Unsupported.ERROR)
+    enforced = with_hosts_as_subjects(enforced, hosts_of(read.policies.provided, enforced))
     if not case.node:
         return decide_read(read, enforced)
     assert read.cluster is not None, "a bundle for a node needs its pods"
