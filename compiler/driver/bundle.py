@@ -30,7 +30,14 @@ SCHEMA = "policyc.dev/bundle/v1"
 MANIFEST = "manifest.json"
 CLASSIFIER_FILE, RULES_FILE = "classifier.json", "rules.json"
 MINIMUM_KERNEL = "6.1"
-HOOKS = ("pc_from_pod", "pc_to_pod", "pc_from_uplink", "pc_to_uplink", "pc_from_tunnel")
+HOOKS = (
+    "pc_from_pod",
+    "pc_to_pod",
+    "pc_from_uplink",
+    "pc_to_uplink",
+    "pc_from_tunnel",
+    "pc_from_detour",
+)
 SOCKET_HOOKS = tuple(
     f"pc_{kind}{family}"
     for kind in ("connect", "sendmsg", "recvmsg", "getpeer")

@@ -592,7 +592,8 @@ def test_the_tunnel_goes_with_what_needs_it(
             (link,) = netlink.link("get", ifname=NAME)
         return bool(link["flags"] & IFF_UP), int(link.get_attr("IFLA_MTU"))
 
-    every = {hook.program for hook in attach.HOOKS}
+    roles = ("pod", "uplink", "tunnel")
+    every = {hook.program for role in roles for hook in attach.BY_ROLE[role]}
     before = devices()
     with monkeypatch.context() as patch:
         patch.setattr(switch, "store", _fail)
