@@ -128,7 +128,7 @@ __noinline int pc_masq_in(struct __sk_buff *skb, struct pc_flow *flow)
 	    !pc_masq_touch(flow, &key, end, true))
 		return PC_MASQ_NOT;
 	pc_masq_frag_note(flow, &end->addr);
-	if (!end->device && end->port == key.port) /* the node's own, which may be guarded */
+	if (!end->device && end->port == flow->t.dport) /* the node's own, which may be guarded */
 		return PC_MASQ_NOT;
 	return pc_masq_write(skb, flow, end, PC_NAT_DST);
 }
