@@ -29,6 +29,7 @@ from policyc.runtime import (
     pins,
     reassembly,
     reserved_ports,
+    route_mtu,
     seeds,
     service_maps,
     socket_hooks,
@@ -405,7 +406,8 @@ class _Loading:
     def _write_nodes(self, nodes: Nodes, generation: Generation, undo: Undo) -> None:
         through = next((at.ifindex for at in generation.attachments if at.role == "tunnel"), 0)
         nodes.write(undo)
-        nodes.configure(through, list(self.uplinks.values()), self.plan.way_back, undo)
+        past = route_mtu.none_narrower(self.uplinks, self.note) if self.with_peers else []
+        nodes.configure(through, list(self.uplinks.values()), past, self.plan.way_back, undo)
         self.masquerading.write(undo)
 
     def _endpoint_layout(self) -> StructLayout:

@@ -6,7 +6,7 @@ load to load. `Nodes` is written before the switch; what went is forgotten after
 """
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from policyc.runtime import bpf_syscall
 from policyc.runtime.address_value import Address
@@ -24,7 +24,7 @@ _KEY = struct.Struct("=16sI")  # struct pc_node_key
 _END = struct.Struct("=16s16sII")  # struct pc_node_end
 _NUMBER = struct.Struct("=I")
 _UPLINKS = 8  # PC_UPLINKS
-_CONFIG = struct.Struct(f"=II{_UPLINKS}I16s16s")  # struct pc_outside
+_CONFIG = struct.Struct(f"=II{2 * _UPLINKS}I16s16s")  # struct pc_outside
 _NOBODY = bytes(16)
 _WAYS: Mapping[Outside, int] = {"tunnel": 0, "dsr": 1}  # enum pc_way_back
 
@@ -90,19 +90,31 @@ class Nodes:
             for address in node.addresses:
                 yield self._numbers[_key(address)], _END.pack(packed(address), *about)
 
-    def configure(self, tunnel: int, uplinks: Sequence[int], way_back: Outside, undo: Undo) -> None:
-        """Where packets are handed over (an ifindex; 0 for nowhere), and how answers go back."""
+    def configure(
+        self,
+        tunnel: int,
+        uplinks: Sequence[int],
+        past_stack: Collection[int],
+        way_back: Outside,
+        undo: Undo,
+    ) -> None:
+        """Where packets are handed over (an ifindex; 0 for nowhere), and how answers go back.
+
+        `past_stack` are the uplinks by which pods' packets may leave past the host's stack.
+        """
         if len(uplinks) > _UPLINKS:
             raise InputError(f"{len(uplinks)} uplinks are more than there is room for ({_UPLINKS})")
         devices = [*uplinks, *[0] * (_UPLINKS - len(uplinks))]
         own = self._own.addresses if self._own else ()
         at = {address.version: packed(address) for address in reversed(own)}
-        value = _CONFIG.pack(
-            tunnel, _WAYS[way_back], *devices, at.get(4, _NOBODY), at.get(6, _NOBODY)
-        )
         with bpf_syscall.obj_get(self._pins.map(CONFIG)) as fd:
-            was = bpf_syscall.map_lookup(fd, _NUMBER.pack(0), _CONFIG.size)
-            undo.by(_set, self._pins, CONFIG, 0, was or bytes(_CONFIG.size))
+            was = bpf_syscall.map_lookup(fd, _NUMBER.pack(0), _CONFIG.size) or bytes(_CONFIG.size)
+            places = _places(_CONFIG.unpack(was)[2 + _UPLINKS : 2 + 2 * _UPLINKS], past_stack)
+            value = _CONFIG.pack(
+                *(tunnel, _WAYS[way_back], *devices, *places),
+                *(at.get(4, _NOBODY), at.get(6, _NOBODY)),
+            )
+            undo.by(_set, self._pins, CONFIG, 0, was)
             bpf_syscall.map_update(fd, _NUMBER.pack(0), value)
 
     def forget_others(self) -> None:
@@ -113,6 +125,14 @@ class Nodes:
                 bpf_syscall.map_delete(fd, key)
         for number in set(there.values()) - set(self._numbers.values()):
             _set(self._pins, ENDS, number, bytes(_END.size))
+
+
+def _places(before: Sequence[int], devices: Collection[int]) -> list[int]:
+    """Each device where it was, as connections name it by that; new ones in places that are free."""
+    places = [each if each in devices else 0 for each in before]
+    for new in sorted(set(devices) - set(places)):
+        places[places.index(0)] = new
+    return places
 
 
 def _end(node: NodeRecord) -> Address:

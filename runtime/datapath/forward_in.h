@@ -24,6 +24,11 @@ static __noinline int pc_forward_match(struct __sk_buff *skb, struct pc_flow *fl
 
 	if (flow->client != PC_CLIENT_OUTSIDE || ct->state & PC_CT_NODE || !pc_is_forwarded(&match))
 		return PC_PASS;
+	/* What the pod sends has to leave past the stack by this uplink: connection tracking would
+	 * else see one way alone, and reverse path filters would not be asked.
+	 */
+	if (!ct->out || pc_out_device(ct) != skb->ifindex)
+		return PC_PASS;
 	flow->partial = pc_partial_of(skb, flow);
 	if (ct->state & PC_CT_NAT)
 		return pc_forward_answer(skb, flow, ct);

@@ -19,11 +19,11 @@ static __always_inline bool pc_out_teaches(const struct __sk_buff *skb, const st
 	       pc_ct_sender(match)->ifindex == skb->ingress_ifindex &&
 	       !pc_ct_receiver(match)->ifindex &&
 	       !(ct->state & (PC_CT_NODE | PC_CT_FRONT | PC_CT_FAR)) &&
-	       !(ct->state & PC_CT_NAT && match->is_reply) &&
+	       !(ct->state & PC_CT_NAT && match->is_reply) && ct->out != PC_OUT_NEVER &&
 	       (!ct->out || (ct->out & PC_OUT_TIME) != pc_out_time(flow));
 }
 
-/* 1 + the place of the device among the uplinks; 0: it has none. */
+/* 1 + the place of the device; 0: it has none. */
 static __always_inline __u8 pc_out_uplink(__u32 device)
 {
 	const struct pc_outside *outside = pc_outside_now();
@@ -31,7 +31,7 @@ static __always_inline __u8 pc_out_uplink(__u32 device)
 	if (!outside)
 		return 0;
 	for (int i = 0; i < PC_UPLINKS; i++)
-		if (outside->uplink[i] == device)
+		if (outside->past[i] == device)
 			return i + 1;
 	return 0;
 }
@@ -78,7 +78,7 @@ __noinline int pc_out_learn(struct __sk_buff *skb, struct pc_flow *flow, struct 
 		return 0;
 	__builtin_memcpy(to->mac, dmac, sizeof(to->mac));
 	__builtin_memcpy(to->gateway, flow->smac, sizeof(to->gateway));
-	out |= pc_out_time(flow) ^ ((ct->out & PC_OUT_UPLINK) == out ? 0 : PC_OUT_TIME);
+	out |= pc_out_time(flow) ^ ((of->out & PC_OUT_UPLINK) == out ? 0 : PC_OUT_TIME);
 	ct->out = out;
 	of->out = out;
 	return 0;

@@ -9,11 +9,12 @@
 #include "forward.h"
 #include "outside_map.h"
 
-/* Of pc_ct's `out`: the uplink, as 1 + its place among those of outside_map.h, and when the way was
+/* Of pc_ct's `out`: the uplink, as 1 + its place in `past` of outside_map.h, and when the way was
  * looked at, in 256 ticks.
  */
 #define PC_OUT_UPLINK 0x0f
 #define PC_OUT_TIME   0xf0
+#define PC_OUT_NEVER  0x0f /* no uplink's place: the route takes less than the device */
 
 #define PC_OUT_IPV4 2 /* AF_INET, AF_INET6 of <sys/socket.h>, which is not for BPF */
 #define PC_OUT_IPV6 10
@@ -29,11 +30,17 @@ static __always_inline __u8 pc_out_sender(const struct pc_ct_match *match)
 	return match->is_reply ? PC_DECIDED_DST : PC_DECIDED_SRC;
 }
 
-static __always_inline bool pc_is_sent_out(const struct pc_ct_match *match)
+/* TCP passes the stack both ways or not at all: connection tracking that sees one way alone takes
+ * its packets for nobody's, and firewalls drop those.
+ */
+static __always_inline bool pc_is_sent_out(const struct pc_flow *flow,
+					   const struct pc_ct_match *match)
 {
 	const struct pc_ct *ct = match->at.ct;
+	__u32 other = match->is_reply ? PC_CT_CAME_DST : PC_CT_CAME_SRC;
 
-	return ct->out && !pc_ct_receiver(match)->ifindex && ct->peers & pc_out_sender(match);
+	return ct->out && !pc_ct_receiver(match)->ifindex && ct->peers & pc_out_sender(match) &&
+	       (ct->state & other || flow->t.proto != IPPROTO_TCP);
 }
 
 /* The uplink's device; 0: the last load has none in that place. */
@@ -42,14 +49,12 @@ static __always_inline __u32 pc_out_device(const struct pc_ct *ct)
 	const struct pc_outside *outside = pc_outside_now();
 	__u32 place = (ct->out & PC_OUT_UPLINK) - 1;
 
-	return outside && place < PC_UPLINKS ? outside->uplink[place] : 0;
+	return outside && place < PC_UPLINKS ? outside->past[place] : 0;
 }
 
-/* The way to the receiver as it is now; true if it is by the device, for packets as large as that
- * takes.
- */
+/* The way to the receiver as it is now; true if it is by the device. */
 static __always_inline bool pc_out_is_right(struct __sk_buff *skb, const struct pc_flow *flow,
-					    struct bpf_fib_lookup *fib, __u32 device, __u32 mtu)
+					    struct bpf_fib_lookup *fib, __u32 device)
 {
 	int found;
 
@@ -69,7 +74,7 @@ static __always_inline bool pc_out_is_right(struct __sk_buff *skb, const struct 
 	}
 	found = bpf_fib_lookup(skb, fib, sizeof(*fib), 0);
 	return (found == BPF_FIB_LKUP_RET_SUCCESS || found == BPF_FIB_LKUP_RET_NO_NEIGH) &&
-	       fib->ifindex == device && fib->mtu_result >= mtu;
+	       fib->ifindex == device;
 }
 
 /* As the kernel finds the neighbour, who is kept in its table by that. to_uplink learns from this
@@ -87,8 +92,12 @@ __noinline int pc_out_again(struct __sk_buff *skb, struct pc_flow *flow, struct 
 		return 0;
 	device = pc_out_device(ct);
 	bpf_check_mtu(skb, device, &mtu, 0, 0);
-	if (!device || !pc_out_is_right(skb, flow, &fib, device, mtu)) {
+	if (!device || !pc_out_is_right(skb, flow, &fib, device)) {
 		ct->out = 0;
+		return 0;
+	}
+	if (fib.mtu_result < mtu) {
+		ct->out = PC_OUT_NEVER;
 		return 0;
 	}
 	next.nh_family = fib.family;
@@ -99,6 +108,14 @@ __noinline int pc_out_again(struct __sk_buff *skb, struct pc_flow *flow, struct 
 	flow->forward_to = device | PC_SENT;
 	bpf_redirect_neigh(device, &next, sizeof(next), 0);
 	return 0;
+}
+
+/* The time comes around, every 4096 ticks: who has said nothing for long is not taken for one that
+ * asked just now.
+ */
+static __always_inline bool pc_out_was_silent(const struct pc_flow *flow, const struct pc_ct *ct)
+{
+	return ct->expires + 2 * flow->second < flow->now + pc_ct_idle(flow, ct->state);
 }
 
 /* Sets forward_to, unless the packet is one that the stack has to see; the tuple is that of what
@@ -116,7 +133,7 @@ __noinline int pc_out(struct __sk_buff *skb, struct pc_flow *flow, struct pc_ct 
 	if (!device || device == skb->ifindex ||
 	    bpf_check_mtu(skb, device, &mtu, 0, BPF_MTU_CHK_SEGS) != BPF_MTU_CHK_RET_SUCCESS)
 		return 0;
-	if ((ct->out & PC_OUT_TIME) != pc_out_time(flow))
+	if ((ct->out & PC_OUT_TIME) != pc_out_time(flow) || pc_out_was_silent(flow, ct))
 		return 1;
 	if (!pc_readdress(skb, flow, to))
 		return 0;

@@ -34,7 +34,7 @@ pc_from_pod_known(struct __sk_buff *skb, struct pc_flow *flow, const struct pc_c
 	} else {
 		if (pc_is_forwarded(match))
 			pc_forward(skb, flow, pc_ct_receiver(match));
-		else if (pc_is_sent_out(match))
+		else if (pc_is_sent_out(flow, match))
 			pc_send_out(skb, flow, match->at.ct, match->is_reply);
 		pc_ct_touch(&match->at, flow, match->is_reply);
 	}

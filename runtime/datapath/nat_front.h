@@ -48,7 +48,8 @@ static __always_inline enum pc_front pc_front_touch(struct pc_flow *flow, struct
 		return PC_FRONT_STALE;
 	if (back.ct->state & ~ct->state & PC_CT_CAME_DST) /* learnt by a front that had to move */
 		__sync_fetch_and_and(&back.ct->state, ~PC_CT_CAME_DST);
-	news = back.ct->state & (PC_CT_REPLIED | PC_CT_FINS | PC_CT_RESET) & ~ct->state;
+	news = back.ct->state & (PC_CT_REPLIED | PC_CT_FINS | PC_CT_RESET | PC_CT_CAME_SRC) &
+	       ~ct->state;
 	if (news)
 		__sync_fetch_and_or(&ct->state, news);
 	if (pc_ct_touch(&back, flow, false))

@@ -114,7 +114,7 @@ static __always_inline enum drop_reason pc_service_known(struct __sk_buff *skb,
 	reason = pc_nat_to_backend(skb, flow);
 	if (!reason && *passed) {
 		pc_frag_record(flow);
-		if (match->at.ct && pc_is_sent_out(match))
+		if (match->at.ct && pc_is_sent_out(flow, match))
 			pc_send_out(skb, flow, match->at.ct, false);
 	}
 	return reason;

@@ -55,6 +55,8 @@ struct pc_outside {
 	__u32 tunnel; /* its device; 0: there is none */
 	__u32 way_back;
 	__u32 uplink[PC_UPLINKS];   /* their devices; 0: no more */
+	__u32 past[PC_UPLINKS];     /* those that packets reach past the stack (forward_out.h), in
+				       places     that stay; 0: none */
 	struct pc_addr6 own4, own6; /* an address of this node, where its node ports are */
 };
 

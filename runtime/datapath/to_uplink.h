@@ -100,7 +100,8 @@ static __always_inline int pc_to_uplink_whole(struct __sk_buff *skb, struct pc_f
 	match = pc_ct_find(flow);
 	if (slot & PC_STATE_SERVICES)
 		then = pc_to_uplink_service(skb, flow, &match);
-	if (then == PC_NO_SERVICE && match.at.ct && pc_out_teaches(skb, flow, &match))
+	if (then == PC_NO_SERVICE && match.at.ct && pc_out_teaches(skb, flow, &match) &&
+	    (!(slot & PC_STATE_MASQ) || pc_masq_is_except(flow->t.family, &flow->t.daddr)))
 		pc_out_learn(skb, flow, match.at.ct, match.is_reply);
 	return then;
 }

@@ -253,9 +253,94 @@ def test_a_service_with_an_endpoint_elsewhere(
 
 @families
 def test_masquerade_goes_on(lab: TwoNodes, opened: Path, family: int) -> None:
-    """What leaves past the stack is still seen at the uplink."""
+    """Its answers come by the stack, so that what is sent goes there, too."""
     lab.load("a", opened, None, masquerade=Masquerade(range(50000, 51000)))
     talk = Talk(lab, family, "client1")
     assert talk.asks(N)
     assert talk.seen == address("a", family)
-    assert talk.routed() <= N, "questions pass by; answers are brought back before"
+    assert talk.routed() == 2 * N
+
+
+def drop_invalid(lab: TwoNodes) -> None:
+    """As kube-proxy and many firewalls: what connection tracking takes for nobody's is dropped."""
+    for command in ("iptables", "ip6tables"):
+        rule = ("-I", "FORWARD", "-m", "conntrack", "--ctstate", "INVALID", "-j", "DROP")
+        lab.run("a", command, *rule)
+
+
+@families
+@pytest.mark.parametrize("masquerade", [None, Masquerade(range(50000, 51000))])
+def test_a_firewall_that_drops_what_is_nobodys_drops_nothing(
+    lab: TwoNodes, opened: Path, family: int, masquerade: Masquerade | None
+) -> None:
+    drop_invalid(lab)
+    lab.load("a", opened, None, masquerade=masquerade)
+    listener = lab.server("client1", family, TCP, TARGET)
+    there = lab.connect("pod-a", family, address("client1", family), TARGET)
+    assert there is not None
+    here = lab.accept(listener)
+    data = bytes(range(256)) * 1200
+    for one, other in ((there, here), (here, there), (there, here)):
+        one.settimeout(5)
+        other.settimeout(5)
+        sent = got = 0
+        while got < len(data):
+            sent += one.send(data[sent : sent + 20000]) if sent < len(data) else 0
+            got += len(other.recv(65536))
+
+
+@families
+def test_a_route_of_a_smaller_mtu_is_the_stacks(lab: TwoNodes, opened: Path, family: int) -> None:
+    to, via = address("client1", family), address("a", family)[:-1] + "1"
+    size = "/32" if family == 4 else "/128"
+    route = (f"-{family}", "route", "replace", to + size, "via", via, "mtu", "1300")
+    lab.at["a"].within(lambda: ip(*route))
+    lab.load("a", opened, None)
+    talk = Talk(lab, family, "client1")
+    assert talk.routed() == 2 * N
+    lab.at["a"].within(lambda: ip(f"-{family}", "route", "del", to + size))
+    lab.load("a", opened, None)
+    assert talk.asks(3)
+    assert talk.routed() == 0
+
+
+@families
+def test_a_locked_mtu_is_kept_to_as_routes_come(lab: TwoNodes, opened: Path, family: int) -> None:
+    lab.load("a", opened, None)
+    talk = Talk(lab, family, "client1")
+    assert talk.asks(3)
+    to, via = address("client1", family), address("a", family)[:-1] + "1"
+    size = "/32" if family == 4 else "/128"
+    route = (f"-{family}", "route", "replace", to + size, "via", via, "mtu", "lock", "1300")
+    lab.at["a"].within(lambda: ip(*route))
+    time.sleep(A_WHILE)
+    assert talk.routed() == 2 * N
+
+
+@families
+def test_another_device_than_the_answers_came_by_is_asked_of_the_stack(
+    lab: TwoNodes, opened: Path, family: int
+) -> None:
+    """The way back is by a device that is no uplink: what comes by the uplink is forged."""
+    lab.load("a", opened, None)
+    talk = Talk(lab, family, "client1")
+    assert talk.asks(3)
+    to = address("client1", family) + ("/32" if family == 4 else "/128")
+
+    def elsewhere() -> None:
+        ip("link", "add", "lan0", "type", "veth", "peer", "name", "lan1")
+        ip("link", "set", "lan0", "up")
+        ip("link", "set", "lan1", "up")
+        ip(f"-{family}", "route", "add", to, "dev", "lan0")
+
+    before = lab.routed("a", family)
+    lab.at["a"].within(elsewhere)
+    time.sleep(A_WHILE)
+    talk.client.send(b"question")
+    time.sleep(0.2)
+    talk.client.settimeout(0.5)
+    talk.server.sendto(b"forged", talk.client.getsockname()[:2])
+    if family == 4:  # whose reverse path filter is on
+        with pytest.raises(TimeoutError):
+            talk.client.recv(100)
+    assert lab.routed("a", family) > before, "the stack is asked again"
