@@ -16,7 +16,7 @@ PYTEST_FLAGS ?=
 TEST_SECONDS ?= 3600
 GUEST ?= 6.1
 
-.PHONY: help install system demo test test-all test-kernels kernel-table bench-policy bench-datapath bench-flows guest lint format grammar prebuilt lock golden wheel clean
+.PHONY: help install system demo test test-all test-kernels kernel-table bench-policy bench-datapath bench-across bench-flows guest lint format grammar prebuilt lock golden wheel clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -64,6 +64,9 @@ bench-policy: install ## verdict ns over rules, for both backends and the builds
 
 bench-datapath: install ## CPU of traffic between two pods over plain routing, beside iptables and nftables (a quiet machine, root)
 	@$(BIN)/python tests/bench/datapath.py --json docs/benchmarks/datapath.json --plot docs/benchmarks/datapath
+
+bench-across: install ## CPU of traffic between two nodes over plain routing, and of a node port whose endpoint is on the other one (a quiet machine, root)
+	@$(BIN)/python tests/bench/across.py --json docs/benchmarks/across.json
 
 bench-flows: install ## 100,000 connections beside floods of first packets: what goes on, what it costs, what memory it takes (root)
 	@PYTHONPATH=. $(BIN)/python tests/bench/flows.py

@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import datapath_http
-from datapath_beds import PORT, Bed, beds
+from datapath_beds import Bed, beds
 from datapath_results import Measured, plot, row, table
 from policy import machine
 
@@ -88,7 +88,7 @@ def operation(folder: Path, bed: Bed, way: str, asked: argparse.Namespace) -> fl
     softirq = _ksoftirqd(cpu)
     if way in datapath_http.WAYS:
         return datapath_http.request_ns(folder, bed, asked.family, way, n, cpu, softirq)
-    words = (way, bed.client, bed.server, bed.asked[asked.family], PORT, n, cpu, softirq)
+    words = (way, bed.client, bed.server, bed.asked[asked.family], bed.port, n, cpu, softirq)
     done = subprocess.run(
         [str(folder / "pingpong"), *map(str, words)], capture_output=True, text=True, check=False
     )

@@ -40,6 +40,7 @@ class Bed:
     client: Path
     server: Path
     asked: dict[int, str]
+    port: int = PORT
 
 
 def beds(policies: tuple[int, ...], services: tuple[int, ...], held: ExitStack) -> list[Bed]:
@@ -96,7 +97,7 @@ def pair(name: str) -> Iterator[Bed]:
         for path, own, other in ((client, CLIENT, SERVER), (server, SERVER, CLIENT)):
             ip("-n", path.name, "link", "set", "eth0", "up")
             for family in (4, 6):
-                mine, theirs = (_address(end, family) for end in (own, other))
+                mine, theirs = (address(end, family) for end in (own, other))
                 quickly = ("nodad",) if family == 6 else ()
                 ip("-n", path.name, "addr", "add", mine, "dev", "eth0", *quickly)
                 ip("-n", path.name, "route", "add", theirs, "dev", "eth0")
@@ -104,10 +105,11 @@ def pair(name: str) -> Iterator[Bed]:
 
 
 def _asked(target: LabEndpoint) -> dict[int, str]:
-    return {family: _address(target, family) for family in (4, 6)}
+    return {family: address(target, family) for family in (4, 6)}
 
 
-def _address(end: LabEndpoint, family: int) -> str:
+def address(end: LabEndpoint, family: int) -> str:
+    """Of a family, as text."""
     return str(end.ipv4 if family == 4 else end.ipv6)
 
 
@@ -132,7 +134,7 @@ def ours(n: int, services: int = 0) -> Callable[[Lab, Path], None]:
         compiler = [sys.executable, "-m", "policyc.compiler.cli"]
         subprocess.run([*compiler, *asked], check=True, stdout=subprocess.DEVNULL)
         lab.node.write_endpoints(folder / "endpoints.json", METADATA)
-        objects = _service_objects(services) if services else None
+        objects = service_objects(services) if services else None
 
         def load() -> None:
             runtime.load(
@@ -148,10 +150,10 @@ def ours(n: int, services: int = 0) -> Callable[[Lab, Path], None]:
     return dress
 
 
-def _service_objects(n: int) -> list[JsonValue]:
+def service_objects(n: int) -> list[JsonValue]:
     """Services of two ports and one endpoint; the last one is that of the server."""
     found: list[dict[str, Any]] = []
-    ports = [{"name": each["protocol"].lower(), **each} for each in _ports()]
+    ports = [{"name": each["protocol"].lower(), **each} for each in both_ports()]
     for at in range(n):
         pairs = {family: _service(at, n, family) for family in (4, 6)}
         name = {"namespace": "bench", "name": f"service-{at}"}
@@ -176,7 +178,7 @@ def _service_objects(n: int) -> list[JsonValue]:
 def _service(at: int, n: int, family: int) -> tuple[str, str]:
     """The address of a Service, and that of its endpoint."""
     if at == n - 1:
-        return _address(VIP, family), _address(SERVER, family)
+        return address(VIP, family), address(SERVER, family)
     if family == 4:
         return str(IPv4Address("10.96.0.0") + at), str(IPv4Address("10.128.0.0") + at)
     return f"fd96:1::{at + 1:x}", f"fd98::{at + 1:x}"
@@ -193,13 +195,13 @@ def _policy(at: int, n: int) -> dict[str, Any]:
         "spec": {
             "podSelector": {"matchLabels": {"app": "server"}},
             "policyTypes": ["Ingress"],
-            "ingress": [{"from": [peer], "ports": _ports()}],
+            "ingress": [{"from": [peer], "ports": both_ports()}],
         },
     }
 
 
-def _ports() -> list[dict[str, Any]]:
-    return [{"protocol": protocol, "port": PORT} for protocol in ("TCP", "UDP")]
+def both_ports(port: int = PORT) -> list[dict[str, Any]]:
+    return [{"protocol": protocol, "port": port} for protocol in ("TCP", "UDP")]
 
 
 def _stranger(at: int) -> IPv4Address:
@@ -217,7 +219,7 @@ def chains(n: int) -> Callable[[Lab, Path], None]:
 
 
 def _chains(n: int, family: int) -> str:
-    server, client = _address(SERVER, family), _address(CLIENT, family)
+    server, client = address(SERVER, family), address(CLIENT, family)
     lines = ["*filter", ":POD - [0:0]", *(f":POLICY-{at} - [0:0]" for at in range(n))]
     lines.append("-A FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT")
     lines.append(f"-A FORWARD -d {server} -j POD")
@@ -243,12 +245,12 @@ def kube_proxy(n: int) -> Callable[[Lab, Path], None]:
 
     def dress(lab: Lab, folder: Path) -> None:
         for family in (4, 6):
-            _restore(lab, family, _nat(n, family))
+            _restore(lab, family, nat_rules(n, family))
 
     return dress
 
 
-def _nat(n: int, family: int) -> str:
+def nat_rules(n: int, family: int) -> str:
     lines = ["*nat", ":KUBE-SERVICES - [0:0]", "-A PREROUTING -j KUBE-SERVICES"]
     bits = 32 if family == 4 else 128
     for at in range(n):

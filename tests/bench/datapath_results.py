@@ -52,14 +52,21 @@ def table(result: dict[str, Any]) -> str:
         f"| | {' | '.join(WHAT[way] for way in ways)} |",
         "|---" * (1 + len(ways)) + "|",
     ]
+    return "\n".join([*lines, *grid(rows)]) + "\n"
+
+
+def grid(rows: list[dict[str, Any]]) -> list[str]:
+    """The table's lines below its head."""
+    ways = list(dict.fromkeys(row["way"] for row in rows))
     of = {(row["bed"], row["way"]): row for row in rows}
+    lines = []
     for name in dict.fromkeys(row["bed"] for row in rows):
         cells = [
             f"{one['ratio']:.2f} [{one['low']:.2f}, {one['high']:.2f}]"
             for one in (of[name, way] for way in ways)
         ]
         lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def plot(result: dict[str, Any], prefix: Path) -> None:

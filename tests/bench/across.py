@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What traffic between two nodes costs: `python tests/bench/across.py [--rounds N] [--json FILE]`.
+
+CPU time of an operation, of both ends and of all kernels between them, as a ratio to plain routing over
+the same links, measured as datapath.py does. Three groups of beds (`across_beds.py`), each with plain
+routing and a control of its own:
+
+- from a pod to a pod of another node, both nodes having what is measured; also through a Service;
+- from a pod to another node, of which only the pod's has it;
+- from outside to a node port, the endpoint being on another node. Plain routing is straight to the
+  endpoint there, by the same two nodes both ways.
+
+`--table FILE` measures nothing and prints the table of an earlier run. Needs root, a C compiler,
+iptables and a quiet machine.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from across_beds import groups
+from datapath import built, operation
+from datapath_results import WHAT, Measured, grid, row
+from policy import machine
+
+WAYS = ("udp", "request", "connect", "stream")
+
+
+def main(arguments: list[str]) -> int:
+    """Measure, and print a table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--policies", type=int, default=120)
+    parser.add_argument("--services", type=int, default=1000)
+    parser.add_argument("--ways", default=",".join(WAYS))
+    parser.add_argument("--family", type=int, choices=(4, 6), default=4)
+    parser.add_argument("--share", type=float, default=1.0, help="of the operations of a full run")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--table", type=Path, help="print that of an earlier run's --json")
+    asked = parser.parse_args(arguments)
+    if asked.table:
+        print(table(json.loads(asked.table.read_text())), end="")
+        return 0
+    result = measured(asked)
+    print(table(result), end="")
+    if asked.json:
+        asked.json.write_text(json.dumps(result, indent=1) + "\n")
+    return 0
+
+
+def measured(asked: argparse.Namespace) -> dict[str, Any]:
+    """All groups in one run, every other round backwards."""
+    ways = asked.ways.split(",")
+    with ExitStack() as held:
+        folder = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="pc-bench-")))
+        built(folder)
+        standing = groups(asked.policies, asked.services, folder, held)
+        found: dict[str, Measured] = {
+            group: {way: {bed.name: [] for bed in beds} for way in ways}
+            for group, beds in standing.items()
+        }
+        for number in range(asked.rounds):
+            for group, beds in standing.items():
+                for bed in beds if number % 2 else beds[::-1]:
+                    for way in ways:
+                        cost = operation(folder, bed, way, asked)
+                        found[group][way][bed.name].append(cost)
+    rows = [
+        {"group": group, **row(way, name, found[group])}
+        for group in found
+        for way in ways
+        for name in found[group][way]
+    ]
+    return {
+        "machine": machine(),
+        "rounds": asked.rounds,
+        "family": asked.family,
+        "policies": asked.policies,
+        "services": asked.services,
+        "rows": rows,
+    }
+
+
+def table(result: dict[str, Any]) -> str:
+    """Markdown, one table: the groups one below the other."""
+    by, rows = result["machine"], result["rows"]
+    ways = list(dict.fromkeys(each["way"] for each in rows))
+    lines = [
+        f"Linux {by['kernel']}, {by['cpu']}; IPv{result['family']}; {result['policies']} policies,"
+        f" {result['services']} Services; CPU time of an operation over that of plain routing,"
+        f" medians of {result['rounds']} rounds [quartiles].",
+        "",
+        f"| | {' | '.join(WHAT[way] for way in ways)} |",
+        "|---" * (1 + len(ways)) + "|",
+    ]
+    for group in dict.fromkeys(each["group"] for each in rows):
+        lines.append(f"| **{group}** |" + " |" * len(ways))
+        lines += grid([each for each in rows if each["group"] == group])
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
