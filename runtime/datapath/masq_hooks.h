@@ -78,8 +78,7 @@ __noinline int pc_masq_known(struct __sk_buff *skb, struct pc_flow *flow)
 	key.family = flow->t.family;
 	key.proto = flow->t.proto;
 	end = pc_masq_has_port(flow) ? pc_masq_find(flow, &key) : 0;
-	if (!end || end->uplink != skb->ifindex ||
-	    !pc_masq_holds(flow, end, &flow->t.saddr, &flow->t.daddr) ||
+	if (!end || end->uplink != skb->ifindex || !pc_masq_leaves(flow, end, &key) ||
 	    !pc_masq_touch(flow, &key, end, false))
 		return PC_MASQ_NEW;
 	pc_masq_frag_note(flow, &end->addr);

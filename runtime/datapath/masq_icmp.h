@@ -113,7 +113,7 @@ __noinline int pc_masq_error_out(struct __sk_buff *skb, struct pc_flow *flow)
 		return PC_MASQ_NOT;
 	key = pc_masq_quoted_key(&quoted, false);
 	end = pc_masq_find(flow, &key);
-	if (!end || !pc_masq_holds(flow, end, &key.here, &key.there))
+	if (!end || !pc_masq_leaves(flow, end, &key))
 		return PC_MASQ_NOT;
 	flow->partial = pc_partial_of(skb, flow);
 	if (!pc_masq_requote(skb, flow, &quoted, end))

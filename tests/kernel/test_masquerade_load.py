@@ -20,14 +20,24 @@ from policyc.runtime.errors import HostError, InputError
 from policyc.runtime.masquerade import DEFAULT_PORTS, Masquerade, read_options
 from policyc.runtime.reserved_ports import RESERVED
 from policyc.runtime.status_text import show
-from tests.kernel.node_under_test import NODE, UPLINK, NodeUnderTest, ip
-from tests.kernel.packets import udp
+from tests.kernel.node_under_test import NODE, UPLINK, WORLD, NodeUnderTest, ip
+from tests.kernel.packets import Host, frame, udp
 from tests.kernel.service_yaml import service, slices
-from tests.kernel.test_masquerade import ends, families, loaded, out, port_of
+from tests.kernel.test_masquerade import (
+    answer,
+    answered,
+    ends,
+    families,
+    left,
+    loaded,
+    out,
+    port_of,
+)
 
 pytestmark = pytest.mark.kernel
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 PORTS = range(50000, 50100)
+OWN = Host(NODE.mac, "10.0.0.77", "fd00::77")
 
 
 def reserved() -> str:
@@ -147,6 +157,37 @@ def test_a_port_that_the_node_listens_at_is_nobodys(
             loaded(node, ports=ports)
     assert "ss -lnp" in caught.value.hint
     assert reserved() == "" and not node.bpffs.exists()
+
+
+@families
+def test_other_ports_end_what_left_by_the_ones_before(node: NodeUnderTest, family: int) -> None:
+    """It begins anew, and what comes to the old port is nobody's, or a socket's."""
+    loaded(node, ports=PORTS)
+    old = port_of(out(node, udp(50007, 53), family), family)
+    assert old == 50007
+    loaded(node, ports=range(51000, 51010))
+    new = port_of(out(node, udp(50007, 53), family), family)
+    assert new in range(51000, 51010)
+    assert port_of(out(node, udp(50007, 53), family), family) == new
+    assert node.comes_in(answer(udp(53, old), family)) == answer(udp(53, old), family)
+    assert node.comes_in(answer(udp(53, new), family)) == answered(udp(53, 50007), family)
+    assert len(ends(node)) == 3, "the half that was the old port's waits until it is over"
+
+
+@families
+def test_another_address_ends_what_left_under_the_one_before(
+    node: NodeUnderTest, family: int
+) -> None:
+    """The same port is had under the new address."""
+    loaded(node, ports=PORTS)
+    assert out(node, udp(50007, 53), family) == left(udp(50007, 53), family)
+    node.node_addresses = (OWN.ip4, OWN.ip6)
+    loaded(node, ports=PORTS)
+    new = frame(OWN, WORLD, udp(50007, 53), family=family)
+    assert out(node, udp(50007, 53), family) == new
+    assert node.comes_in(answer(udp(53, 50007), family)) == answer(udp(53, 50007), family)
+    back = frame(WORLD, OWN, udp(53, 50007), family=family)
+    assert node.comes_in(back) == answered(udp(53, 50007), family)
 
 
 def node_port(number: int) -> list[object]:
