@@ -122,8 +122,8 @@ static __always_inline __be16 pc_masq_port(const struct pc_flow *flow,
 	__u32 at = (__u32)spread % size, step = 1;
 	bool is_sctp = flow->t.proto == IPPROTO_SCTP;
 
-	if (size > PC_MASQ_TRIES)
-		step += (__u32)(spread >> 32) % (size - 1);
+	if (size > PC_MASQ_TRIES) /* once around at most: no port is looked at twice */
+		step += (__u32)(spread >> 32) % (size / PC_MASQ_TRIES);
 	key->port = flow->t.sport;
 	if ((is_sctp || pc_masq_is_port(conf, key->port)) && pc_masq_take(flow, key, end))
 		return key->port;
