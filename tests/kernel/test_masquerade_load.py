@@ -32,6 +32,7 @@ from tests.kernel.test_masquerade import (
     loaded,
     out,
     port_of,
+    sent,
 )
 
 pytestmark = pytest.mark.kernel
@@ -190,6 +191,18 @@ def test_another_address_ends_what_left_under_the_one_before(
     assert node.comes_in(back) == answered(udp(53, 50007), family)
 
 
+def test_no_port_is_looked_at_twice_for_a_connection(node: NodeUnderTest) -> None:
+    """32 are, of these 64: so as many connections find one, wherever they begin to look."""
+    size = 64
+    loaded(node, ports=range(50000, 50000 + size))
+    for to in range(80, 110):
+        found = {
+            port_of(node.goes_out(sent(udp(4000 + each, to), 4)), 4) for each in range(size // 2)
+        }
+        assert len(found) == size // 2
+    assert node.drops() == {}
+
+
 def node_port(number: int) -> list[object]:
     ports = [{"port": 80, "nodePort": number, "protocol": "TCP"}]
     return [service(type="NodePort", ports=ports), *slices([])]
@@ -252,6 +265,44 @@ def test_a_family_that_the_node_has_not(node: NodeUnderTest) -> None:
     assert out(node, udp(4000, 53), 4)
     assert out(node, udp(4000, 53), 6) is None
     assert node.drops() == {"not masqueraded": 1}
+
+
+@pytest.mark.parametrize("command", ["unload", "load"])
+def test_ports_that_cannot_be_given_back_wait_for_the_next_command(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """What was asked for is done nevertheless."""
+    reserve("8080")
+    loaded(node, ports=PORTS)
+
+    def fail(_: object) -> None:
+        raise HostError("it cannot be written", "no hint")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(reserved_ports, "_write", fail)
+        if command == "unload":
+            assert node.unload()
+            assert not node.bpffs.exists()
+        else:
+            node.load(node.policy(), uplinks=[UPLINK])
+            assert len(node.pins.generations()) == 1, "the one before is swept away"
+    assert any("stay reserved" in each for each in node.warnings)
+    assert reserved() == "8080,50000-50099"
+    node.load(node.policy(), uplinks=[UPLINK])
+    assert reserved() == "8080"
+    node.unload()
+    assert not node.state_root.exists()
+
+
+def test_a_load_again_lets_alone_who_asks_by_its_ports(node: NodeUnderTest) -> None:
+    """UDP sockets outside what the kernel chooses from; at the first load they are refused."""
+    Path("/proc/sys/net/ipv4/ip_local_port_range").write_text("32768 60999\n")
+    ports = range(61000, 61100)
+    loaded(node, ports=ports)
+    with listening(socket.SOCK_DGRAM, "0.0.0.0", 61050):
+        loaded(node, ports=ports)
+    with listening(socket.SOCK_STREAM, "0.0.0.0", 61050), pytest.raises(InputError, match="TCP"):
+        loaded(node, ports=ports)
 
 
 def test_a_sysctl_that_cannot_be_written(
