@@ -35,8 +35,8 @@ def require_free(state: StateDir, ports: range) -> None:
     """
     low, high = map(int, _AUTOMATIC.read_text().split())
     may_ask = _ours(state).union(range(low, high + 1))
-    for protocol, state in (("tcp", _LISTENS), ("udp", _UNCONNECTED)):
-        for address, port in _sockets(protocol, state):
+    for protocol, kind in (("tcp", _LISTENS), ("udp", _UNCONNECTED)):
+        for address, port in _sockets(protocol, kind):
             if port not in ports or _is_loopback(address):
                 continue
             if protocol == "udp" and port in may_ask:
