@@ -169,7 +169,9 @@ def unload(
             reassembly.remove(state.reassembly)
             for attachment in others:
                 attach.detach(where, attachment)
-            reserved_ports.settle(state, range(0))
+            reserved_ports.settle(state, range(0), warn)
+        else:
+            state.set_reserved(())  # of a namespace that is no more
         reassembly.forget(state.reassembly)
         leftovers.drop_links(where, keep=())
         socket_hooks.keep_only(where, epoch=0)
@@ -302,7 +304,7 @@ class _Loading:
                 f"{taken[0]} is the node port of a Service",
                 "choose others with --masquerade-ports",
             )
-        reserved_ports.require_free(self.ports)
+        reserved_ports.require_free(self.state, self.ports)
         reserved_ports.reserve(self.state, self.ports, undo)
 
     def _tunnel(self, nodes: Nodes, undo: Undo) -> tuple[Attachment, ...]:
@@ -476,7 +478,7 @@ class _Loading:
         endpoint_maps.keep_only(self.pins, generation.endpoints, self._endpoint_layout())
         nodes.forget_others()
         self.masquerading.forget_others()
-        reserved_ports.settle(self.state, self.ports)
+        reserved_ports.settle(self.state, self.ports, self.warn)
         failsafes.keep_only(self.pins, self._failsafes)
         if not any(at.role == "tunnel" for at in generation.attachments):
             tunnel.remove()

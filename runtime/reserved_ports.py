@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ports by which pods leave are no socket's of the node (net.ipv4.ip_local_reserved_ports).
 
-    require_free(ports)            `HostError` where somebody listens there
+    require_free(state, ports)     `HostError` where somebody listens there
     reserve(state, ports, undo)    before the switch: beside what is reserved already
-    settle(state, ports)           after it: what an earlier load reserved goes
+    settle(state, ports, warn)     after it: what an earlier load reserved goes
 
 Which ports are reserved for us, and not by somebody else, is on record before the kernel is told: so a
 command that was killed leaves nothing that the next one would take for somebody else's.
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from policyc.runtime.errors import HostError, InputError
-from policyc.runtime.state import StateDir
+from policyc.runtime.state import StateDir, Warn
 from policyc.runtime.undo import Undo
 
 RESERVED = Path("/proc/sys/net/ipv4/ip_local_reserved_ports")
@@ -26,19 +26,20 @@ _LISTENS, _UNCONNECTED = "0A", "07"  # TCP_LISTEN, TCP_CLOSE of <net/tcp_states.
 Ports = frozenset[int]
 
 
-def require_free(ports: range) -> None:
+def require_free(state: StateDir, ports: range) -> None:
     """`InputError` where a socket of the node takes what comes to one of the ports.
 
     Not one at a loopback address, to which nothing comes by an uplink; nor a UDP socket whose port
-    the kernel may have chosen, as it asks and does not listen, and what it sends is seen.
+    the kernel may have chosen, as it asks and does not listen, and what it sends is seen; nor one
+    whose port an earlier load has reserved already, as it may have come since.
     """
     low, high = map(int, _AUTOMATIC.read_text().split())
-    chosen = range(low, high + 1)
-    for protocol, state in (("tcp", _LISTENS), ("udp", _UNCONNECTED)):
-        for address, port in _sockets(protocol, state):
+    may_ask = _ours(state).union(range(low, high + 1))
+    for protocol, kind in (("tcp", _LISTENS), ("udp", _UNCONNECTED)):
+        for address, port in _sockets(protocol, kind):
             if port not in ports or _is_loopback(address):
                 continue
-            if protocol == "udp" and port in chosen:
+            if protocol == "udp" and port in may_ask:
                 continue
             raise InputError(
                 f"--masquerade-ports {shown(ports)}: a socket of the node listens at "
@@ -89,13 +90,20 @@ def reserve(state: StateDir, ports: range, undo: Undo) -> None:
     undo.by(_write, before)
 
 
-def settle(state: StateDir, ports: range) -> None:
-    """Leave these alone of what was reserved for us; none, for an empty range."""
+def settle(state: StateDir, ports: range, warn: Warn) -> None:
+    """Leave these alone of what was reserved for us; none, for an empty range. What cannot be given
+    back stays on record for the next command, and `warn` is told.
+    """
     ours = _ours(state)
     keep = ours & frozenset(ports)
-    if ours != keep:
+    if ours == keep:
+        return
+    try:
         _write(_read() - (ours - keep))
-        state.set_reserved(spans(keep))
+    except HostError as error:
+        warn(f"ports that pods left by stay reserved until the next load or unload: {error}")
+        return
+    state.set_reserved(spans(keep))
 
 
 def _ours(state: StateDir) -> Ports:

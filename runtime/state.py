@@ -217,9 +217,11 @@ class StateDir:
                 path.unlink(missing_ok=True)
 
     def clear(self) -> None:
-        """Forget everything but the lock, which goes when it is let go."""
+        """Forget everything but the lock, which goes when it is let go, and ports that could not be
+        given back.
+        """
         for path in self.path.iterdir():
-            if path != self._lock:
+            if path not in (self._lock, self._reserved):
                 path.unlink(missing_ok=True)
 
     @contextmanager

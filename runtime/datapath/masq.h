@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* masq.h - which connections are masqueraded, and by which port.
- * Gives pc_masq_is_except(), pc_masq_holds(), pc_masq_open(), pc_masq_write().
+ * Gives pc_masq_is_except(), pc_masq_holds(), pc_masq_leaves(), pc_masq_open(), pc_masq_write().
  */
 #pragma once
 #include "endpoints.h"
@@ -38,13 +38,31 @@ static __always_inline bool pc_masq_holds(const struct pc_flow *flow, struct pc_
 {
 	struct pc_endpoint ep = {};
 
-	if (end->epoch == flow->epoch || !end->device)
+	if (end->epoch == flow->epoch)
 		return true;
-	pc_endpoint_at(flow->t.family, pod, &ep);
-	if (ep.ifindex != end->device || pc_masq_is_except(flow->t.family, there))
-		return false;
+	if (end->device) {
+		pc_endpoint_at(flow->t.family, pod, &ep);
+		if (ep.ifindex != end->device || pc_masq_is_except(flow->t.family, there))
+			return false;
+	}
 	end->epoch = flow->epoch;
 	return true;
+}
+
+/* The same of the half that the pod's packets find: it leaves as the last load said, too. */
+static __always_inline bool pc_masq_leaves(const struct pc_flow *flow, struct pc_masq_end *end,
+					   const struct pc_masq_key *key)
+{
+	const struct pc_masq_conf *conf = pc_masq_now();
+	const struct pc_addr6 *own;
+
+	if (end->epoch == flow->epoch)
+		return true;
+	own = conf ? pc_masq_own(conf, key->family, end->uplink) : 0;
+	if (!own || !pc_addr_eq(own, &end->addr) ||
+	    (key->proto != IPPROTO_SCTP && !pc_masq_is_port(conf, end->port)))
+		return false;
+	return pc_masq_holds(flow, end, &key->here, &key->there);
 }
 
 /* Whether there is something in the packet by which an answer is known. */
@@ -104,8 +122,8 @@ static __always_inline __be16 pc_masq_port(const struct pc_flow *flow,
 	__u32 at = (__u32)spread % size, step = 1;
 	bool is_sctp = flow->t.proto == IPPROTO_SCTP;
 
-	if (size > PC_MASQ_TRIES)
-		step += (__u32)(spread >> 32) % (size - 1);
+	if (size > PC_MASQ_TRIES) /* once around at most: no port is looked at twice */
+		step += (__u32)(spread >> 32) % (size / PC_MASQ_TRIES);
 	key->port = flow->t.sport;
 	if ((is_sctp || pc_masq_is_port(conf, key->port)) && pc_masq_take(flow, key, end))
 		return key->port;

@@ -60,7 +60,7 @@ __noinline int pc_masq_frag_note(const struct pc_flow *flow, const struct pc_add
 	return bpf_map_update_elem(&pc_masq_frags, &key, &first, BPF_ANY);
 }
 
-/* From a pod without a first one it is dropped: its own address does not leave. */
+/* PC_MASQ_NEW, PC_MASQ_NOT of what comes in: nothing is known of its first one. */
 __noinline int pc_masq_follow(struct __sk_buff *skb, struct pc_flow *flow, enum pc_nat_end end)
 {
 	const struct pc_masq_first *first;
@@ -71,17 +71,11 @@ __noinline int pc_masq_follow(struct __sk_buff *skb, struct pc_flow *flow, enum 
 		return PC_DROP_FRAGMENT;
 	key = pc_masq_frag_of(flow);
 	first = bpf_map_lookup_elem(&pc_masq_frags, &key);
-	if (!first || first->expires <= flow->now || first->epoch != flow->epoch) {
-		if (end == PC_NAT_DST)
-			return PC_MASQ_NOT;
-		pc_endpoint_at(flow->t.family, &flow->t.saddr, &flow->src);
-		if (!flow->src.ifindex || pc_masq_is_except(flow->t.family, &flow->t.daddr))
-			return PC_PASS;
-		return PC_DROP_FRAGMENT;
-	}
+	if (!first || first->expires <= flow->now || first->epoch != flow->epoch)
+		return end == PC_NAT_DST ? PC_MASQ_NOT : PC_MASQ_NEW;
 	was = end == PC_NAT_SRC ? &flow->t.saddr : &flow->t.daddr;
 	if (pc_addr_eq(was, &first->addr))
-		return PC_PASS;
+		return end == PC_NAT_DST ? PC_MASQ_NOT : PC_PASS; /* the node's own */
 	flow->partial = pc_partial_of(skb, flow);
 	return pc_nat_addr(skb, flow, end, was, &first->addr) ? PC_PASS : PC_DROP_MALFORMED;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* masq_hooks.h - what the uplinks' hooks do to packets of pods that leave the cluster, and to the
- * answers. Gives pc_masq_out(), pc_masq_in().
+ * answers. Gives pc_masq_out(), pc_masq_asked(), pc_masq_in().
  *
  * The host's stack has routed what leaves, and the pod's hook has decided, both by the pod's own
  * address; an answer has that again before either sees it. So nobody else knows of the translation.
@@ -19,7 +19,7 @@ static __always_inline bool pc_masq_is_answer(const struct pc_flow *flow)
 
 /* Whether a connection begins with a packet that nothing is known of. What the node sends from one
  * of the ports, and every echo with such an id, is remembered as a pod's is, so that nobody else
- * gets that port.
+ * gets that port. A later fragment of a pod's does not leave by its own address.
  */
 __noinline int pc_masq_begin(struct __sk_buff *skb, struct pc_flow *flow)
 {
@@ -29,9 +29,13 @@ __noinline int pc_masq_begin(struct __sk_buff *skb, struct pc_flow *flow)
 	if (!flow || !conf)
 		return PC_DROP_NOT_MASQUERADED;
 	pc_endpoint_at(flow->t.family, &flow->t.saddr, &flow->src);
+	if (flow->fragment == PC_FRAG_LATER && flow->src.ifindex)
+		return pc_masq_is_except(flow->t.family, &flow->t.daddr) ? PC_MASQ_NOT
+									 : PC_DROP_FRAGMENT;
 	if (!flow->src.ifindex) {
 		own = pc_masq_own(conf, flow->t.family, skb->ifindex);
-		if (!own || !pc_addr_eq(own, &flow->t.saddr) || !pc_masq_has_port(flow))
+		if (!own || !pc_addr_eq(own, &flow->t.saddr) || !pc_masq_has_port(flow) ||
+		    flow->fragment == PC_FRAG_LATER)
 			return PC_MASQ_NOT;
 	}
 	if (pc_masq_is_except(flow->t.family, &flow->t.daddr))
@@ -74,8 +78,7 @@ __noinline int pc_masq_known(struct __sk_buff *skb, struct pc_flow *flow)
 	key.family = flow->t.family;
 	key.proto = flow->t.proto;
 	end = pc_masq_has_port(flow) ? pc_masq_find(flow, &key) : 0;
-	if (!end || end->uplink != skb->ifindex ||
-	    !pc_masq_holds(flow, end, &flow->t.saddr, &flow->t.daddr) ||
+	if (!end || end->uplink != skb->ifindex || !pc_masq_leaves(flow, end, &key) ||
 	    !pc_masq_touch(flow, &key, end, false))
 		return PC_MASQ_NEW;
 	pc_masq_frag_note(flow, &end->addr);
@@ -103,12 +106,33 @@ static __always_inline int pc_masq_out(struct __sk_buff *skb, struct pc_flow *fl
 	return then == PC_MASQ_NEW ? PC_DROP_CT_FULL : then;
 }
 
-/* What comes in by an uplink, and is no ICMP error. PC_MASQ_NOT: it answers no pod. */
+/* The same of what the node sends and its policy is to be asked about, which ends the hook: so it
+ * goes first, and the policy is asked about the flow as it was sent.
+ */
+__noinline int pc_masq_asked(struct __sk_buff *skb, struct pc_flow *flow)
+{
+	__u32 src, dst;
+	int then;
+
+	if (!flow || flow->is_reply)
+		return PC_PASS;
+	src = flow->src.ifindex;
+	dst = flow->dst.ifindex;
+	then = pc_masq_out(skb, flow);
+	flow->src.ifindex = src;
+	flow->dst.ifindex = dst;
+	return then;
+}
+
+/* What comes in by an uplink, and is no ICMP error. PC_MASQ_NOT: it answers no pod. An answer to the
+ * node itself, which may be guarded, is none either: it has the port that was translated back.
+ */
 __noinline int pc_masq_in(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	const struct pc_masq_conf *conf = pc_masq_now();
 	struct pc_masq_key key = {.is_out = true};
 	struct pc_masq_end *end;
+	int then;
 
 	if (!flow || !conf)
 		return PC_MASQ_NOT;
@@ -128,7 +152,9 @@ __noinline int pc_masq_in(struct __sk_buff *skb, struct pc_flow *flow)
 	    !pc_masq_touch(flow, &key, end, true))
 		return PC_MASQ_NOT;
 	pc_masq_frag_note(flow, &end->addr);
-	if (!end->device && end->port == flow->t.dport) /* the node's own, which may be guarded */
-		return PC_MASQ_NOT;
-	return pc_masq_write(skb, flow, end, PC_NAT_DST);
+	then = pc_masq_write(skb, flow, end, PC_NAT_DST);
+	if (then || end->device)
+		return then;
+	flow->t.dport = end->port;
+	return PC_MASQ_NOT;
 }

@@ -74,7 +74,7 @@ static __always_inline struct pc_masq_key pc_masq_quoted_key(const struct pc_quo
 }
 
 /* From outside about what a pod has sent: the quoted packet gets the pod's source back, and the
- * pod's hook knows it as one of a connection that passes.
+ * pod's hook knows it as one of a connection that passes. PC_MASQ_NOT also of the node's own.
  */
 __noinline int pc_masq_error_in(struct __sk_buff *skb, struct pc_flow *flow)
 {
@@ -97,7 +97,7 @@ __noinline int pc_masq_error_in(struct __sk_buff *skb, struct pc_flow *flow)
 	if (!pc_masq_requote(skb, flow, &quoted, end) ||
 	    !pc_nat_addr(skb, flow, PC_NAT_DST, &flow->t.daddr, &end->addr))
 		return PC_DROP_MALFORMED;
-	return PC_PASS;
+	return end->device ? PC_PASS : PC_MASQ_NOT;
 }
 
 /* Of a pod, or of the node's stack, about what a pod was answered: the quoted packet gets the
@@ -113,7 +113,7 @@ __noinline int pc_masq_error_out(struct __sk_buff *skb, struct pc_flow *flow)
 		return PC_MASQ_NOT;
 	key = pc_masq_quoted_key(&quoted, false);
 	end = pc_masq_find(flow, &key);
-	if (!end || !pc_masq_holds(flow, end, &key.here, &key.there))
+	if (!end || !pc_masq_leaves(flow, end, &key))
 		return PC_MASQ_NOT;
 	flow->partial = pc_partial_of(skb, flow);
 	if (!pc_masq_requote(skb, flow, &quoted, end))

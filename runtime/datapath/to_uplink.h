@@ -116,6 +116,14 @@ static __always_inline enum drop_reason pc_to_uplink_odd(struct pc_flow *flow, _
 	return flow->src.ifindex ? reason : PC_PASS;
 }
 
+static __always_inline int pc_to_uplink_asked(struct __sk_buff *skb, struct pc_flow *flow,
+					      __u32 slot)
+{
+	int reason = slot & PC_STATE_MASQ ? pc_masq_asked(skb, flow) : PC_PASS;
+
+	return reason ? reason : pc_ask_policy(skb, slot);
+}
+
 static __always_inline enum drop_reason pc_to_uplink_frame(struct __sk_buff *skb,
 							   struct pc_flow *flow)
 {
@@ -130,8 +138,10 @@ static __always_inline enum drop_reason pc_to_uplink_frame(struct __sk_buff *skb
 	slot = pc_generation(flow);
 	if (slot & PC_STATE_HOSTS && !reason) {
 		then = pc_host_decides(skb, flow, PC_HOST_OUT);
+		if (then == PC_THEN_DECIDE)
+			return pc_to_uplink_asked(skb, flow, slot);
 		if (then)
-			return then == PC_THEN_DECIDE ? pc_ask_policy(skb, slot) : then;
+			return then;
 	}
 	if (reason)
 		return pc_to_uplink_odd(flow, slot, reason);

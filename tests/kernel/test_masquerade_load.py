@@ -20,14 +20,25 @@ from policyc.runtime.errors import HostError, InputError
 from policyc.runtime.masquerade import DEFAULT_PORTS, Masquerade, read_options
 from policyc.runtime.reserved_ports import RESERVED
 from policyc.runtime.status_text import show
-from tests.kernel.node_under_test import NODE, UPLINK, NodeUnderTest, ip
-from tests.kernel.packets import udp
+from tests.kernel.node_under_test import NODE, UPLINK, WORLD, NodeUnderTest, ip
+from tests.kernel.packets import Host, frame, udp
 from tests.kernel.service_yaml import service, slices
-from tests.kernel.test_masquerade import ends, families, loaded, out, port_of
+from tests.kernel.test_masquerade import (
+    answer,
+    answered,
+    ends,
+    families,
+    left,
+    loaded,
+    out,
+    port_of,
+    sent,
+)
 
 pytestmark = pytest.mark.kernel
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 PORTS = range(50000, 50100)
+OWN = Host(NODE.mac, "10.0.0.77", "fd00::77")
 
 
 def reserved() -> str:
@@ -149,6 +160,49 @@ def test_a_port_that_the_node_listens_at_is_nobodys(
     assert reserved() == "" and not node.bpffs.exists()
 
 
+@families
+def test_other_ports_end_what_left_by_the_ones_before(node: NodeUnderTest, family: int) -> None:
+    """It begins anew, and what comes to the old port is nobody's, or a socket's."""
+    loaded(node, ports=PORTS)
+    old = port_of(out(node, udp(50007, 53), family), family)
+    assert old == 50007
+    loaded(node, ports=range(51000, 51010))
+    new = port_of(out(node, udp(50007, 53), family), family)
+    assert new in range(51000, 51010)
+    assert port_of(out(node, udp(50007, 53), family), family) == new
+    assert node.comes_in(answer(udp(53, old), family)) == answer(udp(53, old), family)
+    assert node.comes_in(answer(udp(53, new), family)) == answered(udp(53, 50007), family)
+    assert len(ends(node)) == 3, "the half that was the old port's waits until it is over"
+
+
+@families
+def test_another_address_ends_what_left_under_the_one_before(
+    node: NodeUnderTest, family: int
+) -> None:
+    """The same port is had under the new address."""
+    loaded(node, ports=PORTS)
+    assert out(node, udp(50007, 53), family) == left(udp(50007, 53), family)
+    node.node_addresses = (OWN.ip4, OWN.ip6)
+    loaded(node, ports=PORTS)
+    new = frame(OWN, WORLD, udp(50007, 53), family=family)
+    assert out(node, udp(50007, 53), family) == new
+    assert node.comes_in(answer(udp(53, 50007), family)) == answer(udp(53, 50007), family)
+    back = frame(WORLD, OWN, udp(53, 50007), family=family)
+    assert node.comes_in(back) == answered(udp(53, 50007), family)
+
+
+def test_no_port_is_looked_at_twice_for_a_connection(node: NodeUnderTest) -> None:
+    """32 are, of these 33: so as many connections find one, wherever they begin to look."""
+    size = 33
+    loaded(node, ports=range(50000, 50000 + size))
+    for to in range(80, 90):
+        found = {
+            port_of(node.goes_out(sent(udp(4000 + each, to), 4)), 4) for each in range(size - 1)
+        }
+        assert len(found) == size - 1
+    assert node.drops() == {}
+
+
 def node_port(number: int) -> list[object]:
     ports = [{"port": 80, "nodePort": number, "protocol": "TCP"}]
     return [service(type="NodePort", ports=ports), *slices([])]
@@ -211,6 +265,44 @@ def test_a_family_that_the_node_has_not(node: NodeUnderTest) -> None:
     assert out(node, udp(4000, 53), 4)
     assert out(node, udp(4000, 53), 6) is None
     assert node.drops() == {"not masqueraded": 1}
+
+
+@pytest.mark.parametrize("command", ["unload", "load"])
+def test_ports_that_cannot_be_given_back_wait_for_the_next_command(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """What was asked for is done nevertheless."""
+    reserve("8080")
+    loaded(node, ports=PORTS)
+
+    def fail(_: object) -> None:
+        raise HostError("it cannot be written", "no hint")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(reserved_ports, "_write", fail)
+        if command == "unload":
+            assert node.unload()
+            assert not node.bpffs.exists()
+        else:
+            node.load(node.policy(), uplinks=[UPLINK])
+            assert len(node.pins.generations()) == 1, "the one before is swept away"
+    assert any("stay reserved" in each for each in node.warnings)
+    assert reserved() == "8080,50000-50099"
+    node.load(node.policy(), uplinks=[UPLINK])
+    assert reserved() == "8080"
+    node.unload()
+    assert not node.state_root.exists()
+
+
+def test_a_load_again_lets_alone_who_asks_by_its_ports(node: NodeUnderTest) -> None:
+    """UDP sockets outside what the kernel chooses from; at the first load they are refused."""
+    Path("/proc/sys/net/ipv4/ip_local_port_range").write_text("32768 60999\n")
+    ports = range(61000, 61100)
+    loaded(node, ports=ports)
+    with listening(socket.SOCK_DGRAM, "0.0.0.0", 61050):
+        loaded(node, ports=ports)
+    with listening(socket.SOCK_STREAM, "0.0.0.0", 61050), pytest.raises(InputError, match="TCP"):
+        loaded(node, ports=ports)
 
 
 def test_a_sysctl_that_cannot_be_written(
