@@ -7,7 +7,7 @@ The compiler lowers what guards a node to what isolates an endpoint in the names
 
 import ipaddress
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from policyc.runtime import rtnetlink
 from policyc.runtime.address_value import Address
@@ -107,6 +107,18 @@ def require_uplinks(host: GuardedHost, uplinks: Collection[str]) -> None:
             f" uplinks ({', '.join(sorted(uplinks))})",
             f"name it, too: --uplink {host.interface}",
         )
+
+
+def with_addresses(host: GuardedHost, file: EndpointsFile) -> GuardedHost:
+    """The host under every address it has: those in the file, and those of its devices.
+
+    A pod in the host's network has the node's, which does not make it the pod's.
+    """
+    records = (record for record in file.endpoints if not record.host_network)
+    pods = {address for record in records for address in record.addresses.values()}
+    here = own_addresses(pods - set(host.node.addresses))
+    addresses = tuple(dict.fromkeys((*host.node.addresses, *here)))
+    return replace(host, groups=tuple(groups_of(addresses)))
 
 
 def own_addresses(pods: Collection[Address]) -> tuple[Address, ...]:

@@ -343,7 +343,7 @@ class _Loading:
             nodes,
             self.file.node,
             self.with_peers,
-            self._with_addresses(guarded.host) if guarded else None,
+            host_policy.with_addresses(guarded.host, self.file) if guarded else None,
         )
         ids = assign_ids(
             roster,
@@ -377,13 +377,6 @@ class _Loading:
             masquerade=self.masquerading.on_record,
             host=LoadedHost(guarded.host.name, guarded.failsafes) if guarded else None,
         )
-
-    def _with_addresses(self, guarded: GuardedHost) -> GuardedHost:
-        """Every address that the node has: those in the file, and those of its devices."""
-        pods = {a for pod in self.file.endpoints for a in pod.addresses.values()}
-        here = host_policy.own_addresses(pods - set(guarded.node.addresses))
-        addresses = tuple(dict.fromkeys((*guarded.node.addresses, *here)))
-        return replace(guarded, groups=tuple(host_policy.groups_of(addresses)))
 
     @property
     def _failsafes(self) -> Failsafes:
