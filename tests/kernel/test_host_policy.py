@@ -11,7 +11,17 @@ import pytest
 from policyc.runtime import switch
 from policyc.runtime.errors import InputError
 from policyc.runtime.state import LoadedHost
-from tests.kernel.node_under_test import NODE, UPLINK, WORLD, A, B, C, NodeUnderTest
+from tests.kernel.node_under_test import (
+    LOCAL,
+    NODE,
+    UPLINK,
+    WORLD,
+    A,
+    B,
+    C,
+    NodeUnderTest,
+    endpoint,
+)
 from tests.kernel.packets import (
     ACK,
     DSTOPTS,
@@ -479,6 +489,37 @@ def test_addresses_that_the_file_does_not_list_are_the_nodes_too(node: NodeUnder
     assert node.comes_in(frame(WORLD, NODE, tcp(4000, 80, SYN), daddr="192.0.2.77")) is None
     assert node.comes_in(frame(WORLD, NODE, tcp(4000, 22, SYN), daddr="192.0.2.77"))
     assert node.comes_in(frame(WORLD, NODE, icmp(8, 0, 7), daddr="192.0.2.77")) is None
+
+
+@families
+def test_a_pod_on_the_hosts_network_does_not_take_the_nodes_address(
+    node: NodeUnderTest, family: int
+) -> None:
+    from tests.kernel.node_under_test import ip
+
+    node.node_addresses = ()  # nobody but the device and the pod says it
+    ip("addr", "add", f"{NODE.ip4}/32", "dev", "lo")
+    ip("addr", "add", f"{NODE.ip6}/128", "dev", "lo")
+    agent = endpoint("agent", NODE, None) | {"node": "node-1", "hostNetwork": True}
+    entries = [endpoint(name, host, LOCAL[name]) for name, host in (("a", A), ("b", B))]
+    loaded(node, entries=[*entries, agent])
+    assert not comes(node, tcp(4000, 80, SYN), family)
+    assert not goes(node, tcp(4000, 443, SYN), family)
+    assert comes(node, tcp(4000, 22, SYN), family)
+
+
+@pytest.mark.parametrize("there", ["127.0.0.1", "127.255.0.9", "::1"])
+def test_nothing_comes_in_to_loopback(node: NodeUnderTest, there: str) -> None:
+    """With route_localnet the host's stack would take it for its own."""
+    family = 6 if ":" in there else 4
+    sent = frame(WORLD, NODE, tcp(4000, 80, SYN), family=family, daddr=there)
+    odd = frame(WORLD, NODE, raw(TCP, b"\0\1"), family=family, daddr=there)
+    loaded(node, guarded().allow_ingress("world", "host", ANY))
+    assert node.comes_in(sent) is None
+    assert node.drops() == {"spoofed ip": 1}
+    assert node.comes_in(odd) is None
+    loaded(node, node.policy())
+    assert node.comes_in(sent), "no policy guards the node"
 
 
 def test_icmp6_goes_by_policy(node: NodeUnderTest) -> None:
