@@ -257,7 +257,9 @@ class _Loading:
             self._pin_generation(policy, undo)
             self._write_endpoints(generation, undo)
             self._write_nodes(nodes, generation, undo)
-            failsafes.write(self.pins, self._failsafes, undo)
+            failsafes.write(
+                self.pins, self._failsafes, self.word.epoch, self.before_word.epoch, undo
+            )
             self._fill_slot(policy, undo)
             clock.set_rate(self.pins.map("pc_clock"))
             self._attach(generation, hooks, undo)
@@ -468,12 +470,12 @@ class _Loading:
         nodes.forget_others()
         self.masquerading.forget_others()
         reserved_ports.settle(self.state, self.ports)
-        failsafes.keep_only(self.pins, self._failsafes)
         if not any(at.role == "tunnel" for at in generation.attachments):
             tunnel.remove()
         if not any(at.role == "detour" for at in generation.attachments):
             reassembly.remove(self.state.reassembly)
         switch.wait_for_readers()
+        failsafes.keep_only(self.pins, generation.epoch)
         if self.before_word.epoch:
             self._empty_slot(self.before_word.slot)
         for epoch, folder in self.pins.generations().items():

@@ -8,8 +8,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from policyc.runtime import switch
+from policyc.runtime import bpf_syscall, switch
+from policyc.runtime import node as runtime
 from policyc.runtime.errors import InputError
+from policyc.runtime.failsafes import DEFAULT
 from policyc.runtime.state import LoadedHost
 from tests.kernel.node_under_test import (
     LOCAL,
@@ -520,6 +522,47 @@ def test_nothing_comes_in_to_loopback(node: NodeUnderTest, there: str) -> None:
     assert node.comes_in(odd) is None
     loaded(node, node.policy())
     assert node.comes_in(sent), "no policy guards the node"
+
+
+@families
+def test_a_port_that_a_load_closes_is_closed_from_the_switch_on(
+    node: NodeUnderTest, family: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever else of the sweep fails: nothing is remembered under the new policy."""
+    loaded(node, open_ports={"inbound": "tcp:2222"})
+    syn = tcp(4000, 2222, SYN)
+    assert comes(node, syn, family)
+
+    def cannot(*_: object) -> None:
+        raise OSError("no")
+
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="no"):
+        patched.setattr(runtime.leftovers, "sweep", cannot)
+        loaded(node)
+    assert not comes(node, tcp(4000, 2222, ACK), family)
+    assert not comes(node, syn, family)
+    assert comes(node, tcp(4000, 22, SYN), family)
+    loaded(node, open_ports={"inbound": "tcp:2222"})
+    assert comes(node, syn, family)
+
+
+@families
+def test_a_load_that_fails_leaves_the_failsafe_ports_as_they_were(
+    node: NodeUnderTest, family: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded(node, open_ports={"inbound": "tcp:2222"})
+
+    def cannot(*_: object) -> None:
+        raise OSError("no")
+
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="no"):
+        patched.setattr(runtime.switch, "store", cannot)
+        loaded(node)
+    assert comes(node, tcp(4000, 2222, SYN), family)
+    assert not comes(node, tcp(4000, 22, SYN), family)
+    with node.shared_map("pc_failsafes") as fd:
+        keys = list(bpf_syscall.map_keys(fd, bpf_syscall.map_info(fd).key_size))
+    assert len(keys) == 1 + len(DEFAULT.outbound)
 
 
 def test_icmp6_goes_by_policy(node: NodeUnderTest) -> None:
