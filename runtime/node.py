@@ -67,7 +67,6 @@ from policyc.runtime.uplinks import Outside
 POLICY_PROGRAM = "pc_policy_run"
 PlacerFactory = Callable[[Bundle], Placer]
 
-
 NO_PORTS: Mapping[Side, str] = {}
 
 
@@ -121,7 +120,7 @@ def load(
     """
     bundle = read_bundle(bundle_path)
     file = read_endpoints(endpoints_path)
-    guarded = _guarded(bundle, file, uplink, open_ports)
+    guarded = _guarded(bundle, file, uplink, open_ports, note)
     ports = masquerade.ports if masquerade else range(0)
     own = OwnNode(file.node, file.own_addresses, file.own_zone, ports)
     frontends = None if services is None else read_services(services, own, note)
@@ -178,12 +177,18 @@ def unload(
 
 
 def _guarded(
-    bundle: Bundle, file: EndpointsFile, uplink: Sequence[str], open_ports: Mapping[Side, str]
+    bundle: Bundle,
+    file: EndpointsFile,
+    uplink: Sequence[str],
+    open_ports: Mapping[Side, str],
+    note: Warn,
 ) -> _Guarded | None:
     """The node, if the bundle guards it, and what stays open; `InputError` if it cannot be guarded."""
     given = {side: failsafes.read_ports(text, side) for side, text in open_ports.items()}
     found = host_policy.guarded_host(bundle, file)
     if found is None:
+        for side in given:
+            note(f"--failsafe-{side} says nothing here: no policy guards this node itself")
         return None
     host_policy.require_uplinks(found, uplink)
     return _Guarded(found, replace(found.failsafes, **given))

@@ -460,6 +460,34 @@ def test_without_uplinks_the_bundle_is_refused(node: NodeUnderTest) -> None:
     loaded(node, guarded(interface=UPLINK))
 
 
+@pytest.mark.parametrize("address", ["192.0.2.9", "2001:db8:9::1"])
+def test_a_host_endpoint_without_a_device_is_found_by_its_addresses(
+    node: NodeUnderTest, address: str
+) -> None:
+    from tests.kernel.node_under_test import ip
+
+    expected = guarded(interface="", addresses=["192.0.2.200", address])
+    with pytest.raises(InputError, match="no uplink has") as refused:
+        loaded(node, expected)
+    assert "--uplink" in refused.value.hint
+    assert node.status() is None
+    if ":" in address:
+        setting = Path(f"/proc/sys/net/ipv6/conf/{UPLINK}/disable_ipv6")
+        setting.write_text("0")
+    ip("addr", "add", address, "dev", UPLINK)
+    loaded(node, expected)
+    found = node.status()
+    assert found is not None and found.host is not None
+
+
+def test_failsafe_ports_of_a_node_that_nothing_guards_are_noted(node: NodeUnderTest) -> None:
+    loaded(node, node.policy(), open_ports={"inbound": "tcp:2222"})
+    assert node.notes == ["--failsafe-inbound says nothing here: no policy guards this node itself"]
+    node.notes.clear()
+    loaded(node, open_ports={"inbound": "tcp:2222"})
+    assert node.notes == []
+
+
 def test_status_says_what_stays_open(node: NodeUnderTest) -> None:
     loaded(node, open_ports={"inbound": "22", "outbound": "none"})
     found = node.status()
