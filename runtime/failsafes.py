@@ -20,7 +20,7 @@ Side = Literal["inbound", "outbound"]
 MAP = "pc_failsafes"
 MOST = 256
 """Of each side: those of the load before are in the map until it is over."""
-_KEY = struct.Struct("=2sBB")  # struct pc_failsafe
+_KEY = struct.Struct("=I2sBB")  # struct pc_failsafe
 _IN, _OUT = 0, 1  # enum pc_failsafe_side
 _PROTOCOLS = {"tcp": 6, "udp": 17, "sctp": 132}
 _PORT = re.compile(r"(?:([a-z]+):)?([0-9]{1,5})")
@@ -35,12 +35,12 @@ class Failsafes:
     inbound: tuple[str, ...] = ()
     outbound: tuple[str, ...] = ()
 
-    def entries(self) -> Iterator[bytes]:
-        """Of the map, one for each port."""
+    def entries(self, epoch: int) -> Iterator[bytes]:
+        """Of the map, one for each port, as the generation of that epoch asks for them."""
         for side, ports in ((_IN, self.inbound), (_OUT, self.outbound)):
             for text in ports:
                 protocol, _, port = text.partition(":")
-                yield _KEY.pack(struct.pack("!H", int(port)), _PROTOCOLS[protocol], side)
+                yield _KEY.pack(epoch, struct.pack("!H", int(port)), _PROTOCOLS[protocol], side)
 
     def describe(self) -> str:
         """Both sides in words."""
@@ -75,24 +75,18 @@ DEFAULT = Failsafes(
 )
 
 
-def write(pins: Pins, failsafes: Failsafes, undo: Undo) -> None:
-    """Add the ports; those of the load before stay until `keep_only`."""
+def write(pins: Pins, failsafes: Failsafes, epoch: int, in_force: int, undo: Undo) -> None:
+    """The ports of the generation to come, beside those of the one `in_force`, and of no other."""
+    keep_only(pins, in_force)  # without what a load left that died
+    undo.by(keep_only, pins, in_force)
     with bpf_syscall.obj_get(pins.map(MAP)) as fd:
-        there = set(bpf_syscall.map_keys(fd, _KEY.size))
-        for key in failsafes.entries():
-            if key not in there:
-                undo.by(_remove, pins, key)
-                bpf_syscall.map_update(fd, key, struct.pack("=I", 1))
+        for key in failsafes.entries(epoch):
+            bpf_syscall.map_update(fd, key, struct.pack("=I", 1))
 
 
-def keep_only(pins: Pins, failsafes: Failsafes) -> None:
-    """Close what is no failsafe port any more."""
-    wanted = set(failsafes.entries())
+def keep_only(pins: Pins, epoch: int) -> None:
+    """Forget the ports of every other generation: no hook has asked for them since the switch."""
     with bpf_syscall.obj_get(pins.map(MAP)) as fd:
-        for key in set(bpf_syscall.map_keys(fd, _KEY.size)) - wanted:
-            bpf_syscall.map_delete(fd, key)
-
-
-def _remove(pins: Pins, key: bytes) -> None:
-    with bpf_syscall.obj_get(pins.map(MAP)) as fd:
-        bpf_syscall.map_delete(fd, key)
+        for key in list(bpf_syscall.map_keys(fd, _KEY.size)):
+            if _KEY.unpack(key)[0] != epoch:
+                bpf_syscall.map_delete(fd, key)

@@ -6,11 +6,12 @@ The compiler lowers what guards a node to what isolates an endpoint in the names
 """
 
 import ipaddress
+import socket
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from policyc.runtime import rtnetlink
-from policyc.runtime.address_value import Address
+from policyc.runtime.address_value import Address, host_address
 from policyc.runtime.bundle import Bundle
 from policyc.runtime.endpoints import EndpointRecord, EndpointsFile, NodeRecord
 from policyc.runtime.errors import InputError
@@ -27,7 +28,8 @@ _NO_FAILSAFES = Failsafes()
 class GuardedHost:
     """The node, which policies guard. `groups` are its addresses; each of them is one endpoint.
 
-    `interface` is the device that a HostEndpoint names; empty or `*`: none in particular.
+    `interface` is the device that a HostEndpoint names; empty or `*`: none in particular. Where it is
+    empty, the device is one that has an address among `expected`.
     """
 
     name: str
@@ -35,6 +37,7 @@ class GuardedHost:
     labels: dict[str, str]
     interface: str
     has_failsafes: bool
+    expected: tuple[Address, ...] = ()
     groups: tuple[tuple[Address, ...], ...] = ()
 
     def record(self, address: Address) -> EndpointRecord:
@@ -75,6 +78,12 @@ def guarded_host(bundle: Bundle, file: EndpointsFile) -> GuardedHost | None:
         if host is not None:
             return host
     if root["every_node"].flag():
+        if node not in file.nodes:
+            raise InputError(
+                f"the bundle may guard this node ({node.name}), and the endpoints file does not say"
+                " which labels it has",
+                "list it under `nodes`, with its labels and addresses",
+            )
         return GuardedHost(node.name, node, {}, "", has_failsafes=False)
     return None
 
@@ -90,6 +99,10 @@ def _interface(item: JsonValue, node: NodeRecord) -> GuardedHost | None:
         labels=fields["labels"].strings(),
         interface="" if fields["interface"].raw == "" else fields["interface"].text(),
         has_failsafes=fields["failsafes"].flag(),
+        expected=tuple(
+            host_address(each, " and cannot be what a HostEndpoint expects")
+            for each in fields["addresses"].items()
+        ),
     )
 
 
@@ -107,18 +120,44 @@ def require_uplinks(host: GuardedHost, uplinks: Collection[str]) -> None:
             f" uplinks ({', '.join(sorted(uplinks))})",
             f"name it, too: --uplink {host.interface}",
         )
+    if host.interface or not host.expected:
+        return
+    if not set(host.expected) & set(_device_addresses(uplinks)):
+        raise InputError(
+            f"the bundle guards the device of this node that has {', '.join(map(str, host.expected))}"
+            f" ({host.name}), and no uplink has ({', '.join(sorted(uplinks))})",
+            "name that device, too: --uplink DEVICE",
+        )
+
+
+def with_addresses(host: GuardedHost, file: EndpointsFile) -> GuardedHost:
+    """The host under every address it has: those in the file, and those of its devices.
+
+    A pod in the host's network has the node's, which does not make it the pod's.
+    """
+    records = (record for record in file.endpoints if not record.host_network)
+    pods = {address for record in records for address in record.addresses.values()}
+    here = own_addresses(pods - set(host.node.addresses))
+    addresses = tuple(dict.fromkeys((*host.node.addresses, *here)))
+    return replace(host, groups=tuple(groups_of(addresses)))
 
 
 def own_addresses(pods: Collection[Address]) -> tuple[Address, ...]:
     """Every address of the node's devices but those of loopback and of `pods`; sorted."""
+    kept = (each for each in set(_device_addresses()) if not each.is_loopback and each not in pods)
+    return tuple(sorted(kept, key=lambda each: (each.version, int(each))))
+
+
+def _device_addresses(names: Collection[str] = ()) -> list[Address]:
+    """Those of the devices of these names that are there, or of all."""
+    wanted = {index for index, name in socket.if_nameindex() if not names or name in names}
     with rtnetlink.connection("guarding the node itself") as netlink:
-        found = {
+        return [
             ipaddress.ip_address(value)
             for entry in netlink.get_addr()
+            if entry["index"] in wanted
             if (value := entry.get_attr("IFA_LOCAL") or entry.get_attr("IFA_ADDRESS"))
-        }
-    kept = (each for each in found if not each.is_loopback and each not in pods)
-    return tuple(sorted(kept, key=lambda each: (each.version, int(each))))
+        ]
 
 
 def groups_of(addresses: Collection[Address]) -> Iterator[tuple[Address, ...]]:

@@ -68,7 +68,6 @@ from policyc.runtime.uplinks import Outside
 POLICY_PROGRAM = "pc_policy_run"
 PlacerFactory = Callable[[Bundle], Placer]
 
-
 NO_PORTS: Mapping[Side, str] = {}
 
 
@@ -122,7 +121,7 @@ def load(
     """
     bundle = read_bundle(bundle_path)
     file = read_endpoints(endpoints_path)
-    guarded = _guarded(bundle, file, uplink, open_ports)
+    guarded = _guarded(bundle, file, uplink, open_ports, note)
     ports = masquerade.ports if masquerade else range(0)
     own = OwnNode(file.node, file.own_addresses, file.own_zone, ports)
     frontends = None if services is None else read_services(services, own, note)
@@ -181,12 +180,18 @@ def unload(
 
 
 def _guarded(
-    bundle: Bundle, file: EndpointsFile, uplink: Sequence[str], open_ports: Mapping[Side, str]
+    bundle: Bundle,
+    file: EndpointsFile,
+    uplink: Sequence[str],
+    open_ports: Mapping[Side, str],
+    note: Warn,
 ) -> _Guarded | None:
     """The node, if the bundle guards it, and what stays open; `InputError` if it cannot be guarded."""
     given = {side: failsafes.read_ports(text, side) for side, text in open_ports.items()}
     found = host_policy.guarded_host(bundle, file)
     if found is None:
+        for side in given:
+            note(f"--failsafe-{side} says nothing here: no policy guards this node itself")
         return None
     host_policy.require_uplinks(found, uplink)
     return _Guarded(found, replace(found.failsafes, **given))
@@ -260,7 +265,9 @@ class _Loading:
             self._pin_generation(policy, undo)
             self._write_endpoints(generation, undo)
             self._write_nodes(nodes, generation, undo)
-            failsafes.write(self.pins, self._failsafes, undo)
+            failsafes.write(
+                self.pins, self._failsafes, self.word.epoch, self.before_word.epoch, undo
+            )
             self._fill_slot(policy, undo)
             clock.set_rate(self.pins.map("pc_clock"))
             self._attach(generation, hooks, undo)
@@ -346,7 +353,7 @@ class _Loading:
             nodes,
             self.file.node,
             self.with_peers,
-            self._with_addresses(guarded.host) if guarded else None,
+            host_policy.with_addresses(guarded.host, self.file) if guarded else None,
         )
         ids = assign_ids(
             roster,
@@ -380,13 +387,6 @@ class _Loading:
             masquerade=self.masquerading.on_record,
             host=LoadedHost(guarded.host.name, guarded.failsafes) if guarded else None,
         )
-
-    def _with_addresses(self, guarded: GuardedHost) -> GuardedHost:
-        """Every address that the node has: those in the file, and those of its devices."""
-        pods = {a for pod in self.file.endpoints for a in pod.addresses.values()}
-        here = host_policy.own_addresses(pods - set(guarded.node.addresses))
-        addresses = tuple(dict.fromkeys((*guarded.node.addresses, *here)))
-        return replace(guarded, groups=tuple(host_policy.groups_of(addresses)))
 
     @property
     def _failsafes(self) -> Failsafes:
@@ -479,12 +479,12 @@ class _Loading:
         nodes.forget_others()
         self.masquerading.forget_others()
         reserved_ports.settle(self.state, self.ports, self.warn)
-        failsafes.keep_only(self.pins, self._failsafes)
         if not any(at.role == "tunnel" for at in generation.attachments):
             tunnel.remove()
         if not any(at.role == "detour" for at in generation.attachments):
             reassembly.remove(self.state.reassembly)
         switch.wait_for_readers()
+        failsafes.keep_only(self.pins, generation.epoch)
         if self.before_word.epoch:
             self._empty_slot(self.before_word.slot)
         for epoch, folder in self.pins.generations().items():

@@ -51,6 +51,14 @@ static __always_inline bool pc_addr6_is_group(const struct pc_addr6 *a)
 	return (a->word[0] & bpf_htonl(0xff000000)) == bpf_htonl(0xff000000);
 }
 
+/* 127/8 and ::1, which no link carries. */
+static __always_inline bool pc_addr_is_loopback(__u8 family, const struct pc_addr6 *a)
+{
+	if (family == PC_IPV4)
+		return (a->word[0] & bpf_htonl(0xff000000)) == bpf_htonl(0x7f000000);
+	return !(a->word[0] | a->word[1] | a->word[2]) && a->word[3] == bpf_htonl(1);
+}
+
 /* A multicast group of the link (RFC 4291, 2.7), which no router forwards to either. */
 static __always_inline bool pc_addr_is_link_group(const struct pc_addr6 *a)
 {

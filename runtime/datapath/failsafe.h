@@ -5,12 +5,15 @@
 #pragma once
 #include "flow.h"
 
-#define PC_FAILSAFES_MOST 512
+#define PC_FAILSAFES_MOST 1024 /* 256 a side, of two generations */
 
 enum pc_failsafe_side { PC_FAILSAFE_IN = 0, PC_FAILSAFE_OUT = 1 };
 
-/* A port that others reach at the node, or the node at others. */
+/* A port that others reach at the node, or the node at others, while the generation is in force:
+ * a load writes those of its own before it switches to it.
+ */
 struct pc_failsafe {
+	__u32 epoch;
 	__be16 port;
 	__u8 proto;
 	__u8 side; /* enum pc_failsafe_side */
@@ -28,7 +31,8 @@ struct {
 static __always_inline bool pc_is_failsafe(const struct pc_flow *flow, enum pc_failsafe_side side,
 					   __be16 port)
 {
-	struct pc_failsafe key = {.port = port, .proto = flow->t.proto, .side = side};
+	struct pc_failsafe key = {
+	    .epoch = flow->epoch, .port = port, .proto = flow->t.proto, .side = side};
 
 	return bpf_map_lookup_elem(&pc_failsafes, &key);
 }

@@ -116,12 +116,20 @@ static __always_inline int pc_host_is_asked(struct pc_flow *flow, enum pc_host_s
 	return flow->src.ifindex || flow->dst.ifindex ? PC_THEN_DECIDE : PC_HOST_OPEN;
 }
 
+/* To loopback, which is the node as well where the host's stack lets it in (route_localnet). */
+static __always_inline bool pc_is_to_loopback(const struct pc_flow *flow, enum pc_host_side side)
+{
+	return side == PC_HOST_IN && pc_addr_is_loopback(flow->t.family, &flow->t.daddr);
+}
+
 /* Whether the node is at one end, and what is asked of it. */
 __noinline int pc_host_asks(struct __sk_buff *skb, struct pc_flow *flow, enum pc_host_side side,
 			    int known)
 {
 	if (!flow)
 		return PC_DROP_NO_POLICY;
+	if (pc_is_to_loopback(flow, side))
+		return PC_DROP_SPOOFED_IP;
 	pc_endpoints_of(flow);
 	if (!pc_is_guarded(side == PC_HOST_IN ? &flow->dst : &flow->src))
 		return PC_PASS;
@@ -187,6 +195,8 @@ __noinline int pc_host_unknown(struct pc_flow *flow, enum pc_host_side side, int
 
 	if (!flow || !(pc_generation(flow) & PC_STATE_HOSTS))
 		return PC_PASS;
+	if (pc_is_to_loopback(flow, side))
+		return reason;
 	pc_endpoint_at(flow->t.family, side == PC_HOST_IN ? &flow->t.daddr : &flow->t.saddr, &own);
 	return pc_is_guarded(&own) ? reason : PC_PASS;
 }

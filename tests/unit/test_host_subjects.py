@@ -90,9 +90,16 @@ def test_a_bundle_says_which_nodes_are_subjects(tmp_path: Path) -> None:
 
 def test_cilium_guards_every_node_and_knows_no_failsafe_ports(tmp_path: Path) -> None:
     bundle = read_bundle(written(tmp_path, CILIUM))
-    found = guarded_host(bundle, EndpointsFile("node-7", ()))
+    found = guarded_host(bundle, EndpointsFile("node-7", (), (NodeRecord("node-7", {}, ()),)))
     assert found is not None
     assert (found.name, found.has_failsafes, found.failsafes.inbound) == ("node-7", False, ())
+
+
+def test_a_node_whose_labels_nobody_says_is_not_guarded_in_silence(tmp_path: Path) -> None:
+    bundle = read_bundle(written(tmp_path, CILIUM))
+    with pytest.raises(InputError, match="does not say which labels it has") as refused:
+        guarded_host(bundle, EndpointsFile("node-7", (), (NODE,)))
+    assert "under `nodes`" in refused.value.hint
 
 
 def test_without_hosts_nothing_is_said_of_any(tmp_path: Path) -> None:

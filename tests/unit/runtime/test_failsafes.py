@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Failsafe ports: the usual ones, and those that a load is told."""
 
+import sys
+
 import pytest
 
 from policyc.ir.policy import Direction
@@ -33,8 +35,10 @@ def test_ports_are_read_as_felix_reads_them() -> None:
 
 
 def test_each_port_is_one_key_of_the_map() -> None:
-    keys = list(Failsafes(("tcp:22",), ("udp:53", "tcp:22")).entries())
-    assert keys == [b"\x00\x16\x06\x00", b"\x00\x35\x11\x01", b"\x00\x16\x06\x01"]
+    keys = list(Failsafes(("tcp:22",), ("udp:53", "tcp:22")).entries(3))
+    epoch = (3).to_bytes(4, sys.byteorder)
+    ports = [b"\x00\x16\x06\x00", b"\x00\x35\x11\x01", b"\x00\x16\x06\x01"]
+    assert keys == [epoch + port for port in ports]
 
 
 def test_what_is_open_is_said() -> None:
