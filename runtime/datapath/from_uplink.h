@@ -20,6 +20,7 @@
 #include "parse.h"
 
 #define PC_PACKET_FOR_US 0 /* PACKET_HOST of <linux/if_packet.h> */
+#define PC_VLAN_ID       0x0fff
 
 /* Fragments behind the first, as that went. */
 static __always_inline enum drop_reason pc_outside_follow(struct __sk_buff *skb,
@@ -153,15 +154,30 @@ static __always_inline enum drop_reason pc_from_node(struct __sk_buff *skb, stru
 	return reason;
 }
 
+/* A tag of the VLAN 0 says a priority alone: the kernel takes such a frame for the device's own,
+ * with 8021q or without. Other tags are for devices behind this one, or for nobody.
+ */
+__noinline int pc_is_priority_tagged(struct __sk_buff *skb, const struct pc_flow *flow)
+{
+	__be16 tag;
+
+	if (skb->vlan_present)
+		return !(skb->vlan_tci & PC_VLAN_ID);
+	if (!flow || (flow->ethertype != ETH_P_8021Q && flow->ethertype != ETH_P_8021AD))
+		return 0;
+	return !pc_read(skb, ETH_HLEN, &tag, sizeof(tag)) || !(tag & bpf_htons(PC_VLAN_ID));
+}
+
 static __always_inline enum drop_reason pc_from_uplink_frame(struct __sk_buff *skb,
 							     struct pc_flow *flow)
 {
 	enum drop_reason reason = pc_parse(skb, flow), spoofed;
 	__u32 mark = skb->mark;
 
-	/* Not IP, or tagged: for devices behind this one, or for nobody. */
+	/* Not IP, or tagged. */
 	if (!flow->t.family)
-		return PC_PASS;
+		return reason == PC_DROP_VLAN && pc_is_priority_tagged(skb, flow) ? PC_DROP_VLAN
+										  : PC_PASS;
 	flow->client = PC_CLIENT_OUTSIDE;
 	if (mark == PC_ERROR_MARK || mark == PC_ANSWER_MARK) {
 		skb->mark = 0;
