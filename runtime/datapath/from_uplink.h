@@ -22,6 +22,20 @@
 #define PC_PACKET_FOR_US 0 /* PACKET_HOST of <linux/if_packet.h> */
 #define PC_VLAN_ID       0x0fff
 
+/* Of a first fragment: why it does not go on, if others have gone before it. Over the limit later
+ * ones pass, unless the node is guarded; so this one is taken as if none had come.
+ */
+__noinline int pc_outside_first(struct __sk_buff *skb, struct pc_flow *flow, __u32 slot)
+{
+	int spoofed;
+
+	if (!flow || !pc_first_detours(flow) ||
+	    (!(slot & PC_STATE_HOSTS) && pc_detour_is_full(skb->ifindex, flow)))
+		return PC_PASS;
+	spoofed = pc_is_stranger(flow);
+	return spoofed ? spoofed : PC_DROP_FRAGMENT;
+}
+
 /* Fragments behind the first, as that went. */
 static __always_inline enum drop_reason pc_outside_follow(struct __sk_buff *skb,
 							  struct pc_flow *flow)
@@ -76,10 +90,10 @@ static __always_inline enum drop_reason pc_from_uplink_service(struct __sk_buff 
 	int then = PC_PASS;
 
 	if (slot & PC_STATE_SERVICES && flow->fragment == PC_FRAG_FIRST &&
-	    flow->client == PC_CLIENT_OUTSIDE && pc_first_detours(flow)) {
-		then = pc_is_stranger(flow);
-		return then ? then : PC_DROP_FRAGMENT;
-	}
+	    flow->client == PC_CLIENT_OUTSIDE)
+		then = pc_outside_first(skb, flow, slot);
+	if (then)
+		return then;
 	if (flow->fragment != PC_FRAG_LATER && !pc_is_icmp_error(flow))
 		match = pc_ct_find(flow);
 	ct = match.at.ct;

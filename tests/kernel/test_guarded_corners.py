@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """What could pass a guarded node's policy by the frame's form alone: tags, and fragments."""
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.kernel.fragments import send
+from tests.kernel.fragments import cut, send, udp_segment
 from tests.kernel.packets import ETH_VLAN, Host, ethernet, frame, udp
 from tests.kernel.service_wire import _link_address
 from tests.kernel.test_fragments_outside import SPORT, receive
 from tests.kernel.test_host_wire import CLOSED, UDP, compiled, drops, families, host_policy
+from tests.kernel.test_outside_wire import POLICY, services
 from tests.kernel.two_nodes import UPLINK, TwoNodes, address
 
 pytestmark = pytest.mark.kernel
@@ -20,6 +22,12 @@ pytestmark = pytest.mark.kernel
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compiled(tmp_path_factory.mktemp("hosts") / "one", host_policy())
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The node is not guarded."""
+    return compiled(tmp_path_factory.mktemp("hosts") / "opened", POLICY)
 
 
 @pytest.fixture
@@ -51,3 +59,35 @@ def test_a_tag_of_no_vlan_is_no_way_past_policy(lab: TwoNodes, bundle: Path, fam
         lab.at["router"].within(lambda sent=tagged: send("to-a", [sent]))
         assert receive(server) is None
     assert drops(lab) == {"vlan": 2}
+
+
+@families
+def test_a_flood_of_fragments_carries_nothing_past_policy(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
+    """A later one before the first, and then more than are put in order."""
+    lab.load("a", bundle, services("pod-a"), reassemble=True)
+    server = lab.server("a", family, UDP, CLOSED)
+    src, dst = neighbours(lab, "client2")
+    segment = udp_segment(src, dst, SPORT, CLOSED, os.urandom(3000), family)
+    pieces = cut(src, dst, segment, (1200, 1200), family, ident=7)
+    flood = [cut(src, dst, segment[:72], (8,), family, ident=9)[1]] * 12_000
+    lab.at["router"].within(lambda: send("to-a", [pieces[1], *flood, *pieces]))
+    assert receive(server) is None
+    found = lab.status("a").reassembly
+    assert found and found["over"] > 0
+
+
+@families
+def test_a_flood_of_fragments_is_none_to_a_node_that_is_not_guarded(
+    lab: TwoNodes, opened: Path, family: int
+) -> None:
+    lab.load("a", opened, services("pod-a"), reassemble=True)
+    server = lab.server("a", family, UDP, CLOSED)
+    src, dst = neighbours(lab, "client2")
+    data = os.urandom(3000)
+    segment = udp_segment(src, dst, SPORT, CLOSED, data, family)
+    pieces = cut(src, dst, segment, (1200, 1200), family, ident=7)
+    flood = [cut(src, dst, segment[:72], (8,), family, ident=9)[1]] * 12_000
+    lab.at["router"].within(lambda: send("to-a", [pieces[1], *flood, *pieces]))
+    assert receive(server) == data
