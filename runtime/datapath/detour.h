@@ -106,11 +106,13 @@ static __always_inline bool pc_outside_detours(const struct pc_flow *flow)
 	return !frag || frag->detour != PC_DETOUR_SEEN || frag->expires <= flow->now;
 }
 
-/* At an uplink, of a packet that passes as it came. What was not understood has no time. */
+/* At an uplink, of a packet that passes as it came. What was not understood has no time; what a
+ * guarded node let in has its record.
+ */
 __noinline int pc_outside_seen(struct pc_flow *flow)
 {
 	if (flow && flow->fragment == PC_FRAG_FIRST && flow->now && pc_detour_now() &&
-	    !pc_is_detoured(flow))
+	    !pc_is_detoured(flow) && !pc_frag_first(flow))
 		pc_frag_put(flow, PC_DETOUR_SEEN);
 	return 0;
 }

@@ -29,7 +29,8 @@ __noinline int pc_outside_first(struct __sk_buff *skb, struct pc_flow *flow, __u
 {
 	int spoofed;
 
-	if (!flow || !pc_first_detours(flow) ||
+	if (!(slot & (PC_STATE_SERVICES | PC_STATE_HOSTS | PC_STATE_MASQ)) || !flow ||
+	    !pc_first_detours(flow) ||
 	    (!(slot & PC_STATE_HOSTS) && pc_detour_is_full(skb->ifindex, flow)))
 		return PC_PASS;
 	spoofed = pc_is_stranger(flow);
@@ -89,11 +90,6 @@ static __always_inline enum drop_reason pc_from_uplink_service(struct __sk_buff 
 	struct pc_ct *ct;
 	int then = PC_PASS;
 
-	if (slot & PC_STATE_SERVICES && flow->fragment == PC_FRAG_FIRST &&
-	    flow->client == PC_CLIENT_OUTSIDE)
-		then = pc_outside_first(skb, flow, slot);
-	if (then)
-		return then;
 	if (flow->fragment != PC_FRAG_LATER && !pc_is_icmp_error(flow))
 		match = pc_ct_find(flow);
 	ct = match.at.ct;
@@ -127,15 +123,31 @@ static __always_inline enum drop_reason pc_from_uplink_service(struct __sk_buff 
 	return then == PC_THEN_DECIDE ? pc_outside_decide(skb, flow, slot) : then;
 }
 
+/* Of a later fragment that follows nothing: it may be of an answer to a pod, whose first one may
+ * still come.
+ */
+__noinline int pc_masq_detours(struct pc_flow *flow)
+{
+	const struct pc_masq_conf *conf = pc_masq_now();
+
+	return flow && conf && pc_masq_is_own(conf, flow->t.family, &flow->t.daddr) &&
+	       !pc_frag_first(flow) && pc_outside_detours(flow);
+}
+
 /* PC_MASQ_NOT: it answers no pod that left under the node's address. */
 static __always_inline int pc_from_uplink_masq(struct __sk_buff *skb, struct pc_flow *flow,
 					       __u32 slot)
 {
+	int then;
+
 	if (!(slot & PC_STATE_MASQ) || flow->client != PC_CLIENT_OUTSIDE)
 		return PC_MASQ_NOT;
 	if (flow->fragment != PC_FRAG_LATER && pc_is_icmp_error(flow))
 		return pc_masq_error_in(skb, flow);
-	return pc_masq_in(skb, flow);
+	then = pc_masq_in(skb, flow);
+	if (then == PC_MASQ_NOT && flow->fragment == PC_FRAG_LATER && pc_masq_detours(flow))
+		return PC_DROP_FRAGMENT;
+	return then;
 }
 
 /* As it is after translation: what is not a Service's may be for the node itself. */
@@ -143,8 +155,13 @@ static __always_inline enum drop_reason pc_from_uplink_ip(struct __sk_buff *skb,
 							  struct pc_flow *flow)
 {
 	__u32 slot = pc_generation(flow);
-	int then = pc_from_uplink_masq(skb, flow, slot);
+	int then = PC_PASS;
 
+	if (flow->fragment == PC_FRAG_FIRST && flow->client == PC_CLIENT_OUTSIDE)
+		then = pc_outside_first(skb, flow, slot);
+	if (then)
+		return then;
+	then = pc_from_uplink_masq(skb, flow, slot);
 	if (then != PC_MASQ_NOT)
 		return then;
 	then = pc_from_uplink_service(skb, flow, slot);
