@@ -12,6 +12,7 @@
 #include "detour_map.h"
 #include "endpoints.h"
 #include "fragments.h"
+#include "generation.h"
 #include "packet.h"
 #include <linux/if_ether.h>
 #include <linux/ip.h>
@@ -77,8 +78,12 @@ __noinline int pc_detour(struct __sk_buff *skb, struct pc_flow *flow, __u32 by)
 		return pc_verdict(PC_DROP_FRAGMENT);
 	if (pc_detour_is_over(skb->ifindex, flow)) {
 		pc_detour_count(PC_DETOUR_OVER);
-		/* It may be for the node itself, which can do without this. */
-		return pc_verdict(by == PC_DETOUR_BY_UPLINK ? PC_PASS : PC_DROP_FRAGMENT);
+		/* It may be for the node itself, which can do without this; not if it is guarded.
+		 */
+		return pc_verdict(by == PC_DETOUR_BY_UPLINK && flow->fragment == PC_FRAG_LATER &&
+					  !(pc_generation(flow) & PC_STATE_HOSTS)
+				      ? PC_PASS
+				      : PC_DROP_FRAGMENT);
 	}
 	if (!pc_read(skb, 0, &eth, sizeof(eth)) || !pc_detour_remember(skb, flow, &eth, by) ||
 	    !pc_frag_put(flow, PC_DETOUR_GONE) ||
@@ -101,11 +106,13 @@ static __always_inline bool pc_outside_detours(const struct pc_flow *flow)
 	return !frag || frag->detour != PC_DETOUR_SEEN || frag->expires <= flow->now;
 }
 
-/* At an uplink, of a packet that passes as it came. What was not understood has no time. */
+/* At an uplink, of a packet that passes as it came. What was not understood has no time; what a
+ * guarded node let in has its record.
+ */
 __noinline int pc_outside_seen(struct pc_flow *flow)
 {
 	if (flow && flow->fragment == PC_FRAG_FIRST && flow->now && pc_detour_now() &&
-	    !pc_is_detoured(flow))
+	    !pc_is_detoured(flow) && !pc_frag_first(flow))
 		pc_frag_put(flow, PC_DETOUR_SEEN);
 	return 0;
 }

@@ -103,6 +103,14 @@ static __always_inline bool pc_detour_is_over(__u32 device, const struct pc_flow
 	return __sync_fetch_and_add(&pace->n, 1) >= PC_DETOUR_PACE;
 }
 
+/* The same, of what is not sent there yet. */
+static __always_inline bool pc_detour_is_full(__u32 device, const struct pc_flow *flow)
+{
+	const struct pc_detour_pace *pace = bpf_map_lookup_elem(&pc_detour_pace, &device);
+
+	return pace && flow->now - pace->since < flow->second && pace->n >= PC_DETOUR_PACE;
+}
+
 static __always_inline struct pc_detour_key pc_detour_key_of(const struct pc_flow *flow)
 {
 	return (struct pc_detour_key){

@@ -20,6 +20,22 @@
 #include "parse.h"
 
 #define PC_PACKET_FOR_US 0 /* PACKET_HOST of <linux/if_packet.h> */
+#define PC_VLAN_ID       0x0fff
+
+/* Of a first fragment: why it does not go on, if others have gone before it. Over the limit later
+ * ones pass, unless the node is guarded; so this one is taken as if none had come.
+ */
+__noinline int pc_outside_first(struct __sk_buff *skb, struct pc_flow *flow, __u32 slot)
+{
+	int spoofed;
+
+	if (!(slot & (PC_STATE_SERVICES | PC_STATE_HOSTS | PC_STATE_MASQ)) || !flow ||
+	    !pc_first_detours(flow) ||
+	    (!(slot & PC_STATE_HOSTS) && pc_detour_is_full(skb->ifindex, flow)))
+		return PC_PASS;
+	spoofed = pc_is_stranger(flow);
+	return spoofed ? spoofed : PC_DROP_FRAGMENT;
+}
 
 /* Fragments behind the first, as that went. */
 static __always_inline enum drop_reason pc_outside_follow(struct __sk_buff *skb,
@@ -74,11 +90,6 @@ static __always_inline enum drop_reason pc_from_uplink_service(struct __sk_buff 
 	struct pc_ct *ct;
 	int then = PC_PASS;
 
-	if (slot & PC_STATE_SERVICES && flow->fragment == PC_FRAG_FIRST &&
-	    flow->client == PC_CLIENT_OUTSIDE && pc_first_detours(flow)) {
-		then = pc_is_stranger(flow);
-		return then ? then : PC_DROP_FRAGMENT;
-	}
 	if (flow->fragment != PC_FRAG_LATER && !pc_is_icmp_error(flow))
 		match = pc_ct_find(flow);
 	ct = match.at.ct;
@@ -112,15 +123,31 @@ static __always_inline enum drop_reason pc_from_uplink_service(struct __sk_buff 
 	return then == PC_THEN_DECIDE ? pc_outside_decide(skb, flow, slot) : then;
 }
 
+/* Of a later fragment that follows nothing: it may be of an answer to a pod, whose first one may
+ * still come.
+ */
+__noinline int pc_masq_detours(struct pc_flow *flow)
+{
+	const struct pc_masq_conf *conf = pc_masq_now();
+
+	return flow && conf && pc_masq_is_own(conf, flow->t.family, &flow->t.daddr) &&
+	       !pc_frag_first(flow) && pc_outside_detours(flow);
+}
+
 /* PC_MASQ_NOT: it answers no pod that left under the node's address. */
 static __always_inline int pc_from_uplink_masq(struct __sk_buff *skb, struct pc_flow *flow,
 					       __u32 slot)
 {
+	int then;
+
 	if (!(slot & PC_STATE_MASQ) || flow->client != PC_CLIENT_OUTSIDE)
 		return PC_MASQ_NOT;
 	if (flow->fragment != PC_FRAG_LATER && pc_is_icmp_error(flow))
 		return pc_masq_error_in(skb, flow);
-	return pc_masq_in(skb, flow);
+	then = pc_masq_in(skb, flow);
+	if (then == PC_MASQ_NOT && flow->fragment == PC_FRAG_LATER && pc_masq_detours(flow))
+		return PC_DROP_FRAGMENT;
+	return then;
 }
 
 /* As it is after translation: what is not a Service's may be for the node itself. */
@@ -128,8 +155,13 @@ static __always_inline enum drop_reason pc_from_uplink_ip(struct __sk_buff *skb,
 							  struct pc_flow *flow)
 {
 	__u32 slot = pc_generation(flow);
-	int then = pc_from_uplink_masq(skb, flow, slot);
+	int then = PC_PASS;
 
+	if (flow->fragment == PC_FRAG_FIRST && flow->client == PC_CLIENT_OUTSIDE)
+		then = pc_outside_first(skb, flow, slot);
+	if (then)
+		return then;
+	then = pc_from_uplink_masq(skb, flow, slot);
 	if (then != PC_MASQ_NOT)
 		return then;
 	then = pc_from_uplink_service(skb, flow, slot);
@@ -153,15 +185,30 @@ static __always_inline enum drop_reason pc_from_node(struct __sk_buff *skb, stru
 	return reason;
 }
 
+/* A tag of the VLAN 0 says a priority alone: the kernel takes such a frame for the device's own,
+ * with 8021q or without. Other tags are for devices behind this one, or for nobody.
+ */
+__noinline int pc_is_priority_tagged(struct __sk_buff *skb, const struct pc_flow *flow)
+{
+	__be16 tag;
+
+	if (skb->vlan_present)
+		return !(skb->vlan_tci & PC_VLAN_ID);
+	if (!flow || (flow->ethertype != ETH_P_8021Q && flow->ethertype != ETH_P_8021AD))
+		return 0;
+	return !pc_read(skb, ETH_HLEN, &tag, sizeof(tag)) || !(tag & bpf_htons(PC_VLAN_ID));
+}
+
 static __always_inline enum drop_reason pc_from_uplink_frame(struct __sk_buff *skb,
 							     struct pc_flow *flow)
 {
 	enum drop_reason reason = pc_parse(skb, flow), spoofed;
 	__u32 mark = skb->mark;
 
-	/* Not IP, or tagged: for devices behind this one, or for nobody. */
+	/* Not IP, or tagged. */
 	if (!flow->t.family)
-		return PC_PASS;
+		return reason == PC_DROP_VLAN && pc_is_priority_tagged(skb, flow) ? PC_DROP_VLAN
+										  : PC_PASS;
 	flow->client = PC_CLIENT_OUTSIDE;
 	if (mark == PC_ERROR_MARK || mark == PC_ANSWER_MARK) {
 		skb->mark = 0;

@@ -124,8 +124,8 @@ __noinline int pc_masq_asked(struct __sk_buff *skb, struct pc_flow *flow)
 	return then;
 }
 
-/* What comes in by an uplink, and is no ICMP error. PC_MASQ_NOT: it answers no pod. An answer to the
- * node itself, which may be guarded, is none either: it has the port that was translated back.
+/* What comes in by an uplink, and is no ICMP error. PC_MASQ_NOT: it answers no pod. An answer to
+ * the node itself, which may be guarded, is none either: it has the port that was translated back.
  */
 __noinline int pc_masq_in(struct __sk_buff *skb, struct pc_flow *flow)
 {

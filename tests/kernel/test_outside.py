@@ -236,6 +236,16 @@ def test_what_is_for_no_service_passes_as_it_is(node: NodeUnderTest, family: int
     assert all(not node.table(name) for name in CONNECTIONS)
 
 
+@pytest.mark.parametrize("ethertype", [ETH_VLAN, 0x88A8])
+@pytest.mark.parametrize("tag", [b"\0\0", b"\xe0\0"], ids=["without priority", "with it"])
+def test_vlan_0_is_no_vlan(node: NodeUnderTest, ethertype: int, tag: bytes) -> None:
+    """The kernel would take it for the device's own, untranslated and from whomever it likes."""
+    loaded(node, node.policy(), A)
+    data = tag + b"\x08\x00" + inner(sent(tcp(1, PORT, SYN)))
+    assert node.comes_in(ethernet(WORLD.mac, NODE.mac, ethertype, data)) is None
+    assert node.drops() == {"vlan": 1}
+
+
 @families
 def test_in_the_middle_of_nothing(node: NodeUnderTest, family: int) -> None:
     loaded(node, node.policy().allow_ingress("world", "a", ANY), A)
