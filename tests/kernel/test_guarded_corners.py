@@ -13,8 +13,8 @@ from tests.kernel.fragments import cut, send, udp_segment
 from tests.kernel.packets import ETH_VLAN, Host, ethernet, frame, udp
 from tests.kernel.service_wire import _link_address
 from tests.kernel.test_fragments_outside import SPORT, Client, receive
-from tests.kernel.test_host_wire import CLOSED, OPEN, UDP, compiled, drops, families, host_policy
-from tests.kernel.test_outside_wire import POLICY, services
+from tests.kernel.test_host_wire import CLOSED, OPEN, compiled, drops, families, host_policy
+from tests.kernel.test_outside_wire import POLICY, UDP, services
 from tests.kernel.two_nodes import UPLINK, TwoNodes, address
 
 pytestmark = pytest.mark.kernel
