@@ -118,17 +118,18 @@ def verdict(policies: PolicySet, flow: Flow) -> Verdict:
     """The verdict on a flow at both ends.
 
     hostNetwork pods are their nodes: no subjects, and matched by address only (A21); what a node
-    generates for a pod of its own always passes (A22); so do a pod's traffic to itself (A23) and IPv6
-    neighbour discovery (A26).
+    generates for a pod of its own always passes, whatever policies of either say (A22); so do a pod's
+    traffic to itself (A23) and IPv6 neighbour discovery (A26).
     """
     if is_between_neighbours(flow):
         return Verdict(NEIGHBOURS, NEIGHBOURS)
     src, dst = as_seen(flow.src), as_seen(flow.dst)
     if isinstance(src, Endpoint) and isinstance(dst, Endpoint) and src == dst:
         return Verdict(TO_ITSELF, TO_ITSELF)
-    egress = end_verdict(policies, Direction.EGRESS, src, dst, flow)
     if is_from_its_node(flow.src, flow.dst):
-        return Verdict(egress, FROM_ITS_NODE)
+        is_host = isinstance(src, Node) and src.host is not None
+        return Verdict(FROM_ITS_NODE if is_host else OUTSIDE, FROM_ITS_NODE)
+    egress = end_verdict(policies, Direction.EGRESS, src, dst, flow)
     return Verdict(egress, end_verdict(policies, Direction.INGRESS, dst, src, flow))
 
 

@@ -242,13 +242,7 @@ class ConnectionTerms:
         end = self._subject(direction)
         asked = z3.Or(self._guards_hosts, end.is_guarded)
         host = z3.And(end.is_host, asked, z3.Not(self._is_failsafe(direction)))
-        return z3.And(z3.Not(self._is_settled(direction)), z3.Or(end.is_pod, host))
-
-    def _is_settled(self, direction: Direction) -> Term:
-        settled = [self.is_same_pod, self.is_between_neighbours()]
-        if direction is Direction.INGRESS:
-            settled.append(self.is_from_own_node())
-        return z3.Or(*settled)
+        return z3.And(z3.Not(self.is_builtin()), z3.Or(end.is_pod, host))
 
     def _is_failsafe(self, direction: Direction) -> Term:
         """A port about which this end's host interface asks no policy (D43)."""

@@ -84,7 +84,8 @@ def _unasked(direction: Direction, flow: Flow, own: End) -> EndWalk | None:
         return decided(NEIGHBOURS, "IPv6 neighbour discovery on the link always passes (A26)")
     if isinstance(src, Endpoint) and isinstance(dst, Endpoint) and src == dst:
         return decided(TO_ITSELF, "a pod's traffic to itself always passes (A23)")
-    if direction is Direction.INGRESS and is_from_its_node(flow.src, flow.dst):
+    is_host = isinstance(subject, Endpoint) or (isinstance(subject, Node) and subject.host)
+    if is_host and is_from_its_node(flow.src, flow.dst):
         why = "what a node generates for a pod of its own always passes (A22)"
         return decided(FROM_ITS_NODE, why)
     if isinstance(subject, Endpoint):

@@ -103,7 +103,7 @@ def _by_sort(end: End, conditions: tuple[Condition, ...], nodes: Nodes) -> Itera
         return
     found: dict[object, End] = {}
     for node in _candidates(end, None, conditions, nodes):
-        found.setdefault(_sort(end, node, conditions), _on(end, node))
+        found.setdefault(sort_on(end, node, conditions), on_node(end, node))
     yield from found.values()
 
 
@@ -120,9 +120,9 @@ def placed(flow: Flow, read: Read, nodes: Nodes) -> tuple[list[Flow], list[Endpo
     for src, dst in product(*options):
         if src is not None and dst is not None and src.name == dst.name and src != dst:
             continue  # one node has one set of labels
-        turned = replace(flow, src=_on(flow.src, src), dst=_on(flow.dst, dst))
+        turned = replace(flow, src=on_node(flow.src, src), dst=on_node(flow.dst, dst))
         one_node = sharing and _node_name(turned.src) == _node_name(turned.dst)
-        key = (_sort(flow.src, src, read.src), _sort(flow.dst, dst, read.dst), one_node)
+        key = (sort_on(flow.src, src, read.src), sort_on(flow.dst, dst, read.dst), one_node)
         found.setdefault(key, turned)
     differ = [
         end
@@ -141,7 +141,7 @@ def _options(
     conditions = tuple(dict.fromkeys(condition for read in reads for condition in read))
     sorts: dict[object, list[Node]] = {}
     for node in _candidates(end, other, conditions, nodes):
-        mine, theirs = _sort(end, node, conditions), _sort(other, node, conditions)
+        mine, theirs = sort_on(end, node, conditions), sort_on(other, node, conditions)
         alike = sorts.setdefault((mine, theirs, node.name == _node_name(other)), [])
         if len(alike) < 2:
             alike.append(node)
@@ -180,15 +180,16 @@ def _node_name(end: End | None) -> str:
     return end.name if isinstance(end, Node) else ""
 
 
-def _on(end: End, node: Node | None) -> End:
+def on_node(end: End, node: Node | None) -> End:
+    """A pod on that node; None, or an end that is no pod: as it is."""
     if node is None or not isinstance(end, Endpoint):
         return end
     return replace(end, node=node.name, its_node=node)
 
 
-def _sort(end: End, node: Node | None, conditions: tuple[Condition, ...]) -> object:
+def sort_on(end: End, node: Node | None, conditions: tuple[Condition, ...]) -> object:
     """What policies can see of an end on a node: two nodes of one sort cannot be told apart."""
-    seen = as_seen(_on(end, node))
+    seen = as_seen(on_node(end, node))
     if not isinstance(seen, Endpoint | Node):
         return None
     truths = tuple(condition_holds(condition, seen) for condition in conditions)

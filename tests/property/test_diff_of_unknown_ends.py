@@ -11,7 +11,7 @@ from dataclasses import replace
 from ipaddress import ip_address
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from policyc.ir.policy import Policy, PolicySet
@@ -227,6 +227,7 @@ def test_what_any_address_and_node_would_show_is_found(seed: int) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(SEEDS)
+@example(3769481)  # a replica's node has lost a label
 def test_what_two_clusters_show_is_found(seed: int) -> None:
     check(seed, is_later=True)
 

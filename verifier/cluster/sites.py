@@ -16,7 +16,7 @@ from policyc.ir.peers import Network
 from policyc.ir.semantics import as_seen
 from policyc.ir.universe import FAMILIES, Address, Endpoint, Node, Universe
 from policyc.verifier.cluster.reads import Reads
-from policyc.verifier.unknown_nodes import Nodes, is_open, placements
+from policyc.verifier.unknown_nodes import Nodes, is_open, on_node, placements, sort_on
 
 Named = Endpoint | Node
 
@@ -141,12 +141,32 @@ class _Making:
         known = Nodes(universe.nodes, guarded)
         sorts = placements(end, tuple(self.reads.conditions), known)
         placed = [one for one in sorts if isinstance(one, Endpoint)]
+        have = {one.node for one in placed}
+        placed += [one for one in self._on_changed(end, universe) if one.node not in have]
         if self.reads.locality and not end.node:
             have = {one.node for one in placed}
             placed += [
                 replace(end, node=n.name, its_node=n) for n in universe.nodes if n.name not in have
             ]
         return placed or [end]
+
+    def _on_changed(self, end: Endpoint, universe: Universe) -> list[Endpoint]:
+        """The end on one node of each sort before and sort after, of those that are something else
+        after the change: who stays on such a node has changed, too.
+        """
+        if self.before is self.after or end.node:
+            return []
+        conditions = tuple(self.reads.conditions)
+        then = {node.name: node for node in self.after.nodes}
+        found: dict[object, str] = {}
+        for node in self.before.nodes:
+            other = then.get(node.name)
+            if other is not None and other != node:
+                sorts = (sort_on(end, each, conditions) for each in (node, other))
+                found.setdefault(tuple(sorts), node.name)
+        names = set(found.values())
+        placed = (on_node(end, node) for node in universe.nodes if node.name in names)
+        return [one for one in placed if isinstance(one, Endpoint)]
 
     def _at_addresses(self, end: Endpoint) -> Iterator[tuple[Named, Named | None]]:
         if end.addresses_known:

@@ -28,14 +28,21 @@ Patch = pytest.MonkeyPatch
 NO, YES = z3.BoolVal(False), z3.BoolVal(True)
 
 
-def a_pod_to_itself_is_decided(patch: Patch) -> None:
-    def settled(self: ConnectionTerms, direction: Direction) -> Any:
-        found = [self.is_between_neighbours()]
-        if direction is Direction.INGRESS:
-            found.append(self.is_from_own_node())
-        return z3.Or(*found)
+def decided_without(patch: Patch, part: str, value: object, *directions: Direction) -> None:
+    """Policies are asked at these ends although this part would settle it."""
+    original = ConnectionTerms.is_decided
 
-    patch.setattr(ConnectionTerms, "_is_settled", settled)
+    def decided(self: ConnectionTerms, direction: Direction) -> Any:
+        with pytest.MonkeyPatch.context() as inner:
+            if direction in directions:
+                inner.setattr(self, part, value)
+            return original(self, direction)
+
+    patch.setattr(ConnectionTerms, "is_decided", decided)
+
+
+def a_pod_to_itself_is_decided(patch: Patch) -> None:
+    decided_without(patch, "is_same_pod", NO, *Direction)
 
 
 def own_node_forgotten(patch: Patch) -> None:
@@ -48,13 +55,9 @@ def every_node_is_the_own(patch: Patch) -> None:
     )
 
 
-def own_node_settles_egress(patch: Patch) -> None:
-    """Of a guarded node, whose egress policies do decide."""
-
-    def settled(self: ConnectionTerms, _: Direction) -> Any:
-        return self.is_builtin()
-
-    patch.setattr(ConnectionTerms, "_is_settled", settled)
+def own_node_settles_ingress_alone(patch: Patch) -> None:
+    """Of a guarded node, whose egress policies do not decide there either."""
+    decided_without(patch, "is_from_own_node", lambda: NO, Direction.EGRESS)
 
 
 def neighbours_forgotten(patch: Patch) -> None:
@@ -212,7 +215,7 @@ MUTATIONS: list[Callable[[Patch], None]] = [
     a_pod_to_itself_is_decided,
     own_node_forgotten,
     every_node_is_the_own,
-    own_node_settles_egress,
+    own_node_settles_ingress_alone,
     neighbours_forgotten,
     neighbours_everywhere,
     ends_exchanged,
