@@ -73,11 +73,17 @@ def remove_lab(suffix: str) -> None:
 def remove_stale_labs() -> tuple[str, ...]:
     """Remove every lab whose process is gone; their suffixes. Labs in use are not touched."""
     with _exclusive():
-        stale = tuple(sorted(suffix for suffix in _suffixes() if not _is_held(suffix)))
+        stale = _stale()
         for suffix in stale:
             remove_lab(suffix)
             _lock_file(suffix).unlink(missing_ok=True)
     return stale
+
+
+def stale_labs() -> tuple[str, ...]:
+    """The suffixes of labs of which something is left though their process is gone."""
+    with _exclusive():
+        return _stale()
 
 
 def lab_namespaces() -> tuple[str, ...]:
@@ -91,6 +97,10 @@ def _bind_new_namespaces(paths: Iterable[Path]) -> None:
         path.touch(exist_ok=False)
         target = os.fsencode(path)
         check(libc().mount(b"/proc/thread-self/ns/net", target, None, _MS_BIND, None), str(path))
+
+
+def _stale() -> tuple[str, ...]:
+    return tuple(sorted(suffix for suffix in _suffixes() if not _is_held(suffix)))
 
 
 def _suffixes() -> set[str]:

@@ -11,8 +11,9 @@ from policyc.compiler.cli.main import run
 from policyc.compiler.driver.lab import expected_matrix
 from policyc.ir.policy import PolicySet
 from policyc.ir.universe import Endpoint
-from policyc.runtime.lab.namespaces import lab_namespaces
+from policyc.runtime.lab.namespaces import stale_labs
 from policyc.runtime.lab.probes import Outcome, Probe
+from tests.kernel.lab.left import nothing_is_left_since
 
 pytestmark = pytest.mark.kernel
 SHOP = Path(__file__).parents[2] / "examples" / "online-shop"
@@ -20,6 +21,7 @@ ARGUMENTS = ["lab", "-f", str(SHOP / "policies"), "--cluster", str(SHOP / "clust
 
 
 def test_the_wire_agrees_with_the_yaml(capfd: pytest.CaptureFixture[str]) -> None:
+    before = stale_labs()
     assert run([*ARGUMENTS, "--format", "json"]) == 0
     result = json.loads(capfd.readouterr().out)
     assert result["schema"] == "policyc.dev/lab-result/v1"
@@ -29,7 +31,7 @@ def test_the_wire_agrees_with_the_yaml(capfd: pytest.CaptureFixture[str]) -> Non
     assert len(outcomes) > 2000
     assert outcomes.count("allowed") > 100
     assert outcomes.count("denied") > 1000
-    assert not lab_namespaces()
+    assert nothing_is_left_since(before)
 
 
 def test_a_difference_is_shown_and_is_exit_code_one(

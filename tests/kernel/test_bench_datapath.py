@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime.lab.namespaces import lab_namespaces
+from policyc.runtime.lab.namespaces import stale_labs
+from tests.kernel.lab.left import nothing_is_left_since
 
 BENCH = Path(__file__).parents[1] / "bench"
 
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.kernel
 
 @pytest.mark.parametrize("family", ["4", pytest.param("6", marks=pytest.mark.slow)])
 def test_traffic_gets_through_every_bed(tmp_path: Path, family: str) -> None:
-    before = lab_namespaces()
+    before = stale_labs()
     out, plot = tmp_path / "rows.json", tmp_path / "plot"
     sizes = ["--policies", "1,20", "--services", "1,20"]
     short = ["--rounds", "2", *sizes, "--share", "0.01", "--family", family]
@@ -44,7 +45,7 @@ def test_traffic_gets_through_every_bed(tmp_path: Path, family: str) -> None:
     assert all(row["ratio"] == 1 for row in rows if row["bed"] == "plain routing")
     for suffix in (".svg", ".png", ".md"):
         assert plot.with_suffix(suffix).stat().st_size > 500
-    assert lab_namespaces() == before
+    assert nothing_is_left_since(before)
 
 
 @pytest.mark.parametrize(
