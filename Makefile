@@ -15,8 +15,12 @@ PYTEST_FLAGS ?=
 # A run that hangs all the same is interrupted, so that it still says what it did.
 TEST_SECONDS ?= 3600
 GUEST ?= 6.1
+# State transitions and translations by BPF_PROG_TEST_RUN: no sockets, no clang, no bundle.
+PACKET_TESTS ?= $(addprefix tests/kernel/test_,$(addsuffix .py,conntrack connection_tables icmp fragments spoofing services \
+	service_corners service_errors service_affinity source_ranges hairpin forwarding masquerade masquerade_errors host_policy \
+	outside node_ports))
 
-.PHONY: help install system demo test test-all test-kernels kernel-table bench-policy bench-datapath bench-across bench-flows guest lint format grammar prebuilt lock golden wheel clean
+.PHONY: help install system demo test test-all test-kernels kernel-table bench-policy bench-datapath bench-across bench-flows guest guest-packets lint format grammar prebuilt lock golden wheel clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -41,8 +45,9 @@ install: system ## system packages by apt, Python packages into .venv from the l
 demo: install ## compile examples/online-shop, load it in a lab, send traffic, compare
 	@$(BIN)/policyc lab -f examples/online-shop/policies --cluster examples/online-shop/cluster
 
-# What traffic is made with, and what it is compared with.
+# What traffic is made with, and what it is compared with; what else tests run and look on with.
 test test-all bench-datapath: APT_PACKAGES += nginx-light apache2-utils nftables
+test test-all: APT_PACKAGES += curl iperf3 bind9-dnsutils iputils-ping traceroute tcpdump
 
 test: install lint ## lint, then every test that is not marked slow
 	@timeout --signal=INT --kill-after=60 $(TEST_SECONDS) $(BIN)/pytest $(PYTEST_WORKERS) -m "not slow" $(PYTEST_FLAGS)
@@ -58,6 +63,12 @@ kernel-table: install ## record what test-kernels compares with: docs/verifier-b
 
 guest: install ## the example's lab under Debian's kernel GUEST=6.1 or 6.12, in QEMU (a minute, fetches a kernel)
 	@tests/guest/run.sh $(GUEST) $(BIN)/policyc lab -f examples/online-shop/policies --cluster examples/online-shop/cluster
+
+guest-packets: install ## the packet tests under Debian's kernel GUEST=6.1 or 6.12, in QEMU (hours: the verifier is emulated, too, for each test)
+	@mkdir -p build/guest/objects
+	@$(BIN)/python -c 'import pathlib, tests.kernel.conftest as t; t.compile_objects(pathlib.Path("build/guest/objects"))'
+	@GUEST_SECONDS=20000 tests/guest/run.sh $(GUEST) env POLICYC_TEST_OBJECTS=$(CURDIR)/build/guest/objects \
+		$(BIN)/pytest -q -n 0 -p no:cacheprovider --timeout 1800 $(PYTEST_FLAGS) $(PACKET_TESTS)
 
 bench-policy: install ## verdict ns over rules, for both backends and the builds they are compared with (a quiet machine, root)
 	@$(BIN)/python tests/bench/policy.py --json docs/benchmarks/policy.json --plot docs/benchmarks/policy

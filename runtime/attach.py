@@ -35,6 +35,7 @@ BY_ROLE: Mapping[str, tuple[Hook, ...]] = {
     "uplink": _both("uplink"),
     "tunnel": (Hook("pc_from_tunnel", "ingress", bpf_syscall.ATTACH_TCX_INGRESS),),
     "detour": (Hook("pc_from_detour", "ingress", bpf_syscall.ATTACH_TCX_INGRESS),),
+    "route": (Hook("pc_to_route", "egress", bpf_syscall.ATTACH_TCX_EGRESS),),
 }
 """The hooks of a device, by what it is for: `Attachment.role`."""
 HOOKS = tuple(hook for hooks in BY_ROLE.values() for hook in hooks)

@@ -35,6 +35,7 @@ LINK_DETACH = 34
 
 ATTACH_TCX_INGRESS = 46
 ATTACH_TCX_EGRESS = 47
+ATTACH_XDP = 37
 LINK_TYPE_TCX = 11
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -234,12 +235,12 @@ def prog_info(fd: int) -> ProgInfo:
 
 @dataclass(frozen=True, slots=True)
 class LinkInfo:
-    """What the kernel says of a tcx link; ifindex 0 when its device is gone."""
+    """What the kernel says of a link of tcx or XDP; ifindex 0 when its device is gone."""
 
     id: int
     prog_id: int
     ifindex: int
-    attach_type: int
+    attach_type: int  # of tcx
 
 
 def link_info(fd: int) -> LinkInfo:
@@ -253,6 +254,11 @@ def link_create_tcx(prog: int, ifindex: int, attach_type: int) -> Fd:
     """Attach behind whatever is there already."""
     attr = struct.pack("=IIIIIIQ32x", prog, ifindex, attach_type, 0, 0, 0, 0)
     return Fd(bpf(LINK_CREATE, attr))
+
+
+def link_create_xdp(prog: int, ifindex: int, flags: int) -> Fd:
+    """Attach to a device where no XDP program is; `flags` are XDP_FLAGS_* of <linux/if_link.h>."""
+    return Fd(bpf(LINK_CREATE, struct.pack("=IIII48x", prog, ifindex, ATTACH_XDP, flags)))
 
 
 def link_create_cgroup(prog: int, cgroup: int, attach_type: int) -> Fd:
@@ -308,16 +314,26 @@ class TestRun:
         struct.pack_into("=Q", self._attr, 48, _address(self._ctx_buffer))
         self._number = _NUMBERS.get(platform.machine(), 321)
 
-    def __call__(self, data: bytes, ifindex: int = 0, ingress_ifindex: int = 0) -> int:
-        """The program's verdict on a frame: -1 next, 2 drop."""
+    def __call__(
+        self, data: bytes, ifindex: int = 0, ingress_ifindex: int = 0, repeat: int = 1
+    ) -> int:
+        """The program's verdict on a frame: -1 next, 2 drop. Each of `repeat` runs gets what the
+        one before has made of it; the last one's counts.
+        """
         ctypes.memmove(self._data, data, len(data))
         struct.pack_into("=II", self._ctx, self._INGRESS_IFINDEX, ingress_ifindex, ifindex)
         # The kernel wrote the last frame's size as room for the output: a longer one would not fit.
         struct.pack_into("=III", self._attr, 4, 0, len(data), 0)
+        struct.pack_into("=II", self._attr, 32, repeat, 0)
         if _syscall(self._number, PROG_TEST_RUN, self._attr_buffer, 80) < 0:
             errno = ctypes.get_errno()
             raise OSError(errno, os.strerror(errno))
         return int(struct.unpack_from("=i", self._attr, 4)[0])
+
+    @property
+    def nanoseconds(self) -> int:
+        """Of a run, the last time: an average of the repeated ones."""
+        return int(struct.unpack_from("=I", self._attr, 36)[0])
 
 
 _test_runs: dict[int, TestRun] = {}

@@ -19,6 +19,7 @@ MANIFEST = "manifest.json"
 POLICY_OBJECT = "policy.bpf.o"
 HOOKS_OBJECT = "hooks.bpf.o"
 SOCKETS_OBJECT = "sockets.bpf.o"
+XDP_OBJECT = "xdp.bpf.o"
 _NEEDED = (POLICY_OBJECT, HOOKS_OBJECT, "plan.json", "classifier.json", "rules.json")
 
 WORD = 4  # bytes: all that seeds hold are little-endian 32-bit words

@@ -104,6 +104,17 @@ def keep_only(pins: Pins, endpoints: Iterable[LoadedEndpoint], layout: StructLay
             bpf_syscall.map_delete(fd, key)
 
 
+def write_classes(endpoints: tuple[LoadedEndpoint, ...], fields: tuple[str, ...], fd: int) -> None:
+    """The class of each, in the map of a policy that nothing reads yet."""
+    size = bpf_syscall.map_info(fd).value_size
+    keys = b"".join(struct.pack("=I", each.id) for each in endpoints)
+    values = b"".join(
+        struct.pack(f"<{len(fields)}I", *(each.place[name] for name in fields)).ljust(size, b"\0")
+        for each in endpoints
+    )
+    bpf_syscall.map_update_batch(fd, keys, values, len(endpoints))
+
+
 def _by_address(pins: Pins, layout: StructLayout) -> Held:
     with Halves(pins.maps) as halves:
         return {

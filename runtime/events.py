@@ -16,11 +16,11 @@ from pathlib import Path
 from policyc.runtime import bpf_syscall, host, network, switch
 from policyc.runtime.errors import HostError
 from policyc.runtime.event_records import SCHEMA, Event, Reader
+from policyc.runtime.per_cpu import per_cpu_sums
 from policyc.runtime.pins import DEFAULT_ROOT, Pins
 from policyc.runtime.ring_buffer import RingBuffer
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
 from policyc.runtime.state import StateDir, Warn, to_nobody
-from policyc.runtime.status import per_cpu_sums
 
 RING, COUNT = "pc_events", "pc_event_count"
 _WAIT_MS = 200

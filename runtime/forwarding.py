@@ -5,8 +5,7 @@ The kernel hands over to the peer of a veth alone, and drops where that is in th
 namespace; so every device is asked what it is.
 """
 
-import errno
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from policyc.runtime import rtnetlink
@@ -34,15 +33,30 @@ def with_peers(ifindexes: Iterable[int], forwarding: Forwarding) -> frozenset[in
         ) from error
 
 
+def without_master(uplinks: Mapping[str, int]) -> dict[str, int]:
+    """Those of the uplinks (name -> ifindex) that are part of no other device. What pods send by a port
+    of a bridge never was to the node's MAC, and goes by the stack; so must what comes back.
+    """
+    if not uplinks:
+        return {}
+    try:
+        with rtnetlink.connection("handing packets over", f", or {_OTHERWISE}") as netlink:
+            return {name: at for name, at in uplinks.items() if not _has_master(netlink, at)}
+    except OSError as error:
+        raise HostError(
+            f"rtnetlink does not tell what the uplinks are: {error.strerror}", _OTHERWISE
+        ) from error
+
+
+def _has_master(netlink: Any, ifindex: int) -> bool:
+    (link,) = netlink.link("get", index=ifindex)
+    return link.get_attr("IFLA_MASTER") is not None
+
+
 def _has_peer(netlink: Any, ifindex: int) -> bool:
     """One by one: a list of all is cut short where a device comes or goes meanwhile."""
-    try:
-        (link,) = netlink.link("get", index=ifindex)
-    except rtnetlink.refused() as error:
-        if rtnetlink.code_of(error) == errno.ENODEV:
-            return False
-        raise
-    return _is_veth_to_elsewhere(link)
+    link = rtnetlink.find_link(netlink, index=ifindex)
+    return link is not None and _is_veth_to_elsewhere(link)
 
 
 def _is_veth_to_elsewhere(link: Any) -> bool:

@@ -7,16 +7,17 @@ The compiler lowers what guards a node to what isolates an endpoint in the names
 
 import ipaddress
 import socket
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from policyc.runtime import rtnetlink
+from policyc.runtime import failsafes, rtnetlink
 from policyc.runtime.address_value import Address, host_address
 from policyc.runtime.bundle import Bundle
 from policyc.runtime.endpoints import EndpointRecord, EndpointsFile, NodeRecord
 from policyc.runtime.errors import InputError
-from policyc.runtime.failsafes import DEFAULT, Failsafes
+from policyc.runtime.failsafes import DEFAULT, Failsafes, Side
 from policyc.runtime.json_value import JsonValue, read_json
+from policyc.runtime.state import Warn
 
 HOSTS_FILE = "hosts.json"
 SCHEMA = "policyc.dev/hosts/v1"
@@ -61,6 +62,32 @@ class GuardedHost:
     def failsafes(self) -> Failsafes:
         """The ports that stay open where nobody says which: Felix's, for what Calico guards."""
         return DEFAULT if self.has_failsafes else _NO_FAILSAFES
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """The node as a subject, and the ports that no policy closes."""
+
+    host: GuardedHost
+    failsafes: Failsafes
+
+
+def guarded(
+    bundle: Bundle,
+    file: EndpointsFile,
+    uplink: Sequence[str],
+    open_ports: Mapping[Side, str],
+    note: Warn,
+) -> Guarded | None:
+    """The node, if the bundle guards it, and what stays open; `InputError` if it cannot be guarded."""
+    given = {side: failsafes.read_ports(text, side) for side, text in open_ports.items()}
+    found = guarded_host(bundle, file)
+    if found is None:
+        for side in given:
+            note(f"--failsafe-{side} says nothing here: no policy guards this node itself")
+        return None
+    require_uplinks(found, uplink)
+    return Guarded(found, replace(found.failsafes, **given))
 
 
 def guarded_host(bundle: Bundle, file: EndpointsFile) -> GuardedHost | None:

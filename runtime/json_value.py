@@ -215,3 +215,12 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise _DuplicateKeyError(key)
         found[key] = value
     return found
+
+
+def one_of(value: JsonValue | None, known: tuple[str, ...], default: str) -> str:
+    """One of the strings; `default` where there is none, or null. `InputError` for any other."""
+    if value is None or value.raw is None:
+        return default
+    if value.raw not in known:
+        value.fail(f"expected one of {', '.join(known)}, found {describe(value.raw)}")
+    return str(value.raw)

@@ -27,15 +27,19 @@ from policyc.runtime import (
     leftovers,
     network,
     pins,
+    pod_devices,
     reassembly,
     reserved_ports,
     route_mtu,
+    route_rules,
     seeds,
     service_maps,
+    service_route,
     socket_hooks,
     switch,
     tunnel,
     uplinks,
+    xdp,
 )
 from policyc.runtime.btf import Btf, StructLayout
 from policyc.runtime.bundle import HOOKS_OBJECT, POLICY_OBJECT, Bundle, read_bundle
@@ -43,7 +47,6 @@ from policyc.runtime.endpoints import EndpointsFile, read_endpoints
 from policyc.runtime.errors import HostError, InputError
 from policyc.runtime.failsafes import Failsafes, Side
 from policyc.runtime.hook_programs import HookPrograms
-from policyc.runtime.host_policy import GuardedHost
 from policyc.runtime.json_value import JsonValue
 from policyc.runtime.libbpf import Object
 from policyc.runtime.masquerade import Masquerade, Masquerading
@@ -56,7 +59,6 @@ from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
 from policyc.runtime.state import (
     Attachment,
     Generation,
-    LoadedEndpoint,
     LoadedHost,
     StateDir,
     Warn,
@@ -69,14 +71,6 @@ POLICY_PROGRAM = "pc_policy_run"
 PlacerFactory = Callable[[Bundle], Placer]
 
 NO_PORTS: Mapping[Side, str] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class _Guarded:
-    """The node as a subject, and the ports that no policy closes."""
-
-    host: GuardedHost
-    failsafes: Failsafes
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +94,14 @@ def load(
     uplink: Sequence[str] = (),
     way_back: Outside = "tunnel",
     masquerade: Masquerade | None = None,
+    xdp_mode: xdp.Mode | None = None,
     state_root: Path = DEFAULT_STATE,
     placer: PlacerFactory | None = None,
     services: Sequence[JsonValue] | None = None,
     cgroup: Path | None = None,
     open_ports: Mapping[Side, str] = NO_PORTS,
     reassemble: bool = False,
+    service_cidr: Sequence[str] = (),
     warn: Warn = to_nobody,
     note: Warn = to_nobody,
 ) -> Loaded:
@@ -114,17 +110,21 @@ def load(
     `services` are Services and EndpointSlices; None leaves those that are loaded. Processes of `cgroup`
     that are in this network namespace reach them, too. `note` is told what of them the node cannot have.
     `uplink` are the devices by which clients outside come in; `way_back` says how they are answered when
-    they came to another node; `masquerade` is how the node's pods leave by them, None: as they are.
+    they came to another node; `xdp_mode` is who hands what is known to other nodes by XDP, None: nobody.
+    `masquerade` is how the node's pods leave by uplinks, None: as they are.
     `open_ports` are the failsafe ports of each side where they are not to be the usual ones
     (`failsafes.read_ports`). `reassemble`: fragments that come before their first one are put in order,
-    if this kernel can; `warn` is told if not.
+    if this kernel can; `warn` is told if not. `service_cidr` are ranges that the host's stack routes to
+    Services, for what no hook of the cgroup sees.
     """
     bundle = read_bundle(bundle_path)
     file = read_endpoints(endpoints_path)
-    guarded = _guarded(bundle, file, uplink, open_ports, note)
+    guarded = host_policy.guarded(bundle, file, uplink, open_ports, note)
+    xdp.require_uplinks(xdp_mode, uplink, guarded is not None, note)
     ports = masquerade.ports if masquerade else range(0)
     own = OwnNode(file.node, file.own_addresses, file.own_zone, ports)
     frontends = None if services is None else read_services(services, own, note)
+    routes = service_route.read(service_cidr, file, uplink, guarded is not None)
     if bundle.node not in ("", file.node):
         raise InputError(
             f"{bundle_path}: the bundle is for the node {bundle.node},"
@@ -141,9 +141,12 @@ def load(
     state = StateDir(bpffs, state_root)
     with state.lock():
         network.require_here(Pins(bpffs), state)
+        devices = local_devices(file.endpoints)
+        pod_devices.require_hooks(endpoints_path, file.endpoints, devices, note)
+        pod_devices.require_passed(uplink, devices)
         plan = _Plan(
-            *(bundle, file, frontends, mode, forward, tuple(uplink), way_back),
-            *(masquerade, cgroup, guarded, reassemble),
+            *(bundle, file, devices, frontends, mode, forward, tuple(uplink), way_back),
+            *(masquerade, cgroup, guarded, reassemble, xdp_mode, routes),
         )
         loading = _Loading(Pins(bpffs), state, plan, warn, note)
         return loading.run(placer or _tables)
@@ -166,6 +169,7 @@ def unload(
             others = leftovers.others(where, generation, (), on_record)
             tunnel.remove()  # before its hook: nobody asks who sends then
             reassembly.remove(state.reassembly)
+            service_route.remove()
             for attachment in others:
                 attach.detach(where, attachment)
             reserved_ports.settle(state, range(0), warn)
@@ -173,28 +177,11 @@ def unload(
             state.set_reserved(())  # of a namespace that is no more
         reassembly.forget(state.reassembly)
         leftovers.drop_links(where, keep=())
+        xdp.keep_only(where, ())
         socket_hooks.keep_only(where, epoch=0)
         where.remove()
         state.clear()
     return was_there
-
-
-def _guarded(
-    bundle: Bundle,
-    file: EndpointsFile,
-    uplink: Sequence[str],
-    open_ports: Mapping[Side, str],
-    note: Warn,
-) -> _Guarded | None:
-    """The node, if the bundle guards it, and what stays open; `InputError` if it cannot be guarded."""
-    given = {side: failsafes.read_ports(text, side) for side, text in open_ports.items()}
-    found = host_policy.guarded_host(bundle, file)
-    if found is None:
-        for side in given:
-            note(f"--failsafe-{side} says nothing here: no policy guards this node itself")
-        return None
-    host_policy.require_uplinks(found, uplink)
-    return _Guarded(found, replace(found.failsafes, **given))
 
 
 def _tables(bundle: Bundle) -> Placer:
@@ -209,6 +196,7 @@ class _Plan:
 
     bundle: Bundle
     file: EndpointsFile
+    devices: dict[str, int]
     frontends: tuple[Frontend, ...] | None
     mode: attach.Mode
     forward: forwarding.Forwarding
@@ -216,8 +204,10 @@ class _Plan:
     way_back: Outside
     masquerade: Masquerade | None
     cgroup: Path | None
-    guarded: _Guarded | None
+    guarded: host_policy.Guarded | None
     reassemble: bool
+    xdp_mode: xdp.Mode | None
+    routes: tuple[service_route.Route, ...]
 
 
 class _Loading:
@@ -230,7 +220,7 @@ class _Loading:
         self.warn = warn
         self.bundle, self.file, self.frontends = plan.bundle, plan.file, plan.frontends
         self.kind = attach.kind_for(plan.mode)
-        self.devices = local_devices(plan.file.endpoints)
+        self.devices = plan.devices
         self.uplinks = uplinks.find(plan.uplinks, self.devices)
         self.masquerading = Masquerading(
             where, plan.masquerade, self.uplinks, plan.file.own_addresses
@@ -260,7 +250,8 @@ class _Loading:
             policy.load()
             tables = placer(self.bundle)
             nodes = Nodes(self.pins, self.file)
-            ours = (*self._tunnel(nodes, undo), *self._detour(undo))
+            route = service_route.make(self.plan.routes, self.kind, undo)
+            ours = (*self._tunnel(nodes, undo), *self._detour(undo), *route)
             generation = self._fill(policy, tables, nodes, ours)
             self._pin_generation(policy, undo)
             self._write_endpoints(generation, undo)
@@ -272,6 +263,8 @@ class _Loading:
             clock.set_rate(self.pins.map("pc_clock"))
             self._attach(generation, hooks, undo)
             self._attach_sockets(undo)
+            where = self.uplinks, self.file.own_addresses
+            xdp.attach(self.pins, self.bundle, *where, self.plan.xdp_mode, self.note, objects, undo)
             self.state.write(generation)
             undo.by(self.state.remove, generation.epoch)
             services = self._fill_services(generation, undo)
@@ -364,7 +357,7 @@ class _Loading:
         endpoints = tuple(roster.place(placer, ids))
         seeds.write_words(placer.drain_writes(), maps)
         if placer.class_fields:
-            _write_classes(endpoints, placer.class_fields, policy.map_fd("pc_class"))
+            endpoint_maps.write_classes(endpoints, placer.class_fields, policy.map_fd("pc_class"))
         attachments = self._attachments(ours)
         return Generation(
             epoch=self.word.epoch,
@@ -386,6 +379,7 @@ class _Loading:
             cgroup=str(self.cgroup.absolute()) if self.cgroup else "",
             masquerade=self.masquerading.on_record,
             host=LoadedHost(guarded.host.name, guarded.failsafes) if guarded else None,
+            service_cidrs=tuple(str(each.to) for each in self.plan.routes),
         )
 
     @property
@@ -408,8 +402,10 @@ class _Loading:
     def _write_nodes(self, nodes: Nodes, generation: Generation, undo: Undo) -> None:
         through = next((at.ifindex for at in generation.attachments if at.role == "tunnel"), 0)
         nodes.write(undo)
-        past = route_mtu.none_narrower(self.uplinks, self.note) if self.with_peers else []
-        nodes.configure(through, list(self.uplinks.values()), past, self.plan.way_back, undo)
+        alone = forwarding.without_master(self.uplinks) if self.with_peers else {}
+        past = route_mtu.none_narrower(alone, self.note)
+        past, marks = route_rules.told_of(past, self.note)
+        nodes.configure(through, list(self.uplinks.values()), past, self.plan.way_back, undo, marks)
         self.masquerading.write(undo)
 
     def _endpoint_layout(self) -> StructLayout:
@@ -442,6 +438,9 @@ class _Loading:
                 tunnel.start(attachment.ifindex, undo)
             if attachment.role == "detour":
                 reassembly.start(attachment.ifindex, undo)
+            if attachment.role == "route":
+                by = (*self.devices.values(), *self.uplinks.values())
+                service_route.start(self.pins, attachment.ifindex, self.plan.routes, by, undo)
         detour = next((at.ifindex for at in generation.attachments if at.role == "detour"), 0)
         reassembly.configure(self.pins, detour, undo)
         for attachment in leftovers.kept(generation.former, generation.attachments):
@@ -474,6 +473,7 @@ class _Loading:
     def _sweep(self, generation: Generation, nodes: Nodes) -> None:
         """Take away what only the generation before needed. It cannot undo the switch any more."""
         leftovers.sweep(self.pins, generation.former, generation.attachments)
+        xdp.keep_only(self.pins, self.uplinks.values() if self.plan.xdp_mode else ())
         socket_hooks.keep_only(self.pins, generation.epoch)
         endpoint_maps.keep_only(self.pins, generation.endpoints, self._endpoint_layout())
         nodes.forget_others()
@@ -483,6 +483,7 @@ class _Loading:
             tunnel.remove()
         if not any(at.role == "detour" for at in generation.attachments):
             reassembly.remove(self.state.reassembly)
+        service_route.settle(self.pins, self.plan.routes)
         switch.wait_for_readers()
         failsafes.keep_only(self.pins, generation.epoch)
         if self.before_word.epoch:
@@ -492,13 +493,3 @@ class _Loading:
                 pins.remove_folder(folder)
         hook_programs.forget_replaced(self.pins)
         self.state.keep_only(generation.epoch)
-
-
-def _write_classes(endpoints: tuple[LoadedEndpoint, ...], fields: tuple[str, ...], fd: int) -> None:
-    size = bpf_syscall.map_info(fd).value_size
-    keys = b"".join(struct.pack("=I", each.id) for each in endpoints)
-    values = b"".join(
-        struct.pack(f"<{len(fields)}I", *(each.place[name] for name in fields)).ljust(size, b"\0")
-        for each in endpoints
-    )
-    bpf_syscall.map_update_batch(fd, keys, values, len(endpoints))

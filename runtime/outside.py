@@ -24,7 +24,7 @@ _KEY = struct.Struct("=16sI")  # struct pc_node_key
 _END = struct.Struct("=16s16sII")  # struct pc_node_end
 _NUMBER = struct.Struct("=I")
 _UPLINKS = 8  # PC_UPLINKS
-_CONFIG = struct.Struct(f"=II{2 * _UPLINKS}I16s16s")  # struct pc_outside
+_CONFIG = struct.Struct(f"=II{2 * _UPLINKS}I16s16sI")  # struct pc_outside
 _NOBODY = bytes(16)
 _WAYS: Mapping[Outside, int] = {"tunnel": 0, "dsr": 1}  # enum pc_way_back
 
@@ -97,10 +97,12 @@ class Nodes:
         past_stack: Collection[int],
         way_back: Outside,
         undo: Undo,
+        marks: int = 0,
     ) -> None:
         """Where packets are handed over (an ifindex; 0 for nowhere), and how answers go back.
 
-        `past_stack` are the uplinks by which pods' packets may leave past the host's stack.
+        `past_stack` are the uplinks by which pods' packets may leave past the host's stack, but for
+        those of connections to which the host gives one of `marks`.
         """
         if len(uplinks) > _UPLINKS:
             raise InputError(f"{len(uplinks)} uplinks are more than there is room for ({_UPLINKS})")
@@ -112,7 +114,7 @@ class Nodes:
             places = _places(_CONFIG.unpack(was)[2 + _UPLINKS : 2 + 2 * _UPLINKS], past_stack)
             value = _CONFIG.pack(
                 *(tunnel, _WAYS[way_back], *devices, *places),
-                *(at.get(4, _NOBODY), at.get(6, _NOBODY)),
+                *(at.get(4, _NOBODY), at.get(6, _NOBODY), marks),
             )
             undo.by(_set, self._pins, CONFIG, 0, was)
             bpf_syscall.map_update(fd, _NUMBER.pack(0), value)

@@ -4,6 +4,7 @@
     ROOT/maps/NAME              the maps that all generations share
     ROOT/hooks/NAME             the hook programs
     ROOT/links/IFINDEX-NAME     tcx links, one a device and hook
+    ROOT/xdp/IFINDEX            links of XDP, one an uplink
     ROOT/sockets/EPOCH/NAME     links of a cgroup, one for each hook of the node's own sockets
     ROOT/generations/EPOCH/NAME the program and the maps of one generation
 
@@ -19,7 +20,7 @@ from pathlib import Path
 from policyc.runtime.errors import HostError
 
 DEFAULT_ROOT = Path("/sys/fs/bpf/policyc")
-_FOLDERS = ("sockets", "links", "hooks", "generations", "maps")
+_FOLDERS = ("sockets", "xdp", "links", "hooks", "generations", "maps")
 _BPF_FS_MAGIC = 0xCAFE4A11
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -40,6 +41,11 @@ class Pins:
     def links(self) -> Path:
         """The folder of the tcx links."""
         return self.root / "links"
+
+    @property
+    def xdp(self) -> Path:
+        """The folder of the links of XDP."""
+        return self.root / "xdp"
 
     def map(self, name: str) -> Path:
         """A shared map."""

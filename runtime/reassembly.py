@@ -10,16 +10,13 @@ again as it goes out (docs/decisions/0032-fragments-out-of-order.md).
 """
 
 import ctypes
-import errno
 import os
-import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from policyc.runtime import bpf_syscall, nf_defrag, rtnetlink
+from policyc.runtime import nf_defrag, own_device, rtnetlink
 from policyc.runtime.errors import HostError
 from policyc.runtime.pins import Pins
 from policyc.runtime.undo import Undo
@@ -35,7 +32,6 @@ _CLONE_NEWNET = 0x40000000
 _MS_BIND, _MNT_DETACH = 0x1000, 2
 _FAMILIES = {4: 2, 6: 10}  # AF_INET, AF_INET6
 _ONLINK, _PERMANENT, _NO_ARP = 4, 0x80, 0x80
-_DEVICE = struct.Struct("=I")
 
 _SETTINGS = {
     "ipv4/ip_forward": "1",
@@ -62,15 +58,15 @@ def make(place: Path, undo: Undo) -> int:
 
     `HostError` where this kernel cannot; then nothing is left of it.
     """
-    there = _find()
+    there = own_device.find(NAME, _NEAR_MAC, _PURPOSE)
     if there is not None and there.is_up and _is_held(place):  # else a load died while it made it
         return there.ifindex
     remove(place)
     undo.by(remove, place)
     try:
         _make_namespace(place)
-        _quieten(NAME)
-        made = _find()
+        own_device.quieten(NAME)
+        made = own_device.find(NAME, _NEAR_MAC, _PURPOSE)
     except OSError as error:
         remove(place)
         raise HostError(
@@ -86,20 +82,12 @@ def make(place: Path, undo: Undo) -> int:
 
 def start(ifindex: int, undo: Undo) -> None:
     """Set the device up if it is not, now that its hook is there."""
-    with rtnetlink.connection(_PURPOSE) as netlink:
-        (link,) = netlink.link("get", index=ifindex)
-        if link["state"] != "up":
-            undo.by(_set_state, ifindex, "down")
-            netlink.link("set", index=ifindex, state="up")
+    own_device.start(ifindex, _PURPOSE, undo)
 
 
 def remove(place: Path) -> None:
     """Take device and namespace away; nothing happens when there are none of ours."""
-    if rtnetlink.is_usable():
-        there = _find()
-        if there is not None:
-            with rtnetlink.connection(_PURPOSE) as netlink:
-                netlink.link("del", index=there.ifindex)
+    own_device.remove(NAME, _NEAR_MAC, _PURPOSE)
     forget(place)
 
 
@@ -112,16 +100,7 @@ def forget(place: Path) -> None:
 
 def configure(pins: Pins, ifindex: int, undo: Undo) -> None:
     """Where hooks send fragments that come before their first one; 0: nowhere, they are dropped."""
-    with bpf_syscall.obj_get(pins.map(CONFIG)) as fd:
-        was = bpf_syscall.map_lookup(fd, bytes(4), _DEVICE.size) or bytes(_DEVICE.size)
-    if was != _DEVICE.pack(ifindex):
-        undo.by(_put, pins, was)
-        _put(pins, _DEVICE.pack(ifindex))
-
-
-def _put(pins: Pins, value: bytes) -> None:
-    with bpf_syscall.obj_get(pins.map(CONFIG)) as fd:
-        bpf_syscall.map_update(fd, bytes(4), value)
+    own_device.tell(pins, CONFIG, ifindex, undo)
 
 
 def _make_namespace(place: Path) -> None:
@@ -156,12 +135,6 @@ def _connect(netlink: Any, outside: int) -> None:
         netlink.route("add", family=family, dst="default", gateway=gateway, oif=far, flags=_ONLINK)
 
 
-def _quieten(name: str) -> None:
-    """The node has nothing to say by it."""
-    with suppress(FileNotFoundError):
-        Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6").write_text("1")
-
-
 @contextmanager
 def _in_new_namespace() -> Iterator[int]:
     """Puts this thread into a new network namespace; gives a descriptor of the one before."""
@@ -185,29 +158,3 @@ def _check(result: int) -> None:
     if result:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
-
-
-def _set_state(ifindex: int, state: str) -> None:
-    with rtnetlink.connection(_PURPOSE) as netlink:
-        netlink.link("set", index=ifindex, state=state)
-
-
-@dataclass(frozen=True, slots=True)
-class _Device:
-    ifindex: int
-    is_up: bool
-
-
-def _find() -> _Device | None:
-    """Ours by its name, kind and address: another device of that name is left alone."""
-    with rtnetlink.connection(_PURPOSE) as netlink:
-        try:
-            (link,) = netlink.link("get", ifname=NAME)
-        except rtnetlink.refused() as error:
-            if rtnetlink.code_of(error) == errno.ENODEV:
-                return None
-            raise
-        about = link.get_attr("IFLA_LINKINFO")
-        kind = about.get_attr("IFLA_INFO_KIND") if about is not None else None
-        ours = kind == "veth" and link.get_attr("IFLA_ADDRESS") == _NEAR_MAC
-        return _Device(int(link["index"]), link["state"] == "up") if ours else None

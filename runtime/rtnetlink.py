@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A connection to rtnetlink by pyroute2, which is imported only where one is asked for."""
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,6 +40,17 @@ def _netlink(purpose: str, otherwise: str) -> Any:
             f"pip install 'policyc[node]'{otherwise}",
         ) from error
     return IPRoute
+
+
+def find_link(netlink: Any, **which: str | int) -> Any | None:
+    """What the kernel says of a device, by `ifname` or `index`; None where there is none."""
+    try:
+        (link,) = netlink.link("get", **which)
+    except refused() as error:
+        if code_of(error) == errno.ENODEV:
+            return None
+        raise
+    return link
 
 
 @cache

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from policyc.runtime.errors import BusyError, InputError
+from policyc.runtime.health_checks import Health, HealthChecks, Place
 from policyc.runtime.json_value import JsonStream, JsonValue
 from policyc.runtime.pins import DEFAULT_ROOT
 from policyc.runtime.service_live import FullError, Live, StaleError
-from policyc.runtime.service_update import LoadedNode, loaded
+from policyc.runtime.service_update import LoadedNode, is_loaded, loaded
 from policyc.runtime.service_world import WatchError, World
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
 from policyc.runtime.state import Warn, to_nobody
@@ -66,7 +67,7 @@ def follow(
         reading = _Reading(streams, held)
         with _unhurried(bpffs, state_root, is_over) as node:
             world = World(node.own, warn)
-        following = _Following(world, bpffs, state_root, is_over)
+        following = _Following(world, bpffs, state_root, is_over, warn)
         held.callback(following.close)
         wait = settled, _UNSETTLED * settled
         while not is_over():
@@ -139,12 +140,18 @@ class _Following:
         bpffs: Path,
         state_root: Path,
         is_over: Callable[[], bool],
+        warn: Warn,
     ) -> None:
         self.live: Live | None = None
+        self._health = HealthChecks(lambda: is_loaded(bpffs), warn)
         self._world, self._is_over = world, is_over
         self._bpffs, self._state_root = bpffs, state_root
 
     def close(self) -> None:
+        self._health.close()
+        self._let_go()
+
+    def _let_go(self) -> None:
         if self.live:
             self.live.close()
 
@@ -161,7 +168,16 @@ class _Following:
                     whole = True
             if whole:
                 self._fill(node)
+        self._health.set(self._asked())
         return Applied(n_events, len(changes), whole, time.monotonic() - began)
+
+    def _asked(self) -> dict[Place, Health]:
+        """Where load balancers ask, and what they are told. The API gives no port to two Services."""
+        return {
+            (family, port): Health(*name, n_local)
+            for name, (port, by_family) in self._world.health.items()
+            for family, n_local in by_family.items()
+        }
 
     def _is_replaced(self, node: LoadedNode) -> bool:
         """Somebody else has put Services in force meanwhile, or other nodes; or nobody has yet."""
@@ -173,7 +189,7 @@ class _Following:
 
     def _fill(self, node: LoadedNode) -> None:
         filled = node.replace(self._world.frontends.values())
-        self.close()
+        self._let_go()
         self.live = Live(node.pins, filled, node.generation.nodes)
 
 

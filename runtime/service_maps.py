@@ -14,6 +14,7 @@ import mmap
 import os
 import struct
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,7 +34,9 @@ from policyc.runtime.service_rows import (
     frontend_key,
     key_half,
     rows_of,
+    site_of,
     wanted,
+    way_of,
 )
 from policyc.runtime.service_rows import FRONTENDS as MOST_FRONTENDS
 from policyc.runtime.services import Frontend
@@ -130,6 +133,13 @@ def usage(pins: Pins) -> dict[str, tuple[int, int]]:
         n_rows = len(_used(rows))
     n_keys = sum(key_half(key) == half for key in _keys(pins))
     return {FRONTENDS: (n_keys, MOST_FRONTENDS), "pc_rows": (n_rows, PLACES)}
+
+
+def ways_back(pins: Pins) -> dict[str, int]:
+    """How many addresses and ports of Services say themselves how clients outside are answered."""
+    with mapped(pins, "pc_rows") as memory:
+        used = [memory[at * ROW.size : (at + 1) * ROW.size] for at in _used(memory)]
+    return dict(Counter({site_of(row): way for row in used if (way := way_of(row))}.values()))
 
 
 def is_unfinished(pins: Pins) -> bool:

@@ -8,9 +8,10 @@ import ipaddress
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from policyc.runtime import maglev
+from policyc.runtime import service_annotations
 from policyc.runtime.address_value import Address, host_address
-from policyc.runtime.json_value import JsonValue, describe
+from policyc.runtime.json_value import JsonValue, one_of
+from policyc.runtime.uplinks import Outside
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -18,7 +19,6 @@ READY = 2
 """The rank of an endpoint that is ready."""
 
 _SERVICE_NAME = "kubernetes.io/service-name"
-_BALANCE, _MAGLEV_SLOTS = "policyc.dev/balance", "policyc.dev/maglev-slots"
 _PROTOCOLS = ("TCP", "UDP", "SCTP")
 _TYPES = ("ClusterIP", "NodePort", "LoadBalancer", "ExternalName")
 _OBJECT = ("apiVersion", "kind", "metadata")
@@ -68,10 +68,14 @@ class Service:
     """internalTrafficPolicy Local: what is sent to a cluster IP stays on the node (KEP-2086)."""
     external_local: bool
     """externalTrafficPolicy Local: so does what comes from outside to any other address."""
+    health_port: int
+    """Where load balancers ask whether this node has endpoints (healthCheckNodePort); 0: nowhere."""
     affinity: int
     """Seconds for which a client is sent where it was sent last; 0: not at all."""
     maglev_slots: int
     """Of a table that endpoints are chosen by (annotations); 0: by chance."""
+    way_back: Outside | None
+    """How clients are answered that came to another node (annotation); None: as the load says."""
     place: JsonValue
 
 
@@ -172,7 +176,7 @@ def _service(
     if "spec" not in fields:
         place.fail("the field `spec` is missing")
     spec = fields["spec"].fields((), _SERVICE_SPEC)
-    kind = _one_of(spec.get("type"), _TYPES, "ClusterIP")
+    kind = one_of(spec.get("type"), _TYPES, "ClusterIP")
     if kind == "ExternalName" or (spec.get("clusterIP") and spec["clusterIP"].raw == "None"):
         return
     has_node_ports = kind in ("NodePort", "LoadBalancer")
@@ -187,25 +191,24 @@ def _service(
         ports=tuple(_service_port(each, has_node_ports) for each in ports),
         internal_local=_is_local(spec.get("internalTrafficPolicy")),
         external_local=_is_local(spec.get("externalTrafficPolicy")),
+        health_port=_health_port(spec, kind),
         affinity=_affinity(spec),
-        maglev_slots=_maglev_slots(fields["metadata"]),
+        maglev_slots=service_annotations.maglev_slots(fields["metadata"]),
+        way_back=service_annotations.way_back(fields["metadata"]),
         place=place,
     )
 
 
-def _maglev_slots(metadata: JsonValue) -> int:
-    """By the annotations `policyc.dev/balance` and `policyc.dev/maglev-slots`."""
-    found = metadata.members().get("annotations")
-    annotations = found.members() if found and found.raw is not None else {}
-    balance = _one_of(annotations.get(_BALANCE), ("random", "maglev"), "random")
-    sizes = tuple(map(str, maglev.SIZES))
-    size = int(_one_of(annotations.get(_MAGLEV_SLOTS), sizes, str(maglev.USUAL)))
-    return size if balance == "maglev" else 0
+def _health_port(spec: dict[str, JsonValue], kind: str) -> int:
+    """Only of a load balancer's Service that keeps clients on the node, as the API has it."""
+    port = spec.get("healthCheckNodePort")
+    found = port.number(0, 65535) if port and port.raw is not None else 0
+    return found if kind == "LoadBalancer" and _is_local(spec.get("externalTrafficPolicy")) else 0
 
 
 def _affinity(spec: dict[str, JsonValue]) -> int:
     """`sessionAffinityConfig.clientIP.timeoutSeconds`, of which three hours are the default."""
-    kind = _one_of(spec.get("sessionAffinity"), ("None", "ClientIP"), "None")
+    kind = one_of(spec.get("sessionAffinity"), ("None", "ClientIP"), "None")
     config = spec.get("sessionAffinityConfig")
     found = config.fields((), ("clientIP",)).get("clientIP") if config and config.raw else None
     timeout = (
@@ -217,7 +220,7 @@ def _affinity(spec: dict[str, JsonValue]) -> int:
 
 def _is_local(policy: JsonValue | None) -> bool:
     """Whether a traffic policy keeps to the node's own endpoints."""
-    return _one_of(policy, ("Cluster", "Local"), "Cluster") == "Local"
+    return one_of(policy, ("Cluster", "Local"), "Cluster") == "Local"
 
 
 def _cluster_ips(spec: dict[str, JsonValue]) -> list[Address]:
@@ -235,7 +238,7 @@ def _balancer_ips(status: JsonValue | None) -> list[Address]:
     ingress = balancer.members().get("ingress") if balancer else None
     for item in ingress.items() if ingress else ():
         fields = item.members()
-        if "ip" in fields and _one_of(fields.get("ipMode"), ("VIP", "Proxy"), "VIP") == "VIP":
+        if "ip" in fields and one_of(fields.get("ipMode"), ("VIP", "Proxy"), "VIP") == "VIP":
             found.append(_address(fields["ip"]))
     return found
 
@@ -253,7 +256,7 @@ def _service_port(value: JsonValue, has_node_ports: bool) -> ServicePort:
     node_port = fields.get("nodePort") if has_node_ports else None
     return ServicePort(
         name=_optional_text(fields.get("name")),
-        protocol=_one_of(fields.get("protocol"), _PROTOCOLS, "TCP"),
+        protocol=one_of(fields.get("protocol"), _PROTOCOLS, "TCP"),
         port=fields["port"].number(1, 65535),
         node_port=node_port.number(0, 65535) if node_port and node_port.raw is not None else 0,
         place=value,
@@ -268,7 +271,7 @@ def _slice(
     service = labels.strings().get(_SERVICE_NAME, "") if labels else ""
     if "addressType" not in fields:
         place.fail("the field `addressType` is missing")
-    kind = _one_of(fields["addressType"], ("IPv4", "IPv6", "FQDN"), "")
+    kind = one_of(fields["addressType"], ("IPv4", "IPv6", "FQDN"), "")
     if not service or kind == "FQDN":
         return
     family = int(kind[-1])
@@ -288,7 +291,7 @@ def _slice_port(value: JsonValue) -> Iterator[tuple[tuple[str, str], int]]:
     fields = value.fields((), _SLICE_PORT)
     if "port" in fields and fields["port"].raw is not None:
         name = _optional_text(fields.get("name"))
-        protocol = _one_of(fields.get("protocol"), _PROTOCOLS, "TCP")
+        protocol = one_of(fields.get("protocol"), _PROTOCOLS, "TCP")
         yield (name, protocol), fields["port"].number(1, 65535)
 
 
@@ -334,14 +337,6 @@ def _optional_text(value: JsonValue | None) -> str:
     if value is None or value.raw is None or value.raw == "":
         return ""
     return value.text()
-
-
-def _one_of(value: JsonValue | None, known: tuple[str, ...], default: str) -> str:
-    if value is None or value.raw is None:
-        return default
-    if value.raw not in known:
-        value.fail(f"expected one of {', '.join(known)}, found {describe(value.raw)}")
-    return str(value.raw)
 
 
 def _addresses(value: JsonValue | None) -> list[Address]:

@@ -13,6 +13,7 @@ from policyc.runtime.errors import InputError
 from policyc.runtime.maglev import Tables
 from policyc.runtime.services import PROTOCOLS, Backend, Frontend, packed
 from policyc.runtime.source_ranges import RANGES, Lists
+from policyc.runtime.uplinks import Outside
 
 PLACES = 65536
 CHOICES = 65536
@@ -25,6 +26,8 @@ FRONTENDS = 32768
 """Of a half."""
 CLOSED = 1
 """PC_ROW_CLOSED."""
+WAYS: Mapping[Outside | None, int] = {None: 0, "tunnel": 2, "dsr": 4}
+"""PC_ROW_TUNNEL, PC_ROW_DSR: what a row's state says of the way back."""
 LOCAL, ELSEWHERE, NODE_PORT = 1, 2, 4
 """PC_FRONTEND_*."""
 FRONTEND = struct.Struct("=11I")
@@ -154,7 +157,7 @@ def row_of(frontend: Frontend, backend: Backend, nodes: Mapping[str, int]) -> by
         struct.pack("!H", frontend.port),
         PROTOCOLS[frontend.protocol],
         frontend.address.version,
-        0 if goes_on else CLOSED,
+        (0 if goes_on else CLOSED) | WAYS[frontend.way_back],
         nodes.get(backend.node, 0),
     )
 
@@ -162,6 +165,16 @@ def row_of(frontend: Frontend, backend: Backend, nodes: Mapping[str, int]) -> by
 def identity(row: bytes) -> Identity:
     """What stays as long as the endpoint is listed."""
     return row[8:STATE_AT] + row[_NODE_AT : _NODE_AT + 2]
+
+
+def way_of(row: bytes) -> Outside | None:
+    """What the Service of a row says of the way back."""
+    return next((way for way, bits in WAYS.items() if bits and row[STATE_AT] & bits), None)
+
+
+def site_of(row: bytes) -> bytes:
+    """The address, port and protocol of the Service."""
+    return row[24:40] + row[42:46]
 
 
 def frontend_key(frontend: Frontend, half: int) -> bytes:

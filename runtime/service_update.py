@@ -61,6 +61,14 @@ class LoadedNode:
         return filled
 
 
+def is_loaded(bpffs: Path) -> bool:
+    """Whether a policy and hooks are in force, whoever is changing them."""
+    try:
+        return switch.read(Pins(bpffs).map("pc_state")).epoch != 0
+    except OSError:
+        return False  # it goes this very moment
+
+
 @contextmanager
 def loaded(bpffs: Path, state_root: Path) -> Iterator[LoadedNode]:
     """The node as it is; `HostError` where nothing is loaded."""

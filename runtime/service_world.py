@@ -15,7 +15,7 @@ from policyc.runtime.address_value import Address
 from policyc.runtime.errors import InputError
 from policyc.runtime.json_value import JsonValue
 from policyc.runtime.service_objects import EndpointSlice, Service, named, objects
-from policyc.runtime.services import Frontend, OwnNode, frontends_of
+from policyc.runtime.services import Frontend, OwnNode, frontends_of, local_endpoints
 from policyc.runtime.state import Warn, to_nobody
 
 Name = tuple[str, str]
@@ -36,6 +36,8 @@ class World:
     warn: Warn = to_nobody
     frontends: dict[Site, Frontend] = field(default_factory=dict)
     """Those of the last `changes`."""
+    health: dict[Name, tuple[int, dict[int, int]]] = field(default_factory=dict)
+    """Of these, too: the port where health is asked for, and by family the node's endpoints."""
     _services: dict[Name, Service] = field(default_factory=dict)
     _slices: dict[Name, EndpointSlice] = field(default_factory=dict)
     _by_service: dict[Name, dict[Name, EndpointSlice]] = field(default_factory=dict)
@@ -126,6 +128,7 @@ class World:
         except InputError as error:
             self.warn(f"{'/'.join(name)} stays as it was: {error}")
             return
+        self._note_health(name, service)
         for site in self._sites.get(name, ()):
             if site not in wanted:
                 self._set(site, None, found)
@@ -142,6 +145,13 @@ class World:
         self._sites[name] = tuple(own)
         if not service:
             del self._sites[name]
+
+    def _note_health(self, name: Name, service: Service | None) -> None:
+        self.health.pop(name, None)
+        if service and service.health_port:
+            found = local_endpoints(self._by_service.get(name, {}).values(), self.own)
+            families = {each.version for each in service.cluster_ips}
+            self.health[name] = service.health_port, {each: found[each] for each in families}
 
     def _wanted(self, name: Name, service: Service) -> dict[Site, Frontend]:
         slices = list(self._by_service.get(name, {}).values())

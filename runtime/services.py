@@ -12,6 +12,7 @@ What is not supported yet is refused, not left out.
 
 import hashlib
 import ipaddress
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -28,6 +29,7 @@ from policyc.runtime.service_objects import (
     objects,
 )
 from policyc.runtime.state import Warn, to_nobody
+from policyc.runtime.uplinks import Outside
 
 PROTOCOLS = {"TCP": 6, "UDP": 17, "SCTP": 132}
 """The names of the API's `protocol`, and the numbers of the wire."""
@@ -80,6 +82,8 @@ class Frontend:
     """Seconds for which a client is sent where it was sent last; 0: not at all."""
     maglev_slots: int
     """Of the table that endpoints are chosen by; 0: by chance."""
+    way_back: Outside | None
+    """How clients outside are answered that came to another node; None: as the load says."""
     number: int
     """Of the Service's port and family, the same at each of its addresses and in every load."""
     is_local: bool
@@ -116,6 +120,7 @@ def read_services(
                 )
             found[key] = frontend
     _note_node_ports(services, own, note)
+    _note_health(services, note)
     return tuple(
         sorted(found.values(), key=lambda f: (f.address.version, f.address, f.port, f.protocol))
     )
@@ -144,18 +149,37 @@ def _note_node_ports(services: Iterable[Service], own: OwnNode, note: Warn) -> N
             )
 
 
+def _note_health(services: Iterable[Service], note: Warn) -> None:
+    """Tells of what only a command that goes on can do."""
+    asked = sum(each.health_port != 0 for each in services)
+    if asked:
+        note(
+            f"health checks (healthCheckNodePort) of {asked} Services are answered by "
+            "`policyc node follow` alone, while it runs"
+        )
+
+
+def local_endpoints(slices: Iterable[EndpointSlice], own: OwnNode) -> Counter[int]:
+    """Of each family, how many addresses of the node's own are ready for a Service, by its slices."""
+    ready = {
+        each.address
+        for listed in slices
+        for each in listed.endpoints
+        if each.rank == READY and each.node == own.name != ""
+    }
+    return Counter(address.version for address in ready)
+
+
 def _has_node_port(port: ServicePort) -> bool:
     """SCTP has the endpoints' port everywhere, or none of ours: see nat.h."""
     return port.node_port != 0 and (port.protocol != "SCTP" or port.node_port == port.port)
 
 
 def _frontends(service: Service, slices: list[EndpointSlice], own: OwnNode) -> Iterator[Frontend]:
+    _require_not_masqueraded(service.health_port, service.place, own)
     for port in service.ports:
-        if own.addresses and port.node_port in own.masquerade_ports:
-            port.place.fail(
-                f"node port {port.node_port} is one of those by which pods leave the cluster",
-                "load with other --masquerade-ports, or give the Service another node port",
-            )
+        if own.addresses:
+            _require_not_masqueraded(port.node_port, port.place, own)
         for (address, number), kind in _sites(service, port, own).items():
             is_external = kind is not _Site.CLUSTER
             stays = service.internal_local and not is_external
@@ -167,6 +191,7 @@ def _frontends(service: Service, slices: list[EndpointSlice], own: OwnNode) -> I
                 number,
                 affinity=service.affinity,
                 maglev_slots=service.maglev_slots,
+                way_back=service.way_back,
                 number=_number(service, port, address.version),
                 is_local=service.external_local and is_external,
                 is_elsewhere=stays
@@ -178,6 +203,14 @@ def _frontends(service: Service, slices: list[EndpointSlice], own: OwnNode) -> I
                 ranges=_ranges(service, address.version) if kind is _Site.BALANCER else None,
                 backends=backends,
             )
+
+
+def _require_not_masqueraded(port: int, place: JsonValue, own: OwnNode) -> None:
+    if port in own.masquerade_ports:
+        place.fail(
+            f"node port {port} is one of those by which pods leave the cluster",
+            "load with other --masquerade-ports, or give the Service another node port",
+        )
 
 
 def _number(service: Service, port: ServicePort, family: int) -> int:

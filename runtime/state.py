@@ -80,7 +80,7 @@ class Attachment:
     interface: str
     ifindex: int
     kind: str
-    role: str = "pod"  # "pod", "uplink", "tunnel" or "detour", which says which hooks they are
+    role: str = "pod"  # a key of attach.BY_ROLE, which says which hooks they are
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +116,7 @@ class Generation:
     cgroup: str  # whose processes reach Services by their sockets; empty: none
     masquerade: LoadedMasquerade | None  # None: pods leave the cluster under their own address
     host: LoadedHost | None = None  # None: no policy guards the node itself
+    service_cidrs: tuple[str, ...] = ()  # what the node's own packets are routed to Services by
 
     @property
     def masquerade_ports(self) -> range:
@@ -314,6 +315,7 @@ def _generation(raw: dict[str, Any]) -> Generation:
         former=former,
         node_addresses=tuple(raw.pop("node_addresses")),
         rules=tuple(raw.pop("rules")),
+        service_cidrs=tuple(raw.pop("service_cidrs", ())),
         **raw,
     )
 

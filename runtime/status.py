@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What runs on this node now: asked of the kernel, named by what the last load remembered."""
 
-import os
-import struct
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +17,13 @@ from policyc.runtime import (
     service_maps,
     socket_hooks,
     switch,
+    xdp,
 )
 from policyc.runtime.endpoint_halves import TABLES
 from policyc.runtime.endpoint_tables import CAPACITY
 from policyc.runtime.errors import HostError
 from policyc.runtime.node import POLICY_PROGRAM
+from policyc.runtime.per_cpu import per_cpu_sums
 from policyc.runtime.pins import DEFAULT_ROOT, Pins
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
 from policyc.runtime.state import (
@@ -33,6 +33,7 @@ from policyc.runtime.state import (
     LoadedMasquerade,
     StateDir,
 )
+from policyc.runtime.xdp import XdpUplink
 
 SCHEMA = "policyc.dev/node-status/v1"
 _COUNTED = (
@@ -102,7 +103,11 @@ class NodeStatus:
     cgroup: str = ""  # whose processes reach Services by their sockets; empty: none
     masquerade: LoadedMasquerade | None = None  # how pods leave the cluster; None: as they are
     host: LoadedHost | None = None  # the node itself, where policies guard it
+    service_cidrs: tuple[str, ...] = ()  # where routes of ours lead, for what cgroup leaves out
     reassembly: dict[str, int] | None = None  # fragments put in order; None: they are not
+    services_outside: dict[str, int] = field(default_factory=dict)
+    """Addresses and ports of Services that say themselves how: "tunnel", "dsr" -> how many."""
+    xdp: tuple[XdpUplink, ...] = ()  # where packets are handed to other nodes by XDP
     services_unfinished: bool = False  # a change of Services that was killed half way
 
     def to_json(self) -> dict[str, Any]:
@@ -159,7 +164,10 @@ def _status(where: Pins, generation: Generation, word: switch.Word) -> NodeStatu
         cgroup=generation.cgroup,
         masquerade=generation.masquerade,
         host=generation.host,
+        service_cidrs=generation.service_cidrs,
         reassembly=_reassembly(where, generation),
+        services_outside=service_maps.ways_back(where),
+        xdp=_xdp(where),
         services_unfinished=service_maps.is_unfinished(where),
     )
 
@@ -197,7 +205,16 @@ def _programs(
         is_there = cgroup and cgroup == here
         where_attached = (f"{generation.cgroup} (cgroup)",) if is_there else ()
         found.append(ProgramStatus(name, info.id, info.tag, where_attached))
+    for device, ident in xdp.attached(where).items():
+        with bpf_syscall.prog_by_id(ident) as fd:
+            info = bpf_syscall.prog_info(fd)
+        found.append(ProgramStatus(xdp.PROGRAM, info.id, info.tag, (f"{device} (xdp)",)))
     return tuple(found), tuple(missing)
+
+
+def _xdp(where: Pins) -> tuple[XdpUplink, ...]:
+    pin = where.map(xdp.COUNTS)
+    return xdp.uplinks(where, per_cpu_sums(pin)) if pin.exists() else ()
 
 
 def _maps(where: Pins, generation: Generation) -> tuple[MapStatus, ...]:
@@ -274,25 +291,3 @@ def _reassembly(where: Pins, generation: Generation) -> dict[str, int] | None:
         return None
     counts = per_cpu_sums(where.map(reassembly.COUNTS))
     return {name: n for name, (n,) in zip(("sent", "back", "over"), counts, strict=True)}
-
-
-def per_cpu_sums(pin: Path) -> list[tuple[int, ...]]:
-    """The 64-bit words of each entry, summed over the CPUs."""
-    with bpf_syscall.obj_get(pin) as fd:
-        info = bpf_syscall.map_info(fd)
-        words, size = info.value_size // 8, info.value_size * possible_cpus()
-        found = []
-        for index in range(info.max_entries):
-            raw = bpf_syscall.map_lookup(fd, struct.pack("=I", index), size) or bytes(size)
-            values = struct.unpack(f"={size // 8}Q", raw)
-            found.append(tuple(sum(values[at::words]) for at in range(words)))
-        return found
-
-
-def possible_cpus() -> int:
-    """How many values a per-CPU map gives: one for every CPU that may ever be there."""
-    try:
-        text = Path("/sys/devices/system/cpu/possible").read_text().strip()
-    except OSError:
-        return os.cpu_count() or 1
-    return int(text.replace(",", "-").rsplit("-", 1)[-1]) + 1

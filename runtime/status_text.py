@@ -4,6 +4,7 @@
 from rich.console import Console
 from rich.table import Table
 
+from policyc.runtime import service_route
 from policyc.runtime.state import LoadedMasquerade
 from policyc.runtime.status import NodeStatus
 
@@ -13,13 +14,19 @@ def show(status: NodeStatus, console: Console) -> None:
     console.print(
         f"node {status.node}: epoch {status.epoch} in slot {status.slot}, "
         f"from {status.bundle} ({status.bundle_digest[:12]}), forwarding: {status.forwarding}"
-        + (f", uplinks: {' '.join(status.uplinks)} ({status.outside})" if status.uplinks else ""),
+        + (f", uplinks: {' '.join(status.uplinks)} ({_outside(status)})" if status.uplinks else ""),
         highlight=False,
         soft_wrap=True,
     )
     if status.cgroup:
         console.print(
             f"the node's own connections to Services: {status.cgroup}",
+            highlight=False,
+            soft_wrap=True,
+        )
+    if status.service_cidrs:
+        console.print(
+            f"routed to Services by {service_route.NAME}: {' '.join(status.service_cidrs)}",
             highlight=False,
             soft_wrap=True,
         )
@@ -36,6 +43,13 @@ def show(status: NodeStatus, console: Console) -> None:
         console.print(
             "fragments out of order: {sent} sent to be put in order, {back} came back, {over} over "
             "the limit".format(**status.reassembly),
+            highlight=False,
+            soft_wrap=True,
+        )
+    for each in status.xdp:
+        console.print(
+            f"XDP ({each.mode}) at {each.interface}: {each.requests} packets of clients handed to other "
+            f"nodes, {each.answers} of their answers to clients",
             highlight=False,
             soft_wrap=True,
         )
@@ -62,6 +76,11 @@ def show(status: NodeStatus, console: Console) -> None:
         if table.row_count:
             console.print()
             console.print(table)
+
+
+def _outside(status: NodeStatus) -> str:
+    own = (f"{n} addresses and ports {way}" for way, n in sorted(status.services_outside.items()))
+    return ", ".join((status.outside, *own))
 
 
 def _masquerade(how: LoadedMasquerade) -> str:

@@ -5,7 +5,6 @@ It is told the other end with each packet (datapath/tunnel.h), so there is one, 
 nodes. It is ours by its name, kind and port: another device of that name is left alone.
 """
 
-import errno
 from collections.abc import Iterable
 from typing import Any
 
@@ -71,13 +70,8 @@ def remove() -> None:
 
 
 def _find(netlink: Any) -> int | None:
-    try:
-        (link,) = netlink.link("get", ifname=NAME)
-    except rtnetlink.refused() as error:
-        if rtnetlink.code_of(error) == errno.ENODEV:
-            return None
-        raise
-    return int(link["index"]) if _is_ours(link) else None
+    link = rtnetlink.find_link(netlink, ifname=NAME)
+    return int(link["index"]) if link is not None and _is_ours(link) else None
 
 
 def _is_ours(link: Any) -> bool:

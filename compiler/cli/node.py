@@ -5,6 +5,7 @@ Needs no compiler: this module imports the runtime, click and rich, and for YAML
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ from policyc.runtime.failsafes import Side
 from policyc.runtime.forwarding import Forwarding
 from policyc.runtime.pins import DEFAULT_ROOT
 from policyc.runtime.uplinks import Outside
+from policyc.runtime.xdp import Mode as XdpMode
 
 _bpffs = click.option(
     "--bpffs",
@@ -83,6 +85,15 @@ def node() -> None:
     help="clients outside that came to another node: answered back by that node, or from here",
 )
 @click.option(
+    "--xdp",
+    "xdp_mode",
+    is_flag=False,
+    flag_value="auto",
+    type=click.Choice(get_args(XdpMode)),
+    help="known packets of clients outside are handed to other nodes by XDP at the uplinks, run by the "
+    "device's driver (native), the kernel (generic), or whichever can (auto, where nothing is said)",
+)
+@click.option(
     "--masquerade",
     "masquerades",
     is_flag=True,
@@ -121,6 +132,13 @@ def node() -> None:
     is_flag=True,
     help="fragments that come before their first one are put in order, and not dropped",
 )
+@click.option(
+    "--service-cidr",
+    "service_cidr",
+    multiple=True,
+    metavar="CIDR",
+    help="a range of Services' addresses, which the node itself reaches by a route; may be repeated",
+)
 @click.option("--verbose", is_flag=True, help="show the kernel's whole log if it refuses a program")
 def load(
     bundle: Path,
@@ -131,6 +149,7 @@ def load(
     forwarding: Forwarding,
     uplink: tuple[str, ...],
     way_back: Outside,
+    xdp_mode: XdpMode | None,
     masquerades: bool,
     excepted: tuple[str, ...],
     masquerade_ports: str | None,
@@ -138,6 +157,7 @@ def load(
     failsafe_inbound: str | None,
     failsafe_outbound: str | None,
     reassemble: bool,
+    service_cidr: tuple[str, ...],
     verbose: bool,
 ) -> None:
     """Load BUNDLE, in place of what is loaded. A load that fails changes nothing."""
@@ -157,10 +177,12 @@ def load(
             uplink=uplink,
             way_back=way_back,
             masquerade=masquerade,
+            xdp_mode=xdp_mode,
             services=read_objects(services) if services else None,
             cgroup=cgroup,
             open_ports={side: ports for side, ports in given.items() if ports is not None},
             reassemble=reassemble,
+            service_cidr=service_cidr,
             warn=_warn,
             note=_note,
         )
@@ -200,9 +222,11 @@ def replace_services(files: tuple[Path, ...], bpffs: Path) -> None:
     with _details(verbose=False):
         frontends = update_services(read_objects(files), bpffs=bpffs, note=_note)
     n_backends = sum(each.takes_new for found in frontends for each in found.backends)
+    ways = Counter(each.way_back for each in frontends if each.way_back)
+    own = "".join(f", {n} of them answered outside by {way}" for way, n in sorted(ways.items()))
     click.echo(
         f"services: {len({each.service for each in frontends})} with {len(frontends)} addresses "
-        f"and ports, {n_backends} endpoints behind them",
+        f"and ports{own}, {n_backends} endpoints behind them",
         err=True,
     )
 

@@ -37,7 +37,9 @@ HOOKS = (
     "pc_to_uplink",
     "pc_from_tunnel",
     "pc_from_detour",
+    "pc_to_route",
 )
+XDP_PROGRAMS = ("pc_xdp_from",)
 SOCKET_HOOKS = tuple(
     f"pc_{kind}{family}"
     for kind in ("connect", "sendmsg", "recvmsg", "getpeer")
@@ -267,6 +269,7 @@ def _manifest(
         "programs": [
             *({"name": name, "object": "hooks.bpf.o"} for name in HOOKS),
             *({"name": name, "object": "sockets.bpf.o"} for name in SOCKET_HOOKS),
+            *({"name": name, "object": "xdp.bpf.o"} for name in XDP_PROGRAMS),
             {"name": POLICY_PROGRAM, "object": "policy.bpf.o"},
         ],
         "maps": [_map(seed) for seed in emitted.seeds],

@@ -15,8 +15,8 @@ if TYPE_CHECKING:  # the command line knows targets before it is known whether a
     from policyc.backends.ebpf_c.seeds import Seed
     from policyc.ir.viewed import Verdicts
 
-HOOKS, SOCKETS = "hooks.bpf.o", "sockets.bpf.o"
-NODE_OBJECTS = (HOOKS, SOCKETS)
+HOOKS, SOCKETS, XDP = "hooks.bpf.o", "sockets.bpf.o", "xdp.bpf.o"
+NODE_OBJECTS = (HOOKS, SOCKETS, XDP)
 """The objects that are the same for every policy."""
 
 

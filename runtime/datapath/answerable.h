@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* answerable.h - which refused packets are answered, how often, and how a pod gets its answer.
- * Gives pc_may_be_answered(), pc_answer_due(), pc_return().
+ * Gives pc_may_be_answered(), pc_answer_due(), pc_return(), pc_return_outside().
  */
 #pragma once
 #include "answer.h"
@@ -88,4 +88,14 @@ static __always_inline int pc_return(struct __sk_buff *skb)
 {
 	bpf_skb_change_type(skb, PC_PACKET_HOST);
 	return bpf_redirect_peer(skb->ifindex, 0);
+}
+
+/* The frame, which came in by an uplink, goes to who brought it: the port of a bridge has no routes
+ * to find him by. What another node handed over has the MACs of its way in the tunnel.
+ */
+static __always_inline int pc_return_outside(struct __sk_buff *skb, const struct pc_flow *flow)
+{
+	if (flow->client == PC_CLIENT_OUTSIDE)
+		return bpf_redirect(skb->ifindex, 0);
+	return bpf_redirect_neigh(skb->ifindex, 0, 0, 0);
 }

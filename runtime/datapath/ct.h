@@ -123,11 +123,13 @@ static __always_inline struct pc_ct pc_ct_of(const struct pc_flow *flow, __u32 e
 {
 	struct pc_ct ct = {
 	    .flow_id = bpf_get_prandom_u32(),
-	    .state = state | pc_ct_news(flow, false) | (flow->nat.row ? PC_CT_NAT : 0),
+	    .state = state | pc_ct_news(flow, false),
 	};
 
-	if (flow->nat.row)
+	if (flow->nat.row) {
+		ct.state |= PC_CT_NAT | pc_ct_node_bits(flow);
 		ct.dst.nat = (struct pc_ct_nat){.port = flow->nat.sport, .row = flow->nat.row};
+	}
 	pc_ct_decide(&ct, flow, egress_rule, ingress_rule);
 	ct.expires = flow->now + pc_ct_idle(flow, ct.state);
 	return ct;

@@ -9,8 +9,8 @@
 #pragma once
 #include "ct_front.h"
 #include "fragments.h"
-#include "outside_map.h"
 #include "service_map.h"
+#include "way_back.h"
 
 /* The tuple is translated, and becomes again what the client sent. Verified once, by itself. */
 __noinline int pc_far_new(struct pc_flow *flow, __u32 node)
@@ -37,10 +37,11 @@ __noinline int pc_far_new(struct pc_flow *flow, __u32 node)
 
 /* Answers that leave by the other node are not seen here. Who goes on with TCP or SCTP has got one.
  */
-static __always_inline void pc_far_assume(const struct pc_flow *flow, struct pc_ct *ct)
+static __always_inline void pc_far_assume(const struct pc_flow *flow, struct pc_ct *ct,
+					  const struct pc_row *row)
 {
 	if (!(ct->state & PC_CT_REPLIED) && !flow->opens && flow->t.proto != IPPROTO_UDP &&
-	    pc_answers_leave_here())
+	    pc_answers_leave_here(row))
 		__sync_fetch_and_or(&ct->state, PC_CT_REPLIED);
 }
 
@@ -66,7 +67,7 @@ static __always_inline bool pc_far_known(struct pc_flow *flow, struct pc_ct_matc
 		return false;
 	flow->node = ct->src.node;
 	ct->epoch = flow->epoch; /* no policy of this node was, or is, asked */
-	pc_far_assume(flow, ct);
+	pc_far_assume(flow, ct, row);
 	pc_ct_touch(&match->at, flow, false);
 	pc_frag_record(flow);
 	return true;

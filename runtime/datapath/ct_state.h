@@ -35,6 +35,30 @@ enum pc_ct_state {
 	    2048, /* a client outside is answered by another node: no other entry (ct_far.h) */
 };
 
+/* In the bits of `state` above: of a pod's connection to the node port of another node, the number
+ * of the address (outside_map.h).
+ */
+#define PC_CT_NODE_AT 18
+
+/* Of a connection of the node itself that came to a Service by a route (to_route.h). */
+static __always_inline bool pc_is_routed(const struct pc_ct *ct)
+{
+	return (ct->state & (PC_CT_NAT | PC_CT_NODE)) == (PC_CT_NAT | PC_CT_NODE);
+}
+
+/* By which node's address the client of a Service knows that; 0: by this one's, or it is no node
+ * port.
+ */
+static __always_inline __u32 pc_ct_node(const struct pc_ct *ct)
+{
+	return ct->src.ifindex ? ct->state >> PC_CT_NODE_AT : ct->src.node;
+}
+
+static __always_inline __u32 pc_ct_node_bits(const struct pc_flow *flow)
+{
+	return flow->src.ifindex ? flow->node << PC_CT_NODE_AT : 0;
+}
+
 /* Of a translated connection. What the front finds is for the endpoint, what the entry proper finds
  * for the client: each has the gateway of that end, and this in the place of the other's.
  */

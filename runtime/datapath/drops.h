@@ -32,12 +32,13 @@ enum drop_reason {
 	PC_DROP_SOURCE_RANGE, /* to a load balancer's address, which others are for */
 	PC_DROP_NO_NODE,      /* of a client outside: nobody knows where the endpoint is */
 	PC_DROP_NOT_A_NODE,   /* out of the tunnel, but not from the node that it should be from */
-	PC_DROP_NO_ROUTE,     /* handed over, and no device leads to the client outside */
+	PC_DROP_NO_ROUTE,     /* handed over, or of the node's own, and no device leads there */
 	PC_DROP_HOP_LIMIT,    /* handed over, and no hop is left */
 	PC_DROP_TOO_BIG, /* handed over, and larger than what fits there; who sent it is told */
 	PC_DROP_NO_PORT, /* of a pod that leaves the cluster: no port of the node's is free for it
 			  */
 	PC_DROP_NOT_MASQUERADED, /* the same, and it cannot be given the node's address */
+	PC_DROP_NODE_ANSWER,     /* by a Service to the node itself, in fragments */
 	PC_DROP_REASONS
 };
 

@@ -56,6 +56,14 @@ struct pc_nat {
  */
 enum pc_partial { PC_PARTIAL_NOT = 0, PC_PARTIAL_OWN, PC_PARTIAL_DATA, PC_PARTIAL_WRONG };
 
+/* Whom an endpoint is chosen for. */
+enum pc_client {
+	PC_CLIENT_POD = 0, /* of this node, of which the traffic policies of outside do not speak */
+	PC_CLIENT_OUTSIDE,
+	PC_CLIENT_HANDED, /* from outside, and by the node that it came to to this one */
+	PC_CLIENT_NODE,   /* this node itself, by a route (to_route.h); given what a pod is */
+};
+
 #define PC_SENT 0x80000000 /* of forward_to: the kernel was told, and has to be let */
 
 struct pc_flow {
@@ -81,7 +89,7 @@ struct pc_flow {
 	__u8 is_front_kept; /* the same of the tuple before it was translated */
 	__u8 partial;       /* enum pc_partial */
 	__u8 is_summed;     /* the device that brought it has summed all of it */
-	__u8 client;        /* enum pc_client of service_map.h: who sends it to a Service */
+	__u8 client;        /* enum pc_client: who sends it to a Service, or is answered */
 	__u8 is_refused;    /* a Service has nobody for it, and says so */
 	__u8 is_related;    /* an ICMP error about a connection that is allowed */
 	__u32 frag_row;     /* by which row the fragments that follow this one are translated */

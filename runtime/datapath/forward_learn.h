@@ -4,7 +4,7 @@
  */
 #pragma once
 #include "forward_out.h"
-#include "service_map.h"
+#include "node_port.h"
 
 /* Whether a packet of a known connection has something to teach: it is a pod's, which may be handed
  * over, to somebody who is not of this node. Answers of Services to clients outside leave as
@@ -23,15 +23,17 @@ static __always_inline bool pc_out_teaches(const struct __sk_buff *skb, const st
 	       (!ct->out || (ct->out & PC_OUT_TIME) != pc_out_time(flow));
 }
 
-/* 1 + the place of the device; 0: it has none. */
-static __always_inline __u8 pc_out_uplink(__u32 device)
+/* 1 + the place of the device; 0: it has none, or came here by its mark, of which the look-up for
+ * the next packets is not told.
+ */
+static __always_inline __u8 pc_out_uplink(const struct __sk_buff *skb)
 {
 	const struct pc_outside *outside = pc_outside_now();
 
-	if (!outside)
+	if (!outside || skb->mark & outside->marks)
 		return 0;
 	for (int i = 0; i < PC_UPLINKS; i++)
-		if (outside->past[i] == device)
+		if (outside->past[i] == skb->ifindex)
 			return i + 1;
 	return 0;
 }
@@ -46,7 +48,7 @@ static __always_inline struct pc_ct *pc_out_front(struct pc_flow *flow, const st
 
 	if (!row)
 		return 0;
-	flow->t.daddr = row->frontend;
+	flow->t.daddr = *pc_as_client_knows(row, flow->t.family, ct);
 	flow->t.dport = row->frontend_port;
 	flow->t.sport = ct->dst.nat.port;
 	front = pc_ct_get(&flow->t, true).ct;
@@ -66,7 +68,7 @@ __noinline int pc_out_learn(struct __sk_buff *skb, struct pc_flow *flow, struct 
 
 	if (!flow || !ct)
 		return 0;
-	out = pc_out_uplink(skb->ifindex);
+	out = pc_out_uplink(skb);
 	if (!out || bpf_skb_load_bytes(skb, 0, dmac, sizeof(dmac)) || dmac[0] & 1)
 		return 0;
 	if (ct->state & PC_CT_NAT)

@@ -126,8 +126,8 @@ __noinline int pc_out(struct __sk_buff *skb, struct pc_flow *flow, struct pc_ct 
 	const struct pc_ct_end *to;
 	__u32 device, mtu = 0;
 
-	if (!flow || !ct || skb->pkt_type != PACKET_HOST || !pc_is_plain(flow))
-		return 0;
+	if (!flow || !ct || skb->pkt_type != PACKET_HOST || skb->mark || !pc_is_plain(flow))
+		return 0; /* somebody before us has marked it for the stack */
 	to = is_reply ? &ct->src : &ct->dst;
 	device = pc_out_device(ct);
 	if (!device || device == skb->ifindex ||

@@ -6,34 +6,11 @@
  * else have the node's own address.
  */
 #pragma once
+#include "device_to.h"
 #include "nat_icmp.h"
 #include "outside.h"
 #include "parse.h"
 #include "tunnel.h"
-
-#define PC_FIB_IPV4 2 /* AF_INET, AF_INET6 of <sys/socket.h>, which is not for BPF */
-#define PC_FIB_IPV6 10
-
-/* The device that leads to the address; 0: there is none. */
-static __always_inline __u32 pc_device_to(struct __sk_buff *skb, __u8 family,
-					  const struct pc_addr6 *from, const struct pc_addr6 *to)
-{
-	struct bpf_fib_lookup fib = {.ifindex = skb->ifindex};
-	long found;
-
-	if (family == PC_IPV4) {
-		fib.family = PC_FIB_IPV4;
-		fib.ipv4_src = from->word[0];
-		fib.ipv4_dst = to->word[0];
-	} else {
-		fib.family = PC_FIB_IPV6;
-		__builtin_memcpy(fib.ipv6_src, from, sizeof(fib.ipv6_src));
-		__builtin_memcpy(fib.ipv6_dst, to, sizeof(fib.ipv6_dst));
-	}
-	found = bpf_fib_lookup(skb, &fib, sizeof(fib), 0);
-	return found == BPF_FIB_LKUP_RET_SUCCESS || found == BPF_FIB_LKUP_RET_NO_NEIGH ? fib.ifindex
-										       : 0;
-}
 
 /* The answer is one that this node waits for, and from the node that it asked. */
 static __always_inline enum drop_reason pc_is_awaited(struct __sk_buff *skb, struct pc_flow *flow,
@@ -94,11 +71,7 @@ static __always_inline __u32 pc_uplink_to(struct __sk_buff *skb, const struct pc
 
 	if (!device || !outside)
 		return 0;
-#pragma clang loop unroll(disable)
-	for (int i = 0; i < PC_UPLINKS; i++)
-		if (outside->uplink[i] == device)
-			return device;
-	return outside->uplink[0];
+	return pc_is_uplink(outside, device) ? device : outside->uplink[0];
 }
 
 static __always_inline enum drop_reason pc_tunnel_request(struct __sk_buff *skb,

@@ -93,6 +93,10 @@ static __always_inline enum drop_reason pc_from_uplink_service(struct __sk_buff 
 	if (flow->fragment != PC_FRAG_LATER && !pc_is_icmp_error(flow))
 		match = pc_ct_find(flow);
 	ct = match.at.ct;
+	if (ct && pc_is_routed(ct))
+		return match.is_reply && !(ct->state & PC_CT_FRONT)
+			   ? PC_DROP_NODE_ANSWER /* goes on in route_back.h */
+			   : PC_DROP_SPOOFED_IP;
 	if (ct && match.is_fresh && pc_ct_sender(&match)->ifindex)
 		return PC_DROP_SPOOFED_IP;
 	if (pc_is_other(&match) && match.is_fresh)
@@ -186,7 +190,18 @@ static __always_inline enum drop_reason pc_from_node(struct __sk_buff *skb, stru
 }
 
 /* A tag of the VLAN 0 says a priority alone: the kernel takes such a frame for the device's own,
- * with 8021q or without. Other tags are for devices behind this one, or for nobody.
+ * with 8021q or without. So it is taken off first. Other tags are for devices behind this one, or
+ * for nobody; one behind this tag would be the kernel's next.
+ */
+static __always_inline void pc_untag(struct __sk_buff *skb)
+{
+	if (skb->vlan_present && !(skb->vlan_tci & PC_VLAN_ID) &&
+	    skb->protocol != bpf_htons(ETH_P_8021Q) && skb->protocol != bpf_htons(ETH_P_8021AD))
+		bpf_skb_vlan_pop(skb);
+}
+
+/* Such a tag that is still there: before another one, or in the frame itself, where the kernel
+ * leaves no outer tag.
  */
 __noinline int pc_is_priority_tagged(struct __sk_buff *skb, const struct pc_flow *flow)
 {
@@ -202,9 +217,11 @@ __noinline int pc_is_priority_tagged(struct __sk_buff *skb, const struct pc_flow
 static __always_inline enum drop_reason pc_from_uplink_frame(struct __sk_buff *skb,
 							     struct pc_flow *flow)
 {
-	enum drop_reason reason = pc_parse(skb, flow), spoofed;
+	enum drop_reason reason, spoofed;
 	__u32 mark = skb->mark;
 
+	pc_untag(skb);
+	reason = pc_parse(skb, flow);
 	/* Not IP, or tagged. */
 	if (!flow->t.family)
 		return reason == PC_DROP_VLAN && pc_is_priority_tagged(skb, flow) ? PC_DROP_VLAN

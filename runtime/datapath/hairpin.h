@@ -4,6 +4,8 @@
  * Service comes back to it from an address that is nobody's, and what it answers to that one comes
  * back from the Service. No policy is asked, as a pod cannot block itself (semantics A23).
  *
+ * The node that is its own endpoint goes the same way at the device of to_route.h.
+ *
  * Such a connection has two entries as others have (ct_front.h), with the reserved address in the
  * place of the client's in the entry proper. They stay among the new: nothing else is as rare.
  */
@@ -24,6 +26,9 @@ __noinline int pc_hairpin_open(struct pc_flow *flow)
 	target = flow->t.dport;
 	flow->dst = flow->src;
 	pc_ct_decide(&ct, flow, 0, 0);
+	ct.state |= pc_ct_node_bits(flow);
+	if (flow->client == PC_CLIENT_NODE)
+		ct.state |= PC_CT_NODE;
 	ct.flow_id = bpf_get_prandom_u32();
 	ct.expires = flow->now + pc_ct_idle(flow, 0);
 	ct.src.nat.port = flow->nat.sport;
@@ -32,7 +37,7 @@ __noinline int pc_hairpin_open(struct pc_flow *flow)
 	pc_hairpin_address(&flow->t.saddr, flow->t.family);
 	if (!pc_ct_put(&flow->t, &ct, flow->is_kept))
 		return PC_DROP_CT_FULL;
-	ct.state = PC_CT_NAT | PC_CT_FRONT;
+	ct.state |= PC_CT_FRONT;
 	ct.src.nat.port = port;
 	ct.dst.nat.port = port;
 	/* The front's tuple, while that is put. */
@@ -104,7 +109,7 @@ __noinline int pc_hairpin_back(struct pc_flow *flow)
 		return PC_DROP_BACKEND_GONE;
 	flow->t.daddr = flow->t.saddr;
 	flow->t.dport = ct->src.nat.port;
-	flow->t.saddr = row->frontend;
+	flow->t.saddr = *pc_as_client_knows(row, flow->t.family, ct);
 	flow->t.sport = row->frontend_port;
 	pc_ct_note(ct, flow, true);
 	front = pc_hairpin_find(flow, true);

@@ -9,10 +9,13 @@
 #include "from_tunnel.h"
 #include "from_uplink.h"
 #include "hairpin.h"
+#include "route_back.h"
 #include "service_refuse.h"
 #include "to_pod.h"
+#include "to_route.h"
 #include "to_uplink.h"
 #include "tunnel.h"
+#include "way_out.h"
 
 /* tc ingress: the pod sends. */
 SEC("tc")
@@ -31,6 +34,8 @@ int pc_from_pod(struct __sk_buff *skb)
 		return pc_service_refuse(skb, flow);
 	if (flow->reason == PC_DROP_HAIRPIN)
 		return pc_hairpin(skb, flow);
+	if (flow->reason == PC_DROP_NODE_ANSWER)
+		return pc_route_back(skb, flow, true);
 	if (flow->reason == PC_DROP_FRAGMENT)
 		return pc_detour(skb, flow, PC_DETOUR_BY_POD);
 	return pc_verdict(flow->reason);
@@ -73,6 +78,8 @@ int pc_from_uplink(struct __sk_buff *skb)
 		return pc_hand_over(skb, flow, PC_VNI_REQUEST);
 	if (!flow->reason && flow->forward_to)
 		return bpf_redirect_peer(flow->forward_to, 0);
+	if (flow->reason == PC_DROP_NODE_ANSWER)
+		return pc_route_back(skb, flow, false);
 	if (flow->is_refused)
 		return pc_refused_answer(skb, flow, pc_verdict(PC_DROP_NO_BACKEND));
 	if (flow->fragment && flow->client == PC_CLIENT_OUTSIDE) {
@@ -92,11 +99,22 @@ int pc_to_uplink(struct __sk_buff *skb)
 
 	if (!flow)
 		return pc_verdict(PC_DROP_NO_POLICY);
+	if (pc_was_routed(skb)) {
+		skb->mark = 0;
+		return pc_verdict(PC_PASS);
+	}
 	flow->reason = pc_to_uplink_frame(skb, flow);
 	if (flow->reason == PC_DROP_TOO_BIG)
 		return pc_tell_endpoint(skb, flow);
-	if (!flow->reason && flow->node && !pc_answers_leave_here())
+	if (!flow->reason && flow->node)
 		return pc_hand_over(skb, flow, PC_VNI_ANSWER);
+	if (!flow->reason && flow->client == PC_CLIENT_OUTSIDE) {
+		flow->forward_to = pc_way_out(skb, flow);
+		if (flow->forward_to) {
+			skb->mark = PC_ROUTED_MARK;
+			return bpf_redirect_neigh(flow->forward_to, 0, 0, 0);
+		}
+	}
 	return pc_verdict(flow->reason);
 }
 
@@ -114,6 +132,26 @@ int pc_from_tunnel(struct __sk_buff *skb)
 	if (flow->node)
 		return bpf_redirect_neigh(flow->forward_to, 0, 0, 0);
 	return bpf_redirect(flow->forward_to, BPF_F_INGRESS);
+}
+
+/* tc egress: the node itself sends to a Service, and a route of ours has brought that here. What is
+ * neither dropped nor sent on is the link's own talk, which nobody is there to hear.
+ */
+SEC("tc")
+int pc_to_route(struct __sk_buff *skb)
+{
+	struct pc_flow *flow = pc_flow_scratch();
+
+	if (!flow)
+		return pc_verdict(PC_DROP_NO_POLICY);
+	flow->reason = pc_to_route_frame(skb, flow);
+	if (flow->reason == PC_DROP_HAIRPIN)
+		return pc_route_itself(skb, flow);
+	if (flow->is_refused)
+		return pc_refused_answer(skb, flow, pc_verdict(PC_DROP_NO_BACKEND));
+	if (flow->reason)
+		return pc_verdict(flow->reason);
+	return flow->forward_to ? bpf_redirect_neigh(flow->forward_to, 0, 0, 0) : TC_ACT_SHOT;
 }
 
 /* tc ingress: what was put in order comes back. */

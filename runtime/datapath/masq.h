@@ -156,11 +156,8 @@ __noinline int pc_masq_open(struct pc_flow *flow, __u32 uplink)
 	own = pc_masq_own(conf, flow->t.family, uplink);
 	if (!own)
 		return PC_DROP_NOT_MASQUERADED;
+	pc_masq_set_ends(&key, flow, true);
 	key.here = *own;
-	key.there = flow->t.daddr;
-	key.there_port = flow->t.dport;
-	key.family = flow->t.family;
-	key.proto = flow->t.proto;
 	end.addr = flow->t.saddr;
 	end.port = flow->t.sport;
 	end.state = pc_ct_news(flow, false);

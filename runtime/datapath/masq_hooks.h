@@ -71,12 +71,7 @@ __noinline int pc_masq_known(struct __sk_buff *skb, struct pc_flow *flow)
 	pc_endpoint_at(flow->t.family, &flow->t.daddr, &flow->dst);
 	if (flow->dst.id) /* most of what a pod sends, and it costs no other look-up */
 		return PC_PASS;
-	key.here = flow->t.saddr;
-	key.there = flow->t.daddr;
-	key.port = flow->t.sport;
-	key.there_port = flow->t.dport;
-	key.family = flow->t.family;
-	key.proto = flow->t.proto;
+	pc_masq_set_ends(&key, flow, true);
 	end = pc_masq_has_port(flow) ? pc_masq_find(flow, &key) : 0;
 	if (!end || end->uplink != skb->ifindex || !pc_masq_leaves(flow, end, &key) ||
 	    !pc_masq_touch(flow, &key, end, false))
@@ -141,12 +136,7 @@ __noinline int pc_masq_in(struct __sk_buff *skb, struct pc_flow *flow)
 	if ((flow->t.proto != IPPROTO_SCTP && !pc_masq_is_port(conf, flow->t.dport)) ||
 	    !pc_masq_is_own(conf, flow->t.family, &flow->t.daddr))
 		return PC_MASQ_NOT;
-	key.here = flow->t.daddr;
-	key.there = flow->t.saddr;
-	key.port = flow->t.dport;
-	key.there_port = flow->t.sport;
-	key.family = flow->t.family;
-	key.proto = flow->t.proto;
+	pc_masq_set_ends(&key, flow, false);
 	end = pc_masq_find(flow, &key);
 	if (!end || !pc_masq_holds(flow, end, &end->addr, &flow->t.saddr) ||
 	    !pc_masq_touch(flow, &key, end, true))

@@ -46,6 +46,18 @@ struct pc_masq_key {
 };
 _Static_assert(sizeof(struct pc_masq_key) == 40, "a map key has no hidden padding");
 
+/* The key of a packet that is sent from `here`, or comes there. */
+static __always_inline void pc_masq_set_ends(struct pc_masq_key *key, const struct pc_flow *flow,
+					     bool is_sent)
+{
+	key->here = is_sent ? flow->t.saddr : flow->t.daddr;
+	key->there = is_sent ? flow->t.daddr : flow->t.saddr;
+	key->port = is_sent ? flow->t.sport : flow->t.dport;
+	key->there_port = is_sent ? flow->t.dport : flow->t.sport;
+	key->family = flow->t.family;
+	key->proto = flow->t.proto;
+}
+
 struct pc_masq_end {
 	__u64 expires;        /* a tick, decided at lookup */
 	struct pc_addr6 addr; /* what the other half has in the place of `here` */

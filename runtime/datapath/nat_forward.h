@@ -14,6 +14,7 @@
  */
 __noinline int pc_forward_answer(struct __sk_buff *skb, struct pc_flow *flow, struct pc_ct *ct)
 {
+	const struct pc_addr6 *known;
 	const struct pc_row *row;
 	struct pc_rewrite what;
 
@@ -22,9 +23,10 @@ __noinline int pc_forward_answer(struct __sk_buff *skb, struct pc_flow *flow, st
 	row = pc_nat_row(ct->dst.nat.row, flow->t.proto);
 	if (!row)
 		return PC_DROP_BACKEND_GONE;
+	known = pc_as_client_knows(row, flow->t.family, ct);
 	what = (struct pc_rewrite){
 	    .from = &flow->t.saddr,
-	    .to = &row->frontend,
+	    .to = known,
 	    .sport = row->frontend_port,
 	    .dport = ct->dst.nat.port,
 	    .is_source = true,
@@ -32,14 +34,13 @@ __noinline int pc_forward_answer(struct __sk_buff *skb, struct pc_flow *flow, st
 	if (!pc_rewrite(skb, flow, &what, &ct->src))
 		return PC_DROP_MALFORMED;
 	if (pc_ct_note(ct, flow, true))
-		pc_front_note(flow, ct, row, &row->frontend);
+		pc_front_note(flow, ct, row, known);
 	return PC_PASS;
 }
 
 /* The way to an endpoint is the front's to know. The tuple is what it was afterwards. */
 __noinline int pc_forward_learn_front(struct pc_flow *flow, struct pc_ct *ct)
 {
-	const struct pc_addr6 *known;
 	const struct pc_row *row;
 	struct pc_ct *front;
 	__be16 port;
@@ -50,9 +51,7 @@ __noinline int pc_forward_learn_front(struct pc_flow *flow, struct pc_ct *ct)
 	if (!row)
 		return 0;
 	port = flow->t.sport;
-	known = ct->src.ifindex ? &row->frontend
-				: pc_as_known(&row->frontend, flow->t.family, ct->src.node);
-	flow->t.daddr = *known;
+	flow->t.daddr = *pc_as_client_knows(row, flow->t.family, ct);
 	flow->t.dport = row->frontend_port;
 	flow->t.sport = ct->dst.nat.port;
 	front = pc_ct_get(&flow->t, true).ct;

@@ -86,7 +86,7 @@ static __always_inline enum drop_reason pc_service_known(struct __sk_buff *skb,
 	enum drop_reason reason;
 	enum pc_front front;
 
-	if (!row) {
+	if (!row || !pc_is_node_still(flow, ct)) {
 		match->at.ct = 0;
 		return pc_service_new(skb, flow, match, word);
 	}
@@ -137,6 +137,8 @@ static __always_inline enum drop_reason pc_to_service(struct __sk_buff *skb, str
 	}
 	if (ct && (match->is_reply || ct->state & PC_CT_NAT ||
 		   (ct->state & PC_CT_REPLIED && !(flow->opens && flow->t.proto == IPPROTO_TCP)))) {
+		if (match->is_reply && pc_is_routed(ct))
+			return PC_DROP_NODE_ANSWER; /* goes on in route_back.h */
 		if (match->is_reply || !(ct->state & PC_CT_NAT))
 			return pc_is_hairpin_answer(ct, &flow->t) ? PC_DROP_HAIRPIN : PC_PASS;
 		/* To the endpoint itself, from a port that the pod has for the Service. */
@@ -193,11 +195,12 @@ static __always_inline enum drop_reason pc_from_service(struct __sk_buff *skb, s
 	row = pc_nat_row(ct->dst.nat.row, flow->t.proto);
 	if (!row)
 		return PC_DROP_BACKEND_GONE;
+	pc_client_knows(flow, row, ct);
 	if (match->is_fresh && pc_ct_note(ct, flow, true))
-		pc_front_note(flow, ct, row, &row->frontend);
+		pc_front_note(flow, ct, row, &flow->nat.daddr);
 	flow->frag_row = ct->dst.nat.row | PC_FRAG_REPLY;
 	flow->partial = pc_partial_of(skb, flow);
-	if (pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->t.saddr, &row->frontend) &&
+	if (pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->t.saddr, &flow->nat.daddr) &&
 	    pc_nat_port(skb, flow, PC_NAT_SRC, flow->t.sport, row->frontend_port) &&
 	    pc_nat_port(skb, flow, PC_NAT_DST, flow->t.dport, ct->dst.nat.port))
 		return PC_PASS;

@@ -8,6 +8,7 @@
 #include "nat_hooks.h"
 #include "outside_map.h"
 #include "related.h"
+#include "way_back.h"
 
 #define PC_UNRELATED        -1
 #define PC_ICMP_CHECK_AT    2
@@ -107,8 +108,12 @@ __noinline int pc_nat_error(struct __sk_buff *skb, struct pc_flow *flow,
 	if (!flow || !quoted)
 		return PC_DROP_MALFORMED;
 	front = quoted->state & PC_CT_FRONT;
-	/* What a client says about an answer that left here is for nobody else. */
-	if (quoted->state & PC_CT_FAR || (quoted->state & PC_CT_NAT && !own))
+	row = pc_row_of(quoted->nat_row);
+	/* What a client says about an answer that left here is for nobody else; what is said to a
+	 * client goes as answers do.
+	 */
+	if (own ? quoted->state & PC_CT_FAR
+		: quoted->is_outside && quoted->state & PC_CT_NAT && !pc_answers_leave_here(row))
 		flow->node = quoted->node;
 	if (quoted->state & PC_CT_FAR)
 		return PC_PASS; /* for the other node to translate */

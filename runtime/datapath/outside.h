@@ -14,6 +14,7 @@
 #include "host_end.h"
 #include "nat_hooks.h"
 #include "outside_map.h"
+#include "way_back.h"
 
 /* What these functions return if it is no reason: what is to be done next. */
 #define PC_THEN_NEW    -1
@@ -61,25 +62,6 @@ static __always_inline enum drop_reason pc_outside_decide(struct __sk_buff *skb,
 	return PC_PASS;
 }
 
-/* As pc_service_pick(). A node port is the same everywhere, but the tables have it at addresses of
- * this node only: what was handed over came to one of another.
- */
-static __always_inline int pc_outside_pick(struct __sk_buff *skb, struct pc_flow *flow, __u32 word)
-{
-	const struct pc_outside *outside = flow->node ? pc_outside_now() : 0;
-	struct pc_addr6 to = flow->t.daddr;
-	int reason;
-
-	if (outside && pc_node_at(flow->t.family, &to))
-		flow->t.daddr = flow->t.family == PC_IPV4 ? outside->own4 : outside->own6;
-	reason = pc_service_pick(skb, flow, word);
-	if (flow->nat.row)
-		flow->nat.daddr = to;
-	else
-		flow->t.daddr = to;
-	return reason;
-}
-
 /* A packet to a Service that starts a connection; nat.row stays 0 if it goes to none. Functions of
  * their own, this one and the next, as the hook's stack is full.
  */
@@ -90,7 +72,7 @@ __noinline int pc_outside_new(struct __sk_buff *skb, struct pc_flow *flow, __u32
 
 	if (!flow)
 		return PC_DROP_NO_NODE;
-	reason = pc_outside_pick(skb, flow, word);
+	reason = pc_service_pick(skb, flow, word);
 	if (reason || !flow->nat.row)
 		return reason;
 	row = pc_row_of(flow->nat.row);
@@ -146,11 +128,9 @@ __noinline int pc_outside_known(struct __sk_buff *skb, struct pc_flow *flow, boo
 		flow->is_kept = match.at.is_kept;
 		return PC_THEN_NEW;
 	}
-	if (front == PC_FRONT_PASSED && match.at.ct && pc_is_forwarded(&match)) {
-		reason = pc_forward_request(skb, flow, &match.at.ct->dst);
-		if (reason || flow->forward_to)
-			return reason;
-	}
+	/* Not past the stack, as the answer is not: connection tracking that sees one way alone
+	 * forgets it, and the host's own translation takes the next answer for a new connection.
+	 */
 	reason = pc_nat_to_backend(skb, flow);
 	if (reason)
 		return reason;
@@ -164,6 +144,7 @@ __noinline int pc_outside_known(struct __sk_buff *skb, struct pc_flow *flow, boo
 
 /* An endpoint's answer on its way out: it becomes one of the Service, as the client knows that. Its
  * entry may be stale: the pod's own hook has decided just now, and the node's own has no policy.
+ * flow->node is the node that it is handed to; 0: it leaves here.
  */
 static __always_inline enum drop_reason pc_to_outside(struct __sk_buff *skb, struct pc_flow *flow,
 						      struct pc_ct *ct)
@@ -173,7 +154,7 @@ static __always_inline enum drop_reason pc_to_outside(struct __sk_buff *skb, str
 
 	if (!row)
 		return PC_DROP_BACKEND_GONE;
-	known = pc_as_known(&row->frontend, flow->t.family, ct->src.node);
+	known = pc_as_client_knows(row, flow->t.family, ct);
 	if (pc_ct_note(ct, flow, true))
 		pc_front_note(flow, ct, row, known);
 	flow->frag_row = ct->dst.nat.row | PC_FRAG_REPLY;
@@ -183,6 +164,8 @@ static __always_inline enum drop_reason pc_to_outside(struct __sk_buff *skb, str
 	    !pc_nat_port(skb, flow, PC_NAT_SRC, flow->t.sport, row->frontend_port) ||
 	    !pc_nat_port(skb, flow, PC_NAT_DST, flow->t.dport, ct->dst.nat.port))
 		return PC_DROP_MALFORMED;
-	pc_frag_record(flow);
+	pc_frag_record(flow); /* with the node, which those behind the first ask for */
+	if (pc_answers_leave_here(row))
+		flow->node = 0;
 	return PC_PASS;
 }

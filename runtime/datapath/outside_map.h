@@ -7,7 +7,7 @@
 #include "flow.h"
 
 /* Addresses of nodes have numbers: 0 is any of this node, and where one may be missing nobody's. */
-#define PC_NODES_MOST 16384
+#define PC_NODES_MOST 16384 /* as many as PC_CT_NODE_AT leaves bits for */
 #define PC_UPLINKS    8
 
 /* On a packet that another node has handed over, from the tunnel's device to the uplink's hook; the
@@ -17,6 +17,11 @@
 #define PC_HANDED_NODE (PC_NODES_MOST - 1)
 /* Our own error to a pod, which the uplink's hook lets pass. */
 #define PC_ERROR_MARK 0x70635222
+
+/* The networks of the VXLAN between nodes (tunnel.h), and its packets' hop limit. */
+#define PC_VNI_REQUEST 0x706301
+#define PC_VNI_ANSWER  0x706302
+#define PC_OUTER_HOPS  64
 
 struct pc_node_key {
 	struct pc_addr6 addr;
@@ -52,12 +57,13 @@ enum pc_way_back { PC_BACK_TUNNEL = 0, PC_BACK_DSR };
 
 /* What the last load said. */
 struct pc_outside {
-	__u32 tunnel; /* its device; 0: there is none */
-	__u32 way_back;
+	__u32 tunnel;               /* its device; 0: there is none */
+	__u32 way_back;             /* of Services that do not say it (way_back.h) */
 	__u32 uplink[PC_UPLINKS];   /* their devices; 0: no more */
 	__u32 past[PC_UPLINKS];     /* those that packets reach past the stack (forward_out.h), in
 				       places     that stay; 0: none */
 	struct pc_addr6 own4, own6; /* an address of this node, where its node ports are */
+	__u32 marks; /* that rules of routing read: what has one is the stack's to route */
 };
 
 struct {
@@ -104,14 +110,6 @@ static __always_inline const struct pc_outside *pc_outside_now(void)
 	__u32 zero = 0;
 
 	return bpf_map_lookup_elem(&pc_outside, &zero);
-}
-
-/* By the endpoint's node; else they go back by the one that the client came to. */
-static __always_inline bool pc_answers_leave_here(void)
-{
-	const struct pc_outside *outside = pc_outside_now();
-
-	return outside && outside->way_back == PC_BACK_DSR;
 }
 
 /* What a client outside knows of a Service: of a node port the address of the node that it came to.

@@ -29,7 +29,7 @@ static __always_inline int pc_send_back(struct __sk_buff *skb, const struct pc_f
 	if (pc_is_sent_by_pod(skb, flow))
 		return pc_return(skb);
 	if (skb->ingress_ifindex == skb->ifindex)
-		return bpf_redirect_neigh(skb->ifindex, 0, 0, 0); /* refused at the uplink */
+		return pc_return_outside(skb, flow); /* refused at the uplink */
 	skb->mark = PC_ANSWER_MARK;
 	return bpf_redirect(skb->ifindex, BPF_F_INGRESS);
 }

@@ -89,7 +89,8 @@ struct pc_quoted {
 	__u32 nat_row;
 	__be16 nat_port;
 	bool is_reply;
-	__u32 node; /* of a client outside, as in its entry */
+	bool is_outside; /* who sends to the Service is a client outside */
+	__u32 node;      /* as pc_ct_node() */
 };
 
 /* Who reports an error: somebody to whom a client's packet went, or who forwarded it; a pod; or
@@ -123,7 +124,8 @@ static __always_inline bool pc_is_related(struct __sk_buff *skb, const struct pc
 	quoted->nat_row = pc_ct_nat_of(found.ct)->row;
 	quoted->nat_port = pc_ct_nat_of(found.ct)->port;
 	quoted->is_reply = found.back != found.ct->back;
-	quoted->node = found.ct->src.ifindex ? 0 : found.ct->src.node;
+	quoted->is_outside = !found.ct->src.ifindex;
+	quoted->node = pc_ct_node(found.ct);
 	return pc_ct_is_decided(found.ct) &&
 	       (by != PC_BY_OTHERS || !(found.ct->state & PC_CT_FRONT));
 }

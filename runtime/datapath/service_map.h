@@ -43,13 +43,6 @@ struct pc_frontend {
 };
 _Static_assert(sizeof(struct pc_frontend) == 44, "runtime/service_rows.py packs it");
 
-/* Whom an endpoint is chosen for. */
-enum pc_client {
-	PC_CLIENT_POD = 0, /* of this node, of which the traffic policies of outside do not speak */
-	PC_CLIENT_OUTSIDE,
-	PC_CLIENT_HANDED, /* from outside, and by the node that it came to to this one */
-};
-
 struct pc_part {
 	__u32 first, count;
 	__u32 table, slots;
@@ -91,8 +84,12 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_choices SEC(".maps");
 
-#define PC_ROW_PLACE  0xffff /* bits of an id that say where it is; those above, which use of it */
-#define PC_ROW_CLOSED 1      /* of `state`: only what TCP and SCTP have open goes on */
+#define PC_ROW_PLACE 0xffff /* bits of an id that say where it is; those above, which use of it */
+
+/* Of a row's `state`. */
+#define PC_ROW_CLOSED 1 /* only what TCP and SCTP have open goes on */
+#define PC_ROW_TUNNEL 2 /* the Service's choice of way_back.h; with neither it makes none */
+#define PC_ROW_DSR    4
 
 /* One endpoint behind one address and port of a Service. A row stays where it is for as long as the
  * endpoint is there: connections name it by its id, which nobody else is given.

@@ -7,6 +7,7 @@
 #include "endpoints.h"
 #include "hairpin_addr.h"
 #include "maglev.h"
+#include "node_port.h"
 #include "service_affinity.h"
 #include "service_map.h"
 #include "source_range.h"
@@ -120,20 +121,17 @@ static __always_inline bool pc_service_refuses(const struct pc_frontend *fronten
 	       client != PC_CLIENT_HANDED;
 }
 
-/* The tuple of a packet that belongs to nothing known. Leaves flow->nat.row 0 if it goes to no
- * Service; else the tuple is that of client and endpoint afterwards. A function of its own, so that
- * the verifier goes through it once.
- */
-__noinline int pc_service_pick(struct __sk_buff *skb, struct pc_flow *flow, __u32 word)
+static __always_inline int pc_service_picked(struct __sk_buff *skb, struct pc_flow *flow,
+					     __u32 word)
 {
 	const struct pc_frontend *frontend;
 	const struct pc_row *row;
 	struct pc_part part;
 	bool is_hairpin, has_port;
 
-	if (!flow)
-		return PC_DROP_NO_BACKEND;
 	frontend = pc_frontend_of(&flow->t, word);
+	if (!frontend && pc_node_port(flow, word))
+		frontend = pc_frontend_of(&flow->t, word);
 	if (!frontend)
 		return PC_PASS;
 	if (!pc_service_opens(flow))
@@ -150,7 +148,7 @@ __noinline int pc_service_pick(struct __sk_buff *skb, struct pc_flow *flow, __u3
 		return PC_DROP_NO_BACKEND;
 	if (frontend->affinity && pc_is_remembered(skb, flow))
 		pc_affine_note(flow, frontend, row);
-	if (row->backend_port == flow->t.dport && pc_addr_eq(&row->backend, &flow->t.daddr))
+	if (pc_is_at_itself(flow, row))
 		return PC_PASS; /* the endpoint has the Service's address: nothing to translate */
 	pc_tuple_translate(flow, row, row->id, flow->t.sport);
 	flow->is_front_kept = flow->is_kept;
@@ -163,4 +161,22 @@ __noinline int pc_service_pick(struct __sk_buff *skb, struct pc_flow *flow, __u3
 	if (!has_port)
 		return PC_DROP_NAT_TAKEN;
 	return is_hairpin ? PC_DROP_HAIRPIN : PC_PASS;
+}
+
+/* The tuple of a packet that belongs to nothing known. Leaves flow->nat.row 0 if it goes to no
+ * Service; else the tuple is that of client and endpoint afterwards. A function of its own, so that
+ * the verifier goes through it once.
+ */
+__noinline int pc_service_pick(struct __sk_buff *skb, struct pc_flow *flow, __u32 word)
+{
+	int reason;
+
+	if (!flow)
+		return PC_DROP_NO_BACKEND;
+	if (flow->client == PC_CLIENT_POD)
+		flow->node = 0;
+	reason = pc_service_picked(skb, flow, word);
+	if (flow->node)
+		pc_node_port_sent(flow);
+	return reason;
 }

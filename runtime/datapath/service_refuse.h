@@ -5,6 +5,7 @@
  */
 #pragma once
 #include "answerable.h"
+#include "route_map.h"
 #include "sender.h"
 #include "service_map.h"
 
@@ -30,8 +31,9 @@ __noinline int pc_refused_answer(struct __sk_buff *skb, const struct pc_flow *fl
 	if (!answers || !pc_answer(skb, flow, code))
 		return dropped;
 	answers->sent += 1;
-	return flow->client == PC_CLIENT_POD ? pc_return(skb)
-					     : bpf_redirect_neigh(skb->ifindex, 0, 0, 0);
+	if (flow->client == PC_CLIENT_NODE)
+		return pc_route_in(skb);
+	return flow->client == PC_CLIENT_POD ? pc_return(skb) : pc_return_outside(skb, flow);
 }
 
 /* What the hook of a pod returns for a packet that it sent. Answered or not, it counts as dropped.

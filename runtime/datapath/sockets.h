@@ -4,6 +4,7 @@
  * interrupted by packets: the hooks' per-CPU scratch is not theirs.
  */
 #pragma once
+#include "outside_map.h"
 #include "service_affinity.h"
 #include "source_range.h"
 #include <linux/in.h>
@@ -72,18 +73,31 @@ static __always_inline bool pc_is_loopback(const struct pc_tuple *t)
 	return pc_addr6_high(&t->daddr) == 0 && pc_addr6_low(&t->daddr) == 1;
 }
 
-/* The Service that is meant: at its own address, or as a node port at the loopback address. */
+/* Another node's address, where a node port is for endpoints of all nodes (node_port.h). */
+static __always_inline bool pc_is_other_node(const struct pc_tuple *t)
+{
+	const __u32 *number = pc_node_at(t->family, &t->daddr);
+
+	return number && *number;
+}
+
+/* The Service that is meant: at its own address, or as a node port at the loopback address, or
+ * another node's.
+ */
 static __always_inline const struct pc_frontend *pc_socket_frontend(struct pc_tuple *t, __u32 word)
 {
-	const struct pc_frontend *found;
+	bool is_loopback = pc_is_loopback(t);
+	const struct pc_frontend *found = is_loopback ? 0 : pc_frontend_of(t, word);
 
-	if (!pc_is_loopback(t))
-		return pc_frontend_of(t, word);
-	if (pc_addr_is_zero(&t->saddr))
+	if (found)
+		return found;
+	if (pc_addr_is_zero(&t->saddr) || (!is_loopback && !pc_is_other_node(t)))
 		return 0;
 	t->daddr = t->saddr;
 	found = pc_frontend_of(t, word);
-	return found && found->flags & PC_FRONTEND_NODE_PORT ? found : 0;
+	if (!found || !(found->flags & PC_FRONTEND_NODE_PORT))
+		return 0;
+	return is_loopback || !(found->flags & PC_FRONTEND_LOCAL) ? found : 0;
 }
 
 /* The endpoint that an unconnected socket was sent to before, as long as it takes what is new. */

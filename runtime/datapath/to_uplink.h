@@ -15,13 +15,16 @@
 #include "parse.h"
 #include "service_refuse.h"
 #include "tunnel.h"
+#include "way_back.h"
+#include "way_out.h"
 
 /* Asked while the packet is still what the endpoint sent, which is told. */
-static __always_inline bool pc_answer_is_too_big(struct __sk_buff *skb, struct pc_flow *flow)
+static __always_inline bool pc_answer_is_too_big(struct __sk_buff *skb, struct pc_flow *flow,
+						 const struct pc_ct *ct)
 {
 	const struct pc_outside *outside = pc_outside_now();
 
-	return outside && outside->way_back == PC_BACK_TUNNEL &&
+	return outside && ct->src.node && !pc_answers_leave_here(pc_row_of(ct->dst.nat.row)) &&
 	       pc_is_too_big(skb, flow, outside->tunnel);
 }
 
@@ -45,8 +48,10 @@ static __always_inline int pc_to_uplink_later(struct __sk_buff *skb, struct pc_f
 
 	if (!first || !(first->row & PC_FRAG_REPLY))
 		return PC_NO_SERVICE;
-	flow->node = first->node;
+	if (!pc_answers_leave_here(pc_row_of(first->row & ~PC_FRAG_REPLY)))
+		flow->node = first->node;
 	flow->partial = pc_partial_of(skb, flow);
+	flow->client = PC_CLIENT_OUTSIDE;
 	return pc_nat_follow(skb, flow, true);
 }
 
@@ -64,6 +69,8 @@ static __always_inline int pc_to_uplink_error(struct __sk_buff *skb, struct pc_f
 		error = pc_error(skb, flow, PC_BY_OTHERS);
 		if (error > PC_PASS)
 			return error;
+		if (!error)
+			flow->client = PC_CLIENT_OUTSIDE;
 	}
 	return slot & PC_STATE_MASQ ? pc_masq_may_report(skb, flow) : PC_PASS;
 }
@@ -79,8 +86,9 @@ static __always_inline int pc_to_uplink_service(struct __sk_buff *skb, struct pc
 		return PC_DROP_SPOOFED_IP; /* nobody but this hook says it is the Service */
 	if (!match->is_reply)
 		return PC_NO_SERVICE;
-	if (ct->src.node && pc_answer_is_too_big(skb, flow))
+	if (pc_answer_is_too_big(skb, flow, ct))
 		return PC_DROP_TOO_BIG;
+	flow->client = PC_CLIENT_OUTSIDE;
 	return pc_to_outside(skb, flow, ct);
 }
 

@@ -11,10 +11,6 @@
 #include <linux/ipv6.h>
 #include <stddef.h>
 
-#define PC_VNI_REQUEST 0x706301
-#define PC_VNI_ANSWER  0x706302
-#define PC_OUTER_HOPS  64
-
 #define PC_IP4_WHOLE       0x4000 /* the flag "don't fragment" */
 #define PC_IP4_FRAGMENT_AT (ETH_HLEN + offsetof(struct iphdr, frag_off))
 #define PC_IP4_TTL_AT      (ETH_HLEN + offsetof(struct iphdr, ttl))

@@ -2,13 +2,14 @@
 """What traffic between two nodes costs: `python tests/bench/across.py [--rounds N] [--json FILE]`.
 
 CPU time of an operation, of both ends and of all kernels between them, as a ratio to plain routing over
-the same links, measured as datapath.py does. Three groups of beds (`across_beds.py`), each with plain
+the same links, measured as datapath.py does. Four groups of beds (`across_beds.py`), each with plain
 routing and a control of its own:
 
 - from a pod to a pod of another node, both nodes having what is measured; also through a Service;
 - from a pod to another node, of which only the pod's has it;
 - from outside to a node port, the endpoint being on another node. Plain routing is straight to the
-  endpoint there, by the same two nodes both ways.
+  endpoint there, by the same two nodes both ways;
+- the same with checksums and segments that are finished before they leave who sends them, also by XDP.
 
 `--table FILE` measures nothing and prints the table of an earlier run. Needs root, a C compiler,
 iptables and a quiet machine.

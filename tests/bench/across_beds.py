@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from ipaddress import IPv4Address
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import yaml
 from across_site import NODES, OUTSIDE, A, B, Site, two_nodes
@@ -31,13 +31,15 @@ from policyc.runtime.forwarding import Forwarding
 from policyc.runtime.json_value import JsonValue
 from policyc.runtime.lab.topology import LabEndpoint
 from policyc.runtime.uplinks import Outside
+from policyc.runtime.xdp import Mode as XdpMode
 
 NODE_PORT = 30080
 """That of the endpoint, too."""
-POD, NODE, FROM_OUTSIDE = (
+POD, NODE, FROM_OUTSIDE, ON_A_WIRE = (
     "to a pod of another node",
     "to another node",
     "from outside to a node port, the endpoint on another node",
+    "the same, checksums and segments finished by who sends, as on a wire",
 )
 Dress = Callable[[Site], None]
 Groups = dict[str, list[Bed]]
@@ -96,7 +98,27 @@ def groups(policies: int, services: int, folder: Path, held: ExitStack) -> Group
         )
         outside.append(bed(f"this project, --outside {back}", TO_NODE_PORT, dress, back == "dsr"))
     outside.append(bed("iptables as of kube-proxy", TO_NODE_PORT, masquerading))
-    return {POD: pod, NODE: node, FROM_OUTSIDE: outside}
+    wire = as_on_a_wire(bundles[STRAIGHT], bed)
+    return {POD: pod, NODE: node, FROM_OUTSIDE: outside, ON_A_WIRE: wire}
+
+
+def as_on_a_wire(bundle: Path, bed: Callable[..., Bed]) -> list[Bed]:
+    """With checksums that are finished, as XDP gets them from a device; else it leaves packets to tc."""
+
+    def finished(dress: Dress, site: Site) -> None:
+        site.finish_checksums()
+        dress(site)
+
+    plain = partial(finished, nothing)
+    beds = [bed(name, STRAIGHT, plain) for name in ("plain routing", "plain routing again")]
+    for back in get_args(Outside):
+        for mode in (None, "auto"):
+            load = partial(ours, bundle, "ab", "redirect", services=node_port())
+            dress = partial(finished, partial(load, way_back=back, xdp_mode=mode))
+            name = f"this project, --outside {back}" + (", --xdp" if mode else "")
+            beds.append(bed(name, TO_NODE_PORT, dress, back == "dsr"))
+    beds.append(bed("iptables as of kube-proxy", TO_NODE_PORT, partial(finished, masquerading)))
+    return beds
 
 
 @contextmanager
@@ -122,10 +144,11 @@ def ours(
     site: Site,
     services: list[JsonValue] | None = None,
     way_back: Outside = "tunnel",
+    xdp_mode: XdpMode | None = None,
 ) -> None:
     """The policies and the Services on these nodes."""
     for node in nodes:
-        site.load(node, bundle, forward, services, way_back)
+        site.load(node, bundle, forward, services, way_back, xdp_mode)
 
 
 def compiled(folder: Path, way: Way, n: int) -> Path:

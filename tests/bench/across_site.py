@@ -9,12 +9,17 @@ Pods hang on veth pairs. `outside` is a client with a link to either node. Neigh
 start, and no reverse paths are checked: an answer may come by another link than its question left by.
 """
 
+import ctypes
+import fcntl
 import json
+import socket
+import struct
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
@@ -27,6 +32,7 @@ from policyc.runtime.lab import namespaces
 from policyc.runtime.lab.children import call
 from policyc.runtime.lab.topology import LabEndpoint
 from policyc.runtime.uplinks import Outside
+from policyc.runtime.xdp import Mode as XdpMode
 
 A = LabEndpoint("", "a", IPv4Address("192.0.2.1"), IPv6Address("2001:db8:2::1"))
 B = LabEndpoint("", "b", IPv4Address("192.0.2.2"), IPv6Address("2001:db8:2::2"))
@@ -44,6 +50,7 @@ _MACS = {
     "pod-a eth0": "02:00:00:00:05:0a", "pod-b eth0": "02:00:00:00:05:0b",
 }  # fmt: skip
 """By namespace and device."""
+_SIOCETHTOOL, _ETHTOOL_STXCSUM = 0x8946, 0x17
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,7 @@ class Site:
         forward: Forwarding,
         services: list[JsonValue] | None = None,
         way_back: Outside = "tunnel",
+        xdp_mode: XdpMode | None = None,
     ) -> None:
         """`policyc node load` on a node, with both of its uplinks."""
         endpoints = self.folder / f"endpoints-{node}.json"
@@ -81,9 +89,23 @@ class Site:
                 uplink=UPLINKS,
                 services=services,
                 way_back=way_back,
+                xdp_mode=xdp_mode,
             )
 
         call(load, namespace=self.at[node])
+
+    def finish_checksums(self) -> None:
+        """Before packets leave who sends them, as on a wire; and with that, their segments."""
+        for place in _MACS:
+            name, device = place.split()
+            call(partial(_leave_no_checksum, device), namespace=self.at[name])
+
+
+def _leave_no_checksum(device: str) -> None:
+    value = ctypes.create_string_buffer(struct.pack("=II", _ETHTOOL_STXCSUM, 0))
+    request = struct.pack("16sQ16x", device.encode(), ctypes.addressof(value))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        fcntl.ioctl(asked, _SIOCETHTOOL, request)
 
 
 def _endpoints(node: str) -> dict[str, object]:

@@ -8,15 +8,20 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.kernel.node_under_test import NodeUnderTest
+from tests.kernel.service_wire import ServiceWire
+from tests.kernel.two_nodes import TwoNodes
 from tests.kernel_corpus.surroundings import own_bpffs, own_network
 
 HERE = Path(__file__).parent
 DATAPATH = HERE.parents[1] / "runtime" / "datapath"
+OBJECTS = "POLICYC_TEST_OBJECTS"
+"""A folder with what `compile_objects` makes."""
 CLANG = [
     "clang", "-O2", "-g", "-target", "bpf", "-mcpu=v3", "-fno-strict-aliasing", "-Wall", "-Wextra",
     "-Werror", f"-ffile-prefix-map={DATAPATH.parents[1]}=.", f"-I{DATAPATH}",
@@ -32,8 +37,13 @@ def compile_c(source: Path, target: Path, *flags: str) -> None:
 
 @pytest.fixture(scope="session")
 def objects(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """hooks.bpf.o and the tests' policy.bpf.o."""
-    folder = tmp_path_factory.mktemp("objects")
+    """hooks.bpf.o and the tests' policy.bpf.o; where clang is emulated, those made before."""
+    made = os.environ.get(OBJECTS)
+    return Path(made) if made else compile_objects(tmp_path_factory.mktemp("objects"))
+
+
+def compile_objects(folder: Path) -> Path:
+    """Into a folder that is there."""
     compile_c(DATAPATH / "hooks.bpf.c", folder / "hooks.bpf.o")
     compile_c(HERE / "policy.bpf.c", folder / "policy.bpf.o")
     return folder
@@ -57,6 +67,24 @@ def node(objects: Path, tmp_path: Path) -> Iterator[NodeUnderTest]:
             yield under_test
         finally:
             under_test.close()
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[TwoNodes]:
+    """Two nodes with a pod each, and two clients outside; nothing is loaded yet."""
+    with ExitStack() as owned:
+        made = TwoNodes(tmp_path, owned)
+        yield made
+        for node in made.loaded:
+            made.unload(node)
+
+
+@pytest.fixture
+def wire(node: NodeUnderTest) -> Iterator[ServiceWire]:
+    """The node's pods with stacks of their own."""
+    with ExitStack() as owned:
+        owned.callback(node.unload)
+        yield ServiceWire(node, owned)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from tests.kernel.packets import (
     ipv4,
     ipv6,
     packed,
+    udp,
 )
 
 DSTOPTS = 60
@@ -61,10 +62,16 @@ def piece(
 
 def udp_segment(src: Host, dst: Host, sport: int, dport: int, data: bytes, family: int) -> bytes:
     """With its checksum."""
-    from tests.kernel.packets import udp
-
     payload = udp(sport, dport, data)
     return payload.build(packed(src.address(family)), packed(dst.address(family)))
+
+
+def two_pieces(
+    src: Host, dst: Host, sport: int, dport: int, family: int, ident: int
+) -> list[bytes]:
+    """A small datagram: 24 bytes with its ports, and the rest."""
+    segment = udp_segment(src, dst, sport, dport, bytes(40), family)
+    return cut(src, dst, segment, (24,), family, ident=ident)
 
 
 def send(device: str, frames: Sequence[bytes]) -> None:

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from policyc.runtime import bpf_syscall
+from policyc.runtime import bpf_syscall, xdp
 from policyc.runtime import node as runtime
 from policyc.runtime.attach import Mode
 from policyc.runtime.btf import Btf, StructLayout
@@ -51,11 +51,14 @@ def endpoint(name: str, host: Host, interface: str | None) -> dict[str, object]:
     return entry | {"node": "node-2"}
 
 
-def run_through(fd: int, frame: bytes, ifindex: int, ingress_ifindex: int) -> tuple[int, bytes]:
+def run_through(
+    fd: int, frame: bytes, ifindex: int, ingress_ifindex: int, mark: int = 0
+) -> tuple[int, bytes]:
     """A program's verdict on a frame, and the frame as it leaves the program."""
     given = ctypes.create_string_buffer(frame, len(frame))
     out = ctypes.create_string_buffer(65536)
     ctx = bytearray(192)
+    struct.pack_into("=I", ctx, 8, mark)
     struct.pack_into("=II", ctx, 36, ingress_ifindex, ifindex)
     held = ctypes.create_string_buffer(bytes(ctx), len(ctx))
     attr = bytearray(80)
@@ -77,6 +80,8 @@ class NodeUnderTest:
     node_addresses: tuple[str, ...] = (NODE.ip4, NODE.ip6)
     """Those that the endpoints file says the node has."""
     node_labels: dict[str, str] = field(default_factory=dict)
+    other_nodes: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Other nodes of the endpoints file, and their addresses."""
 
     def __post_init__(self) -> None:
         self.ifindex: dict[str, int] = {}
@@ -111,7 +116,8 @@ class NodeUnderTest:
         path = self.folder / "endpoints.json"
         if entries is None:
             entries = [endpoint(n, HOSTS[n], LOCAL.get(n)) for n in ("a", "b", "c")]
-        path.write_text(endpoints_json("node-1", entries, self.node_addresses, self.node_labels))
+        own = self.node_addresses, self.node_labels
+        path.write_text(endpoints_json("node-1", entries, *own, self.other_nodes))
         return path
 
     def load(
@@ -128,6 +134,8 @@ class NodeUnderTest:
         masquerade: Masquerade | None = None,
         open_ports: Mapping[Side, str] = NO_PORTS,
         reassemble: bool = False,
+        xdp_mode: xdp.Mode | None = None,
+        service_cidr: Sequence[str] = (),
     ) -> Loaded:
         self._forget_programs()
         return runtime.load(
@@ -142,8 +150,10 @@ class NodeUnderTest:
             uplink=uplinks,
             way_back=way_back,
             masquerade=masquerade,
+            xdp_mode=xdp_mode,
             open_ports=open_ports,
             reassemble=reassemble,
+            service_cidr=service_cidr,
             warn=self.warnings.append,
             note=self.notes.append,
         )

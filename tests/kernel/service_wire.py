@@ -11,9 +11,10 @@ from fcntl import ioctl
 from pathlib import Path
 from typing import TypeVar
 
-from tests.kernel.conftest import own_network
 from tests.kernel.node_under_test import HOSTS, LOCAL, NODE, UPLINK, NodeUnderTest, ip
 from tests.kernel.service_yaml import VIP
+from tests.kernel.wire import link_address
+from tests.kernel_corpus.surroundings import own_network
 
 DEVICES = LOCAL | {"c": UPLINK}
 PATIENCE = 0.6  # seconds until silence counts as a drop
@@ -45,7 +46,7 @@ class ServiceWire:
         pod, peer = HOSTS[name], f"{device}.p"
         ip("link", "set", peer, "netns", f"/proc/{os.getpid()}/fd/{namespace}")
         _enable_ipv6(device)
-        own = _link_address(device)
+        own = link_address(device)
         for address, size in ((pod.ip4, 32), (pod.ip6, 128)):
             ip("route", "add", f"{address}/{size}", "dev", device)
             ip("neigh", "add", address, "lladdr", pod.mac, "dev", device, "nud", "permanent")
@@ -129,12 +130,6 @@ def _configure(name: str, device: str, gateway_mac: str) -> None:
         ip("neigh", "add", gateway, "lladdr", gateway_mac, "dev", device, "nud", "permanent")
     ip("route", "add", "default", "via", GATEWAY4, "dev", device)
     ip("-6", "route", "add", "default", "via", GATEWAY6, "dev", device)
-
-
-def _link_address(device: str) -> str:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        raw = ioctl(any_socket, 0x8927, device.encode().ljust(40, b"\0"))  # SIOCGIFHWADDR
-    return raw[18:24].hex(":")
 
 
 def _offload(device: str, tx: bool, segments: bool) -> None:

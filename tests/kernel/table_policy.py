@@ -8,7 +8,7 @@ ways, so what is not said is denied. There is no compiler here: these tests are 
 import hashlib
 import json
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -178,15 +178,20 @@ class NamePlacer:
         return ()
 
 
+NO_OTHERS: Mapping[str, Iterable[str]] = {}
+
+
 def endpoints_json(
     node: str,
     endpoints: Iterable[dict[str, object]],
     addresses: Iterable[str] = (),
     labels: dict[str, str] | None = None,
+    others: Mapping[str, Iterable[str]] = NO_OTHERS,
 ) -> str:
-    """The endpoints file; with `addresses`, the node itself is in it."""
+    """The endpoints file; with `addresses`, the node itself is in it. `others` are other nodes'."""
     own = {"name": node, "addresses": list(addresses), "labels": labels or {}}
     nodes = [own] if addresses else []
+    nodes += [{"name": name, "addresses": list(each)} for name, each in others.items()]
     return json.dumps(
         {
             "schema": "policyc.dev/endpoints/v1",

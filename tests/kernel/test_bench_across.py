@@ -11,9 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from policyc.runtime import xdp
 from policyc.runtime.forwarding import Forwarding
 from policyc.runtime.lab.children import call
 from policyc.runtime.lab.namespaces import remove_stale_labs
+from policyc.runtime.per_cpu import per_cpu_sums
+from policyc.runtime.pins import Pins
 from tests.kernel.two_nodes import _routed
 
 Stand = Callable[[Forwarding, bool], list[int]]
@@ -37,7 +40,7 @@ def test_traffic_gets_through_every_bed(tmp_path: Path, family: str) -> None:
     assert done.returncode == 0, done.stderr
     rows = json.loads(out.read_text())["rows"]
     beds = {(row["group"], row["bed"]) for row in rows}
-    assert len(beds) == 8 + 5 + 5
+    assert len(beds) == 8 + 5 + 5 + 7
     assert {row["way"] for row in rows} == {"udp", "request", "connect", "stream"}
     assert len(rows) == 4 * len(beds)
     assert all(len(row["ratios"]) == 2 and row["cpu_ns"] > 0 for row in rows)
@@ -46,7 +49,7 @@ def test_traffic_gets_through_every_bed(tmp_path: Path, family: str) -> None:
     again = _run("--table", str(out))
     assert again.stdout == done.stdout
     lines = again.stdout.splitlines()
-    assert len([line for line in lines if line.startswith("|")]) == 2 + 3 + len(beds)
+    assert len([line for line in lines if line.startswith("|")]) == 2 + 4 + len(beds)
 
 
 @pytest.fixture
@@ -79,6 +82,32 @@ def test_what_is_handed_over_passes_the_stacks_of_both_nodes(stood: Stand) -> No
     """A bed that does not do what it is for would say nothing."""
     assert all(n < 10 for n in stood("redirect", True))
     assert all(n >= 2 * 200 for n in stood("stack", True))
+
+
+@pytest.mark.parametrize("is_finished", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_xdp_takes_what_comes_as_from_a_wire(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_finished: bool
+) -> None:
+    """And leaves to tc what has no checksum yet, so that its bed would be tc's."""
+    monkeypatch.syspath_prepend(str(BENCH))
+    import across_beds
+    import across_site
+    import datapath
+
+    datapath.built(tmp_path)
+    way = across_beds.TO_NODE_PORT
+    bundle = across_beds.compiled(tmp_path / "xdp", across_beds.STRAIGHT, 3)
+    with across_site.two_nodes(straight=True) as site:
+        if is_finished:
+            site.finish_checksums()
+        services = across_beds.node_port()
+        across_beds.ours(bundle, "ab", "redirect", site, services, "dsr", "auto")
+        at = {4: str(way.asked.ipv4)}
+        bed = across_beds.Bed("xdp", site.at[way.client], site.at[way.server], at, way.port)
+        datapath.operation(tmp_path, bed, "udp", argparse.Namespace(share=0.01, family=4))
+        pins = Pins(site.bpffs / "policyc-a")
+        handed = sum(requests for requests, _ in per_cpu_sums(pins.map(xdp.COUNTS)))
+    assert handed > 150 if is_finished else handed < 5
 
 
 def test_traffic_that_does_not_get_through_ends_the_benchmark(stood: Stand) -> None:

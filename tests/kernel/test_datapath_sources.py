@@ -17,7 +17,7 @@ EMITTED = sorted((HERE.parent / "golden" / "emitted").glob("*/policy.bpf.c"))
 SPDX = "/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */"
 
 
-OBJECTS = [DATAPATH / name for name in ("hooks.bpf.c", "sockets.bpf.c")]
+OBJECTS = [DATAPATH / name for name in ("hooks.bpf.c", "sockets.bpf.c", "xdp.bpf.c")]
 
 
 @pytest.mark.parametrize("header", HEADERS, ids=lambda path: path.name)

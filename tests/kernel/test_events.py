@@ -17,7 +17,6 @@ from typing import Any
 import jsonschema
 import pytest
 
-from policyc.compiler.cli.main import run
 from policyc.runtime import bpf_syscall
 from policyc.runtime.event_records import EndSaid, Event, RuleSaid
 from policyc.runtime.events import Lost, read_events
@@ -25,10 +24,12 @@ from policyc.runtime.json_value import JsonValue
 from policyc.runtime.lab.children import call
 from policyc.runtime.lab.topology import Lab, LabEndpoint, LabNode
 from policyc.runtime.node import load, unload
+from policyc.runtime.per_cpu import per_cpu_sums
 from policyc.runtime.pins import Pins
-from policyc.runtime.status import NodeStatus, per_cpu_sums, status
+from policyc.runtime.status import NodeStatus, status
 from tests.kernel import packets
 from tests.kernel.answers import DROP, NEXT, REDIRECT, run_frame
+from tests.kernel.bundles import compiled
 from tests.kernel.packets import ACK, SYN, Host, Payload
 from tests.kernel.service_yaml import VIP, service, slices
 
@@ -185,9 +186,7 @@ def lab(
 ) -> Iterator[Noting]:
     folder = tmp_path_factory.mktemp("events")
     for name, text in (("bundle", POLICY), ("silent", SILENT)):
-        (folder / f"{name}.yaml").write_text(text)
-        given = ["compile", "-f", str(folder / f"{name}.yaml"), "-o", str(folder / name)]
-        assert run([*given, "--backend", request.param]) == 0
+        compiled(folder, text, "--backend", request.param, name=name)
     with Lab(tuple(PODS.values())) as built:
         records = {pod.key: {"labels": {"app": pod.name}} for pod in PODS.values()}
         built.node.write_endpoints(folder / "endpoints.json", records)

@@ -64,6 +64,12 @@ class Pair:
     """Pods a and b behind veths whose other sides are in namespaces of their own."""
 
     node: NodeUnderTest
+    wire: Wire | None = None
+
+    def leave(self, pod: str) -> None:
+        """The pod has its addresses no more at the device it had."""
+        assert self.wire is not None
+        self.wire.within(pod, lambda: ip("addr", "flush", "dev", f"{LOCAL[pod]}.p"))
 
     def __post_init__(self) -> None:
         self.gateways = {pod: link_address(device) for pod, device in LOCAL.items()}
@@ -114,7 +120,7 @@ def pair(node: NodeUnderTest) -> Iterator[Pair]:
     with ExitStack() as owned:
         wire = Wire(node, owned)
         wire.move_away("b", UPLINK)
-        yield Pair(node)
+        yield Pair(node, wire)
 
 
 def _has_right_sums(whole: bytes, family: int) -> bool:
@@ -360,6 +366,7 @@ def test_a_pod_that_moved_has_a_way_unknown(pair: Pair, what: str) -> None:
     if what == "mac":
         moved["mac"] = "02:00:00:00:01:0b"
     entries = [endpoint("a", HOSTS["a"], LOCAL["a"]), moved, endpoint("c", HOSTS["c"], None)]
+    pair.leave("b")
     pair.node.load(policy, entries=entries)
     assert [pair.send("a", sent).verdict for _ in range(2)] == [NEXT, NEXT]
 

@@ -7,14 +7,12 @@ Real packets, and how many of them the stack has forwarded.
 import socket
 import struct
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from policyc.compiler.cli.main import run
 from policyc.runtime.masquerade import Masquerade
+from tests.kernel.bundles import compiled
 from tests.kernel.node_under_test import ip
 from tests.kernel.packets import mac_bytes
 from tests.kernel.service_yaml import VIP, slices, value
@@ -41,29 +39,16 @@ spec:
 """
 
 
-def compiled(folder: Path, name: str, egress: str) -> Path:
-    policy = folder / f"{name}.yaml"
-    policy.write_text(POLICY.format(egress=egress))
-    assert run(["compile", "-f", str(policy), "-o", str(folder / name)]) == 0
-    return folder / name
-
-
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Pods may reach anybody, and are reached."""
-    return compiled(tmp_path_factory.mktemp("out"), "opened", "[{}]")
+    return compiled(tmp_path_factory.mktemp("opened"), POLICY.format(egress="[{}]"))
 
 
 @pytest.fixture(scope="module")
 def closed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Pods reach nobody."""
-    return compiled(tmp_path_factory.mktemp("out"), "closed", "[]")
-
-
-@pytest.fixture
-def lab(tmp_path: Path) -> Iterator[TwoNodes]:
-    with ExitStack() as owned:
-        yield TwoNodes(tmp_path, owned)
+    return compiled(tmp_path_factory.mktemp("closed"), POLICY.format(egress="[]"))
 
 
 class Talk:
@@ -109,6 +94,35 @@ def test_known_connections_pass_the_stack_both_ways(
     assert talk.routed() <= 2, "but for what is decided again, the way is known"
     lab.load("a", opened, None, forward="stack")
     assert talk.routed() == 2 * N
+
+
+@families
+def test_what_the_host_routes_by_a_mark_stays_with_it(
+    lab: TwoNodes, opened: Path, family: int
+) -> None:
+    """As policy routing does it; a mark that no rule of routing reads says nothing."""
+    filters = "iptables" if family == 4 else "ip6tables"
+    marked = ("-t", "mangle", "-A", "PREROUTING", "-i", lab.device("pod-a"), "-j", "MARK")
+    lab.run("a", filters, *marked, "--set-mark", "0x10")
+    lab.load("a", opened, None)
+    talk = Talk(lab, family, "client1")
+    assert talk.asks(3) and talk.routed() == 0
+    rule = ("rule", "add", "fwmark", "0x10/0x10", "lookup", "main")
+    lab.run("a", "ip", f"-{family}", *rule)
+    lab.load("a", opened, None)
+    another = Talk(lab, family, "client2")
+    assert another.asks(3) and another.routed() == 2 * N
+    assert lab.notes == []
+
+
+def test_a_rule_of_routing_by_type_of_service_leaves_all_to_the_host(
+    lab: TwoNodes, opened: Path
+) -> None:
+    lab.run("a", "ip", "rule", "add", "tos", "0x10", "lookup", "main")
+    lab.load("a", opened, None)
+    assert len(lab.notes) == 1 and "asks the type of service" in lab.notes[0]
+    talk = Talk(lab, 4, "client1")
+    assert talk.asks(3) and talk.routed() == 2 * N
 
 
 @families

@@ -4,18 +4,17 @@
 import itertools
 import os
 import socket
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from policyc.compiler.cli.main import run
+from tests.kernel.bundles import compiled
 from tests.kernel.fragments import cut, send, udp_segment
 from tests.kernel.packets import Host
-from tests.kernel.service_wire import _link_address
 from tests.kernel.test_outside_wire import NODE_PORT, POLICY, TARGET, services
 from tests.kernel.two_nodes import UPLINK, TwoNodes, address
+from tests.kernel.wire import link_address
 
 pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])
@@ -26,23 +25,11 @@ SPORT = 5000
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """client1 alone may reach the pods."""
-    folder = tmp_path_factory.mktemp("outside")
-    (folder / "policy.yaml").write_text(POLICY)
-    assert run(["compile", "-f", str(folder / "policy.yaml"), "-o", str(folder / "bundle")]) == 0
-    return folder / "bundle"
-
-
-@pytest.fixture
-def lab(tmp_path: Path) -> Iterator[TwoNodes]:
-    with ExitStack() as owned:
-        made = TwoNodes(tmp_path, owned)
-        yield made
-        for node in ("a", "b"):
-            made.unload(node)
+    return compiled(tmp_path_factory.mktemp("outside"), POLICY)
 
 
 def host(lab: TwoNodes, name: str, device: str) -> Host:
-    mac = lab.at[name].within(lambda: _link_address(device))
+    mac = lab.at[name].within(lambda: link_address(device))
     return Host(mac, address(name, 4), address(name, 6))
 
 
@@ -52,7 +39,7 @@ class Client:
     def __init__(self, lab: TwoNodes, name: str, to: str) -> None:
         self.lab, self.name = lab, name
         self.me = host(lab, name, UPLINK)
-        router = lab.at["router"].within(lambda: _link_address(f"to-{name}"))
+        router = lab.at["router"].within(lambda: link_address(f"to-{name}"))
         self.to = Host(router, address(to, 4), address(to, 6))
         self.ident = 0
 
@@ -62,6 +49,18 @@ class Client:
         frames = cut(self.me, self.to, segment, (1200, 1200), family, ident=self.ident)
         ordered = [frames[at] for at in order]
         self.lab.at[self.name].within(lambda: send(UPLINK, ordered))
+
+
+def arrive_in_any_order(
+    sender: Client, server: socket.socket, port: int, family: int, denied: Client | None = None
+) -> None:
+    """Three fragments, and the same of one whose datagrams may not."""
+    for order in itertools.permutations(range(3)):
+        data = os.urandom(3000)
+        sender.send(order, data, port, family)
+        assert receive(server) == data, order
+        if denied:
+            denied.send(order, data, port, family)
 
 
 def receive(server: socket.socket) -> bytes | None:
@@ -79,11 +78,7 @@ def test_to_a_node_port_in_any_order(lab: TwoNodes, bundle: Path, family: int, p
         lab.load(node, bundle, services(pod), reassemble=True)
     server = lab.server(pod, family, UDP, TARGET)
     allowed, denied = Client(lab, "client1", "a"), Client(lab, "client2", "a")
-    for order in itertools.permutations(range(3)):
-        data = os.urandom(3000)
-        allowed.send(order, data, NODE_PORT, family)
-        assert receive(server) == data, order
-        denied.send(order, data, NODE_PORT, family)
+    arrive_in_any_order(allowed, server, NODE_PORT, family, denied)
     assert receive(server) is None
     assert lab.bad_checksums() == 0
     by_policy = sum(drops.get("policy", 0) for drops in lab.drops().values())
@@ -97,11 +92,7 @@ def test_straight_to_a_pod_in_any_order(lab: TwoNodes, bundle: Path, family: int
     allowed, denied = Client(lab, "client1", "pod-a"), Client(lab, "client2", "pod-a")
     for there in (None, services("pod-b")):
         lab.load("a", bundle, there, reassemble=True)
-        for order in itertools.permutations(range(3)):
-            data = os.urandom(3000)
-            allowed.send(order, data, TARGET, family)
-            assert receive(server) == data, order
-            denied.send(order, data, TARGET, family)
+        arrive_in_any_order(allowed, server, TARGET, family, denied)
         assert receive(server) is None
     assert lab.status("a").drops["policy"] == 12
 
@@ -110,11 +101,7 @@ def test_straight_to_a_pod_in_any_order(lab: TwoNodes, bundle: Path, family: int
 def test_to_the_node_itself_in_any_order(lab: TwoNodes, bundle: Path, family: int) -> None:
     lab.load("a", bundle, services("pod-a"), reassemble=True)
     server = lab.server("a", family, UDP, 9000)
-    client = Client(lab, "client2", "a")
-    for order in itertools.permutations(range(3)):
-        data = os.urandom(3000)
-        client.send(order, data, 9000, family)
-        assert receive(server) == data, order
+    arrive_in_any_order(Client(lab, "client2", "a"), server, 9000, family)
     found = lab.status("a")
     assert found.drops == {} and found.reassembly is not None
     assert found.reassembly["sent"] == found.reassembly["back"] > 0

@@ -6,8 +6,7 @@ import os
 import random
 import socket
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -16,9 +15,10 @@ from policyc.runtime.json_value import JsonValue
 from tests.kernel.fragments import cut, piece, send, udp_segment
 from tests.kernel.node_under_test import HOSTS, LOCAL, UPLINK, NodeUnderTest
 from tests.kernel.packets import ICMP, ICMP6, TCP, Host, echo, packed
-from tests.kernel.service_wire import DEVICES, ServiceWire, _link_address
+from tests.kernel.service_wire import DEVICES, ServiceWire
 from tests.kernel.service_yaml import PORT, TARGET, VIP, service, slices, value
 from tests.kernel.table_policy import ANY, udp_port
+from tests.kernel.wire import link_address
 
 pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])
@@ -30,20 +30,13 @@ SPORT = 5000
 IP_RECVTTL = 12  # of <linux/in.h>
 
 
-@pytest.fixture
-def wire(node: NodeUnderTest) -> Iterator[ServiceWire]:
-    with ExitStack() as owned:
-        owned.callback(node.unload)
-        yield ServiceWire(node, owned)
-
-
 class Sender:
     """A pod whose datagrams to somebody are cut by hand."""
 
     def __init__(self, wire: ServiceWire, pod: str, to: Host, family: int) -> None:
         self.wire, self.pod, self.family = wire, pod, family
         self.me = HOSTS[pod]
-        self.to = replace(to, mac=_link_address(DEVICES[pod]))
+        self.to = replace(to, mac=link_address(DEVICES[pod]))
         self.ident = random.randrange(1, 60000)
 
     def frames(
@@ -59,6 +52,14 @@ class Sender:
     def send_in(self, order: Sequence[int], data: bytes, port: int, **ip: int) -> None:
         frames = self.frames(data, port, **ip)
         self.send([frames[at] for at in order])
+
+
+def to_b(
+    node: NodeUnderTest, wire: ServiceWire, family: int, pod: str = "a", port: int = 53
+) -> tuple[socket.socket, Sender]:
+    """A server of pod b's, and a pod that may send to port 53 there, whatever the order."""
+    node.load(node.policy().allow(pod, "b", udp_port(53)), reassemble=True)
+    return wire.server("b", family, UDP, port), Sender(wire, pod, HOSTS["b"], family)
 
 
 def data_of(size: int = 4000) -> bytes:
@@ -84,9 +85,7 @@ def counts(node: NodeUnderTest) -> dict[str, int]:
 def test_four_fragments_in_any_order_arrive_as_one_datagram(
     node: NodeUnderTest, wire: ServiceWire, family: int, sender: str
 ) -> None:
-    node.load(node.policy().allow(sender, "b", udp_port(53)), reassemble=True)
-    server = wire.server("b", family, UDP, 53)
-    from_pod = Sender(wire, sender, HOSTS["b"], family)
+    server, from_pod = to_b(node, wire, family, sender)
     for order in itertools.permutations(range(4)):
         data = data_of()
         from_pod.send_in(order, data, 53)
@@ -103,9 +102,7 @@ def test_four_fragments_in_any_order_arrive_as_one_datagram(
 def test_what_policy_denies_does_not_arrive_in_any_order(
     node: NodeUnderTest, wire: ServiceWire, family: int, sender: str
 ) -> None:
-    node.load(node.policy().allow(sender, "b", udp_port(53)), reassemble=True)
-    server = wire.server("b", family, UDP, 54)
-    from_pod = Sender(wire, sender, HOSTS["b"], family)
+    server, from_pod = to_b(node, wire, family, sender, port=54)
     for order in itertools.permutations(range(3)):
         from_pod.send_in(order, data_of(3000), 54, sizes=THREE)
     assert receive(server) is None
@@ -131,9 +128,7 @@ def test_without_being_asked_to_the_node_drops_them(
 def test_five_fragments_of_odd_sizes_and_small_ones(
     node: NodeUnderTest, wire: ServiceWire, family: int
 ) -> None:
-    node.load(node.policy().allow("a", "b", udp_port(53)), reassemble=True)
-    server = wire.server("b", family, UDP, 53)
-    sender = Sender(wire, "a", HOSTS["b"], family)
+    server, sender = to_b(node, wire, family)
     rng = random.Random(1)
     for sizes in ((8, 8, 8, 8), (8, 16, 24, 800), (24, 1400, 8, 1400), (1000, 8, 8, 8)):
         order = list(range(5))
@@ -181,9 +176,7 @@ def test_no_piece_is_larger_than_those_that_were_sent(
 
 
 def test_destination_options_before_the_fragments(node: NodeUnderTest, wire: ServiceWire) -> None:
-    node.load(node.policy().allow("a", "b", udp_port(53)), reassemble=True)
-    server = wire.server("b", 6, UDP, 53)
-    sender = Sender(wire, "a", HOSTS["b"], 6)
+    server, sender = to_b(node, wire, 6)
     for order in itertools.permutations(range(3)):
         data = data_of(3000)
         sender.send_in(order, data, 53, sizes=THREE, options=True)
@@ -307,7 +300,7 @@ def test_nobody_completes_the_datagram_of_another(
     for thief, device in (("c", UPLINK), ("b", LOCAL["b"])):
         frames = honest.frames(data_of(), 53)
         honest.send([frames[3], frames[1], frames[2]])
-        to = replace(honest.to, mac=_link_address(device))
+        to = replace(honest.to, mac=link_address(device))
         forged = [bytes.fromhex(to.mac.replace(":", "")) + each[6:] for each in frames]
         wire.within(thief, lambda d=device, f=forged: send(f"{d}.p", f[:1]))
         assert receive(server) is None, thief

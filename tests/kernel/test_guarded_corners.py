@@ -2,47 +2,38 @@
 """What could pass a guarded node's policy by the frame's form alone: tags, and fragments."""
 
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from policyc.runtime.masquerade import Masquerade
+from tests.kernel.bundles import compiled
 from tests.kernel.fragments import cut, send, udp_segment
 from tests.kernel.packets import ETH_VLAN, Host, ethernet, frame, udp
-from tests.kernel.service_wire import _link_address
 from tests.kernel.test_fragments_outside import SPORT, Client, receive
-from tests.kernel.test_host_wire import CLOSED, OPEN, compiled, drops, families, host_policy
+from tests.kernel.test_host_wire import CLOSED, OPEN, drops, families, host_policy
 from tests.kernel.test_outside_wire import POLICY, UDP, services
 from tests.kernel.two_nodes import UPLINK, TwoNodes, address
+from tests.kernel.wire import link_address
 
 pytestmark = pytest.mark.kernel
 
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compiled(tmp_path_factory.mktemp("hosts") / "one", host_policy())
+    return compiled(tmp_path_factory.mktemp("guarded"), host_policy())
 
 
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The node is not guarded."""
-    return compiled(tmp_path_factory.mktemp("hosts") / "opened", POLICY)
-
-
-@pytest.fixture
-def lab(tmp_path: Path) -> Iterator[TwoNodes]:
-    with ExitStack() as owned:
-        made = TwoNodes(tmp_path, owned)
-        yield made
-        made.unload("a")
+    return compiled(tmp_path_factory.mktemp("opened"), POLICY)
 
 
 def neighbours(lab: TwoNodes, client: str) -> tuple[Host, Host]:
     """A client, as the router sends for it, and node a."""
-    source = lab.at["router"].within(lambda: _link_address("to-a"))
-    target = lab.at["a"].within(lambda: _link_address(UPLINK))
+    source = lab.at["router"].within(lambda: link_address("to-a"))
+    target = lab.at["a"].within(lambda: link_address(UPLINK))
     return (
         Host(source, address(client, 4), address(client, 6)),
         Host(target, address("a", 4), address("a", 6)),
@@ -51,15 +42,18 @@ def neighbours(lab: TwoNodes, client: str) -> tuple[Host, Host]:
 
 @families
 def test_a_tag_of_no_vlan_is_no_way_past_policy(lab: TwoNodes, bundle: Path, family: int) -> None:
+    """It is taken off, and policy asked as without."""
     lab.load("a", bundle, None)
-    server = lab.server("a", family, UDP, CLOSED)
-    src, dst = neighbours(lab, "client2")
-    plain = frame(src, dst, udp(SPORT, CLOSED), family=family)
+    closed, opened = (lab.server("a", family, UDP, port) for port in (CLOSED, OPEN))
+    src, dst = neighbours(lab, "client1")
     for tags in (b"\0\0", b"\xe0\0"):
-        tagged = ethernet(src.mac, dst.mac, ETH_VLAN, tags + plain[12:])
-        lab.at["router"].within(lambda sent=tagged: send("to-a", [sent]))
-        assert receive(server) is None
-    assert drops(lab) == {"vlan": 2}
+        for port in (CLOSED, OPEN):
+            plain = frame(src, dst, udp(SPORT, port), family=family)
+            tagged = ethernet(src.mac, dst.mac, ETH_VLAN, tags + plain[12:])
+            lab.at["router"].within(lambda sent=tagged: send("to-a", [sent]))
+        assert receive(closed) is None
+        assert receive(opened) is not None
+    assert drops(lab) == {"policy": 2}
 
 
 @families

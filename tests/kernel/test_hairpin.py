@@ -2,8 +2,6 @@
 """A pod that is its Service's only endpoint reaches itself: every frame, and real sockets."""
 
 import socket
-from collections.abc import Iterator
-from contextlib import ExitStack
 
 import pytest
 
@@ -185,12 +183,6 @@ def test_fragments_are_dropped(node: NodeUnderTest) -> None:
     later = frame(A, VIP, udp(4000, PORT, b"x" * 24), fragment=3)
     assert node.leaves("a", later) is None
     assert node.drops() == {"hairpin": 1, "fragment": 1}
-
-
-@pytest.fixture
-def wire(node: NodeUnderTest) -> Iterator[ServiceWire]:
-    with ExitStack() as owned:
-        yield ServiceWire(node, owned)
 
 
 @families

@@ -2,38 +2,45 @@
 """Policies that guard the node itself: every packet at the uplink that goes to it or comes from it."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
-from policyc.runtime import switch
+from policyc.runtime import bpf_syscall, switch
 from policyc.runtime.errors import InputError
 from policyc.runtime.state import LoadedHost
-from tests.kernel.node_under_test import NODE, UPLINK, WORLD, A, B, C, NodeUnderTest
+from tests.kernel.fragments import two_pieces
+from tests.kernel.node_under_test import (
+    DROP,
+    NODE,
+    UPLINK,
+    WORLD,
+    A,
+    B,
+    C,
+    NodeUnderTest,
+    run_through,
+)
 from tests.kernel.packets import (
     ACK,
     DSTOPTS,
-    MORE,
     RST,
     SYN,
     TCP,
-    UDP,
     Host,
     Payload,
     arp,
     echo,
     echo_reply,
     extension,
-    fragment6,
     frame,
-    frame6,
     icmp,
     icmp6,
     inner,
     neighbour,
-    packed,
     raw,
     sctp,
     tcp,
@@ -296,27 +303,16 @@ def test_answers_to_what_the_stack_gave_the_nodes_address_come_in(
     assert comes(node, back, family), "what the policy is not about goes on under the next one"
 
 
+pieces = partial(two_pieces, WORLD, NODE, 5000)
+
+
 @families
 def test_fragments_follow_the_first(node: NodeUnderTest, family: int) -> None:
     loaded(node, guarded().allow_ingress("world", "host", udp_port(500)))
 
-    def pieces(ident: int, port: int) -> list[bytes]:
-        whole = udp(5000, port, bytes(40)).build(
-            *(packed(h.address(family)) for h in (WORLD, NODE))
-        )
-        if family == 4:
-            return [
-                frame(WORLD, NODE, raw(UDP, whole[:24]), ident=ident, fragment=MORE),
-                frame(WORLD, NODE, raw(UDP, whole[24:]), ident=ident, fragment=3),
-            ]
-        return [
-            frame6(WORLD, NODE, 44, fragment6(UDP, whole[:24], offset=0, more=True, ident=ident)),
-            frame6(WORLD, NODE, 44, fragment6(UDP, whole[24:], offset=24, more=False, ident=ident)),
-        ]
-
-    for frames, passes in ((pieces(1, 500), True), (pieces(2, 501), False)):
+    for frames, passes in ((pieces(500, family, 1), True), (pieces(501, family, 2), False)):
         assert [node.comes_in(each) is not None for each in frames] == [passes, passes]
-    assert node.comes_in(pieces(3, 500)[1]) is None, "its first was not seen"
+    assert node.comes_in(pieces(500, family, 3)[1]) is None, "its first was not seen"
 
 
 @families
@@ -414,6 +410,18 @@ def test_nobody_but_a_node_is_let_into_the_tunnel(node: NodeUnderTest, family: i
     loaded(node)
     assert not comes(node, udp(5000, 8477), family)
     assert not goes(node, udp(5000, 8477), family, C)
+
+
+@families
+def test_a_mark_of_ours_opens_nothing_to_a_process_of_the_node(
+    node: NodeUnderTest, family: int
+) -> None:
+    """Whoever has CAP_NET_RAW may set one (SO_MARK)."""
+    loaded(node)
+    sent = frame(NODE, WORLD, tcp(4000, 80, SYN), family=family)
+    with bpf_syscall.obj_get(node.pins.hook("pc_to_uplink")) as fd:
+        for mark in (0x70630000, 0x70635222, 0x70635223):
+            assert run_through(fd, sent, node.ifindex[UPLINK], 0, mark)[0] == DROP, hex(mark)
 
 
 @families

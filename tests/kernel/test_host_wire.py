@@ -2,15 +2,13 @@
 """A node that policies guard, on the wire: its own sockets, its pods, clients outside, another node."""
 
 import socket
-from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from policyc.compiler.cli.main import run
 from policyc.runtime.event_records import Event
 from policyc.runtime.events import read_events
+from tests.kernel.bundles import compiled
 from tests.kernel.test_outside_wire import BULK, TARGET, TCP, UDP, accepted, exchange, services
 from tests.kernel.two_nodes import EXTERNAL, UPLINK, TwoNodes, address
 
@@ -50,32 +48,29 @@ spec:
 """
 
 
-def compiled(folder: Path, text: str) -> Path:
-    folder.mkdir()
-    (folder / "policy.yaml").write_text(text)
-    assert run(["compile", "-f", str(folder / "policy.yaml"), "-o", str(folder / "bundle")]) == 0
-    return folder / "bundle"
-
-
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compiled(tmp_path_factory.mktemp("hosts") / "one", host_policy())
+    return compiled(tmp_path_factory.mktemp("guarded"), host_policy())
 
 
 @pytest.fixture(scope="module")
 def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Another port is open."""
-    return compiled(tmp_path_factory.mktemp("hosts") / "other", host_policy(CLOSED))
-
-
-@pytest.fixture
-def lab(tmp_path: Path) -> Iterator[TwoNodes]:
-    with ExitStack() as owned:
-        yield TwoNodes(tmp_path, owned)
+    return compiled(tmp_path_factory.mktemp("other"), host_policy(CLOSED))
 
 
 def drops(lab: TwoNodes) -> dict[str, int]:
     return lab.status("a").drops
+
+
+def session(lab: TwoNodes, name: str, family: int, to: str, port: int) -> None:
+    """A connection, of which both ends have said and heard much."""
+    listening = lab.server(to, family, TCP, port)
+    client = lab.connect(name, family, address(to, family), port)
+    assert client
+    server = lab.accept(listening)
+    assert server.getpeername()[0] == address(name, family)
+    exchange(client, server, BULK)
 
 
 @families
@@ -84,14 +79,8 @@ def test_clients_reach_what_is_open_and_nothing_else(
 ) -> None:
     lab.load("a", bundle, None)
     where = address("a", family)
-    listening = lab.server("a", family, TCP, OPEN)
     lab.server("a", family, TCP, CLOSED)
-    client = lab.connect("client1", family, where, OPEN)
-    assert client
-    server, seen = accepted(listening)
-    with server:
-        assert seen == address("client1", family)
-        exchange(client, server, BULK)
+    session(lab, "client1", family, "a", OPEN)
     assert drops(lab) == {}
     assert lab.connect("client1", family, where, CLOSED) is None
     assert lab.connect("client2", family, where, OPEN) is None
@@ -102,12 +91,7 @@ def test_clients_reach_what_is_open_and_nothing_else(
 @families
 def test_failsafe_ports_are_open_in_spite_of_all(lab: TwoNodes, bundle: Path, family: int) -> None:
     lab.load("a", bundle, None)
-    listening = lab.server("a", family, TCP, SSH)
-    client = lab.connect("client2", family, address("a", family), SSH)
-    assert client
-    server, _ = accepted(listening)
-    with server:
-        exchange(client, server, BULK)
+    session(lab, "client2", family, "a", SSH)
     assert drops(lab) == {}
 
 
@@ -117,13 +101,8 @@ def test_the_node_reaches_what_is_open_and_nothing_else(
 ) -> None:
     lab.load("a", bundle, None)
     where = address("client2", family)
-    listening = lab.server("client2", family, TCP, OUT)
     lab.server("client2", family, TCP, CLOSED)
-    client = lab.connect("a", family, where, OUT)
-    assert client
-    server, _ = accepted(listening)
-    with server:
-        exchange(client, server, BULK)
+    session(lab, "a", family, "client2", OUT)
     assert drops(lab) == {}
     assert lab.connect("a", family, where, CLOSED) is None
     assert drops(lab).keys() == {"policy"}
@@ -230,12 +209,7 @@ def test_pods_go_in_and_out_as_before(lab: TwoNodes, bundle: Path, family: int) 
     lab.load("a", bundle, None)
     ways = (("client2", "pod-a"), ("pod-a", "client2"), ("a", "pod-a"))
     for port, (name, to) in enumerate(ways, TARGET):
-        listening = lab.server(to, family, TCP, port)
-        client = lab.connect(name, family, address(to, family), port)
-        assert client, (name, to)
-        server, _ = accepted(listening)
-        with server:
-            exchange(client, server, 100_000)
+        session(lab, name, family, to, port)
     assert drops(lab) == {}
 
 
@@ -264,7 +238,7 @@ spec: {{node: {node}, interfaceName: "*"}}
 """
         for node in ("a", "b")
     )
-    bundle = compiled(tmp_path / "closed", closed + "---\n" + host_policy().split("---\n")[1])
+    bundle = compiled(tmp_path, closed + "---\n" + host_policy().split("---\n")[1])
     for node in ("a", "b"):
         lab.load(node, bundle, services("pod-b"))
     listening = lab.server("pod-b", family, TCP, TARGET)
@@ -314,7 +288,7 @@ spec:
 def test_a_node_that_cilium_guards_has_no_failsafe_ports(
     lab: TwoNodes, tmp_path: Path, family: int
 ) -> None:
-    lab.load("a", compiled(tmp_path / "cilium", CILIUM), None)
+    lab.load("a", compiled(tmp_path, CILIUM), None)
     for port in (OPEN, SSH):
         lab.server("a", family, TCP, port)
     assert lab.connect("client1", family, address("a", family), OPEN)

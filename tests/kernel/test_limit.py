@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from policyc.compiler.cli.main import run
 from policyc.runtime import bpf_syscall
 from policyc.runtime.lab.children import call
 from policyc.runtime.lab.topology import Lab, LabEndpoint, LabNode
@@ -19,6 +18,7 @@ from policyc.runtime.pins import Pins
 from policyc.runtime.status import status
 from tests.kernel import packets
 from tests.kernel.answers import DROP, NEXT, run_frame
+from tests.kernel.bundles import compiled
 from tests.kernel.packets import ACK, SYN, Host
 
 pytestmark = pytest.mark.kernel
@@ -121,10 +121,8 @@ def lab(
 ) -> Iterator[Limiting]:
     folder = tmp_path_factory.mktemp("limit")
     for name, unlimited in (("bundle", ""), ("changed", ' as "changed"')):
-        policy = folder / f"{name}.yaml"
-        policy.write_text(POLICY.format(unlimited=unlimited))
-        given = ["compile", "-f", str(policy), "-o", str(folder / name)]
-        assert run([*given, "--backend", request.param]) == 0
+        policy = POLICY.format(unlimited=unlimited)
+        compiled(folder, policy, "--backend", request.param, name=name)
     with Lab(tuple(PODS.values())) as built:
         records = {
             pod.key: {"namespace": "shop", "name": pod.name, "labels": {"app": pod.name}}

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands that were killed half way, or had no room for their records."""
 
-import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -11,25 +10,12 @@ import pytest
 
 from policyc.runtime import bpf_syscall, switch
 from policyc.runtime.errors import HostError
+from tests.kernel.killed import die, killed
 from tests.kernel.node_under_test import A, B, NodeUnderTest
 from tests.kernel.packets import SYN, frame, tcp
 from tests.kernel.table_policy import tcp_port
 
 pytestmark = pytest.mark.kernel
-
-
-def _die(*_: object, **__: object) -> None:
-    os.kill(os.getpid(), 9)
-
-
-def _killed(step: Callable[[], object]) -> None:
-    """Run a step in a child, which is to die by SIGKILL."""
-    child = os.fork()
-    if child == 0:
-        step()
-        os._exit(1)
-    _, how = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(how)
 
 
 def _is_said_and_mended(node: NodeUnderTest, then: str) -> None:
@@ -56,10 +42,10 @@ def test_a_first_load_killed_at_its_switch(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, then: str
 ) -> None:
     def step() -> None:
-        monkeypatch.setattr(switch, "store", _die)
+        monkeypatch.setattr(switch, "store", die)
         node.load(node.policy())
 
-    _killed(step)
+    killed(step)
     assert list(node.pins.links.iterdir())
     _is_said_and_mended(node, then)
 
@@ -73,10 +59,10 @@ def test_a_load_killed_when_the_old_hook_is_aside_and_the_new_not_pinned(
     node.load(node.policy())
 
     def step() -> None:
-        monkeypatch.setattr(bpf_syscall, "obj_pin", _die)
+        monkeypatch.setattr(bpf_syscall, "obj_pin", die)
         node.load(node.policy(), objects=other)
 
-    _killed(step)
+    killed(step)
     assert not node.pins.hook("pc_from_pod").exists()
     _is_said_and_mended(node, then)
 
@@ -92,14 +78,14 @@ def test_an_unload_killed_among_its_pins(
     def remove_half(folder: Path) -> None:
         if folder.name == "maps":
             (folder / "pc_ep4").unlink()
-            _die()
+            die()
         rmtree(folder)
 
     def step() -> None:
         monkeypatch.setattr(shutil, "rmtree", remove_half)
         node.unload()
 
-    _killed(step)
+    killed(step)
     _is_said_and_mended(node, then)
 
 

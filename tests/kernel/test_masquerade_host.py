@@ -1,24 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Masquerade on a guarded node: its own connections from the ports that pods leave by."""
 
+from functools import partial
+
 import pytest
 
 from policyc.runtime.masquerade import Masquerade
+from tests.kernel.fragments import two_pieces
 from tests.kernel.node_under_test import NODE, UPLINK, WORLD, NodeUnderTest
 from tests.kernel.packets import (
     ACK,
-    MORE,
     SYN,
-    UDP,
     Payload,
     echo,
     echo_reply,
-    fragment6,
     frame,
-    frame6,
     inner,
-    packed,
-    raw,
     tcp,
     udp,
     unreachable,
@@ -78,18 +75,7 @@ def test_answers_to_a_port_that_was_translated_are_asked_about(
     assert node.comes_in(answer(error, family)) is None, "about what it may not send"
 
 
-def pieces(family: int, ident: int, port: int) -> list[bytes]:
-    """A datagram in two."""
-    whole = udp(1053, port, bytes(40)).build(*(packed(h.address(family)) for h in (WORLD, NODE)))
-    if family == 4:
-        return [
-            frame(WORLD, NODE, raw(UDP, whole[:24]), ident=ident, fragment=MORE),
-            frame(WORLD, NODE, raw(UDP, whole[24:]), ident=ident, fragment=3),
-        ]
-    return [
-        frame6(WORLD, NODE, 44, fragment6(UDP, whole[:24], offset=0, more=True, ident=ident)),
-        frame6(WORLD, NODE, 44, fragment6(UDP, whole[24:], offset=24, more=False, ident=ident)),
-    ]
+pieces = partial(two_pieces, WORLD, NODE, 1053)
 
 
 @families
@@ -98,10 +84,10 @@ def test_fragments_of_such_answers_go_as_the_first(node: NodeUnderTest, family: 
     assert out(node, udp(LOW, 1053), family)
     assert own(node, udp(LOW, 1053), family)
     port = port_of(own(node, udp(LOW, 1053), family), family)
-    assert all(node.comes_in(each) for each in pieces(family, 1, port))
+    assert all(node.comes_in(each) for each in pieces(port, family, 1))
     loaded(node, MAY_NOT)
-    assert [node.comes_in(each) for each in pieces(family, 2, port)] == [None, None]
-    assert node.comes_in(pieces(family, 3, port)[1]) is None, "its first was not seen"
+    assert [node.comes_in(each) for each in pieces(port, family, 2)] == [None, None]
+    assert node.comes_in(pieces(port, family, 3)[1]) is None, "its first was not seen"
 
 
 @families

@@ -7,16 +7,16 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from policyc.compiler.cli.main import run
 from policyc.runtime import features
 from policyc.runtime.masquerade import Masquerade
 from policyc.runtime.uplinks import Outside
+from tests.kernel.bundles import compiled
 from tests.kernel.node_under_test import NODE, UPLINK, A, B, C, NodeUnderTest, endpoint, ip
 from tests.kernel.packets import checksum
 from tests.kernel.service_wire import ServiceWire
@@ -37,18 +37,8 @@ SERVER = "client1"
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One client alone may reach the pods; answers to what they have asked need no rule."""
-    folder = tmp_path_factory.mktemp("masquerade")
-    (folder / "policy.yaml").write_text(
-        POLICY.replace(address("client1", 4), address("client2", 4))
-    )
-    assert run(["compile", "-f", str(folder / "policy.yaml"), "-o", str(folder / "bundle")]) == 0
-    return folder / "bundle"
-
-
-@pytest.fixture
-def lab(tmp_path: Path) -> Iterator[TwoNodes]:
-    with ExitStack() as owned:
-        yield TwoNodes(tmp_path, owned)
+    policy = POLICY.replace(address("client1", 4), address("client2", 4))
+    return compiled(tmp_path_factory.mktemp("masquerade"), policy)
 
 
 def connected(lab: TwoNodes, family: int, pod: str) -> tuple[socket.socket, socket.socket, str]:

@@ -236,10 +236,39 @@ def test_what_is_for_no_service_passes_as_it_is(node: NodeUnderTest, family: int
     assert all(not node.table(name) for name in CONNECTIONS)
 
 
+TAGS = pytest.mark.parametrize("tag", [b"\0\0", b"\xe0\0"], ids=["without priority", "with it"])
+
+
+@families
+@TAGS
+def test_vlan_0_is_no_vlan(node: NodeUnderTest, family: int, tag: bytes) -> None:
+    """The tag says a priority alone: the frame is the same without it."""
+    loaded(node, node.policy().allow_ingress("world", "a", ANY), A)
+    plain = sent(tcp(4000, PORT, SYN), family)
+    tagged = ethernet(WORLD.mac, NODE.mac, ETH_VLAN, tag + plain[12:])
+    node.sends_from_outside(tagged)
+    assert len(node.connections(family)) == 2
+    node.sends_from_outside(ethernet(WORLD.mac, NODE.mac, 0x88A8, tag + plain[12:]))
+    assert len(node.connections(family)) == 2
+    assert node.drops() == {}
+
+
 @pytest.mark.parametrize("ethertype", [ETH_VLAN, 0x88A8])
-@pytest.mark.parametrize("tag", [b"\0\0", b"\xe0\0"], ids=["without priority", "with it"])
-def test_vlan_0_is_no_vlan(node: NodeUnderTest, ethertype: int, tag: bytes) -> None:
-    """The kernel would take it for the device's own, untranslated and from whomever it likes."""
+@pytest.mark.parametrize("behind", [b"\x81\0\0\0", b"\x81\0\0\5"], ids=["0", "5"])
+def test_vlan_0_before_another_tag(node: NodeUnderTest, ethertype: int, behind: bytes) -> None:
+    """The kernel would go on to the next, untranslated and from whomever it likes."""
+    loaded(node, node.policy(), A)
+    tags = b"\0\0" + behind + b"\x08\0"
+    node.sends_from_outside(
+        ethernet(WORLD.mac, NODE.mac, ethertype, tags + inner(sent(tcp(1, PORT, SYN))))
+    )
+    assert node.drops() == {"vlan": 1}
+
+
+@pytest.mark.parametrize("ethertype", [ETH_VLAN, 0x88A8])
+@TAGS
+def test_vlan_0_in_the_frame_itself(node: NodeUnderTest, ethertype: int, tag: bytes) -> None:
+    """The kernel takes off the first tag before our hook runs: this is none that it would."""
     loaded(node, node.policy(), A)
     data = tag + b"\x08\x00" + inner(sent(tcp(1, PORT, SYN)))
     assert node.comes_in(ethernet(WORLD.mac, NODE.mac, ethertype, data)) is None

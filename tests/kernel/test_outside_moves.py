@@ -20,13 +20,12 @@ from tests.kernel.test_outside_wire import (
     exchange,
     families,
     frames_of,
-    lab,
     loaded,
     services,
 )
 from tests.kernel.two_nodes import EXTERNAL, UPLINK, TwoNodes, address
 
-__all__ = ["bundle", "lab"]
+__all__ = ["bundle"]
 pytestmark = pytest.mark.kernel
 
 

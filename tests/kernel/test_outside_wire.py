@@ -6,25 +6,24 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from pyroute2 import IPRoute
 from pyroute2.netlink.rtnl.ifinfmsg import IFF_UP
 
-from policyc.compiler.cli.main import run
 from policyc.runtime import attach, switch, tcx
 from policyc.runtime.errors import HostError
 from policyc.runtime.json_value import JsonValue
 from policyc.runtime.tunnel import NAME
 from policyc.runtime.tunnel import PORT as TUNNEL_PORT
 from policyc.runtime.uplinks import Outside
+from tests.kernel.bundles import compiled, policy_for_web
 from tests.kernel.node_under_test import ip
 from tests.kernel.packets import Host, Payload, arp, frame, packed, udp
 from tests.kernel.service_yaml import service, slices, value
-from tests.kernel.two_nodes import EXTERNAL, PODS, UPLINK, TwoNodes, address
+from tests.kernel.two_nodes import CLIENT1, EXTERNAL, PODS, UPLINK, TwoNodes, address
 
 pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])
@@ -35,27 +34,13 @@ PORT_OF_TUNNEL = TUNNEL_PORT.to_bytes(2, "big")
 REQUESTS, ANSWERS = b"\x70\x63\x01", b"\x70\x63\x02"
 """PC_VNI_REQUEST, PC_VNI_ANSWER."""
 
-POLICY = f"""\
-apiVersion: networking.k8s.io/v1
-kind: NetworkPolicy
-metadata: {{name: web, namespace: shop}}
-spec:
-  podSelector: {{matchLabels: {{app: web}}}}
-  policyTypes: [Ingress]
-  ingress:
-  - from:
-    - ipBlock: {{cidr: {address("client1", 4)}/32}}
-    - ipBlock: {{cidr: "{address("client1", 6)}/128"}}
-"""
+POLICY = policy_for_web(*CLIENT1)
 
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """client1 alone may reach the pods."""
-    folder = tmp_path_factory.mktemp("outside")
-    (folder / "policy.yaml").write_text(POLICY)
-    assert run(["compile", "-f", str(folder / "policy.yaml"), "-o", str(folder / "bundle")]) == 0
-    return folder / "bundle"
+    return compiled(tmp_path_factory.mktemp("outside"), POLICY)
 
 
 REJECTING = """\
@@ -74,28 +59,26 @@ spec:
 @pytest.fixture(scope="module")
 def rejecting(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Nobody may reach the pods, and everybody is told."""
-    folder = tmp_path_factory.mktemp("rejecting")
-    (folder / "policy.yaml").write_text(REJECTING)
-    assert run(["compile", "-f", str(folder / "policy.yaml"), "-o", str(folder / "bundle")]) == 0
-    return folder / "bundle"
+    return compiled(tmp_path_factory.mktemp("rejecting"), REJECTING)
 
 
-@pytest.fixture
-def lab(tmp_path: Path) -> Iterator[TwoNodes]:
-    with ExitStack() as owned:
-        yield TwoNodes(tmp_path, owned)
-
-
-def services(*names: str) -> list[JsonValue]:
+def services(
+    *names: str,
+    node_port: int = NODE_PORT,
+    annotations: dict[str, str] | None = None,
+    of: str = "web",
+    **spec: object,
+) -> list[JsonValue]:
     """One of type NodePort, with an external IP, for TCP and UDP; its endpoints are these."""
     ports = [
-        {"name": name, "protocol": name.upper(), "port": PORT, "nodePort": NODE_PORT}
+        {"name": name, "protocol": name.upper(), "port": PORT, "nodePort": node_port}
         for name in ("tcp", "udp")
     ]
-    found = [
-        service(type="NodePort", ports=ports, externalIPs=list(EXTERNAL.values())),
-    ]
-    for each in slices([]):
+    exposed = {"type": "NodePort", "ports": ports, "externalIPs": list(EXTERNAL.values())} | spec
+    made = service(of, **exposed)
+    metadata = made.raw["metadata"] | {"annotations": annotations}
+    found = [value(made.raw | {"metadata": metadata})]
+    for each in slices([], name=of):
         family = int(each.raw["addressType"][-1])
         found.append(
             value(

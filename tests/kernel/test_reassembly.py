@@ -2,17 +2,17 @@
 """The namespace where fragments are put in order comes and goes with the loads that ask for it."""
 
 import errno
-import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from policyc.compiler.cli.main import run as policyc
-from policyc.runtime import nf_defrag, reassembly, switch
+from policyc.runtime import nf_defrag, own_device, reassembly, switch
 from policyc.runtime import node as runtime
 from policyc.runtime.errors import HostError
+from tests.kernel.killed import die, killed
 from tests.kernel.node_under_test import A, B, NodeUnderTest
 from tests.kernel.table_policy import NamePlacer, TablePolicy, udp_port
 from tests.kernel.test_fragments import first, later
@@ -151,35 +151,22 @@ def test_a_load_that_fails_leaves_what_was(
     assert is_there() and works(node)
 
 
-def _killed(step: Callable[[], object]) -> None:
-    child = os.fork()
-    if child == 0:
-        step()
-        os._exit(1)
-    _, how = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(how)
-
-
-def _die(*_: object, **__: object) -> None:
-    os.kill(os.getpid(), 9)
-
-
 @pytest.mark.parametrize("then", ["load", "load without", "unload"])
 @pytest.mark.parametrize("at", ["while it is made", "before it is up", "at the switch"])
-def test_after_a_load_that_was_killed(
+def test_after_a_load_that_waskilled(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, at: str, then: str
 ) -> None:
     place = {
-        "while it is made": (reassembly, "_quieten"),
+        "while it is made": (own_device, "quieten"),
         "before it is up": (reassembly, "start"),
         "at the switch": (switch, "store"),
     }[at]
 
     def step() -> None:
-        monkeypatch.setattr(*place, _die)
+        monkeypatch.setattr(*place, die)
         node.load(policy(node), reassemble=True)
 
-    _killed(step)
+    killed(step)
     assert is_there()
     node.n_bundles += 1
     if then == "unload":

@@ -10,7 +10,6 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 
 import pytest
 
-from policyc.compiler.cli.main import run
 from policyc.runtime import bpf_syscall
 from policyc.runtime.lab.probes import Family, Outcome, Probe, Protocol
 from policyc.runtime.lab.topology import Lab, LabEndpoint, LabNode
@@ -19,6 +18,7 @@ from policyc.runtime.node import load
 from policyc.runtime.pins import Pins
 from tests.kernel import answers, packets
 from tests.kernel.answers import DROP, NEXT, REDIRECT, Answer, answer_of, run_frame
+from tests.kernel.bundles import compiled
 from tests.kernel.packets import ACK, FIN, PSH, RST, SYN, Host, Payload
 
 pytestmark = pytest.mark.kernel
@@ -85,11 +85,9 @@ def rejecting(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Rejecting]:
     folder = tmp_path_factory.mktemp("reject")
-    (folder / "policy.yaml").write_text(POLICY)
     backend, mode = request.param
     with Lab(tuple(PODS.values())) as lab:
-        given = ["compile", "-f", str(folder / "policy.yaml"), "-o", str(folder / "bundle")]
-        assert run([*given, "--backend", backend]) == 0
+        compiled(folder, POLICY, "--backend", backend)
         records = {
             pod.key: {"namespace": "shop", "name": pod.name, "labels": {"app": pod.name}}
             for pod in PODS.values()

@@ -21,10 +21,10 @@ from policyc.runtime.errors import InputError
 from policyc.runtime.json_value import JsonValue
 from policyc.runtime.service_follow import Applied, follow
 from policyc.runtime.service_live import FullError, Live, StaleError
-from policyc.runtime.service_rows import FRONTEND, ROW, frontend_key, key_half
+from policyc.runtime.service_rows import CLOSED, FRONTEND, ROW, WAYS, frontend_key, key_half
 from policyc.runtime.service_update import loaded
 from policyc.runtime.service_world import World
-from policyc.runtime.services import unpacked
+from policyc.runtime.services import Backend, Frontend, unpacked
 from tests.kernel.node_under_test import A, B, C, NodeUnderTest
 from tests.kernel.packets import ACK, SYN, Host, tcp
 from tests.kernel.service_yaml import PORT, TARGET, service, slices, value, web
@@ -32,7 +32,9 @@ from tests.kernel.table_policy import ANY
 from tests.kernel.test_services import SECOND, answer, as_to, to_vip
 
 pytestmark = pytest.mark.kernel
-Resolved = dict[bytes, tuple[tuple[int, ...], list[tuple[str, int]], list[tuple[str, int]]]]
+Resolved = dict[bytes, tuple[tuple[int, ...], list["Found"], list["Found"]]]
+Found = tuple[str, int, str]
+"""An endpoint's address and port, and how clients outside are answered."""
 
 
 def resolved(node: NodeUnderTest) -> Resolved:
@@ -60,12 +62,13 @@ def resolved(node: NodeUnderTest) -> Resolved:
     return found
 
 
-def _endpoint(rows: Any, ident: int, key: bytes) -> tuple[str, int]:
+def _endpoint(rows: Any, ident: int, key: bytes) -> Found:
     """The row of an id that is its own, and stands behind this address and port."""
     row = ROW.unpack_from(rows, (ident & 0xFFFF) * ROW.size)
     assert row[0] == ident
     assert (row[3], row[5], row[6]) == (key[:16], key[16:18], key[18])
-    return str(unpacked(row[2], row[7])), int.from_bytes(row[4], "big")
+    way = next(way for way, bits in WAYS.items() if row[8] & ~CLOSED == bits)
+    return str(unpacked(row[2], row[7])), int.from_bytes(row[4], "big"), way or ""
 
 
 def n_rows(node: NodeUnderTest) -> int:
@@ -103,6 +106,9 @@ def some_object(dice: random.Random) -> dict[str, Any]:
     if dice.random() < 0.3:
         number = NAMES.index(name) + dice.choice([0, 0, 0, 1])  # two may want one address
         raw = service(name).raw
+        if dice.random() < 0.5:
+            way = dice.choice(["tunnel", "dsr"])
+            raw["metadata"]["annotations"] = {"policyc.dev/outside": way}
         raw["spec"]["clusterIPs"] = [f"10.96.1.{number}", f"fd96:1::{number + 1:x}"]
         raw["spec"]["internalTrafficPolicy"] = dice.choice(["Cluster", "Cluster", "Local"])
         if dice.random() < 0.3:
@@ -119,6 +125,10 @@ def some_object(dice: random.Random) -> dict[str, Any]:
     return {"type": kind, "object": raw}
 
 
+def ended(frontend: Frontend, backend: Backend) -> Found:
+    return str(backend.address), backend.port, frontend.way_back or ""
+
+
 @pytest.mark.parametrize(
     "seed", [0, 1, 2, *(pytest.param(n, marks=pytest.mark.slow) for n in range(3, 20))]
 )
@@ -133,8 +143,8 @@ def test_changed_singly_or_at_once_the_tables_say_the_same(node: NodeUnderTest, 
             singly, rows = resolved(node), n_rows(node)
             expected = {
                 frontend_key(each, 0): (
-                    sorted((str(b.address), b.port) for b in each.backends if b.takes_new),
-                    sorted((str(b.address), b.port) for b in each.backends if b.takes_local),
+                    sorted(ended(each, b) for b in each.backends if b.takes_new),
+                    sorted(ended(each, b) for b in each.backends if b.takes_local),
                 )
                 for each in world.frontends.values()
             }

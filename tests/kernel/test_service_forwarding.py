@@ -51,8 +51,11 @@ REPLIED, FINS, RESET, NAT, CAME_SRC, CAME_DST, FRONT = 1, 6, 8, 512, 128, 256, 1
 class ServicePair(Pair):
     """Pod a speaks to the Service, behind which pod b is."""
 
+    vip = VIP
+    port = PORT
+
     def asks(self, payload: Payload, family: int = 4, **fields: object) -> bytes:
-        vip = replace(VIP, mac=self.gateways["a"])
+        vip = replace(self.vip, mac=self.gateways["a"])
         return frame(HOSTS["a"], vip, payload, family=family, **fields)
 
     def answers(self, payload: Payload, family: int = 4, **fields: object) -> bytes:
@@ -60,7 +63,7 @@ class ServicePair(Pair):
 
     def forwarded(self, pod: str, payload: Payload, family: int, hops: int = 63) -> bytes:
         """As it is handed to the pod, from its gateway."""
-        source = VIP if pod == "a" else HOSTS["a"]
+        source = self.vip if pod == "a" else HOSTS["a"]
         gateway = replace(source, mac=self.gateways[pod])
         word = {"ttl": hops} if family == 4 else {"hop_limit": hops}
         return frame(gateway, HOSTS[pod], payload, family=family, **word)
@@ -72,7 +75,7 @@ class ServicePair(Pair):
 
     def shake_hands(self, family: int = 4, port: int = 4000) -> None:
         """Both ways were seen to be open when this is done."""
-        syn, ack = tcp(port, PORT, SYN), tcp(TARGET, port, SYN | ACK)
+        syn, ack = tcp(port, self.port, SYN), tcp(TARGET, port, SYN | ACK)
         self.stack_brings("b", self.send("a", self.asks(syn, family)))
         self.stack_brings("a", self.send("b", self.answers(ack, family)))
 
@@ -93,7 +96,7 @@ def pair(node: NodeUnderTest) -> Iterator[ServicePair]:
     with ExitStack() as owned:
         wire = Wire(node, owned)
         wire.move_away("b", UPLINK)
-        yield ServicePair(node)
+        yield ServicePair(node, wire)
 
 
 def load(pair: ServicePair, protocol: str = "TCP") -> None:
@@ -289,6 +292,7 @@ def test_a_pod_that_moved_has_a_way_unknown(pair: ServicePair, what: str) -> Non
     if what == "mac":
         moved["mac"] = "02:00:00:00:01:0b"
     entries = [endpoint("a", HOSTS["a"], LOCAL["a"]), moved, endpoint("c", HOSTS["c"], None)]
+    pair.leave("b")
     pair.node.load(pair.node.policy().allow("a", "b", ANY), entries=entries)
     for _ in range(2):
         assert pair.send("a", pair.asks(tcp(4000, PORT))).verdict == NEXT

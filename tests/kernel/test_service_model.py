@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kernel and the model of `service_model.py`, driven by the same random sequences.
 
-One client, two Services with the same few endpoints: some on this node, on another one, outside, and
-the node itself. Packets to the Services and to the endpoints, answers of either, changes of policy,
-of pods and of endpoints in mid-connection, ports that are used again. Each packet becomes the same,
-byte for byte, and in the end both remember the same.
+One client, two Services with the same few endpoints, one of them at another node's port, too: some on
+this node, on another one, outside, and the node itself. Packets to the Services and to the endpoints,
+answers of either, changes of policy, of pods and of endpoints in mid-connection, ports that are used
+again. Each packet becomes the same, byte for byte, and in the end both remember the same.
 """
 
 import random
@@ -14,14 +14,13 @@ from functools import partial
 from ipaddress import ip_address
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings
 
 from policyc.runtime.json_value import JsonValue
 from tests.kernel.answers import DROP, NEXT, REDIRECT
 from tests.kernel.connection_kernel import Entry, Kernel, Words, allows, described, who_is, wire
 from tests.kernel.connection_model import End, Found, Packet
-from tests.kernel.node_under_test import HOSTS, LOCAL, NODE, UPLINK, NodeUnderTest
+from tests.kernel.node_under_test import HOSTS, LOCAL, NODE, UPLINK, C, NodeUnderTest
 from tests.kernel.packets import ACK, FIN, RST, SYN, TCP, UDP
 from tests.kernel.service_model import (
     LOWEST_OTHER_PORT,
@@ -32,11 +31,14 @@ from tests.kernel.service_model import (
     WrongChoiceError,
 )
 from tests.kernel.service_yaml import OTHER_VIP, PORT, TARGET, VIP, service, slices
+from tests.kernel.stories import GIVEN_A_NODE, N_STORIES, SEEDS
 from tests.kernel.table_policy import ANY, tcp_port, udp_port
 
 pytestmark = pytest.mark.kernel
 
-VIPS = (VIP, OTHER_VIP)
+ELSEWHERE = replace(C, ip4="10.0.1.1", ip6="fd00:1::1")
+"""Another node, at which the first Service has a node port, of the same number as its port."""
+VIPS = (VIP, OTHER_VIP, ELSEWHERE)
 PORTS = (1000, 2000)
 ENDPOINTS = ("b", "c", "world", "node")
 PROTOCOLS = {TCP: "TCP", UDP: "UDP"}
@@ -157,7 +159,7 @@ class Teller:
         kind = rng.choice(KINDS)
         if kind == "ask":
             return Ask(
-                *(rng.choice((0, 0, 1)), rng.choice(PORTS), number),
+                *(rng.choice((0, 0, 1, 1, 2)), rng.choice(PORTS), number),
                 *(rng.choice("aaaaaaab"), not rng.randrange(12)),
             )
         if kind == "answer":
@@ -205,7 +207,9 @@ def services_of(serve: Serve, proto: int) -> list[JsonValue]:
     out: list[JsonValue] = []
     for name, vip, listed in (("web", VIP, serve.endpoints), ("other", OTHER_VIP, serve.others)):
         backends = [(HOSTS[end], CONDITIONS[standing]) for end, standing in listed]
-        out.append(service(name, vip, PROTOCOLS[proto]))
+        ports = [{"name": "main", "protocol": PROTOCOLS[proto], "port": PORT}]
+        ports[0] |= {"nodePort": PORT} if name == "web" else {}
+        out.append(service(name, vip, PROTOCOLS[proto], type="NodePort", ports=ports))
         out += slices(backends, name, PROTOCOLS[proto])
     return out
 
@@ -216,7 +220,11 @@ def wanted_of(serve: Serve, family: int, proto: int) -> dict[tuple[End, int], di
         (End(vip.address(family), PORT), proto): {
             End(HOSTS[end].address(family), TARGET): standing for end, standing in listed
         }
-        for vip, listed in ((VIP, serve.endpoints), (OTHER_VIP, serve.others))
+        for vip, listed in (
+            (VIP, serve.endpoints),
+            (OTHER_VIP, serve.others),
+            (ELSEWHERE, serve.endpoints),
+        )
     }
 
 
@@ -325,6 +333,7 @@ def compare(kernel: Kernel, story: Story) -> None:
     """Drive both; each packet becomes the same, and what is left is the same."""
     model, stage = ServiceModel(), Stage(story.family, story.proto)
     served = Serve((), ())
+    kernel.node.other_nodes = {"node-2": (ELSEWHERE.ip4, ELSEWHERE.ip6)}
     kernel.node.unload()
     for at, step in enumerate(story.steps):
         services = services_of(served, story.proto)
@@ -357,14 +366,6 @@ def compare(kernel: Kernel, story: Story) -> None:
     assert sorted(kernel.remembered(story.family)) == sorted(
         map(described, model.connections.values())
     )
-
-
-SEEDS = st.integers(min_value=0, max_value=2**32 - 1)
-N_STORIES = 12
-GIVEN_A_NODE = settings(
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
 
 
 @settings(GIVEN_A_NODE, max_examples=N_STORIES)

@@ -3,8 +3,6 @@
 
 import socket
 import struct
-from collections.abc import Iterator
-from contextlib import ExitStack
 
 import pytest
 
@@ -36,12 +34,6 @@ families = pytest.mark.parametrize("family", [4, 6])
 UNREACHABLE = {4: (ICMP, 3, 3), 6: (ICMP6, 1, 4)}
 """Protocol, type and code of "port unreachable"."""
 QUOTED = {4: 548, 6: 1232}
-
-
-@pytest.fixture
-def wire(node: NodeUnderTest) -> Iterator[ServiceWire]:
-    with ExitStack() as owned:
-        yield ServiceWire(node, owned)
 
 
 @families

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from policyc.compiler.cli.main import run
 from policyc.runtime.json_value import JsonValue
 from policyc.runtime.lab.topology import Lab
 from policyc.runtime.node import load
 from tests.kernel import packets
 from tests.kernel.answers import DROP, REDIRECT, answer_of
+from tests.kernel.bundles import compiled
 from tests.kernel.packets import ACK, RST, SYN, Host, Payload
 from tests.kernel.service_yaml import OTHER_VIP, PORT, VIP, service, slices
 from tests.kernel.test_reject import FAMILIES, OUTSIDE, PODS, POLICY, Rejecting
@@ -40,11 +40,11 @@ def rejecting(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Rejecting]:
     folder: Path = tmp_path_factory.mktemp("service-reject")
-    (folder / "policy.yaml").write_text(POLICY)
-    bundle, endpoints = folder / "bundle", folder / "endpoints.json"
-    given = ["compile", "-f", str(folder / "policy.yaml"), "-o", str(bundle)]
+    bundle, endpoints = (
+        compiled(folder, POLICY, "--backend", request.param),
+        folder / "endpoints.json",
+    )
     with Lab(tuple(PODS.values())) as lab:
-        assert run([*given, "--backend", request.param]) == 0
         records = {pod.key: {"labels": {"app": pod.name}} for pod in PODS.values()}
         lab.node.write_endpoints(endpoints, records)
         lab.node.run_in(

@@ -3,8 +3,6 @@
 
 import os
 import socket
-from collections.abc import Iterator
-from contextlib import ExitStack
 
 import pytest
 
@@ -20,12 +18,6 @@ ENDPOINTS = {"a pod of the node": "b", "a pod elsewhere": "c", "the node": None}
 TCP, UDP = socket.SOCK_STREAM, socket.SOCK_DGRAM
 CHUNK, CHUNKS = 30_000, 6
 LARGE = 5000  # bytes of a datagram that takes four packets
-
-
-@pytest.fixture
-def wire(node: NodeUnderTest) -> Iterator[ServiceWire]:
-    with ExitStack() as owned:
-        yield ServiceWire(node, owned)
 
 
 def allowed(node: NodeUnderTest) -> TablePolicy:

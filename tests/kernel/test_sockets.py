@@ -18,7 +18,6 @@ from typing import TypeVar
 
 import pytest
 
-from policyc.compiler.cli.main import run
 from policyc.runtime import bpf_syscall, socket_hooks
 from policyc.runtime.errors import HostError, InputError
 from policyc.runtime.json_value import JsonValue
@@ -28,6 +27,7 @@ from policyc.runtime.node import load, unload
 from policyc.runtime.pins import Pins
 from policyc.runtime.service_update import update_services
 from policyc.runtime.status import NodeStatus, status
+from tests.kernel.bundles import compiled
 from tests.kernel.packets import Host
 from tests.kernel.service_yaml import OTHER_VIP, PORT, TARGET, VIP, service, slices, value
 
@@ -45,6 +45,8 @@ PODS = {
 }
 CGROUPS = Path("/sys/fs/cgroup/unified")
 NODE_PORT, OWN_PORT, UNUSED = 30080, 30081, 30082
+ELSEWHERE = Host("", "10.250.9.9", "fd00:250::9")
+"""Another node, which nobody reaches."""
 WAYS = ("IPv4", "IPv6", "mapped")
 ways = pytest.mark.parametrize("way", WAYS)
 KINDS = {"TCP": socket.SOCK_STREAM, "UDP": socket.SOCK_DGRAM}
@@ -195,9 +197,7 @@ def lab(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Socketed]:
     folder = tmp_path_factory.mktemp("sockets")
-    (folder / "policy.yaml").write_text(POLICY)
-    given = ["compile", "-f", str(folder / "policy.yaml"), "-o", str(folder / "bundle")]
-    assert run([*given, "--backend", request.param]) == 0
+    compiled(folder, POLICY, "--backend", request.param)
     with ExitStack() as owned:
         cgroup = Path(tempfile.mkdtemp(prefix="policyc-test-", dir=CGROUPS))
         owned.callback(cgroup.rmdir)
@@ -205,7 +205,10 @@ def lab(
         records = {pod.key: {"labels": {"app": pod.name}} for pod in PODS.values()}
         document = built.node.endpoints_document(records)
         own = [str(built.node.ipv4), str(built.node.ipv6)]
-        document["nodes"] = [{"name": built.node.name, "addresses": own}]
+        document["nodes"] = [
+            {"name": built.node.name, "addresses": own},
+            {"name": "elsewhere", "addresses": [ELSEWHERE.ip4, ELSEWHERE.ip6]},
+        ]
         (folder / "endpoints.json").write_text(json.dumps(document))
         spaces = [(pod.namespace, pod.endpoint.name) for pod in built.node.pods]
         for namespace, name in spaces:
@@ -243,6 +246,23 @@ def test_a_connected_socket_has_an_endpoint_and_sees_the_service(
     found = node.process(lambda: [ask(way, kind, VIP) for _ in range(40)])
     assert {name for name, *_ in found} == {"web", "cart"}
     assert {tuple(peer) for _, *peer in found} == {(address(way, VIP), PORT)}
+
+
+@ways
+@kinds
+def test_the_node_port_of_another_node_has_an_endpoint(node: Socketed, way: str, kind: str) -> None:
+    node.load(served("web", type="NodePort"))
+    found = node.process(lambda: ask(way, kind, ELSEWHERE, NODE_PORT))
+    assert found == ("web", address(way, ELSEWHERE), NODE_PORT)
+
+
+@ways
+def test_where_that_nodes_endpoints_alone_are_meant_its_port_is_left_to_it(
+    node: Socketed, way: str
+) -> None:
+    node.load(served("web", type="NodePort", externalTrafficPolicy="Local"))
+    for host, expected in ((node.own, True), (ELSEWHERE, False)):
+        assert node.process(lambda host=host: is_translated(host, way, NODE_PORT)) == expected
 
 
 @ways
@@ -313,11 +333,11 @@ def test_an_unconnected_socket_goes_to_another_endpoint_when_its_own_is_removed(
     assert found == ["web", "cart"]
 
 
-def is_translated(host: Host, way: str = "IPv4") -> bool:
+def is_translated(host: Host, way: str = "IPv4", port: int = PORT) -> bool:
     """Whether a datagram socket that is connected to the Service talks to an endpoint."""
     name = "udp" if way == "IPv4" else "udp6"
     with made(way, "UDP") as each:
-        each.connect_ex((address(way, host), PORT))
+        each.connect_ex((address(way, host), port))
         return f":{TARGET:04X} " in Path(f"/proc/self/net/{name}").read_text()
 
 

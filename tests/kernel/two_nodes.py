@@ -15,31 +15,36 @@ import json
 import os
 import socket
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from policyc.runtime import node as runtime
+from policyc.runtime import xdp
 from policyc.runtime.forwarding import Forwarding
 from policyc.runtime.json_value import JsonValue
 from policyc.runtime.masquerade import Masquerade
 from policyc.runtime.service_update import update_services
 from policyc.runtime.status import NodeStatus, status
 from policyc.runtime.uplinks import Outside
-from tests.kernel.conftest import own_network
 from tests.kernel.node_under_test import ip
-from tests.kernel.service_wire import GATEWAY4, GATEWAY6, _bad_checksums, _link_address, _offload
-from tests.kernel_corpus.surroundings import own_bpffs
+from tests.kernel.service_wire import GATEWAY4, GATEWAY6, _bad_checksums, _offload
+from tests.kernel.wire import link_address
+from tests.kernel_corpus.surroundings import own_bpffs, own_network
 
 T = TypeVar("T")
 NODES = ("a", "b")
 SITES = ("a", "b", "client1", "client2")
 PODS = {"pod-a": "a", "pod-b": "b"}
+BESIDE = {"pod-c": "a"}
+"""Beside pod-a; only labs that say so have it."""
 EXTERNAL = {4: "192.0.2.80", 6: "2001:db8:80::1"}
 """An external IP, which the router sends to node a."""
 UPLINK = "up0"
+OVERLAY = "cni0"
+"""The CNI's own tunnel, where there is one."""
 PATIENCE = 1.0  # seconds until silence counts as a drop
 _CLONE_NEWNET = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -47,15 +52,27 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 def address(name: str, family: int) -> str:
     """Of a node, client or pod."""
-    if name in PODS:
-        at = 1 + NODES.index(PODS[name])
-        return f"10.10.{at}.10" if family == 4 else f"fd10:{at}::10"
+    node = (PODS | BESIDE).get(name)
+    if node:
+        at, host = 1 + NODES.index(node), 10 + (name in BESIDE)
+        return f"10.10.{at}.{host}" if family == 4 else f"fd10:{at}::{host}"
     at = 1 + SITES.index(name)
     return f"198.51.{at}.2" if family == 4 else f"2001:db8:{at}::2"
 
 
 def _gateway(site: str, family: int) -> str:
     return address(site, family)[:-1] + "1"
+
+
+def blocks(name: str) -> tuple[str, ...]:
+    """The peers of a NetworkPolicy that are one of these, in both families."""
+    return tuple(
+        f"ipBlock: {{cidr: {address(name, family)}/{32 if family == 4 else 128}}}"
+        for family in (4, 6)
+    )
+
+
+CLIENT1 = blocks("client1")
 
 
 @dataclass(frozen=True)
@@ -77,18 +94,26 @@ class Namespace:
 class TwoNodes:
     """The lab; nothing is loaded yet."""
 
+    pods: Mapping[str, str] = PODS
+    uplinks: Sequence[str] = (UPLINK,)
+    families: Sequence[int] = (4, 6)
+    """Those that pods have addresses of."""
+
     def __init__(self, folder: Path, owned: ExitStack) -> None:
         self.folder = folder
+        self.loaded: set[str] = set()
+        self.notes: list[str] = []
+        """What loads have told."""
         self._owned = owned
         here = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
         owned.callback(os.close, here)
-        self.at = {name: self._namespace(here) for name in ("router", *SITES, *PODS)}
+        self.at = {name: self._namespace(here) for name in ("router", *SITES, *self.pods)}
         for node in NODES:
             owned.enter_context(own_bpffs(folder / f"bpffs-{node}"))
         self.at["router"].within(_forward)
         for site in SITES:
             self._join(site)
-        for pod, node in PODS.items():
+        for pod, node in self.pods.items():
             self._hang(pod, node)
         for family in (4, 6):
             size = 32 if family == 4 else 128
@@ -112,49 +137,73 @@ class TwoNodes:
                 _forward()
             ip("link", "add", UPLINK, "type", "veth", "peer", "name", f"to-{site}")
             self._move(f"to-{site}", "router")
-            _address(UPLINK, address(site, 4), 24, address(site, 6), 64)
+            add_addresses(UPLINK, address(site, 4), 24, address(site, 6), 64)
             ip("route", "add", "default", "via", _gateway(site, 4))
             ip("-6", "route", "add", "default", "via", _gateway(site, 6))
 
         self.at[site].within(here)
         own = f"to-{site}", _gateway(site, 4), 24, _gateway(site, 6), 64
-        self.at["router"].within(lambda: _address(*own))
+        self.at["router"].within(lambda: add_addresses(*own))
 
-    def route(self, prefix: str, size: int, node: str, family: int) -> None:
-        """Tell the router by which node it reaches something."""
-        via = address(node, family)
+    def route(self, prefix: str, size: int, node: str, family: int, at: str | None = None) -> None:
+        """Tell the router by which node it reaches something, or by which address of it."""
+        via = at or address(node, family)
         self.at["router"].within(
             lambda: ip(f"-{family}", "route", "replace", f"{prefix}/{size}", "via", via)
         )
 
     def _hang(self, pod: str, node: str) -> None:
         """As most CNIs do it: a veth pair, a route, and a gateway that everybody knows."""
-        mac, device = self.mac(pod), self.device(pod)
-        addresses = ((address(pod, 4), 32), (address(pod, 6), 128))
+        gateway_mac = self.at[node].within(lambda: self._plug_in(pod))
+        self.at[pod].within(lambda: self._configure(pod, gateway_mac))
+        self._lead_to(pod, node)
 
-        def on_node() -> str:
-            ip("link", "add", device, "type", "veth", "peer", "name", "eth0")
-            self._move("eth0", pod)
-            ip("link", "set", device, "up")
-            for each, size in addresses:
-                ip("route", "add", f"{each}/{size}", "dev", device)
-                ip("neigh", "add", each, "lladdr", mac, "dev", device, "nud", "permanent")
-            return _link_address(device)
+    def _lead_to(self, pod: str, node: str) -> None:
+        """The router's part."""
+        for each, size in self._own(pod):
+            family = 4 if size == 32 else 6
+            self.route(each, size, node, family, self._via(node, family))
 
-        gateway_mac = self.at[node].within(on_node)
+    def _via(self, node: str, family: int) -> str:
+        """At which address of the node its pods are."""
+        return address(node, family)
 
-        def in_pod() -> None:
-            ip("link", "set", "eth0", "address", mac)
-            _address("eth0", address(pod, 4), 32, address(pod, 6), 128)
-            for each, family in ((GATEWAY4, 4), (GATEWAY6, 6)):
-                ip("neigh", "add", each, "lladdr", gateway_mac, "dev", "eth0", "nud", "permanent")
-                if family == 4:
-                    ip("route", "add", f"{each}/32", "dev", "eth0")
-                ip(f"-{family}", "route", "add", "default", "via", each, "dev", "eth0")
+    def _plug_in(self, pod: str) -> str:
+        """At the node; the MAC of its side."""
+        device = self.device(pod)
+        ip("link", "add", device, "type", "veth", "peer", "name", "eth0")
+        self._move("eth0", pod)
+        ip("link", "set", device, "up")
+        for each, size in self._own(pod):
+            ip("route", "add", f"{each}/{size}", "dev", device)
+            ip("neigh", "add", each, "lladdr", self.mac(pod), "dev", device, "nud", "permanent")
+        return link_address(device)
 
-        self.at[pod].within(in_pod)
-        for (each, size), family in zip(addresses, (4, 6), strict=True):
-            self.route(each, size, node, family)
+    def _configure(self, pod: str, gateway_mac: str, device: str = "eth0") -> None:
+        """In the pod."""
+        ip("link", "set", device, "address", self.mac(pod), "up")
+        without_dad(device)
+        for each, size in self._own(pod):
+            family, gateway = (4, GATEWAY4) if size == 32 else (6, GATEWAY6)
+            ip("addr", "add", f"{each}/{size}", "dev", device, *(("nodad",) if family == 6 else ()))
+            ip("neigh", "add", gateway, "lladdr", gateway_mac, "dev", device, "nud", "permanent")
+            if family == 4:
+                ip("route", "add", f"{gateway}/32", "dev", device)
+            ip(f"-{family}", "route", "add", "default", "via", gateway, "dev", device)
+
+    def _own(self, pod: str) -> list[tuple[str, int]]:
+        """Its addresses, and how long they are."""
+        return [(address(pod, family), 32 if family == 4 else 128) for family in self.families]
+
+    def tunnel_pods(self) -> None:
+        """As CNIs that tunnel do it: nodes reach each other's pods by VXLAN, and the router none."""
+        for node in NODES:
+            self.at[node].within(lambda node=node: _overlay(node))
+        for pod in PODS:
+            for family in (4, 6):
+                gone = f"-{family}", "route", "del", address(pod, family)
+                self.at["router"].within(lambda gone=gone: ip(*gone))
+            self.at[pod].within(lambda: ip("link", "set", "eth0", "mtu", "1450"))
 
     @staticmethod
     def mac(pod: str) -> str:
@@ -163,6 +212,10 @@ class TwoNodes:
     @staticmethod
     def device(pod: str) -> str:
         return f"v-{pod}"
+
+    @staticmethod
+    def labels(pod: str) -> dict[str, str]:
+        return {"app": "db" if pod in BESIDE else "web"}
 
     def load(
         self,
@@ -174,8 +227,11 @@ class TwoNodes:
         masquerade: Masquerade | None = None,
         reassemble: bool = False,
         forward: Forwarding = "redirect",
+        xdp_mode: xdp.Mode | None = None,
+        service_cidr: Sequence[str] = (),
     ) -> None:
         """Load a bundle on a node; `families` are those of the nodes' addresses."""
+        self.loaded.add(node)
         path = self.folder / f"endpoints-{node}.json"
         path.write_text(json.dumps(self._endpoints(node, families)))
         self.at[node].within(
@@ -186,11 +242,14 @@ class TwoNodes:
                     bpffs=self.bpffs(node),
                     state_root=self.folder / "state",
                     services=services,
-                    uplink=[UPLINK],
+                    uplink=self.uplinks,
                     way_back=way_back,
                     masquerade=masquerade,
+                    xdp_mode=xdp_mode,
                     reassemble=reassemble,
                     forward=forward,
+                    note=self.notes.append,
+                    service_cidr=service_cidr,
                 )
                 and None
             )
@@ -198,11 +257,11 @@ class TwoNodes:
 
     def _endpoints(self, node: str, families: Sequence[int]) -> dict[str, object]:
         pods = []
-        for pod, where in PODS.items():
+        for pod, where in self.pods.items():
             own = {"interface": self.device(pod), "mac": self.mac(pod)} if where == node else {}
             pods.append(
-                {"namespace": "shop", "name": pod, "labels": {"app": "web"}, "node": where,
-                 "addresses": [address(pod, 4), address(pod, 6)]} | own
+                {"namespace": "shop", "name": pod, "labels": self.labels(pod), "node": where,
+                 "addresses": [each for each, _ in self._own(pod)]} | own
             )  # fmt: skip
         known = [
             {"name": each, "addresses": [address(each, family) for family in families]}
@@ -292,8 +351,8 @@ class TwoNodes:
 
     def offload(self, tx: bool, segments: bool) -> None:
         """Of every device whose stack could leave a checksum to it."""
-        for name in (*SITES, *PODS):
-            device = "eth0" if name in PODS else UPLINK
+        for name in (*SITES, *self.pods):
+            device = "eth0" if name in self.pods else UPLINK
             self.at[name].within(lambda device=device: _offload(device, tx, segments))
 
     def bad_checksums(self) -> int:
@@ -308,6 +367,31 @@ class TwoNodes:
         self.at[name].within(
             lambda: subprocess.run(command, input=text, text=True, check=True, capture_output=True)
         )
+
+
+def _overlay(node: str) -> None:
+    """Of one node, with the ways to the pods of the other."""
+    (other,) = set(NODES) - {node}
+    ends = "local", address(node, 4), "remote", address(other, 4)
+    ip("link", "add", OVERLAY, "address", _overlay_mac(node), "type", "vxlan", "id", "7",
+       "dstport", "4789", "dev", UPLINK, *ends)  # fmt: skip
+    add_addresses(OVERLAY, overlay_address(node, 4), 32, overlay_address(node, 6), 128)
+    for family, size in ((4, 24), (6, 64)):
+        ip("route", "add", f"{overlay_address(other, family)}/{size}", "dev", OVERLAY)
+    for pod in (name for name, where in PODS.items() if where == other):
+        for each in (address(pod, 4), address(pod, 6)):
+            to = "lladdr", _overlay_mac(other), "dev", OVERLAY
+            ip("neigh", "add", each, *to, "nud", "permanent")
+
+
+def overlay_address(node: str, family: int) -> str:
+    """By which its errors go to pods of the other node."""
+    at = 1 + NODES.index(node)
+    return f"10.10.{at}.0" if family == 4 else f"fd10:{at}::"
+
+
+def _overlay_mac(node: str) -> str:
+    return f"02:00:00:00:07:0{node}"
 
 
 def _routed(family: int) -> int:
@@ -328,9 +412,12 @@ def _forward() -> None:
         Path(f"/proc/sys/net/{name}").write_text(value)
 
 
-def _address(device: str, ip4: str, size4: int, ip6: str, size6: int) -> None:
-    settings = Path(f"/proc/sys/net/ipv6/conf/{device}")
-    (settings / "accept_dad").write_text("0")
+def add_addresses(device: str, ip4: str, size4: int, ip6: str, size6: int) -> None:
+    without_dad(device)
     ip("link", "set", device, "up")
     ip("addr", "add", f"{ip4}/{size4}", "dev", device)
     ip("addr", "add", f"{ip6}/{size6}", "dev", device, "nodad")
+
+
+def without_dad(device: str) -> None:
+    Path(f"/proc/sys/net/ipv6/conf/{device}/accept_dad").write_text("0")

@@ -14,7 +14,7 @@ from policyc.backends.ebpf_c.frames import MEASURED, NO_CODE, Budgets
 from policyc.backends.llvm.bpf import PLACE_HOLDERS, compile_text, policy_text, shell_of, shell_text
 from policyc.backends.llvm.elf import HEADER, SECTION
 from policyc.backends.llvm.known import LAYOUTS, constants
-from policyc.compiler.driver.bundle import HOOKS, SOCKET_HOOKS
+from policyc.compiler.driver.bundle import HOOKS, SOCKET_HOOKS, XDP_PROGRAMS
 from policyc.compiler.driver.compile import Inputs, decide_read, read_inputs
 from policyc.compiler.driver.emission import emit_all
 from policyc.compiler.driver.target import NODE_OBJECTS
@@ -127,7 +127,7 @@ def test_this_clang_builds_the_same_again(tmp_path: Path) -> None:
     # Another clang writes other bytes, with the same programs and maps in them.
     names = [set(re.findall(r"@(pc_\w+)", shell_of(each[tool.SHELL]))) for each in (made, kept)]
     assert names[0] == names[1] and "pc_policy_run" in names[0]
-    programs = (HOOKS, SOCKET_HOOKS)
+    programs = (HOOKS, SOCKET_HOOKS, XDP_PROGRAMS)
     for name, wanted in zip(NODE_OBJECTS, programs, strict=True):
         symbols = [strings(sections(each[name])[".strtab"]) for each in (made, kept)]
         ours = [{name for name in each if name.startswith("pc_")} for each in symbols]

@@ -341,6 +341,58 @@ def test_how_endpoints_are_chosen(annotations: dict[str, object], size: int) -> 
     assert found.maglev_slots == size
 
 
+@pytest.mark.parametrize(
+    ("annotations", "way", "bits"),
+    [({}, None, 0), ({"outside": "tunnel"}, "tunnel", 2), ({"outside": "dsr"}, "dsr", 4)],
+    ids=str,
+)
+def test_how_clients_outside_are_answered(
+    annotations: dict[str, object], way: str | None, bits: int
+) -> None:
+    slices = endpoints(("10.0.0.1", READY), ("10.0.0.2", NOT_READY))
+    (found,) = read(annotated(**annotations), slices)
+    assert found.way_back == way
+    table = Table()
+    (place,) = table.update(*read(annotated(**annotations), endpoints(("10.0.0.1", READY)))).rows
+    assert table.update(found).rows[place][service_rows.STATE_AT] == bits
+    closed = read(annotated(**annotations), endpoints(("10.0.0.1", NOT_READY)))
+    assert table.update(*closed).rows[place][service_rows.STATE_AT] == bits | 1
+
+
+BALANCED = {"type": "LoadBalancer", "externalTrafficPolicy": "Local", "healthCheckNodePort": 32000}
+
+
+@pytest.mark.parametrize(
+    ("spec", "asked"),
+    [
+        (BALANCED, True),
+        (BALANCED | {"type": "NodePort"}, False),
+        (BALANCED | {"externalTrafficPolicy": "Cluster"}, False),
+        (BALANCED | {"healthCheckNodePort": 0}, False),
+        ({"type": "LoadBalancer", "externalTrafficPolicy": "Local"}, False),
+    ],
+    ids=str,
+)
+def test_who_answers_health_checks_is_told(spec: dict[str, Any], asked: bool) -> None:
+    notes: list[str] = []
+    read(service(**spec), note=notes.append)
+    said = [each for each in notes if "`policyc node follow` alone" in each]
+    assert [each.split(" of ")[1][:2] for each in said] == (["1 "] if asked else [])
+
+
+def test_a_health_check_and_masquerade_do_not_share_a_port() -> None:
+    own = OwnNode("node-1", ADDRESSES, masquerade_ports=range(31000, 33000))
+    with pytest.raises(InputError, match="32000 is one of those by which pods leave"):
+        read(service(**BALANCED), node=own)
+
+
+def test_a_service_that_is_answered_otherwise_keeps_its_rows() -> None:
+    table, slices = Table(), endpoints(("10.0.0.1", READY))
+    first = table.update(*read(annotated(outside="dsr"), slices))
+    then = table.update(*read(annotated(outside="tunnel"), slices))
+    assert not then.new and then.rows.keys() == first.rows.keys()
+
+
 def test_tables_are_for_the_endpoints_of_each_part() -> None:
     slices = listed(
         ("10.0.0.1", "node-1", READY), ("10.0.0.2", "node-2", READY), ("10.0.0.3", "node-1", READY)
@@ -430,6 +482,10 @@ WRONG = {
     "a number of slots": (
         annotated(balance="maglev", maglev_slots="1000"),
         r"maglev-slots: expected one of 251, 1021",
+    ),
+    "a way back": (
+        annotated(outside="DSR"),
+        r"annotations\.policyc\.dev/outside: expected one of tunnel, dsr, found",
     ),
     "a hint": (
         endpoints(endpoints=[{"addresses": ["10.0.0.1"], "hints": {"forZones": [{"zone": "a"}]}}]),

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* node_port.h - node ports of other nodes: the tables have a node port at this node's addresses
+ * only, or they would grow with nodes times ports.
+ * Gives pc_node_port(), pc_node_port_sent(), pc_is_at_itself(), pc_is_node_still(),
+ * pc_as_client_knows(), pc_client_knows(). Why:
+ * docs/decisions/0036-what-services-may-choose.md
+ */
+#pragma once
+#include "ct_state.h"
+#include "outside_map.h"
+#include "service_map.h"
+
+_Static_assert(PC_NODES_MOST <= 1U << (32 - PC_CT_NODE_AT), "a number fits into the bits left");
+
+/* After pc_node_port(): who asks has sent to that node, and says so in its front. */
+__noinline int pc_node_port_sent(struct pc_flow *flow)
+{
+	struct pc_addr6 *to;
+	const struct pc_node_end *end;
+
+	if (!flow)
+		return 0;
+	to = flow->nat.row ? &flow->nat.daddr : &flow->t.daddr;
+	end = pc_node_of(flow->node);
+	if (end && pc_is_own_node(flow->t.family, to))
+		*to = end->addr;
+	return 0;
+}
+
+/* Whether the tuple, which is nothing to Services, goes to the node port of another node; then it
+ * is that of this node's own afterwards, and flow->node the number of the address. A client
+ * outside is on its way to that node, and a pod is, too, where that node's endpoints alone are
+ * meant (externalTrafficPolicy Local).
+ */
+__noinline int pc_node_port(struct pc_flow *flow, __u32 word)
+{
+	const struct pc_outside *outside = pc_outside_now();
+	const struct pc_frontend *found;
+	const struct pc_addr6 *own;
+	const __u32 *number;
+
+	if (!flow || !outside || flow->client == PC_CLIENT_OUTSIDE)
+		return false;
+	own = flow->t.family == PC_IPV4 ? &outside->own4 : &outside->own6;
+	number = pc_node_at(flow->t.family, &flow->t.daddr);
+	if (!number || !*number || pc_addr_is_zero(own))
+		return false;
+	flow->node = *number;
+	flow->t.daddr = *own;
+	found = pc_frontend_of(&flow->t, word);
+	if (found && found->flags & PC_FRONTEND_NODE_PORT &&
+	    (flow->client == PC_CLIENT_HANDED || !(found->flags & PC_FRONTEND_LOCAL)))
+		return true;
+	pc_node_port_sent(flow);
+	return false;
+}
+
+/* Whether the endpoint has the very address and port that were asked for. */
+__noinline int pc_is_at_itself(const struct pc_flow *flow, const struct pc_row *row)
+{
+	return flow && row && row->backend_port == flow->t.dport &&
+	       pc_addr_eq(&row->backend, pc_as_known(&flow->t.daddr, flow->t.family, flow->node));
+}
+
+/* Of a pod's front: whether the node that it went to has the address still, and so its number. Sets
+ * flow->node.
+ */
+static __always_inline bool pc_is_node_still(struct pc_flow *flow, const struct pc_ct *front)
+{
+	const struct pc_node_end *end;
+
+	flow->node = front->state >> PC_CT_NODE_AT;
+	if (!flow->node)
+		return true;
+	end = pc_node_of(flow->node);
+	return end && pc_addr_eq(&end->addr, &flow->t.daddr);
+}
+
+/* The address of a Service as the client of the connection knows it. */
+static __always_inline const struct pc_addr6 *
+pc_as_client_knows(const struct pc_row *row, __u8 family, const struct pc_ct *ct)
+{
+	return pc_as_known(&row->frontend, family, pc_ct_node(ct));
+}
+
+/* The same, of an answer that has no other use for flow->nat.daddr: there. Sets flow->node.
+ * Verified once, by itself.
+ */
+__noinline int pc_client_knows(struct pc_flow *flow, const struct pc_row *row,
+			       const struct pc_ct *ct)
+{
+	if (!flow || !row || !ct)
+		return 0;
+	flow->node = pc_ct_node(ct);
+	flow->nat.daddr = *pc_as_known(&row->frontend, flow->t.family, flow->node);
+	return 0;
+}

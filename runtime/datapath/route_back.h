@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* route_back.h - answers of Services to the node itself, in connections that went by a route
+ * (to_route.h). Gives pc_route_back() for the end of from_pod and from_uplink, which find the
+ * entry of such a connection.
+ */
+#pragma once
+#include "nat_hooks.h"
+#include "outside_map.h"
+#include "route_map.h"
+
+/* From the pod behind this device; or at an uplink, from nobody of this node. To the node. */
+__noinline int pc_route_sender(struct __sk_buff *skb, struct pc_flow *flow, bool by_pod)
+{
+	int reason = PC_PASS;
+
+	if (!flow)
+		return PC_DROP_NO_ENDPOINT;
+	pc_endpoints_of(flow);
+	if (by_pod)
+		reason = pc_sender_is_pod(skb, flow);
+	else if (flow->src.ifindex || pc_is_own_node(flow->t.family, &flow->t.saddr))
+		return PC_DROP_SPOOFED_IP;
+	if (reason)
+		return reason;
+	return flow->dst.ifindex || !pc_is_own_node(flow->t.family, &flow->t.daddr)
+		   ? PC_DROP_BACKEND_GONE
+		   : PC_PASS;
+}
+
+/* The entry is looked up once more: 6.1 writes no map from what a function was given. */
+__noinline int pc_route_answer(struct __sk_buff *skb, struct pc_flow *flow)
+{
+	const struct pc_row *row;
+	struct pc_ct_at at;
+
+	if (!flow)
+		return PC_DROP_BACKEND_GONE;
+	at = pc_ct_get(&flow->t, true);
+	if (!at.ct || !pc_is_routed(at.ct) || at.back == at.ct->back)
+		return PC_DROP_BACKEND_GONE;
+	row = pc_nat_row(at.ct->dst.nat.row, flow->t.proto);
+	if (!row)
+		return PC_DROP_BACKEND_GONE;
+	if (pc_ct_note(at.ct, flow, true))
+		pc_front_note(flow, at.ct, row, &row->frontend);
+	flow->partial = pc_partial_of(skb, flow);
+	if (pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->t.saddr, &row->frontend) &&
+	    pc_nat_port(skb, flow, PC_NAT_SRC, flow->t.sport, row->frontend_port) &&
+	    pc_nat_port(skb, flow, PC_NAT_DST, flow->t.dport, at.ct->dst.nat.port))
+		return PC_PASS;
+	return PC_DROP_MALFORMED;
+}
+
+/* What the hook returns. Fragments behind the first would have to come in here, too: none does. */
+__noinline int pc_route_back(struct __sk_buff *skb, struct pc_flow *flow, bool by_pod)
+{
+	int reason;
+
+	if (!flow)
+		return pc_verdict(PC_DROP_NODE_ANSWER);
+	reason = pc_route_sender(skb, flow, by_pod);
+	if (!reason && flow->fragment)
+		reason = PC_DROP_NODE_ANSWER;
+	if (!reason)
+		reason = pc_route_answer(skb, flow);
+	flow->reason = reason;
+	return reason ? pc_verdict(reason) : pc_route_in(skb);
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* to_route.h - what the node itself sends to Services, if no socket's hook has translated it: SCTP,
+ * raw sockets, the kernel's own, processes outside the cgroup. Routes bring it to a device of ours.
+ *
+ * It is translated as a pod's packet is, and goes out by the device that leads to the endpoint,
+ * with its socket and as what has come in by no device: to_pod takes it for the node's own, about
+ * which no policy is asked (semantics A22). Answers come back by route_back.h. Why:
+ * docs/decisions/0037-the-nodes-route-to-services.md
+ */
+#pragma once
+#include "device_to.h"
+#include "hairpin.h"
+#include "nat_hooks.h"
+#include "neighbour.h"
+#include "parse.h"
+#include "related.h"
+#include "route_map.h"
+
+/* What these return if it is no reason: nothing is known of the connection. */
+#define PC_ROUTE_NEW -1
+
+/* The entries of a connection that begins, under the translated tuple. */
+__noinline int pc_route_open(struct pc_flow *flow)
+{
+	struct pc_ct ct;
+
+	if (!flow)
+		return PC_DROP_CT_FULL;
+	pc_endpoints_of(flow);
+	ct = pc_ct_of(flow, 0, 0, PC_CT_NODE);
+	if (!pc_ct_put(&flow->t, &ct, flow->is_kept) || !pc_ct_add_front(flow, &ct))
+		return PC_DROP_CT_FULL;
+	return PC_PASS;
+}
+
+__noinline int pc_route_new(struct __sk_buff *skb, struct pc_flow *flow, __u32 word)
+{
+	int reason;
+
+	if (!flow)
+		return PC_DROP_NO_BACKEND;
+	reason = pc_service_pick(skb, flow, word);
+	if (reason)
+		return reason;
+	if (!flow->nat.row)
+		return PC_DROP_NO_BACKEND;
+	reason = pc_nat_to_backend(skb, flow);
+	return reason ? reason : pc_route_open(flow);
+}
+
+/* There is another policy, or the endpoint is behind another device: nobody is asked. */
+static __always_inline bool pc_route_renew(const struct pc_flow *flow, struct pc_ct *front)
+{
+	struct pc_ct *back = pc_ct_get(&flow->t, true).ct;
+
+	if (!back || back->expires <= flow->now || back->flow_id != front->flow_id)
+		return false;
+	pc_ct_renew_node(back, flow);
+	pc_ct_note(back, flow, false);
+	front->epoch = flow->epoch;
+	pc_ct_note(front, flow, false);
+	return true;
+}
+
+/* A packet that finds its front; what has none of this kind is new. */
+__noinline int pc_route_known(struct __sk_buff *skb, struct pc_flow *flow)
+{
+	const struct pc_row *row;
+	struct pc_ct_match match;
+	enum pc_front front;
+	struct pc_ct *ct;
+
+	if (!flow)
+		return PC_DROP_NO_BACKEND;
+	match = pc_ct_find(flow);
+	ct = match.at.ct;
+	if (!ct || match.is_reply || !(ct->state & PC_CT_FRONT) || !pc_is_routed(ct))
+		return PC_ROUTE_NEW;
+	row = pc_nat_row(ct->src.nat.row, flow->t.proto);
+	if (!row)
+		return PC_ROUTE_NEW;
+	if (pc_addr_eq(&row->backend, &flow->t.saddr))
+		return PC_DROP_HAIRPIN;
+	match.is_fresh = ct->epoch == flow->epoch;
+	pc_tuple_translate(flow, row, ct->src.nat.row, ct->src.nat.port);
+	pc_endpoints_of(flow);
+	front = pc_front_touch(flow, &match, row);
+	if (front == PC_FRONT_ALONE || (front == PC_FRONT_STALE && !pc_route_renew(flow, ct))) {
+		pc_tuple_front(&flow->t, &flow->nat);
+		flow->nat.row = 0;
+		flow->is_kept = match.at.is_kept;
+		return PC_ROUTE_NEW;
+	}
+	return pc_nat_to_backend(skb, flow);
+}
+
+/* By the endpoint's own device, or by an uplink: answers are translated at no other. */
+__noinline int pc_route_device(struct __sk_buff *skb, struct pc_flow *flow)
+{
+	const struct pc_outside *outside = pc_outside_now();
+	__u32 device;
+
+	if (!flow || !outside)
+		return PC_DROP_NO_ROUTE;
+	device = flow->dst.ifindex;
+	if (!device) {
+		device = pc_device_to(skb, flow->t.family, &flow->t.saddr, &flow->t.daddr);
+		if (!pc_is_uplink(outside, device))
+			return PC_DROP_NO_ROUTE;
+	}
+	flow->forward_to = device;
+	return PC_PASS;
+}
+
+/* Its source has to be one to which answers come back. */
+static __always_inline int pc_to_route_ip(struct __sk_buff *skb, struct pc_flow *flow)
+{
+	__u32 word = pc_generation(flow);
+	int then;
+
+	if (skb->ingress_ifindex || !(word & PC_STATE_SERVICES))
+		return PC_DROP_NO_BACKEND; /* a pod's own hook, or the uplink's, knew of no Service
+					    */
+	if (word & PC_STATE_HOSTS)
+		return PC_DROP_NO_POLICY; /* whom the policy of the node was not asked about */
+	if (flow->fragment)
+		return PC_DROP_FRAGMENT;
+	if (!pc_l4_header(&flow->t) || pc_is_icmp(&flow->t))
+		return PC_DROP_NO_BACKEND;
+	if (!pc_is_own_node(flow->t.family, &flow->t.saddr))
+		return PC_DROP_SPOOFED_IP;
+	flow->client = PC_CLIENT_NODE;
+	flow->partial = pc_partial_of(skb, flow);
+	if (flow->partial == PC_PARTIAL_WRONG)
+		return PC_DROP_MALFORMED;
+	if (pc_is_hairpin(&flow->t.daddr, flow->t.family))
+		return PC_DROP_HAIRPIN;
+	then = pc_route_known(skb, flow);
+	if (then == PC_ROUTE_NEW)
+		then = pc_route_new(skb, flow, word);
+	return then ? then : pc_route_device(skb, flow);
+}
+
+/* Sets forward_to, unless the packet is dropped, or is the link's own. */
+static __always_inline enum drop_reason pc_to_route_frame(struct __sk_buff *skb,
+							  struct pc_flow *flow)
+{
+	enum drop_reason reason = pc_parse(skb, flow);
+
+	if (reason)
+		return reason;
+	if (!flow->t.family || pc_is_nd(flow) || pc_is_mld(flow))
+		return PC_PASS;
+	return pc_to_route_ip(skb, flow);
+}
+
+/* The node is its Service's only endpoint, or answers itself: what the hook returns. */
+static __always_inline int pc_route_itself(struct __sk_buff *skb, struct pc_flow *flow)
+{
+	flow->reason = pc_hairpin_ends(flow);
+	if (!flow->reason)
+		flow->reason = pc_hairpin_write(skb, flow);
+	return flow->reason ? pc_verdict(flow->reason) : pc_route_in(skb);
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* xdp_known.h - is there nothing that tc would do with a packet but hand it over?
+ * Gives pc_xdp_known(), pc_xdp_route().
+ *
+ * Nothing is written to a connection here. What would be (a state, a time, another table) is left
+ * to tc, with the packet: that is one of each second at least, by which the kernel keeps its
+ * neighbours, and routes and filters of the host are heard. Why:
+ * docs/decisions/0035-xdp-at-uplinks.md
+ */
+#pragma once
+#include "ct.h"
+#include "generation.h"
+#include "masq_map.h"
+#include "service_map.h"
+#include "xdp_map.h"
+
+#define PC_XDP_IPV4 2 /* AF_INET, AF_INET6 of <sys/socket.h>, which is not for BPF */
+#define PC_XDP_IPV6 10
+
+#define PC_XDP_LOOPBACK 1 /* its device, as the node's own packets are routed */
+
+/* What no packet that only goes on has, and no connection that goes on. */
+#define PC_XDP_FLAGS (PC_TCP_FIN | PC_TCP_SYN | PC_TCP_RST | PC_TCP_ACK)
+#define PC_XDP_OVER  (PC_CT_RESET | PC_CT_FINS | PC_CT_DENIED)
+
+/* Whether tc would find the entry as it has to be, so that a look is all. */
+static __always_inline bool pc_xdp_needs_nothing(const struct pc_flow *flow,
+						 const struct pc_ct_match *match)
+{
+	const struct pc_ct *ct = match->at.ct;
+	__u64 expires = flow->now + pc_ct_idle(flow, ct->state);
+
+	if (expires > ct->expires + flow->second || expires < ct->expires)
+		return false;
+	return match->at.is_kept || !pc_ct_is_settled(ct, flow, match->is_reply) ||
+	       ct->state & PC_CT_TRIED;
+}
+
+/* Whether the packet is one of a connection with another node, of that direction; sets flow->node.
+ * Where policies guard this node tc alone sees all that they may be about.
+ */
+static __always_inline bool pc_xdp_known(struct pc_flow *flow, bool is_reply)
+{
+	__u32 word = pc_generation(flow);
+	const struct pc_masq_conf *masq = word & PC_STATE_MASQ ? pc_masq_now() : 0;
+	struct pc_ct_match match;
+	const struct pc_row *row;
+	struct pc_ct *ct;
+
+	if (!(word & PC_STATE_SERVICES) || word & PC_STATE_HOSTS ||
+	    (masq && pc_masq_is_port(masq, flow->t.dport)))
+		return false;
+	if (flow->t.proto == IPPROTO_TCP && (flow->tcp_flags & PC_XDP_FLAGS) != PC_TCP_ACK)
+		return false;
+	match = pc_ct_find(flow);
+	ct = match.at.ct;
+	if (!ct || match.is_reply != is_reply || !match.is_fresh ||
+	    (ct->state & (PC_CT_FRONT | PC_CT_FAR)) != (PC_CT_FRONT | PC_CT_FAR) ||
+	    ct->state & PC_XDP_OVER || ct->src.ifindex)
+		return false;
+	if (!(ct->state & PC_CT_REPLIED) && (is_reply || flow->t.proto == IPPROTO_TCP))
+		return false;
+	row = pc_row_of(ct->src.nat.row);
+	if (!row || row->state & PC_ROW_CLOSED || !pc_xdp_needs_nothing(flow, &match))
+		return false;
+	flow->node = ct->src.node;
+	return true;
+}
+
+/* The way to the address for a frame of so many bytes, less its Ethernet header; `from` NULL: as
+ * one of the node's own, whose source the route chooses. The kernel's neighbour has to be there: it
+ * is looked for by what tc sends.
+ */
+static __always_inline bool pc_xdp_route(struct xdp_md *ctx, struct bpf_fib_lookup *fib,
+					 __u8 family, const struct pc_addr6 *from,
+					 const struct pc_addr6 *to, __u32 length)
+{
+	fib->ifindex = from ? ctx->ingress_ifindex : PC_XDP_LOOPBACK;
+	fib->tot_len = length;
+	if (family == PC_IPV4) {
+		fib->family = PC_XDP_IPV4;
+		fib->ipv4_src = from ? from->word[0] : 0;
+		fib->ipv4_dst = to->word[0];
+	} else {
+		fib->family = PC_XDP_IPV6;
+		if (from)
+			__builtin_memcpy(fib->ipv6_src, from, sizeof(fib->ipv6_src));
+		__builtin_memcpy(fib->ipv6_dst, to, sizeof(fib->ipv6_dst));
+	}
+	return bpf_fib_lookup(ctx, fib, sizeof(*fib), 0) == BPF_FIB_LKUP_RET_SUCCESS;
+}
+
+/* What the program returns for a frame that leaves by the device. NULL of pc_xdp_by(): it cannot.
+ */
+static __always_inline const struct pc_xdp_uplink *
+pc_xdp_by(struct xdp_md *ctx, const struct pc_xdp_uplink *here, __u32 device)
+{
+	const struct pc_xdp_uplink *there;
+
+	if (device == ctx->ingress_ifindex)
+		return here;
+	there = pc_xdp_at(device);
+	return there && there->is_generic == here->is_generic ? there : 0;
+}
+
+static __always_inline int pc_xdp_send(struct xdp_md *ctx, __u32 device)
+{
+	return device == ctx->ingress_ifindex ? XDP_TX : bpf_redirect(device, 0);
+}

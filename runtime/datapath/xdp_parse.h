@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* xdp_parse.h - a frame that lies in memory: TCP or UDP, behind headers without anything optional.
+ * Gives struct pc_xdp_frame, pc_xdp_parse(). What it does not take is parse.h's to understand.
+ */
+#pragma once
+#include "ct_state.h"
+#include "parse_ip4.h"
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/tcp.h>
+#include <linux/udp.h>
+
+#define PC_XDP_IP4_WORDS ((ETH_HLEN + sizeof(struct iphdr)) / 2)
+#define PC_XDP_IP6_WORDS ((ETH_HLEN + sizeof(struct ipv6hdr)) / 2)
+
+/* What is known of a frame beside its flow. */
+struct pc_xdp_frame {
+	__u32 length;   /* of all of it; what headers say is compared with it, as 6.1 adds no
+			   number that it knows no bound of to an address */
+	__u32 pseudo;   /* the sum of the pseudo header, folded */
+	__u8 traffic;   /* TOS, or traffic class */
+	__u8 is_summed; /* it has a checksum: UDP over IPv4 may do without */
+	__u8 is_padded; /* something follows the datagram */
+	__u8 zero;
+};
+
+static __always_inline __u32 pc_xdp_fold(__u64 sum)
+{
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (sum & 0xffff) + (sum >> 16);
+}
+
+static __always_inline __u32 pc_xdp_pseudo(const struct pc_tuple *t, __u32 length)
+{
+	__u64 sum = bpf_htons(length) + bpf_htons(t->proto);
+
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+		sum += (__u64)t->saddr.word[i] + t->daddr.word[i];
+	return pc_xdp_fold(sum);
+}
+
+/* Ports, flags and checksum. A checksum that is left to the device is the sum of the pseudo header
+ * by now; which device that is cannot be seen here, so nobody would ever finish it.
+ */
+static __always_inline bool pc_xdp_parse_l4(const void *l4, const void *end, struct pc_flow *flow,
+					    struct pc_xdp_frame *frame, __u32 length)
+{
+	const struct tcphdr *tcp = l4;
+	const struct udphdr *udp = l4;
+	__u16 check;
+
+	if (flow->t.proto == IPPROTO_TCP) {
+		if (l4 + sizeof(*tcp) > end || tcp->doff * 4U < sizeof(*tcp) ||
+		    tcp->doff * 4U > length)
+			return false;
+		flow->t.sport = tcp->source;
+		flow->t.dport = tcp->dest;
+		flow->tcp_flags = ((const __u8 *)l4)[PC_TCP_FLAGS_AT];
+		check = tcp->check;
+	} else {
+		if (l4 + sizeof(*udp) > end || bpf_ntohs(udp->len) != length)
+			return false;
+		flow->t.sport = udp->source;
+		flow->t.dport = udp->dest;
+		check = udp->check;
+	}
+	frame->is_summed = flow->t.proto == IPPROTO_TCP || check;
+	if (!frame->is_summed)
+		return flow->t.family == PC_IPV4;
+	frame->pseudo = pc_xdp_pseudo(&flow->t, length);
+	return check != frame->pseudo;
+}
+
+static __always_inline bool pc_xdp_parse_ip4(const void *data, const void *end,
+					     struct pc_flow *flow, struct pc_xdp_frame *frame)
+{
+	const struct iphdr *ip = data + ETH_HLEN;
+	__u32 total;
+
+	if ((void *)(ip + 1) > end || ip->version != 4 || ip->ihl * 4 != sizeof(*ip))
+		return false;
+	total = bpf_ntohs(ip->tot_len);
+	if (total < sizeof(*ip) || ETH_HLEN + total > frame->length ||
+	    ip->frag_off & bpf_htons(PC_IP4_MORE | PC_IP4_OFFSET))
+		return false;
+	flow->t.family = PC_IPV4;
+	flow->t.proto = ip->protocol;
+	flow->t.saddr.word[0] = ip->saddr;
+	flow->t.daddr.word[0] = ip->daddr;
+	flow->hop_limit = ip->ttl;
+	frame->traffic = ip->tos;
+	frame->is_padded = ETH_HLEN + total != frame->length;
+	if (flow->t.proto != IPPROTO_TCP && flow->t.proto != IPPROTO_UDP)
+		return false;
+	return pc_xdp_parse_l4(ip + 1, end, flow, frame, total - sizeof(*ip));
+}
+
+static __always_inline bool pc_xdp_parse_ip6(const void *data, const void *end,
+					     struct pc_flow *flow, struct pc_xdp_frame *frame)
+{
+	const struct ipv6hdr *ip = data + ETH_HLEN;
+	__u32 length;
+
+	if ((void *)(ip + 1) > end || ip->version != 6)
+		return false;
+	length = bpf_ntohs(ip->payload_len);
+	if (ETH_HLEN + sizeof(*ip) + length > frame->length)
+		return false;
+	flow->t.family = PC_IPV6;
+	flow->t.proto = ip->nexthdr;
+	__builtin_memcpy(&flow->t.saddr, &ip->saddr, sizeof(flow->t.saddr));
+	__builtin_memcpy(&flow->t.daddr, &ip->daddr, sizeof(flow->t.daddr));
+	flow->hop_limit = ip->hop_limit;
+	frame->traffic = ip->priority << 4 | ip->flow_lbl[0] >> 4;
+	frame->is_padded = ETH_HLEN + sizeof(*ip) + length != frame->length;
+	if (flow->t.proto != IPPROTO_TCP && flow->t.proto != IPPROTO_UDP)
+		return false;
+	return pc_xdp_parse_l4(ip + 1, end, flow, frame, length);
+}
+
+/* The frame from `data` on, to this MAC. `flow` is zero. False: it is somebody else's to look at.
+ */
+static __always_inline bool pc_xdp_parse(const void *data, const void *end, const __u8 *mac,
+					 struct pc_flow *flow, struct pc_xdp_frame *frame)
+{
+	const struct ethhdr *eth = data;
+
+	if (data + sizeof(*eth) > end || (mac && !pc_mac_eq(eth->h_dest, mac)))
+		return false;
+	frame->length = end - data;
+	flow->ethertype = bpf_ntohs(eth->h_proto);
+	if (flow->ethertype == ETH_P_IP)
+		return pc_xdp_parse_ip4(data, end, flow, frame);
+	return flow->ethertype == ETH_P_IPV6 && pc_xdp_parse_ip6(data, end, flow, frame);
+}

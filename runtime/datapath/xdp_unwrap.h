@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* xdp_unwrap.h - an answer that another node hands back goes on to the client, as from_tunnel.h
+ * sends it. Gives pc_xdp_is_tunnelled(), pc_xdp_answer().
+ */
+#pragma once
+#include "xdp_known.h"
+#include "xdp_vxlan.h"
+
+/* Between two nodes, by the outer headers. */
+static __always_inline bool pc_xdp_is_tunnelled(const struct pc_flow *outer)
+{
+	return outer->t.proto == IPPROTO_UDP && outer->t.dport == bpf_htons(PC_VXLAN_PORT) &&
+	       pc_is_own_node(outer->t.family, &outer->t.daddr);
+}
+
+/* From a node, and by the device that leads there: what a strict reverse path filter would ask. */
+static __always_inline __u32 pc_xdp_sender(struct xdp_md *ctx, const struct pc_flow *outer)
+{
+	const __u32 *number = pc_node_at(outer->t.family, &outer->t.saddr);
+	struct bpf_fib_lookup fib = {};
+
+	if (!number || !*number ||
+	    !pc_xdp_route(ctx, &fib, outer->t.family, 0, &outer->t.saddr, 0) ||
+	    fib.ifindex != ctx->ingress_ifindex)
+		return 0;
+	return *number;
+}
+
+/* An answer by its network, and what is in it lies `headers` behind the start of the frame. */
+static __always_inline bool pc_xdp_inside(const void *data, const void *end, __u32 headers,
+					  struct pc_flow *flow, struct pc_xdp_frame *frame)
+{
+	const struct pc_vxlan *vxlan = data + headers - sizeof(*vxlan);
+
+	if (data + headers > end || vxlan->flags != bpf_htonl(PC_VXLAN_NETWORK) ||
+	    vxlan->network != bpf_htonl(PC_VNI_ANSWER << 8))
+		return false;
+	return pc_xdp_parse(data + headers, end, 0, flow, frame);
+}
+
+/* The outer headers are gone. */
+static __always_inline int pc_xdp_to_client(struct xdp_md *ctx, const struct pc_flow *flow,
+					    const struct bpf_fib_lookup *fib)
+{
+	struct ethhdr *eth = (void *)(long)ctx->data;
+	const void *end = (void *)(long)ctx->data_end;
+
+	if ((void *)(eth + 1) > end || !pc_xdp_take_hop(flow->t.family, eth + 1, end))
+		return XDP_DROP; /* all of it was there before */
+	__builtin_memcpy(eth->h_dest, fib->dmac, sizeof(eth->h_dest));
+	__builtin_memcpy(eth->h_source, fib->smac, sizeof(eth->h_source));
+	return pc_xdp_send(ctx, fib->ifindex);
+}
+
+/* The flow and frame are the outer ones. */
+static __always_inline int pc_xdp_answer(struct xdp_md *ctx, const struct pc_xdp_uplink *here,
+					 const struct pc_flow *outer,
+					 const struct pc_xdp_frame *outside)
+{
+	const void *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	struct pc_xdp_frame frame = {};
+	struct bpf_fib_lookup fib = {};
+	struct pc_flow flow = {};
+	bool is_inside;
+	__u32 headers, sender;
+
+	if (outside->is_padded || (outside->traffic & PC_XDP_ECN) == PC_XDP_ECN)
+		return XDP_PASS; /* congestion: the kernel tells who is inside */
+	if (outer->t.family == PC_IPV4) {
+		headers = PC_OUTER4;
+		is_inside = pc_xdp_inside(data, end, PC_OUTER4, &flow, &frame);
+	} else {
+		headers = PC_OUTER6;
+		is_inside = pc_xdp_inside(data, end, PC_OUTER6, &flow, &frame);
+	}
+	if (!is_inside || flow.hop_limit <= 1 || !pc_xdp_known(&flow, true))
+		return XDP_PASS;
+	sender = pc_xdp_sender(ctx, outer);
+	if (!sender || !pc_is_same_node(flow.node, sender))
+		return XDP_PASS;
+	fib.l4_protocol = flow.t.proto;
+	fib.sport = flow.t.sport;
+	fib.dport = flow.t.dport;
+	if (!pc_xdp_route(ctx, &fib, flow.t.family, &flow.t.saddr, &flow.t.daddr,
+			  frame.length - ETH_HLEN) ||
+	    !pc_xdp_by(ctx, here, fib.ifindex) || bpf_xdp_adjust_head(ctx, headers))
+		return XDP_PASS;
+	pc_xdp_counted(here, true);
+	return pc_xdp_to_client(ctx, &flow, &fib);
+}

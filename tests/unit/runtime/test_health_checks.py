@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Load balancers ask the ports of Services, and are told how many endpoints the node has."""
+
+import contextlib
+import errno
+import http.client
+import json
+import resource
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from policyc.runtime import health_checks
+from policyc.runtime.health_checks import Health, HealthChecks
+
+HERE = {4: "127.0.0.1", 6: "::1"}
+WEB, NONE = Health("shop", "web", 2), Health("shop", "web", 0)
+families = pytest.mark.parametrize("family", [4, 6])
+
+
+class Node:
+    """What has ports, and is healthy or not."""
+
+    def __init__(self) -> None:
+        self.healthy = True
+        self.warnings: list[str] = []
+        self.checks = HealthChecks(lambda: self.healthy, self.warnings.append)
+
+    def ask(
+        self, family: int, port: int, method: str = "GET"
+    ) -> tuple[int, http.client.HTTPMessage, str]:
+        link = http.client.HTTPConnection(HERE[family], port, timeout=5)
+        link.request(method, "/healthz")
+        found = link.getresponse()
+        body = found.read().decode()
+        link.close()
+        return found.status, found.headers, body
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    made = Node()
+    yield made
+    made.checks.close()
+
+
+def free_port() -> int:
+    with socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True) as found:
+        return int(found.getsockname()[1])
+
+
+@families
+def test_who_has_endpoints_says_so(node: Node, family: int) -> None:
+    port = free_port()
+    node.checks.set({(family, port): WEB})
+    status, headers, body = node.ask(family, port)
+    assert status == 200 and headers["Content-Type"] == "application/json"
+    assert headers["X-Load-Balancing-Endpoint-Weight"] == "2"
+    assert json.loads(body) == {
+        "service": {"namespace": "shop", "name": "web"},
+        "localEndpoints": 2,
+        "serviceProxyHealthy": True,
+    }
+    status, headers, body = node.ask(family, port, "HEAD")
+    assert status == 200 and not body and int(headers["Content-Length"]) > 50
+
+
+@families
+def test_who_has_none_or_does_not_translate_is_passed_over(node: Node, family: int) -> None:
+    port = free_port()
+    node.checks.set({(family, port): NONE})
+    status, headers, body = node.ask(family, port)
+    assert status == 503 and headers["X-Load-Balancing-Endpoint-Weight"] == "0"
+    assert json.loads(body)["localEndpoints"] == 0
+    node.checks.set({(family, port): WEB})
+    assert node.ask(family, port)[0] == 200
+    node.healthy = False
+    status, _, body = node.ask(family, port)
+    assert status == 503 and json.loads(body)["serviceProxyHealthy"] is False
+
+
+def test_each_family_has_its_own(node: Node) -> None:
+    port = free_port()
+    node.checks.set({(4, port): WEB, (6, port): NONE})
+    assert (node.ask(4, port)[0], node.ask(6, port)[0]) == (200, 503)
+    node.checks.set({(4, port): WEB})
+    assert node.ask(4, port)[0] == 200
+    with pytest.raises(ConnectionRefusedError):
+        node.ask(6, port)
+    node.checks.close()
+    with pytest.raises(ConnectionRefusedError):
+        node.ask(4, port)
+
+
+def test_a_port_that_is_taken_is_told_of_once_and_tried_again(node: Node) -> None:
+    port, other = free_port(), free_port()
+    wanted = {(4, port): WEB, (4, other): NONE}
+    with socket.create_server(("0.0.0.0", port)):
+        for _ in range(2):
+            node.checks.set(wanted)
+            assert node.ask(4, other)[0] == 503
+        (said,) = node.warnings
+        assert said == (
+            f"shop/web: health checks at port {port} of IPv4 are not answered: "
+            "Address already in use"
+        )
+    node.checks.set(wanted)
+    assert node.ask(4, port)[0] == 200 and len(node.warnings) == 1
+
+
+@pytest.mark.parametrize(
+    "said",
+    [b"", b"GET / HTTP/1.1\r\n", b"x" * 20_000, b"\x16\x03\x01"],
+    ids=["nothing", "half", "too much", "TLS"],
+)
+def test_who_asks_nothing_sensible_is_left(
+    node: Node, monkeypatch: pytest.MonkeyPatch, said: bytes
+) -> None:
+    monkeypatch.setattr(health_checks, "_PATIENCE", 0.3)
+    port = free_port()
+    node.checks.set({(4, port): WEB})
+    with socket.create_connection((HERE[4], port), timeout=5) as link:
+        link.sendall(said)
+        with contextlib.suppress(ConnectionResetError):
+            assert link.recv(100) == b""
+    assert node.ask(4, port)[0] == 200
+
+
+def test_another_protocol_is_told_so(node: Node) -> None:
+    port = free_port()
+    node.checks.set({(4, port): WEB})
+    with socket.create_connection((HERE[4], port), timeout=5) as link:
+        link.sendall(b"hello there\r\n\r\n")
+        assert link.recv(100).startswith(b"HTTP/1.1 400 ")
+
+
+def test_who_keeps_connections_open_takes_no_more_than_there_are(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health_checks, "_MOST", 3)
+    monkeypatch.setattr(health_checks, "_PATIENCE", 1.0)
+    port = free_port()
+    node.checks.set({(4, port): WEB})
+    idle = [socket.create_connection((HERE[4], port), timeout=5) for _ in range(3)]
+    assert node.ask(4, port)[0] == 200, "who asks is not kept out by those who do not"
+    idle[0].settimeout(0.3)
+    assert idle[0].recv(10) == b"", "who came first has made room"
+    for each in idle:
+        assert each.recv(10) == b"", "nobody has more than a second"
+        each.close()
+    assert node.ask(4, port)[0] == 200
+    with socket.create_connection((HERE[4], port), timeout=5) as hanging:
+        node.checks.close()
+        with contextlib.suppress(ConnectionResetError):
+            assert hanging.recv(10) == b"", "nor anybody who had not asked yet"
+
+
+def test_without_descriptors_nobody_is_served_and_nothing_spins(node: Node) -> None:
+    port = free_port()
+    node.checks.set({(4, port): WEB})
+    link = socket.socket()
+    _, most = before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, most))
+    try:
+        link.connect((HERE[4], port))
+        began = time.process_time()
+        time.sleep(0.5)
+        assert time.process_time() - began < 0.2
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    link.settimeout(5)
+    link.sendall(b"GET / HTTP/1.1\r\n\r\n")
+    assert link.recv(100).startswith(b"HTTP/1.1 200 ")
+    link.close()
+
+
+def test_where_nobody_asks_nothing_runs(node: Node) -> None:
+    node.checks.set({})
+    node.checks.close()
+    assert not node.warnings
+
+
+def test_where_nothing_can_be_opened_that_is_told_and_tried_again(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> tuple[socket.socket, socket.socket]:
+        raise OSError(errno.EMFILE, "no more")
+
+    port = free_port()
+    with monkeypatch.context() as patched:
+        patched.setattr(socket, "socketpair", fail)
+        node.checks.set({(4, port): WEB})
+    assert node.warnings == ["health checks are not answered: Too many open files"]
+    node.checks.set({(4, port): WEB})
+    assert node.ask(4, port)[0] == 200
