@@ -10,22 +10,23 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.kernel.node_under_test import ip
+from tests.kernel.network import MAIN, Network
 from tests.kernel.service_wire import GATEWAY4, GATEWAY6
 from tests.kernel.two_nodes import (
     BESIDE,
     NODES,
     PODS,
     UPLINK,
+    Namespace,
     TwoNodes,
-    add_addresses,
     address,
-    without_dad,
+    prefixes,
 )
-from tests.kernel.wire import link_address
 
 SECOND = "up1"
 BRIDGE = "azure0"
+OWN = {4: "198.51.100.1", 6: "2001:db8:100::1"}
+"""Where the router meets a pod's own device."""
 CLOUD = ("10.10.0.0/16", "198.51.1.0/24", "198.51.2.0/24")
 """The cloud's own network: pods and nodes. Clients are outside."""
 
@@ -34,6 +35,11 @@ def second(node: str, family: int) -> str:
     """The address of a node's second device."""
     at = 101 + NODES.index(node)
     return f"198.51.{at}.2" if family == 4 else f"2001:db8:{at}::2"
+
+
+def _router(address4: str) -> str:
+    """Who routes for the network of this address."""
+    return address4.rpartition(".")[0] + ".1"
 
 
 def _gateway(node: str, family: int) -> str:
@@ -77,14 +83,10 @@ class Chained(TwoNodes):
 
         self.at[node].within(there)
 
-    def _veth(self, pod: str) -> str:
-        """A pair whose other side is the pod's; the MAC of this one."""
-        device = self.device(pod)
-        ip("link", "add", device, "type", "veth", "peer", "name", "eth0")
-        self._move("eth0", pod)
-        without_dad(device)
-        ip("link", "set", device, "up")
-        return link_address(device)
+    def _veth(self, pod: str, node: Namespace) -> None:
+        """A pair whose other side is the pod's."""
+        node.network.add_veth(self.device(pod), "eth0", self.at[pod].fd)
+        node.set_up(self.device(pod))
 
 
 class _SecondUplink(Chained):
@@ -99,31 +101,22 @@ class _SecondUplink(Chained):
         super()._join(site)
         if site not in NODES:
             return
-        self.at[site].within(lambda: self._add_second(site))
-        gateways = _gateway(site, 4), _gateway(site, 6)
-        self.at["router"].within(
-            lambda: add_addresses(f"to-{site}-1", gateways[0], 24, gateways[1], 64)
-        )
+        own, router, there = self.at[site].network, self.at["router"], f"to-{site}-1"
+        own.add_veth(SECOND, there, router.fd)
+        self.at[site].set_up(SECOND, *prefixes(second(site, 4), second(site, 6)))
+        router.set_up(there, *prefixes(_gateway(site, 4), _gateway(site, 6)))
+        for family, size in ((4, 32), (6, 128)):
+            gateway = _gateway(site, family)
+            own.route(f"{gateway}/{size}", device=SECOND, table=self.table or MAIN)
+            own.default_route(gateway, device=SECOND, table=self.table or MAIN, is_onlink=True)
 
-    def _add_second(self, node: str) -> None:
-        there, table = f"to-{node}-1", ("table", str(self.table))
-        ip("link", "add", SECOND, "type", "veth", "peer", "name", there)
-        self._move(there, "router")
-        add_addresses(SECOND, second(node, 4), 24, second(node, 6), 64)
-        for family in (4, 6):
-            gateway = _gateway(node, family)
-            way = "default", "via", gateway, "dev", SECOND, "onlink"
-            ip(f"-{family}", "route", "add", gateway, "dev", SECOND, *table)
-            ip(f"-{family}", "route", "add", *way, *table)
-
-    def _plug_in(self, pod: str) -> str:
-        mac = self._veth(pod)
+    def _plug_in(self, pod: str, node: Namespace) -> None:
+        self._veth(pod, node)
         for each, size in self._own(pod):
-            rule = (f"-{4 if size == 32 else 6}", "rule", "add")
-            ip("route", "add", f"{each}/{size}", "dev", self.device(pod), "scope", "link")
-            ip(*rule, "to", each, "priority", str(self.to_pod), "lookup", "main")
-            ip(*rule, "from", each, "priority", str(self.from_pod), "lookup", str(self.table))
-        return mac
+            prefix = f"{each}/{size}"
+            node.network.route(prefix, device=self.device(pod))
+            node.network.rule(self.to_pod, MAIN, to=prefix)
+            node.network.rule(self.from_pod, self.table, source=prefix)
 
     def _via(self, node: str, family: int) -> str:
         return second(node, family)
@@ -147,7 +140,7 @@ class AmazonVpc(_SecondUplink):
     def _settle(self, node: str) -> None:
         self.paths(node, {UPLINK: 2})
         mark = "0x80/0x80"
-        self.run(node, "ip", "rule", "add", "fwmark", mark, "priority", "1024", "lookup", "main")
+        self.at[node].network.rule(1024, MAIN, mark=0x80)
         chain, snat = "AWS-CONNMARK-CHAIN-0", "AWS-SNAT-CHAIN-0"
         rules = (
             "*mangle",
@@ -194,11 +187,11 @@ class AzureTransparent(Chained):
     def device(pod: str) -> str:
         return f"azv{pod}"
 
-    def _plug_in(self, pod: str) -> str:
-        mac = self._veth(pod)
-        ip("route", "add", f"{address(pod, 4)}/32", "dev", self.device(pod))
-        Path(f"/proc/sys/net/ipv4/conf/{self.device(pod)}/proxy_arp").write_text("1")
-        return mac
+    def _plug_in(self, pod: str, node: Namespace) -> None:
+        self._veth(pod, node)
+        node.network.route(f"{address(pod, 4)}/32", device=self.device(pod))
+        answers = Path(f"/proc/sys/net/ipv4/conf/{self.device(pod)}/proxy_arp")
+        node.within(lambda: answers.write_text("1"))
 
     def _settle(self, node: str) -> None:
         rules = (
@@ -229,22 +222,18 @@ class AzureBridge(Chained):
     def _join(self, site: str) -> None:
         super()._join(site)
         if site in NODES:
-            self.at[site].within(lambda: self._bridge(site))
-            self.at["router"].within(
-                lambda: ip(
-                    "addr", "add", f"10.10.{1 + NODES.index(site)}.1/24", "dev", f"to-{site}"
-                )
-            )
+            self._bridge(site, self.at[site])
+            gateway = f"10.10.{1 + NODES.index(site)}.1/24"
+            self.at["router"].network.add_address(f"to-{site}", gateway)
 
-    def _bridge(self, node: str) -> None:
-        mac = link_address(UPLINK)
-        ip("addr", "flush", "dev", UPLINK)
-        ip("link", "add", BRIDGE, "address", mac, "type", "bridge")
-        ip("link", "set", UPLINK, "master", BRIDGE)
-        ip("link", "set", UPLINK, "type", "bridge_slave", "hairpin", "on")
-        add_addresses(BRIDGE, address(node, 4), 24, address(node, 6), 64)
-        ip("route", "add", f"10.10.{1 + NODES.index(node)}.0/24", "dev", BRIDGE)
-        ip("route", "add", "default", "via", address(node, 4)[:-1] + "1")
+    def _bridge(self, node: str, at: Namespace) -> None:
+        own, mac = at.network, at.network.mac(UPLINK)
+        own.flush_addresses(UPLINK)
+        own.add(BRIDGE, "bridge", address=mac)
+        self._enslave(UPLINK, own)
+        at.set_up(BRIDGE, *prefixes(address(node, 4), address(node, 6)))
+        own.route(f"10.10.{1 + NODES.index(node)}.0/24", device=BRIDGE)
+        own.default_route(_router(address(node, 4)))
         for rule in (
             f"POSTROUTING -s unicast -o {UPLINK} -j snat --to-src {mac} --snat-arp"
             " --snat-target ACCEPT",
@@ -253,46 +242,46 @@ class AzureBridge(Chained):
             f"PREROUTING -p ARP -i {UPLINK} --arp-op Reply"
             " -j dnat --to-dst ff:ff:ff:ff:ff:ff --dnat-target ACCEPT",
         ):
-            _ebtables(rule)
+            self._ebtables(at, rule)
 
-    def _plug_in(self, pod: str) -> str:
-        mac = self._veth(pod)
-        ip("link", "set", self.device(pod), "master", BRIDGE)
-        ip("link", "set", self.device(pod), "type", "bridge_slave", "hairpin", "on")
-        _ebtables(
+    @staticmethod
+    def _enslave(device: str, own: Network) -> None:
+        own.change(device, master=own.index(BRIDGE))
+        own.reflect(device)
+
+    def _plug_in(self, pod: str, node: Namespace) -> None:
+        self._veth(pod, node)
+        self._enslave(self.device(pod), node.network)
+        self._ebtables(
+            node,
             f"PREROUTING -p ARP --arp-op Request --arp-ip-dst {address(pod, 4)}"
-            f" -j arpreply --arpreply-mac {self.mac(pod)} --arpreply-target DROP"
+            f" -j arpreply --arpreply-mac {self.mac(pod)} --arpreply-target DROP",
         )
-        _ebtables(
+        self._ebtables(
+            node,
             f"PREROUTING -p IPv4 -i {UPLINK} --ip-dst {address(pod, 4)}"
-            f" -j dnat --to-dst {self.mac(pod)} --dnat-target ACCEPT"
+            f" -j dnat --to-dst {self.mac(pod)} --dnat-target ACCEPT",
         )
-        ip(
-            "neigh",
-            "add",
-            address(pod, 4),
-            "lladdr",
-            self.mac(pod),
-            "dev",
-            BRIDGE,
-            "nud",
-            "permanent",
-        )
-        return mac
+        node.network.neighbour(address(pod, 4), self.mac(pod), BRIDGE)
+
+    @staticmethod
+    def _ebtables(at: Namespace, rule: str) -> None:
+        command = ("ebtables", "-t", "nat", "-A", *rule.split())
+        at.within(lambda: subprocess.run(command, check=True, capture_output=True))
 
     def _configure(self, pod: str, gateway_mac: str, device: str = "eth0") -> None:
         """An address of the cloud's network, whose gateway is the cloud's; its node is on the link."""
-        node = address(self.pods[pod], 4)
-        ip("link", "set", device, "address", self.mac(pod), "up")
-        ip("addr", "add", f"{address(pod, 4)}/24", "dev", device)
-        ip("route", "add", f"{node}/32", "dev", device)
-        ip("route", "add", "default", "via", address(pod, 4).rpartition(".")[0] + ".1")
+        own = self.at[pod].network
+        own.change(device, address=self.mac(pod))
+        own.up(device)
+        own.add_address(device, f"{address(pod, 4)}/24")
+        own.route(f"{address(self.pods[pod], 4)}/32", device=device)
+        own.default_route(_router(address(pod, 4)))
 
     def _lead_to(self, pod: str, node: str) -> None:
         """The cloud answers for every address, and knows at which node's device it is."""
-        mac = self.at[node].within(lambda: link_address(UPLINK))
-        place = ("lladdr", mac, "dev", f"to-{node}", "nud", "permanent")
-        self.at["router"].within(lambda: ip("neigh", "add", address(pod, 4), *place))
+        mac = self.at[node].network.mac(UPLINK)
+        self.at["router"].network.neighbour(address(pod, 4), mac, f"to-{node}")
 
 
 class OwnDevice(Chained):
@@ -309,37 +298,28 @@ class OwnDevice(Chained):
         super()._hang(pod, node)
         if pod != "pod-a":
             return
-        self.at[pod].within(lambda: self._take_own(pod))
-        own = [f"{each}/{size}" for each, size in self._own(pod)]
+        self._take_own(pod, self.at[pod].network)
+        router = self.at["router"]
+        router.set_up(pod, *(f"{each}/{24 if ':' not in each else 64}" for each in OWN.values()))
+        for each, size in self._own(pod):
+            router.network.route(f"{each}/{size}", device=pod, command="replace")
 
-        def at_router() -> None:
-            add_addresses(pod, "198.51.100.1", 24, "2001:db8:100::1", 64)
-            for each in own:
-                ip("route", "replace", each, "dev", pod)
-
-        self.at["router"].within(at_router)
-
-    def _take_own(self, pod: str) -> None:
+    def _take_own(self, pod: str, own: Network) -> None:
         """eth0 leads to the cloud, and veth1 to the node: for Services alone."""
-        ip("link", "set", "eth0", "down")
-        ip("link", "set", "eth0", "name", "veth1")
-        ip("link", "set", "veth1", "up")
-        ip("link", "add", "eth0", "type", "veth", "peer", "name", pod)
-        self._move(pod, "router")
-        without_dad("eth0")
-        ip("link", "set", "eth0", "up")
-        gateways = {4: "198.51.100.1", 6: "2001:db8:100::1"}
+        own.change("eth0", state="down")
+        own.change("eth0", ifname="veth1")
+        own.up("veth1")
+        own.add_veth("eth0", pod, self.at["router"].fd)
+        self.at[pod].set_up("eth0")
         for each, size in self._own(pod):
             family = 4 if size == 32 else 6
-            nodad = ("nodad",) if family == 6 else ()
-            gateway = gateways[family]
             services = "10.96.0.0/16" if family == 4 else "fd96::/64"
             link = GATEWAY4 if family == 4 else GATEWAY6
-            ip("addr", "replace", f"{each}/{size}", "dev", "veth1", *nodad)
-            ip("addr", "add", f"{each}/{size}", "dev", "eth0", *nodad)
-            ip(f"-{family}", "route", "add", gateway, "dev", "eth0")
-            ip(f"-{family}", "route", "replace", "default", "via", gateway, "dev", "eth0")
-            ip(f"-{family}", "route", "add", services, "via", link, "dev", "veth1", "onlink")
+            own.add_address("veth1", f"{each}/{size}", command="replace")
+            own.add_address("eth0", f"{each}/{size}")
+            own.route(f"{OWN[family]}/{size}", device="eth0")
+            own.default_route(OWN[family], device="eth0", command="replace")
+            own.route(services, via=link, device="veth1", is_onlink=True)
 
     def _endpoints(self, node: str, families: Sequence[int]) -> dict[str, object]:
         found = super()._endpoints(node, families)
@@ -350,8 +330,3 @@ class OwnDevice(Chained):
                 for key in ("interface", "mac", "node"):
                     each.pop(key, None)
         return found
-
-
-def _ebtables(rule: str) -> None:
-    command = ("ebtables", "-t", "nat", "-A", *rule.split())
-    subprocess.run(command, check=True, capture_output=True)

@@ -29,9 +29,8 @@ from policyc.runtime.masquerade import Masquerade
 from policyc.runtime.service_update import update_services
 from policyc.runtime.status import NodeStatus, status
 from policyc.runtime.uplinks import Outside
-from tests.kernel.node_under_test import ip
+from tests.kernel.network import Network, network
 from tests.kernel.service_wire import GATEWAY4, GATEWAY6, _bad_checksums, _offload
-from tests.kernel.wire import link_address
 from tests.kernel_corpus.surroundings import own_bpffs, own_network
 
 T = TypeVar("T")
@@ -81,6 +80,7 @@ class Namespace:
 
     fd: int
     outside: int  # the test's own
+    network: Network
 
     def within(self, step: Callable[[], T]) -> T:
         """Do something in there."""
@@ -89,6 +89,18 @@ class Namespace:
             return step()
         finally:
             _libc.setns(self.outside, _CLONE_NEWNET)
+
+    def set_up(self, device: str, *prefixes: str) -> None:
+        """Start the device, with these addresses."""
+        self.without_dad(device)
+        self.network.up(device)
+        for prefix in prefixes:
+            self.network.add_address(device, prefix)
+
+    def without_dad(self, device: str) -> None:
+        """Its addresses are in use at once."""
+        path = Path(f"/proc/sys/net/ipv6/conf/{device}/accept_dad")
+        self.within(lambda: path.write_text("0"))
 
 
 class TwoNodes:
@@ -122,40 +134,31 @@ class TwoNodes:
     def _namespace(self, here: int) -> Namespace:
         with own_network() as inside:
             fd = os.dup(inside)
-            ip("link", "set", "lo", "up")
-        self._owned.callback(os.close, fd)
-        return Namespace(fd, here)
-
-    def _move(self, device: str, into: str) -> None:
-        ip("link", "set", device, "netns", f"/proc/{os.getpid()}/fd/{self.at[into].fd}")
+            self._owned.callback(os.close, fd)
+            made = Namespace(fd, here, self._owned.enter_context(network()))
+        made.network.up("lo")
+        return made
 
     def _join(self, site: str) -> None:
         """A link to the router, and all routes by it."""
-
-        def here() -> None:
-            if site in NODES:
-                _forward()
-            ip("link", "add", UPLINK, "type", "veth", "peer", "name", f"to-{site}")
-            self._move(f"to-{site}", "router")
-            add_addresses(UPLINK, address(site, 4), 24, address(site, 6), 64)
-            ip("route", "add", "default", "via", _gateway(site, 4))
-            ip("-6", "route", "add", "default", "via", _gateway(site, 6))
-
-        self.at[site].within(here)
-        own = f"to-{site}", _gateway(site, 4), 24, _gateway(site, 6), 64
-        self.at["router"].within(lambda: add_addresses(*own))
+        own, router = self.at[site], self.at["router"]
+        if site in NODES:
+            own.within(_forward)
+        own.network.add_veth(UPLINK, f"to-{site}", router.fd)
+        own.set_up(UPLINK, *prefixes(address(site, 4), address(site, 6)))
+        router.set_up(f"to-{site}", *prefixes(_gateway(site, 4), _gateway(site, 6)))
+        for family in (4, 6):
+            own.network.default_route(_gateway(site, family))
 
     def route(self, prefix: str, size: int, node: str, family: int, at: str | None = None) -> None:
         """Tell the router by which node it reaches something, or by which address of it."""
         via = at or address(node, family)
-        self.at["router"].within(
-            lambda: ip(f"-{family}", "route", "replace", f"{prefix}/{size}", "via", via)
-        )
+        self.at["router"].network.route(f"{prefix}/{size}", via=via, command="replace")
 
     def _hang(self, pod: str, node: str) -> None:
         """As most CNIs do it: a veth pair, a route, and a gateway that everybody knows."""
-        gateway_mac = self.at[node].within(lambda: self._plug_in(pod))
-        self.at[pod].within(lambda: self._configure(pod, gateway_mac))
+        self._plug_in(pod, self.at[node])
+        self._configure(pod, self.at[node].network.mac(self.device(pod)))
         self._lead_to(pod, node)
 
     def _lead_to(self, pod: str, node: str) -> None:
@@ -168,28 +171,27 @@ class TwoNodes:
         """At which address of the node its pods are."""
         return address(node, family)
 
-    def _plug_in(self, pod: str) -> str:
-        """At the node; the MAC of its side."""
+    def _plug_in(self, pod: str, node: Namespace) -> None:
+        """The node's part."""
         device = self.device(pod)
-        ip("link", "add", device, "type", "veth", "peer", "name", "eth0")
-        self._move("eth0", pod)
-        ip("link", "set", device, "up")
+        node.network.add_veth(device, "eth0", self.at[pod].fd)
+        node.network.up(device)
         for each, size in self._own(pod):
-            ip("route", "add", f"{each}/{size}", "dev", device)
-            ip("neigh", "add", each, "lladdr", self.mac(pod), "dev", device, "nud", "permanent")
-        return link_address(device)
+            node.network.route(f"{each}/{size}", device=device)
+            node.network.neighbour(each, self.mac(pod), device)
 
     def _configure(self, pod: str, gateway_mac: str, device: str = "eth0") -> None:
-        """In the pod."""
-        ip("link", "set", device, "address", self.mac(pod), "up")
-        without_dad(device)
+        """The pod's part."""
+        own = self.at[pod].network
+        own.change(device, address=self.mac(pod))
+        self.at[pod].set_up(device)
         for each, size in self._own(pod):
-            family, gateway = (4, GATEWAY4) if size == 32 else (6, GATEWAY6)
-            ip("addr", "add", f"{each}/{size}", "dev", device, *(("nodad",) if family == 6 else ()))
-            ip("neigh", "add", gateway, "lladdr", gateway_mac, "dev", device, "nud", "permanent")
-            if family == 4:
-                ip("route", "add", f"{gateway}/32", "dev", device)
-            ip(f"-{family}", "route", "add", "default", "via", gateway, "dev", device)
+            gateway = GATEWAY4 if size == 32 else GATEWAY6
+            own.add_address(device, f"{each}/{size}")
+            own.neighbour(gateway, gateway_mac, device)
+            if size == 32:
+                own.route(f"{gateway}/32", device=device)
+            own.default_route(gateway, device=device)
 
     def _own(self, pod: str) -> list[tuple[str, int]]:
         """Its addresses, and how long they are."""
@@ -198,12 +200,11 @@ class TwoNodes:
     def tunnel_pods(self) -> None:
         """As CNIs that tunnel do it: nodes reach each other's pods by VXLAN, and the router none."""
         for node in NODES:
-            self.at[node].within(lambda node=node: _overlay(node))
+            _overlay(self.at[node], node)
         for pod in PODS:
-            for family in (4, 6):
-                gone = f"-{family}", "route", "del", address(pod, family)
-                self.at["router"].within(lambda gone=gone: ip(*gone))
-            self.at[pod].within(lambda: ip("link", "set", "eth0", "mtu", "1450"))
+            for each, size in self._own(pod):
+                self.at["router"].network.forget_route(f"{each}/{size}")
+            self.at[pod].network.change("eth0", mtu=1450)
 
     @staticmethod
     def mac(pod: str) -> str:
@@ -369,19 +370,25 @@ class TwoNodes:
         )
 
 
-def _overlay(node: str) -> None:
+def _overlay(at: Namespace, node: str) -> None:
     """Of one node, with the ways to the pods of the other."""
     (other,) = set(NODES) - {node}
-    ends = "local", address(node, 4), "remote", address(other, 4)
-    ip("link", "add", OVERLAY, "address", _overlay_mac(node), "type", "vxlan", "id", "7",
-       "dstport", "4789", "dev", UPLINK, *ends)  # fmt: skip
-    add_addresses(OVERLAY, overlay_address(node, 4), 32, overlay_address(node, 6), 128)
+    at.network.add(
+        OVERLAY,
+        "vxlan",
+        address=_overlay_mac(node),
+        vxlan_id=7,
+        vxlan_port=4789,
+        vxlan_link=at.network.index(UPLINK),
+        vxlan_local=address(node, 4),
+        vxlan_group=address(other, 4),
+    )
+    at.set_up(OVERLAY, f"{overlay_address(node, 4)}/32", f"{overlay_address(node, 6)}/128")
     for family, size in ((4, 24), (6, 64)):
-        ip("route", "add", f"{overlay_address(other, family)}/{size}", "dev", OVERLAY)
+        at.network.route(f"{overlay_address(other, family)}/{size}", device=OVERLAY)
     for pod in (name for name, where in PODS.items() if where == other):
         for each in (address(pod, 4), address(pod, 6)):
-            to = "lladdr", _overlay_mac(other), "dev", OVERLAY
-            ip("neigh", "add", each, *to, "nud", "permanent")
+            at.network.neighbour(each, _overlay_mac(other), OVERLAY)
 
 
 def overlay_address(node: str, family: int) -> str:
@@ -412,12 +419,6 @@ def _forward() -> None:
         Path(f"/proc/sys/net/{name}").write_text(value)
 
 
-def add_addresses(device: str, ip4: str, size4: int, ip6: str, size6: int) -> None:
-    without_dad(device)
-    ip("link", "set", device, "up")
-    ip("addr", "add", f"{ip4}/{size4}", "dev", device)
-    ip("addr", "add", f"{ip6}/{size6}", "dev", device, "nodad")
-
-
-def without_dad(device: str) -> None:
-    Path(f"/proc/sys/net/ipv6/conf/{device}/accept_dad").write_text("0")
+def prefixes(ip4: str, ip6: str) -> tuple[str, str]:
+    """A link's addresses, with their lengths."""
+    return f"{ip4}/24", f"{ip6}/64"

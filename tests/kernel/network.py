@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Links, addresses, routes, rules and neighbours of a lab's network namespace, by netlink."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from ipaddress import ip_interface, ip_network
+
+from pyroute2 import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
+
+MAIN = 254
+"""The table of routes that is meant where none is named."""
+_PERMANENT, _NO_DAD, _ONLINK, _LINK_SCOPE = 0x80, 0x02, 4, 253
+_EVERYTHING = {4: "0.0.0.0/0", 6: "::/0"}
+
+
+class Network:
+    """Of the namespace that it is made in, whoever calls it and from where; see `network`."""
+
+    def __init__(self, netlink: IPRoute) -> None:
+        self._netlink = netlink
+
+    def index(self, device: str) -> int:
+        """The number of a device."""
+        (link,) = self._netlink.link("get", ifname=device)
+        return int(link["index"])
+
+    def mac(self, device: str) -> str:
+        """The address of a device on its link."""
+        (link,) = self._netlink.link("get", ifname=device)
+        return str(link.get("address"))
+
+    def add(self, device: str, kind: str, **attributes: object) -> None:
+        """A device, which is down; the attributes are IFLA_* in pyroute2's spelling."""
+        self._netlink.link("add", ifname=device, kind=kind, **attributes)
+
+    def add_veth(self, device: str, peer: str, into: int) -> None:
+        """A pair, whose other side is in the namespace of that descriptor."""
+        self.add(device, "veth", peer={"ifname": peer, "net_ns_fd": into})
+
+    def change(self, device: str, **attributes: object) -> None:
+        """`state`, `address`, `mtu`, `master` (a number), `ifname`."""
+        self._netlink.link("set", index=self.index(device), **attributes)
+
+    def remove(self, device: str) -> None:
+        """With the other side of a pair; one that is gone by now, or cannot go, stays as it is."""
+        with suppress(NetlinkError):
+            self._netlink.link("del", index=self.index(device))
+
+    def remove_group(self, group: int) -> None:
+        """Every device of the group."""
+        with suppress(NetlinkError):
+            self._netlink.link("del", index=0, group=group)
+
+    def up(self, device: str) -> None:
+        """Start it."""
+        self.change(device, state="up")
+
+    def reflect(self, device: str) -> None:
+        """What comes by this device of a bridge may leave by it."""
+        self._netlink.brport("set", index=self.index(device), mode=1)
+
+    def add_address(self, device: str, prefix: str, command: str = "add") -> None:
+        """An address with its length; one of IPv6 is not looked for on the link first."""
+        own = ip_interface(prefix)
+        flags = {"flags": _NO_DAD} if own.version == 6 else {}
+        self._netlink.addr(
+            command,
+            index=self.index(device),
+            address=str(own.ip),
+            prefixlen=own.network.prefixlen,
+            **flags,
+        )
+
+    def flush_addresses(self, device: str) -> None:
+        """It has none any more."""
+        self._netlink.flush_addr(index=self.index(device))
+
+    def route(
+        self,
+        prefix: str,
+        *,
+        via: str = "",
+        device: str = "",
+        table: int = MAIN,
+        is_onlink: bool = False,
+        command: str = "add",
+    ) -> None:
+        """A way to the prefix, "add" or "replace"; `is_onlink`: `via` is at the device."""
+        to = ip_network(prefix)
+        how: dict[str, object] = {"gateway": via} if via else {"scope": _scope(to.version)}
+        if device:
+            how["oif"] = self.index(device)
+        if is_onlink:
+            how["flags"] = _ONLINK
+        self._netlink.route(command, family=_family(to.version), dst=prefix, table=table, **how)
+
+    def default_route(
+        self,
+        via: str,
+        *,
+        device: str = "",
+        table: int = MAIN,
+        is_onlink: bool = False,
+        command: str = "add",
+    ) -> None:
+        """As `route`, to wherever no other one leads."""
+        prefix = _EVERYTHING[ip_interface(via).version]
+        how = {"via": via, "device": device, "command": command}
+        self.route(prefix, table=table, is_onlink=is_onlink, **how)
+
+    def forget_route(self, prefix: str) -> None:
+        """The way that the main table has."""
+        family = _family(ip_network(prefix).version)
+        self._netlink.route("del", family=family, dst=prefix)
+
+    def rule(
+        self, priority: int, table: int, *, source: str = "", to: str = "", mark: int = 0
+    ) -> None:
+        """What is routed by another table: from or to a prefix, or of IPv4 with these bits of a mark."""
+        which: dict[str, object] = {"fwmark": mark, "fwmask": mark} if mark else {}
+        for end, prefix in (("src", source), ("dst", to)):
+            if prefix:
+                net = ip_network(prefix)
+                which |= {end: str(net.network_address), f"{end}_len": net.prefixlen}
+        family = _family(ip_network(source or to or _EVERYTHING[4]).version)
+        self._netlink.rule("add", family=family, table=table, priority=priority, **which)
+
+    def neighbour(self, address: str, mac: str, device: str) -> None:
+        """Who has the address at the device, for good."""
+        self._netlink.neigh(
+            "add",
+            family=_family(ip_interface(address).version),
+            ifindex=self.index(device),
+            dst=address,
+            lladdr=mac,
+            state=_PERMANENT,
+        )
+
+
+@contextmanager
+def network() -> Iterator[Network]:
+    """That of the namespace which the caller is in now."""
+    with IPRoute() as netlink:
+        yield Network(netlink)
+
+
+def _family(version: int) -> int:
+    return socket.AF_INET if version == 4 else socket.AF_INET6
+
+
+def _scope(version: int) -> int:
+    return _LINK_SCOPE if version == 4 else 0
