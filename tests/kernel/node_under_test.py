@@ -23,6 +23,7 @@ from policyc.runtime.pins import Pins
 from policyc.runtime.service_update import update_services
 from policyc.runtime.status import NodeStatus, status
 from policyc.runtime.uplinks import Outside
+from tests.kernel.network import network
 from tests.kernel.packets import Host
 from tests.kernel.table_policy import NamePlacer, TablePolicy, endpoints_json, write_bundle
 
@@ -34,6 +35,8 @@ NODE = Host("02:00:00:00:00:ff", "10.0.0.1", "fd00::1")
 HOSTS = {"a": A, "b": B, "c": C, "world": WORLD, "node": NODE}
 LOCAL = {"a": "pca", "b": "pcb"}  # pod -> the host's side of its veth
 UPLINK = "pcup"
+GROUP = 112
+"""Of the devices that a node begins with."""
 NEXT, DROP = -1, 2
 
 
@@ -97,12 +100,13 @@ class NodeUnderTest:
         """One veth pair a local pod, and an uplink that packets can say they came in by."""
         # The devices would discover neighbours by themselves, and be counted.
         Path("/proc/sys/net/ipv6/conf/default/disable_ipv6").write_text("1")
-        ip("link", "set", "lo", "up")
-        for device in (*LOCAL.values(), UPLINK):
-            ip("link", "add", device, "type", "veth", "peer", "name", f"{device}.p")
-            ip("link", "set", device, "up")
-            ip("link", "set", f"{device}.p", "up")
-            self.ifindex[device] = socket.if_nametoindex(device)
+        with network() as own:
+            own.up("lo")
+            for device in (*LOCAL.values(), UPLINK):
+                own.add(device, "veth", group=GROUP, peer={"ifname": f"{device}.p"})
+                own.up(device)
+                own.up(f"{device}.p")
+                self.ifindex[device] = own.index(device)
 
     def policy(self) -> TablePolicy:
         return TablePolicy(pods=("a", "b", "c"))
@@ -292,6 +296,9 @@ class NodeUnderTest:
         self._fds.clear()
 
     def close(self) -> None:
+        """Nothing runs on any packet when this returns; the namespace's own end would take longer."""
         self._forget_programs()
-        for device in self.ifindex:
-            subprocess.run(["ip", "link", "del", device], check=False, capture_output=True)
+        with network() as own:
+            own.remove_group(GROUP)  # all at once: each by itself waits for RCU
+            for device in {name for _, name in socket.if_nameindex()} - {"lo"}:
+                own.remove(device)

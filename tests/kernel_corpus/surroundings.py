@@ -3,13 +3,13 @@
 
 import ctypes
 import os
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 _CLONE_NEWNET = 0x40000000
+_MNT_DETACH = 2
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -17,13 +17,12 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def own_network() -> Iterator[int]:
     """Run in a new network namespace; gives a descriptor of it."""
     before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-    if _libc.unshare(_CLONE_NEWNET):
-        raise OSError(ctypes.get_errno(), "unshare")
+    _call("unshare", _CLONE_NEWNET)
     inside = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
     try:
         yield inside
     finally:
-        _libc.setns(before, 0)
+        _call("setns", before, 0)
         os.close(inside)
         os.close(before)
 
@@ -32,11 +31,11 @@ def own_network() -> Iterator[int]:
 def own_bpffs(at: Path) -> Iterator[Path]:
     """A bpf file system of one's own, on a folder that must not be there yet."""
     at.mkdir()
-    subprocess.run(["mount", "-t", "bpf", "bpf", str(at)], check=True)
+    _call("mount", b"bpf", os.fsencode(at), b"bpf", ctypes.c_ulong(0), None)
     try:
         yield at / "policyc"
     finally:
-        subprocess.run(["umount", "-l", str(at)], check=True)
+        _call("umount2", os.fsencode(at), _MNT_DETACH)
         at.rmdir()
 
 
@@ -48,3 +47,10 @@ def temporary_bpffs() -> Iterator[Path]:
         own_bpffs(Path(folder) / "bpffs") as root,
     ):
         yield root
+
+
+def _call(name: str, *arguments: object) -> None:
+    """A function of the C library; `OSError` where it fails."""
+    if getattr(_libc, name)(*arguments):
+        errno = ctypes.get_errno()
+        raise OSError(errno, f"{name}: {os.strerror(errno)}")
