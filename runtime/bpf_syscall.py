@@ -108,14 +108,15 @@ class MapInfo:
     key_size: int
     value_size: int
     max_entries: int
+    flags: int  # BPF_F_* of <linux/bpf.h>
     name: str
 
 
 def map_info(fd: int) -> MapInfo:
     """Ask the kernel about a map."""
     raw = _info(fd, 80)
-    kind, ident, key_size, value_size, entries, _flags, name = struct.unpack_from("=6I16s", raw)
-    return MapInfo(kind, ident, key_size, value_size, entries, _name(name))
+    kind, ident, key_size, value_size, entries, flags, name = struct.unpack_from("=6I16s", raw)
+    return MapInfo(kind, ident, key_size, value_size, entries, flags, _name(name))
 
 
 def map_update(fd: int, key: bytes, value: bytes) -> None:

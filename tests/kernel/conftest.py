@@ -8,11 +8,13 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
+from policyc.runtime.bundle import HOOKS_OBJECT
+from tests.kernel.bed import WIPE_OBJECT, Beds, loads_open
 from tests.kernel.node_under_test import NodeUnderTest
 from tests.kernel.service_wire import ServiceWire
 from tests.kernel.two_nodes import TwoNodes
@@ -20,6 +22,8 @@ from tests.kernel_corpus.surroundings import own_bpffs, own_network
 
 HERE = Path(__file__).parent
 DATAPATH = HERE.parents[1] / "runtime" / "datapath"
+PREBUILT = HERE.parents[1] / "backends" / "llvm" / "prebuilt"
+PICKS_OBJECT = "picks.bpf.o"
 OBJECTS = "POLICYC_TEST_OBJECTS"
 """A folder with what `compile_objects` makes."""
 CLANG = [
@@ -37,7 +41,7 @@ def compile_c(source: Path, target: Path, *flags: str) -> None:
 
 @pytest.fixture(scope="session")
 def objects(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """hooks.bpf.o and the tests' policy.bpf.o; where clang is emulated, those made before."""
+    """hooks.bpf.o and the tests' own; where clang is emulated, those made before."""
     made = os.environ.get(OBJECTS)
     return Path(made) if made else compile_objects(tmp_path_factory.mktemp("objects"))
 
@@ -46,19 +50,36 @@ def compile_objects(folder: Path) -> Path:
     """Into a folder that is there."""
     compile_c(DATAPATH / "hooks.bpf.c", folder / "hooks.bpf.o")
     compile_c(HERE / "policy.bpf.c", folder / "policy.bpf.o")
+    compile_c(HERE / "wipe.bpf.c", folder / WIPE_OBJECT)
+    compile_c(HERE / "picks.bpf.c", folder / PICKS_OBJECT)
     return folder
 
 
 @pytest.fixture(scope="session")
-def picks_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """picks.bpf.o: an object that chooses endpoints many times in a run (picks.py)."""
-    target = tmp_path_factory.mktemp("picks") / "picks.bpf.o"
-    compile_c(HERE / "picks.bpf.c", target)
-    return target
+def beds(objects: Path) -> Iterator[Beds]:
+    """What is verified once for all tests of this process."""
+    with closing(Beds(objects, (PREBUILT / HOOKS_OBJECT,))) as made:
+        yield made
 
 
 @pytest.fixture
-def node(objects: Path, tmp_path: Path) -> Iterator[NodeUnderTest]:
+def loads(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Loads take them from a bed, but where the test is marked `fresh`."""
+    if request.node.get_closest_marker("fresh"):
+        yield
+    else:
+        with loads_open(request.getfixturevalue("beds").open):
+            yield
+
+
+@pytest.fixture(scope="session")
+def picks_program(objects: Path) -> Path:
+    """An object that chooses endpoints many times in a run (picks.py)."""
+    return objects / PICKS_OBJECT
+
+
+@pytest.fixture
+def node(loads: None, objects: Path, tmp_path: Path) -> Iterator[NodeUnderTest]:
     """Pods a and b on this node, c on another, all isolated; nothing is loaded yet."""
     with own_network(), own_bpffs(tmp_path / "bpffs") as bpffs:
         under_test = NodeUnderTest(tmp_path, objects, bpffs)
@@ -70,7 +91,7 @@ def node(objects: Path, tmp_path: Path) -> Iterator[NodeUnderTest]:
 
 
 @pytest.fixture
-def lab(tmp_path: Path) -> Iterator[TwoNodes]:
+def lab(loads: None, tmp_path: Path) -> Iterator[TwoNodes]:
     """Two nodes with a pod each, and two clients outside; nothing is loaded yet."""
     with ExitStack() as owned:
         made = TwoNodes(tmp_path, owned)

@@ -19,7 +19,7 @@ from tests.kernel.node_under_test import A, B, NodeUnderTest, ip
 from tests.kernel.packets import arp, frame, udp
 from tests.kernel.table_policy import ANY, udp_port
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
 modes = pytest.mark.parametrize("mode", ["tcx", "clsact"])
 INGRESS = 0xFFFFFFF2
 PROG_QUERY = 16

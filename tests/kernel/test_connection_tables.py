@@ -68,6 +68,7 @@ def test_what_ends_at_once_is_not_kept(node: NodeUnderTest, last: int) -> None:
     assert where(node) == (1, 0)
 
 
+@pytest.mark.native
 def test_a_flood_answered_or_not_leaves_what_is_kept(node: NodeUnderTest) -> None:
     open_to_all(node)
     shake_hands(node, 999)
@@ -102,6 +103,7 @@ def test_where_nothing_can_be_kept_connections_go_on_among_the_new(
         assert node.sent_by("b", frame(B, A, tcp(80, port, ACK), family=family))
 
 
+@pytest.mark.native
 @families
 def test_what_is_over_makes_room_and_what_goes_on_does_not(
     node: NodeUnderTest, variant: Callable[..., Path], family: int

@@ -18,7 +18,7 @@ from policyc.runtime.errors import HostError
 from tests.kernel.node_under_test import NodeUnderTest
 from tests.kernel.table_policy import NamePlacer
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
 _CLONE_NEWNS = 0x00020000
 _libc = ctypes.CDLL(None, use_errno=True)
 

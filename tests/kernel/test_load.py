@@ -21,7 +21,7 @@ from tests.kernel.node_under_test import HOSTS, A, B, C, NodeUnderTest, endpoint
 from tests.kernel.packets import SYN, frame, tcp, udp
 from tests.kernel.table_policy import ANY, NamePlacer, tcp_port
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
 
 
 def _pins(node: NodeUnderTest) -> list[str]:

@@ -15,7 +15,7 @@ from tests.kernel.node_under_test import A, B, NodeUnderTest
 from tests.kernel.packets import SYN, frame, tcp
 from tests.kernel.table_policy import tcp_port
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
 
 
 def _is_said_and_mended(node: NodeUnderTest, then: str) -> None:

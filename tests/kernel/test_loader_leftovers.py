@@ -14,7 +14,7 @@ from tests.kernel.node_under_test import HOSTS, A, B, C, NodeUnderTest, endpoint
 from tests.kernel.packets import frame, udp
 from tests.kernel.table_policy import ANY
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
 modes = pytest.mark.parametrize("mode", ["tcx", "clsact"])
 
 ONLY_A = [endpoint("a", A, "pca"), endpoint("c", C, None)]

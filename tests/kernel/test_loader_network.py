@@ -15,7 +15,7 @@ from tests.kernel.node_under_test import A, B, NodeUnderTest
 from tests.kernel.packets import frame, udp
 from tests.kernel.table_policy import ANY
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
 
 COMMANDS: dict[str, Callable[[NodeUnderTest], object]] = {
     "load": lambda node: node.load(node.policy()),

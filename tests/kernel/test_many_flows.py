@@ -27,7 +27,7 @@ from tests.kernel.service_wire import ServiceWire
 from tests.kernel.service_yaml import TARGET
 from tests.kernel.table_policy import ANY
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
 TCP, UDP = socket.SOCK_STREAM, socket.SOCK_DGRAM
 Pair = tuple[socket.socket, socket.socket]
 

@@ -35,7 +35,7 @@ from tests.kernel.test_masquerade import (
     sent,
 )
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 PORTS = range(50000, 50100)
 OWN = Host(NODE.mac, "10.0.0.77", "fd00::77")

@@ -170,6 +170,7 @@ def test_a_pod_leaves_itself_where_there_is_another(node: NodeUnderTest) -> None
         assert sent is not None and sent[30:34] == packed(ENDPOINTS[1].ip4)
 
 
+@pytest.mark.native
 def test_who_was_silent_longest_is_forgotten_first(node: NodeUnderTest, picks: Picks) -> None:
     """A flood of clients fills the room there is, and no more; each still gets an endpoint."""
     node.serve(sticky(*ENDPOINTS))

@@ -31,7 +31,7 @@ from tests.kernel.service_yaml import PORT, TARGET, service, slices, value, web
 from tests.kernel.table_policy import ANY
 from tests.kernel.test_services import SECOND, answer, as_to, to_vip
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
 Resolved = dict[bytes, tuple[tuple[int, ...], list["Found"], list["Found"]]]
 Found = tuple[str, int, str]
 """An endpoint's address and port, and how clients outside are answered."""

@@ -19,7 +19,7 @@ from tests.kernel.service_yaml import PORT, VIP, service, slices, value, web
 from tests.kernel.table_policy import ANY, NamePlacer
 from tests.kernel.test_services import to_vip
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
 
 
 def test_the_layouts_are_those_of_the_object(node: NodeUnderTest) -> None:
