@@ -65,11 +65,12 @@ kernel-table: install ## record what test-kernels compares with: docs/verifier-b
 guest: install ## the example's lab under Debian's kernel GUEST=6.1 or 6.12, in QEMU (a minute, fetches a kernel)
 	@tests/guest/run.sh $(GUEST) $(BIN)/policyc lab -f examples/online-shop/policies --cluster examples/online-shop/cluster
 
-guest-packets: install ## the packet tests, but those marked native, under Debian's kernel GUEST=6.1 or 6.12, in QEMU (20 minutes)
+guest-packets: install ## the packet tests, but those marked native, under Debian's kernel GUEST=6.1 or 6.12, in QEMU (half an hour)
 	@mkdir -p build/guest/objects
 	@$(BIN)/python -c 'import pathlib, tests.kernel.conftest as t; t.compile_objects(pathlib.Path("build/guest/objects"))'
 	@GUEST_SECONDS=7200 tests/guest/run.sh $(GUEST) env POLICYC_TEST_OBJECTS=$(CURDIR)/build/guest/objects \
-		$(BIN)/pytest -q -n 0 -p no:cacheprovider --timeout 1800 -m "not native" $(PYTEST_FLAGS) $(PACKET_TESTS)
+		$(BIN)/pytest -q -n 0 -p no:cacheprovider --timeout 1800 -m "not native" \
+		-o tmp_path_retention_policy=failed $(PYTEST_FLAGS) $(PACKET_TESTS)
 
 bench-policy: install ## verdict ns over rules, for both backends and the builds they are compared with (a quiet machine, root)
 	@$(BIN)/python tests/bench/policy.py --json docs/benchmarks/policy.json --plot docs/benchmarks/policy
