@@ -50,6 +50,10 @@ class Map(ABC):
     def get(self, key: bytes) -> bytes | None:
         """What user space finds."""
 
+    @abstractmethod
+    def items(self) -> dict[bytes, bytes]:
+        """All of it; of an array the elements that were met, as all others are zero."""
+
     def _check_sizes(self, key: bytes, value: bytes) -> None:
         sizes = self.definition.key_size, self.definition.value_size
         if (len(key), len(value)) != sizes:
@@ -121,9 +125,9 @@ class ArrayMap(Map):
         index = self._at(key)
         return None if index is None else bytes(self.value(index).data)
 
-    def items(self) -> dict[int, bytes]:
+    def items(self) -> dict[bytes, bytes]:
         """The elements that were met; all others are zero."""
-        return {index: bytes(each.data) for index, each in self._values.items()}
+        return {struct.pack("<I", at): bytes(each.data) for at, each in self._values.items()}
 
 
 class HashMap(Map):
@@ -193,7 +197,7 @@ class HashMap(Map):
         return None if found is None else bytes(found[1].data)
 
     def items(self) -> dict[bytes, bytes]:
-        """All of it."""
+        """All of it, in the order in which it was put in."""
         return {key: bytes(value.data) for key, (_, value) in self._entries.items()}
 
 
@@ -245,6 +249,14 @@ class TrieMap(Map):
         found = self._entries.get(self._prefix(*self._split(key)))
         return None if found is None else bytes(found[1].data)
 
+    def items(self) -> dict[bytes, bytes]:
+        """All of it; bits behind a prefix are zero."""
+        return {
+            struct.pack("<I", length)
+            + (prefix << self._bits - length).to_bytes(self._bits // 8, "big"): bytes(value.data)
+            for (length, prefix), (_, value) in self._entries.items()
+        }
+
 
 _MODELS: dict[MapKind, type[ArrayMap | HashMap | TrieMap]] = {
     MapKind.ARRAY: ArrayMap,
@@ -260,7 +272,7 @@ def has_model(definition: MapDefinition) -> bool:
     return definition.kind in _MODELS
 
 
-def empty_map(definition: MapDefinition) -> ArrayMap | HashMap | TrieMap:
+def empty_map(definition: MapDefinition) -> Map:
     """A map as it is made; UnmodelledError for a kind that is not known."""
     model = _MODELS.get(definition.kind)
     if model is None:

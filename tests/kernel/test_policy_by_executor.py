@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The policy programs of the golden bundles do on the executor what they do in the kernel."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from policyc.compiler.driver.compile import Compiled, compile_inputs
+from policyc.compiler.driver.inputs import Inputs
+from policyc.compiler.driver.target import Backend, Target
+from policyc.compiler.frontend.read import ReadOptions
+from policyc.compiler.frontend.sources import PathSource
+from policyc.verifier.bytecode.object import read_object
+from tests.kernel.policy_by_executor import (
+    Flows,
+    drawn_number,
+    executed_policy,
+    loaded_policy,
+    random_classes,
+)
+from tests.kernel_corpus.surroundings import own_bpffs
+
+pytestmark = pytest.mark.kernel
+EMITTED = Path(__file__).parents[1] / "golden" / "emitted"
+CASES = sorted(path.name for path in EMITTED.iterdir() if path.is_dir())
+FLOWS = 100
+
+
+def compiled(case: str) -> Compiled:
+    folder = EMITTED / case
+    cluster = (folder / "cluster.yaml",) if (folder / "cluster.yaml").exists() else ()
+    inputs = Inputs(
+        (PathSource(str(folder / "policies.yaml")),),
+        tuple(PathSource(str(each)) for each in cluster),
+        ReadOptions(),
+    )
+    return compile_inputs(inputs, None, lambda stage: None)
+
+
+@pytest.mark.parametrize("backend", Backend)
+@pytest.mark.parametrize("case", CASES)
+def test_the_same_verdicts_and_maps(case: str, backend: Backend, tmp_path: Path) -> None:
+    emitted = compiled(case).emitted
+    data = Target(backend).policy_object(
+        emitted.layout.verdicts, emitted.plan, emitted.c, emitted.seeds, None
+    )
+    read = read_object(data)
+    rng = random.Random(case)
+    flows = Flows(read, rng)
+    seeds = (*emitted.seeds, random_classes(rng, read.maps["pc_class"]))
+    here = executed_policy(data)
+    here.fill(seeds)
+    results = set()
+    with own_bpffs(tmp_path / "bpffs") as pins, loaded_policy(data, tmp_path, pins) as kernel:
+        kernel.fill(seeds)
+        for _ in range(FLOWS):
+            flow = flows.draw()
+            before = here.contents()
+            result = kernel.run(flow)
+            after = kernel.contents()
+            assert here.run(flow, drawn_number(read, before, after)) == result
+            assert here.contents() == after
+            results.add(result)
+    assert len(results) > 1, "some pass and some do not"
+    assert len(after["pc_counts"]) > 2, "some rule decides, not only those that every bundle has"
