@@ -6,12 +6,19 @@ from dataclasses import dataclass, field
 
 from policyc.ir.errors import InternalError
 from policyc.verifier.bytecode.context import SKB, ContextMemory, Layout
+from policyc.verifier.bytecode.definitions import MapKind
 from policyc.verifier.bytecode.errors import (
     BytecodeError,
     StepLimitError,
     UnmodelledError,
 )
-from policyc.verifier.bytecode.helpers import ASKED, MODELS, helper
+from policyc.verifier.bytecode.helpers import (
+    ASKED,
+    CHANGES_PACKET,
+    MODELS,
+    WRITES,
+    helper,
+)
 from policyc.verifier.bytecode.machine import (
     Branch,
     Called,
@@ -24,6 +31,7 @@ from policyc.verifier.bytecode.memory import Bytes
 from policyc.verifier.bytecode.oracle import NoOracle, Oracle
 from policyc.verifier.bytecode.pointers import CONTEXT, Packet, Pointer
 from policyc.verifier.bytecode.program import Program
+from policyc.verifier.bytecode.ring_buffer import RingBuffer
 from policyc.verifier.bytecode.state import State, first_state
 from policyc.verifier.bytecode.values import NUMBERS, mask, number
 
@@ -38,12 +46,20 @@ class Around(Environment):
     program: Program
     maps: dict[str, Map] = field(default_factory=dict)
     oracle: Oracle = field(default_factory=NoOracle)
+    rings: dict[str, RingBuffer] = field(default_factory=dict)
 
     def map(self, name: str) -> Map:
         """A map of the program; an empty one where nobody has used it yet."""
         if name not in self.maps:
             self.maps[name] = empty_map(self.program.maps[name])
         return self.maps[name]
+
+    def ring(self, name: str) -> RingBuffer:
+        """The same of a ring buffer."""
+        definition = self.program.maps[name]
+        if definition.kind is not MapKind.RINGBUF:
+            raise UnmodelledError(f"{name} is no ring buffer")
+        return self.rings.setdefault(name, RingBuffer(definition))
 
     def call(self, state: State, number: int) -> Called | TailCall:
         """By a model, or by the oracle."""
@@ -53,19 +69,24 @@ class Around(Environment):
             return model(self, state)
         if known not in ASKED:
             raise UnmodelledError(f"{known.name} has no model")
-        return self._asked(state, known.name)
+        return self._asked(state, known.name, WRITES.get(known), known in CHANGES_PACKET)
 
     def kfunc(self, state: State, name: str) -> Called:
         """The oracle says."""
         return self._asked(state, name)
 
-    def _asked(self, state: State, name: str) -> Called:
+    def _asked(
+        self, state: State, name: str, writes: int | None = None, changes_packet: bool = False
+    ) -> Called:
         answer = self.oracle.answer(state, name)
+        if writes is not None and writes not in answer.written:
+            raise UnmodelledError(f"{name}: nobody says what it wrote behind r{writes}")
         for register, data in answer.written.items():
             size = len(data)
             state.store(state.pointer(register), size, int.from_bytes(data, "little"))
-        if answer.packet is not None:
-            self.replace_packet(state, answer.packet)
+        if changes_packet or answer.packet is not None:
+            data = self.packet(state) if answer.packet is None else answer.packet
+            self.replace_packet(state, data)
         return Called(answer.result & mask(64))
 
     def map_value(self, state: State, name: str) -> Pointer:

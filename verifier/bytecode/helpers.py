@@ -11,7 +11,8 @@ from typing import Protocol
 from policyc.verifier.bytecode.errors import FaultError, UnmodelledError
 from policyc.verifier.bytecode.machine import Called, TailCall
 from policyc.verifier.bytecode.maps import Map
-from policyc.verifier.bytecode.pointers import CONTEXT, MapReference, Pointer
+from policyc.verifier.bytecode.pointers import CONTEXT, MapReference, Pointer, RingRecord
+from policyc.verifier.bytecode.ring_buffer import RingBuffer, discard
 from policyc.verifier.bytecode.state import State
 from policyc.verifier.bytecode.values import mask, number
 
@@ -50,6 +51,9 @@ class Helper(IntEnum):
     PROBE_READ_KERNEL = 113
     JIFFIES64 = 118
     GET_NETNS_COOKIE = 122
+    RINGBUF_RESERVE = 131
+    RINGBUF_SUBMIT = 132
+    RINGBUF_DISCARD = 133
     REDIRECT_NEIGH = 152
     REDIRECT_PEER = 155
     CHECK_MTU = 163
@@ -85,12 +89,36 @@ ASKED = frozenset(
 )
 """Their results depend on what is not in a state: time, chance, routes, devices, a packet's offloads."""
 
+CHANGES_PACKET = frozenset(
+    {
+        Helper.SKB_STORE_BYTES,
+        Helper.L3_CSUM_REPLACE,
+        Helper.L4_CSUM_REPLACE,
+        Helper.SKB_VLAN_POP,
+        Helper.SKB_CHANGE_TAIL,
+        Helper.XDP_ADJUST_HEAD,
+        Helper.SKB_ADJUST_ROOM,
+    }
+)
+"""Pointers to the packet end, whatever the helper did (bpf_helper_changes_pkt_data)."""
+
+WRITES = {
+    Helper.SKB_GET_TUNNEL_KEY: 2,
+    Helper.FIB_LOOKUP: 2,
+    Helper.PROBE_READ_KERNEL: 1,
+    Helper.CHECK_MTU: 3,
+}
+"""Of `ASKED`: the register that points to what they write, whose bytes the answer must give."""
+
 
 class Surroundings(Protocol):
     """What the models need beside the state."""
 
     def map(self, name: str) -> Map:
         """A map by its name."""
+
+    def ring(self, name: str) -> RingBuffer:
+        """A ring buffer by its name."""
 
     def packet(self, state: State) -> bytes:
         """All of the packet, also behind its linear part."""
@@ -178,6 +206,24 @@ def _skb_store_bytes(around: Surroundings, state: State) -> Called:
     return _errno(-EINVAL if not is_known else 0 if is_there else -EFAULT)
 
 
+def _ring_reserve(around: Surroundings, state: State) -> Called:
+    ring = around.ring(_map_of(state, 1))
+    return Called(ring.reserve(state, number(state.scalar(2)), number(state.scalar(3))))
+
+
+def _ring_submit(around: Surroundings, state: State) -> Called:
+    record = state.pointer(1)
+    if not isinstance(record.region, RingRecord):
+        raise FaultError("r1 is no record")
+    around.ring(record.region.map).submit(state, record)
+    return Called(None)
+
+
+def _ring_discard(_: Surroundings, state: State) -> Called:
+    discard(state, state.pointer(1))
+    return Called(None)
+
+
 MODELS: Mapping[Helper, Model] = {
     Helper.MAP_LOOKUP_ELEM: _map_lookup,
     Helper.MAP_UPDATE_ELEM: _map_update,
@@ -185,6 +231,9 @@ MODELS: Mapping[Helper, Model] = {
     Helper.TAIL_CALL: _tail_call,
     Helper.SKB_LOAD_BYTES: _skb_load_bytes,
     Helper.SKB_STORE_BYTES: _skb_store_bytes,
+    Helper.RINGBUF_RESERVE: _ring_reserve,
+    Helper.RINGBUF_SUBMIT: _ring_submit,
+    Helper.RINGBUF_DISCARD: _ring_discard,
 }
 
 
