@@ -8,6 +8,7 @@ the kernel's verifier.
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from policyc.ir.errors import InternalError
 from policyc.verifier.bytecode.values import Bits, Truth
 
 
@@ -72,7 +73,7 @@ class Pointer:
     def __post_init__(self) -> None:
         """A pointer that is always null is the number 0."""
         if self.null is True:
-            raise ValueError("a pointer that is null is 0")
+            raise InternalError("a pointer that is null is the number 0")
 
 
 CONTEXT = Context()
