@@ -240,6 +240,11 @@ def random_sequence(rng: random.Random) -> Part:
     return _parts(rng, rng.randrange(4, 20), _KINDS)
 
 
+def plain_sequence(rng: random.Random) -> Part:
+    """The same without maps and calls."""
+    return _parts(rng, rng.randrange(4, 20), _SIMPLE)
+
+
 def _function(rng: random.Random) -> Part:
     """r1 to r5 are numbers; all else it makes of them."""
     begin: Part = [Alu(AluOp.MOV, 64, to, Reg(rng.randrange(1, 6))) for to in (0, 6, 7, 8, 9)]

@@ -5,6 +5,9 @@ import random
 
 import pytest
 
+from policyc.verifier.bytecode import values
+from policyc.verifier.bytecode.errors import FaultError
+from policyc.verifier.bytecode.values import Cmp, Op
 from tests.kernel.bytecode_engines import array, by_executor, by_kernel, kernel_maps, program_of
 from tests.kernel.random_bytecode import (
     CELL,
@@ -67,6 +70,21 @@ def compare_many(first: int, programs: int) -> int:
         for seed in range(first, first + programs):
             seen.update(compare(seed, descriptors))
     return len(seen)
+
+
+@pytest.mark.parametrize("op", [*Op, *Cmp])
+def test_an_operation_that_is_wrong_in_one_bit_is_noticed(
+    op: Op | Cmp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what instructions compute, nothing is left out of the comparison."""
+    if isinstance(op, Op):
+        right = values._BINARY[op]
+        monkeypatch.setitem(values._BINARY, op, lambda a, b, width: right(a, b, width) ^ 1)
+    else:
+        was = values._COMPARED[op]
+        monkeypatch.setitem(values._COMPARED, op, lambda a, b, width: not was(a, b, width))
+    with pytest.raises((AssertionError, FaultError)):
+        compare_many(0, 4)
 
 
 def test_ten_thousand_random_sequences_leave_what_the_kernel_leaves() -> None:
