@@ -193,16 +193,15 @@ class Btf:
         """In bytes."""
         return self.place(struct, path).offset
 
-    def _step(self, place: Place, name: str, depth: int = 0) -> Place:
-        found = self._find(place, name, depth)
+    def _step(self, place: Place, name: str) -> Place:
+        found = self._find(place, name, set())
         if found is None:
             raise ObjectError(f"BTF: {self.type(self.plain(place.type)).name} has no member {name}")
         return found
 
-    def _find(self, place: Place, name: str, depth: int) -> Place | None:
-        """A member, or one of a member without a name."""
-        if depth > _DEPTH:
-            raise ObjectError("BTF: structs are nested too deeply")
+    def _find(self, place: Place, name: str, tried: set[int]) -> Place | None:
+        """A member, or one of a member without a name; no type is searched twice."""
+        tried.add(self.plain(place.type))
         for member in self.members(place.type):
             if member.name and member.name != name:
                 continue
@@ -214,7 +213,8 @@ class Btf:
             inner = Place(at, self.size(member.type), member.type)
             if member.name:
                 return inner
-            deeper = self._find(inner, name, depth + 1)
+            is_new = self.plain(member.type) not in tried and len(tried) < _DEPTH
+            deeper = self._find(inner, name, tried) if is_new else None
             if deeper is not None:
                 return deeper
         return None

@@ -11,6 +11,8 @@ from policyc.verifier.bytecode.errors import ObjectError, UnmodelledError
 
 SECTION = ".maps"
 BPF_F_RDONLY_PROG = 0x80
+MOST_BYTES = 1 << 26
+"""Of a value; the largest of ours has half a megabyte."""
 _DATA = (".rodata", ".data", ".bss")
 
 
@@ -66,6 +68,7 @@ def _defined(elf: Elf, btf: Btf) -> Iterator[MapDefinition]:
 
 
 def _data_map(section: Section) -> MapDefinition:
+    _check_size(section.name, section.size)
     writable = not section.name.startswith(".rodata")
     initial = bytes(section.size) if section.kind == SectionType.NOBITS else section.data
     flags = 0 if writable else BPF_F_RDONLY_PROG
@@ -85,6 +88,8 @@ def _definition(btf: Btf, name: str, ident: int) -> MapDefinition:
                 raise UnmodelledError(f"the map {name} says `{member.name}`")
     for part, kind in types.items():
         said[f"{part}_size"] = btf.size(kind)
+    _check_size(name, said.get("key_size", 0))
+    _check_size(name, said.get("value_size", 0))
     return MapDefinition(
         name=name,
         kind=_kind(name, said.get("type", 0)),
@@ -96,6 +101,11 @@ def _definition(btf: Btf, name: str, ident: int) -> MapDefinition:
         key_type=types.get("key", 0),
         value_type=types.get("value", 0),
     )
+
+
+def _check_size(name: str, size: int) -> None:
+    if size > MOST_BYTES:
+        raise ObjectError(f"{name} has keys or values of {size} bytes")
 
 
 def _kind(name: str, number: int) -> MapKind:
