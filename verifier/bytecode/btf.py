@@ -162,16 +162,23 @@ class Btf:
             yield Member(text(self.strings, name, "a BTF member"), member, at, bits)
 
     @cached_property
-    def _by_name(self) -> Mapping[tuple[Kind, str], int]:
-        pairs = ((each.kind, each.name) for each in self.types)
-        return {pair: ident for ident, pair in reversed(list(enumerate(pairs)))}
+    def _by_name(self) -> Mapping[tuple[Kind, str], tuple[int, ...]]:
+        found: dict[tuple[Kind, str], tuple[int, ...]] = {}
+        for ident, each in enumerate(self.types):
+            if each.name:
+                found[each.kind, each.name] = (*found.get((each.kind, each.name), ()), ident)
+        return found
 
     def named(self, kind: Kind, name: str) -> int:
         """The id of the first type of a kind and a name."""
-        found = self._by_name.get((kind, name))
-        if found is None:
+        found = self.all_named(kind, name)
+        if not found:
             raise ObjectError(f"BTF has no {kind.name.lower()} {name}")
-        return found
+        return found[0]
+
+    def all_named(self, kind: Kind, name: str) -> tuple[int, ...]:
+        """The ids of all of them; a kernel may have several."""
+        return self._by_name.get((kind, name), ())
 
     def place(self, struct: str, path: str) -> Place:
         """Where a member of `struct NAME` lies, by a path as `src.id` or `lowest[3]`."""

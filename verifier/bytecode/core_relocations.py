@@ -38,9 +38,13 @@ class CoreKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class CoreRelocation:
-    """A question: of `type` (its name in the object, as `sk_buff___pc`), `access` as `0:2`."""
+    """A question: of `type` (its name in the object, as `sk_buff___pc`), `access` as `0:2`.
+
+    `type_id` is the object's own; `access` counts its members.
+    """
 
     type: str
+    type_id: int
     access: str
     kind: CoreKind
 
@@ -100,4 +104,4 @@ def _relocation(btf: Btf, ident: int, access: int, kind: int) -> CoreRelocation:
     except ValueError as error:
         raise ObjectError(f"a CO-RE relocation of kind {kind}") from error
     path = text(btf.strings, access, "a CO-RE access")
-    return CoreRelocation(btf.type(btf.plain(ident)).name, path, known)
+    return CoreRelocation(btf.type(btf.plain(ident)).name, ident, path, known)
