@@ -87,7 +87,9 @@ class Around(Environment):
         if changes_packet or answer.packet is not None:
             data = self.packet(state) if answer.packet is None else answer.packet
             self.replace_packet(state, data)
-        return Called(answer.result & mask(64))
+        state.memory.update(answer.memory)
+        result = answer.result
+        return Called(result & mask(64) if isinstance(result, int) else result)
 
     def map_value(self, state: State, name: str) -> Pointer:
         """The value of a data section."""
@@ -159,6 +161,15 @@ def run(
         context.set(name, value)
     if packet is not None:
         _set_packet(state, context, Packet(), packet)
+    return resume(around, state, limit)
+
+
+def go_on(around: Around, left: Ended, limit: int = STEP_LIMIT) -> Ended:
+    """Where a tail call has led to: another program, with the context and the packet as they are."""
+    context = _context(left.state)
+    state = first_state(NUMBERS, around.program.entry, context)
+    if context.packet is not None:
+        state.memory[context.packet] = left.state.of(context.packet)
     return resume(around, state, limit)
 
 

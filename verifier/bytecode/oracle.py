@@ -6,16 +6,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from policyc.verifier.bytecode.errors import UnmodelledError
+from policyc.verifier.bytecode.memory import Memory
+from policyc.verifier.bytecode.pointers import Region, Value
 from policyc.verifier.bytecode.state import State
 
 
 @dataclass(frozen=True)
 class Answer:
-    """r0, what is written behind the pointers in registers, and the packet if it became another."""
+    """r0, what is written behind the pointers in registers, and the packet if it became another.
 
-    result: int
+    `memory`: regions that the program may read from now on, as that of a pointer in r0.
+    """
+
+    result: Value
     written: Mapping[int, bytes] = field(default_factory=dict)
     packet: bytes | None = None
+    memory: Mapping[Region, Memory] = field(default_factory=dict)
 
 
 class Oracle(ABC):

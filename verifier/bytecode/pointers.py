@@ -60,6 +60,13 @@ class RingRecord(Region):
 
 
 @dataclass(frozen=True, slots=True)
+class KernelObject(Region):
+    """Memory of the kernel that a kfunc has given; an oracle says what is in it."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Pointer:
     """`offset` bytes (64 bits, two's complement) behind the start of a region.
 
