@@ -6,11 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from policyc.compiler.driver.compile import Compiled, compile_inputs
-from policyc.compiler.driver.inputs import Inputs
-from policyc.compiler.driver.target import Backend, Target
-from policyc.compiler.frontend.read import ReadOptions
-from policyc.compiler.frontend.sources import PathSource
+from policyc.compiler.driver.target import Backend
 from policyc.verifier.bytecode.object import read_object
 from tests.kernel.policy_by_executor import (
     Flows,
@@ -20,31 +16,17 @@ from tests.kernel.policy_by_executor import (
     random_classes,
 )
 from tests.kernel_corpus.surroundings import own_bpffs
+from tests.unit.bytecode.objects import CASES, compiled, policy_object
 
 pytestmark = pytest.mark.kernel
-EMITTED = Path(__file__).parents[1] / "golden" / "emitted"
-CASES = sorted(path.name for path in EMITTED.iterdir() if path.is_dir())
 FLOWS = 100
-
-
-def compiled(case: str) -> Compiled:
-    folder = EMITTED / case
-    cluster = (folder / "cluster.yaml",) if (folder / "cluster.yaml").exists() else ()
-    inputs = Inputs(
-        (PathSource(str(folder / "policies.yaml")),),
-        tuple(PathSource(str(each)) for each in cluster),
-        ReadOptions(),
-    )
-    return compile_inputs(inputs, None, lambda stage: None)
 
 
 @pytest.mark.parametrize("backend", Backend)
 @pytest.mark.parametrize("case", CASES)
 def test_the_same_verdicts_and_maps(case: str, backend: Backend, tmp_path: Path) -> None:
     emitted = compiled(case).emitted
-    data = Target(backend).policy_object(
-        emitted.layout.verdicts, emitted.plan, emitted.c, emitted.seeds, None
-    )
+    data = policy_object(case, backend)
     read = read_object(data)
     rng = random.Random(case)
     flows = Flows(read, rng)

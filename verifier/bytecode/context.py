@@ -27,13 +27,12 @@ class Field:
 
 @dataclass(frozen=True)
 class Layout:
-    """A kind of context. `data`, `data_end` and `data_meta` are offsets of pointers, 4 bytes wide."""
+    """A kind of context. At `data` and `data_end`, four bytes wide, hang the ends of the packet."""
 
     size: int
     fields: Mapping[str, Field]
     data: int | None = None
     data_end: int | None = None
-    data_meta: int | None = None
 
 
 SKB = Layout(
@@ -62,7 +61,6 @@ SKB = Layout(
     },
     data=76,
     data_end=80,
-    data_meta=140,
 )
 XDP = Layout(
     size=24,
@@ -73,7 +71,6 @@ XDP = Layout(
     },
     data=0,
     data_end=4,
-    data_meta=8,
 )
 SOCK_ADDR = Layout(
     size=72,
@@ -128,8 +125,8 @@ class ContextMemory(Memory):
     def _end(self, at: int, size: int) -> Pointer | None:
         if self.packet is None or size != 4:
             return None
-        if at == self.layout.data or at == self.layout.data_meta:
-            return Pointer(self.packet)  # no program of ours has metadata in front of its packet
+        if at == self.layout.data:
+            return Pointer(self.packet)
         return Pointer(self.packet, self.length) if at == self.layout.data_end else None
 
     def _field(self, at: int, size: int) -> Field:

@@ -108,6 +108,7 @@ REFUSED: list[tuple[str, type[BytecodeError], tuple[Linked, ...]]] = [
     ("a pointer in the context", FaultError, (Store(8, 1, 152, Reg(1)),)),
     ("a field that nobody gave", FaultError, (Load(4, 0, 1, 40),)),
     ("an unknown field", UnmodelledError, (Load(4, 0, 1, 88),)),
+    ("metadata in front of the packet", UnmodelledError, (Load(4, 0, 1, 140),)),
     ("over two fields", UnmodelledError, (Load(8, 0, 1, MARK),)),
     ("half of a packet's pointer", UnmodelledError, (Load(2, 0, 1, DATA),)),
     ("behind the packet", FaultError, (Load(4, 2, 1, DATA), Load(4, 0, 2, 61))),
