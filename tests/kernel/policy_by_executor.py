@@ -31,6 +31,8 @@ FRAME = bytes(range(90))
 WRITTEN = ("pc_scratch", "pc_drops", "pc_counts")
 TABLES = ("pc_ct4", "pc_ct6", "pc_ct4_new", "pc_ct6_new", "pc_frag4", "pc_frag6")
 Contents = dict[str, dict[bytes, bytes]]
+Entry = tuple[str, bytes, bytes]
+"""A map, a key, a value."""
 
 
 @contextmanager
@@ -90,6 +92,10 @@ class KernelPolicy:
         fd = self.loaded.program_fd(ENTRY)
         return bpf_syscall.prog_test_run(fd, FRAME) & 0xFFFFFFFF
 
+    def keep(self, entries: Sequence[Entry]) -> None:
+        for name, key, value in entries:
+            bpf_syscall.map_update(self.loaded.map_fd(name), key, value)
+
     def contents(self) -> Contents:
         """Of the maps that the program writes, without zeros in arrays."""
         arrays = {name: self._elements(name) for name in WRITTEN}
@@ -146,6 +152,10 @@ class ExecutedPolicy:
         assert isinstance(result, int)
         return result
 
+    def keep(self, entries: Sequence[Entry]) -> None:
+        for name, key, value in entries:
+            self._around.map(name).put(key, value)
+
     def contents(self) -> Contents:
         found: Contents = {}
         for name in (*WRITTEN, *TABLES):
@@ -154,6 +164,16 @@ class ExecutedPolicy:
             pairs = held.items().items()
             found[name] = {key: value for key, value in pairs if any(value) or not is_array}
         return found
+
+
+def to_be_kept(rng: random.Random, contents: Contents) -> list[Entry]:
+    """Of the new connections half, for the tables where hooks keep those that are answered."""
+    return [
+        (kept, key, value)
+        for kept in ("pc_ct4", "pc_ct6")
+        for key, value in contents[f"{kept}_new"].items()
+        if rng.random() < 0.5
+    ]
 
 
 def drawn_number(read: BpfObject, before: Contents, after: Contents) -> int:

@@ -9,11 +9,13 @@ import pytest
 from policyc.compiler.driver.target import Backend
 from policyc.verifier.bytecode.object import read_object
 from tests.kernel.policy_by_executor import (
+    Contents,
     Flows,
     drawn_number,
     executed_policy,
     loaded_policy,
     random_classes,
+    to_be_kept,
 )
 from tests.kernel_corpus.surroundings import own_bpffs
 from tests.unit.bytecode.objects import CASES, compiled, policy_object
@@ -34,9 +36,14 @@ def test_the_same_verdicts_and_maps(case: str, backend: Backend, tmp_path: Path)
     here = executed_policy(data)
     here.fill(seeds)
     results = set()
+    after: Contents = {}
     with own_bpffs(tmp_path / "bpffs") as pins, loaded_policy(data, tmp_path, pins) as kernel:
         kernel.fill(seeds)
-        for _ in range(FLOWS):
+        for number in range(FLOWS):
+            if number == FLOWS // 2:
+                kept = to_be_kept(rng, after)
+                kernel.keep(kept)
+                here.keep(kept)
             flow = flows.draw()
             before = here.contents()
             result = kernel.run(flow)
