@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random bytecode over Z3's terms: what it computes for some registers is what numbers give."""
+
+import random
+from typing import Any
+
+import z3
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policyc.verifier.bytecode.concrete import Around
+from policyc.verifier.bytecode.context import SKB, ContextMemory
+from policyc.verifier.bytecode.instructions import Call, Instruction, LoadWide
+from policyc.verifier.bytecode.linked import Linked, LoadNumber
+from policyc.verifier.bytecode.machine import Branch, step
+from policyc.verifier.bytecode.pointers import Pointer
+from policyc.verifier.bytecode.program import Program
+from policyc.verifier.bytecode.state import State, first_state
+from policyc.verifier.bytecode.values import NUMBERS, Bits, Domain, Truth, mask
+from policyc.verifier.bytecode.z3_domain import Z3Domain
+from tests.kernel.random_bytecode import AREA, WORDS, plain_sequence, wide
+
+NAMES: list[Any] = [z3.BitVec(f"r{i}", 64) for i in range(10)]
+AROUND = Around(Program("main", {}, {}))
+
+
+def linked(code: list[Instruction]) -> dict[int, Linked]:
+    found: dict[int, Linked] = {}
+    at = 0
+    for each in code:
+        if isinstance(each, LoadWide):
+            found[at] = LoadNumber(each.dst, each.high << 32 | each.low)
+            at += 2
+        else:
+            assert not isinstance(each, Call)
+            found[at] = each
+            at += 1
+    return found
+
+
+def state_of(domain: Domain, registers: list[Any]) -> State:
+    """Registers, and each of them in the stack as well."""
+    state = first_state(domain, "main", ContextMemory(domain, SKB))
+    state.registers[:10] = registers
+    for word in range(WORDS):
+        state.store(at_word(state, word), 8, registers[word])
+    return state
+
+
+def at_word(state: State, word: int) -> Pointer:
+    return Pointer(state.frame, AREA + 8 * word & mask(64))
+
+
+def left_by(state: State) -> list[Bits]:
+    words = [state.load_bits(at_word(state, word), 8) for word in range(WORDS)]
+    return [*(state.scalar(i) for i in range(10)), *words]
+
+
+def run_through(state: State, code: dict[int, Linked], inputs: list[tuple[Any, Any]]) -> int:
+    """Where a condition is not known, the way that the inputs take; gives how often it was not."""
+    branches = 0
+    while state.at in code:
+        outcome = step(state, code[state.at], AROUND)
+        if isinstance(outcome, Branch):
+            branches += 1
+            outcome.go(state, is_taken=holds(outcome.condition, inputs))
+    return branches
+
+
+def holds(condition: Truth, inputs: list[tuple[Any, Any]]) -> bool:
+    return bool(z3.is_true(z3.simplify(z3.substitute(condition, *inputs))))
+
+
+def known(bits: Bits, inputs: list[tuple[Any, Any]]) -> int:
+    if isinstance(bits, int):
+        return bits
+    found: Any = z3.simplify(z3.substitute(bits, *inputs))
+    assert found.size() == 64
+    return int(found.as_long())
+
+
+@settings(max_examples=300)
+@given(seed=st.integers(0, 2**32))
+def test_terms_are_what_numbers_are(seed: int) -> None:
+    rng = random.Random(seed)
+    code = linked(plain_sequence(rng))
+    values = [wide(rng) for _ in NAMES]
+    inputs = [(name, z3.BitVecVal(value, 64)) for name, value in zip(NAMES, values, strict=True)]
+    numbers, terms = state_of(NUMBERS, values), state_of(Z3Domain(), NAMES)
+    assert run_through(numbers, code, []) == 0
+    run_through(terms, code, inputs)
+    assert [known(each, inputs) for each in left_by(terms)] == left_by(numbers)

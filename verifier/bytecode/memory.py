@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Regions of bytes: with bounds, and with what was never written unreadable.
+
+Numbers and terms are little-endian strings of 8 bits a byte. `Cells` keeps what was stored as it was
+stored, so that a pointer or a term comes back whole; `Bytes` holds numbers only, and large ones cheaply.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+from policyc.verifier.bytecode.errors import FaultError, UnmodelledError
+from policyc.verifier.bytecode.pointers import Pointer, Value
+from policyc.verifier.bytecode.values import Bits, Domain, signed
+
+POINTER_SIZE = 8
+
+
+class Memory(ABC):
+    """The bytes of a region. Offsets are 64 bits wide, in two's complement."""
+
+    @abstractmethod
+    def load(self, offset: Bits, size: int) -> Value:
+        """`size` bytes as 8 * size bits, or a pointer. FaultError out of bounds or where unwritten."""
+
+    @abstractmethod
+    def store(self, offset: Bits, size: int, value: Value) -> None:
+        """Write 8 * size bits, or a pointer."""
+
+    @abstractmethod
+    def copy(self) -> "Memory":
+        """Another region with the same contents."""
+
+    @abstractmethod
+    def rewrite_pointers(self, change: Callable[[Pointer], Value]) -> None:
+        """Put what `change` says in the place of every pointer that is held."""
+
+
+def known_offset(offset: Bits) -> int:
+    """The signed number that an offset is. UnmodelledError for a term."""
+    if isinstance(offset, int):
+        return signed(offset, 64)
+    raise UnmodelledError("an offset that is not known, in memory that needs one")
+
+
+class Cells(Memory):
+    """What was stored, by where: from offset `low` on, up to `high`, which is not in it."""
+
+    def __init__(self, domain: Domain, low: int, high: int) -> None:
+        self._domain, self.low, self.high = domain, low, high
+        self._cells: dict[int, tuple[int, Value]] = {}  # size and value, by their first byte
+        self._owner: dict[int, int] = {}  # of each written byte, the first one of its cell
+
+    def _within(self, offset: Bits, size: int) -> int:
+        at = known_offset(offset)
+        if at < self.low or at + size > self.high:
+            raise FaultError(f"{size} bytes at {at}, of {self.low} to {self.high}")
+        return at
+
+    def load(self, offset: Bits, size: int) -> Value:
+        """Also of several cells, and of parts; never of a part of a pointer."""
+        at = self._within(offset, size)
+        found = self._cells.get(at)
+        if found is not None and found[0] == size:
+            return found[1]
+        parts: list[tuple[Bits, int]] = []
+        end = at + size
+        while at < end:
+            bits, taken = self._part(at, end)
+            parts.append((bits, 8 * taken))
+            at += taken
+        return self._domain.concat(parts)
+
+    def _part(self, at: int, end: int) -> tuple[Bits, int]:
+        """What one cell has of the bytes from `at` on, and how many."""
+        start = self._owner.get(at)
+        if start is None:
+            raise FaultError(f"byte {at} was never written")
+        size, value = self._cells[start]
+        if isinstance(value, Pointer):
+            raise FaultError(f"bytes of a pointer at {start} are read")
+        taken = min(end, start + size) - at
+        return self._domain.extract(value, 8 * (at - start), 8 * taken, 8 * size), taken
+
+    def store(self, offset: Bits, size: int, value: Value) -> None:
+        """A pointer has eight bytes, at an offset that they divide."""
+        at = self._within(offset, size)
+        if isinstance(value, Pointer) and (size != POINTER_SIZE or at % POINTER_SIZE):
+            raise FaultError(f"a pointer is stored into {size} bytes at {at}")
+        found = self._cells.get(at)
+        if found is None or found[0] != size:
+            self._clear(at, at + size)
+            for byte in range(at, at + size):
+                self._owner[byte] = at
+        self._cells[at] = size, value
+
+    def _clear(self, at: int, end: int) -> None:
+        """Forget these bytes; the rest of a cell that reaches out of them goes on as cells."""
+        for start in {self._owner[byte] for byte in range(at, end) if byte in self._owner}:
+            size, value = self._cells.pop(start)
+            for byte in range(start, start + size):
+                del self._owner[byte]
+            if isinstance(value, Pointer):
+                continue  # what is left of it is no number
+            for low, high in ((start, at), (end, start + size)):
+                if low < high and start <= low and high <= start + size:
+                    bits = self._domain.extract(
+                        value, 8 * (low - start), 8 * (high - low), 8 * size
+                    )
+                    self._cells[low] = high - low, bits
+                    self._owner.update(dict.fromkeys(range(low, high), low))
+
+    def copy(self) -> "Cells":
+        """Its cells are values, so they are shared."""
+        other = Cells(self._domain, self.low, self.high)
+        other._cells, other._owner = dict(self._cells), dict(self._owner)
+        return other
+
+    def rewrite_pointers(self, change: Callable[[Pointer], Value]) -> None:
+        """Of every cell that is one."""
+        for at, (size, value) in self._cells.items():
+            if isinstance(value, Pointer):
+                self._cells[at] = size, change(value)
+
+    @property
+    def cells(self) -> dict[int, tuple[int, Value]]:
+        """Size and value of all that was written, by offset; to be looked at only."""
+        return self._cells
+
+
+class Bytes(Memory):
+    """Numbers: the value of a map, a packet."""
+
+    def __init__(self, data: bytes | bytearray, *, is_read_only: bool = False) -> None:
+        self.data = bytearray(data)
+        self._is_read_only = is_read_only
+
+    def _within(self, offset: Bits, size: int) -> int:
+        at = known_offset(offset)
+        if at < 0 or at + size > len(self.data):
+            raise FaultError(f"{size} bytes at {at}, of {len(self.data)}")
+        return at
+
+    def load(self, offset: Bits, size: int) -> Value:
+        """All of it was always written."""
+        at = self._within(offset, size)
+        return int.from_bytes(self.data[at : at + size], "little")
+
+    def store(self, offset: Bits, size: int, value: Value) -> None:
+        """Numbers only."""
+        at = self._within(offset, size)
+        if self._is_read_only:
+            raise FaultError("this memory can only be read")
+        if not isinstance(value, int):
+            raise UnmodelledError("a pointer or a term is stored where numbers are")
+        self.data[at : at + size] = value.to_bytes(size, "little")
+
+    def copy(self) -> "Bytes":
+        """Its bytes are copied."""
+        return Bytes(self.data, is_read_only=self._is_read_only)
+
+    def rewrite_pointers(self, change: Callable[[Pointer], Value]) -> None:
+        """There are none."""
