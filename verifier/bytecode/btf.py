@@ -161,6 +161,12 @@ class Btf:
             at, bits = (offset & 0xFFFFFF, offset >> 24) if found.flag else (offset, 0)
             yield Member(text(self.strings, name, "a BTF member"), member, at, bits)
 
+    def enumerators(self, name: str) -> Mapping[str, int]:
+        """The names of `enum NAME` with their numbers, of 32 bits without a sign."""
+        found = self.type(self.named(Kind.ENUM, name))
+        pairs = (numbers(found.extra, "II", 8 * i, "a BTF enumerator") for i in range(found.count))
+        return {text(self.strings, at, "a BTF enumerator"): value for at, value in pairs}
+
     @cached_property
     def _by_name(self) -> Mapping[tuple[Kind, str], tuple[int, ...]]:
         found: dict[tuple[Kind, str], tuple[int, ...]] = {}

@@ -295,14 +295,15 @@ def _jump_if(state: State, i: JumpIf, _: Environment) -> Outcome:
 
 
 def _call_helper(state: State, i: CallHelper, environment: Environment) -> Outcome:
-    return _called(state, environment.call(state, i.number))
+    return called(state, environment.call(state, i.number))
 
 
 def _call_kfunc(state: State, i: CallKfunc, environment: Environment) -> Outcome:
-    return _called(state, environment.kfunc(state, i.name))
+    return called(state, environment.kfunc(state, i.name))
 
 
-def _called(state: State, outcome: Called | TailCall) -> Outcome:
+def called(state: State, outcome: Called | TailCall) -> Outcome:
+    """Go on behind a call that gave this: what it may have changed is not read any more."""
     state.at += 1
     _forget(state, _CLOBBERED)
     state.registers[0] = outcome.result if isinstance(outcome, Called) else None

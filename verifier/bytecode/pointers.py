@@ -67,6 +67,11 @@ class KernelObject(Region):
 
 
 @dataclass(frozen=True, slots=True)
+class Forgotten(Region):
+    """Where a pointer leads of which nothing is known, not even that it is one: it is never read."""
+
+
+@dataclass(frozen=True, slots=True)
 class Pointer:
     """`offset` bytes (64 bits, two's complement) behind the start of a region.
 

@@ -9,6 +9,7 @@ from policyc.verifier.bytecode.instructions import FRAME_POINTER, N_REGISTERS
 from policyc.verifier.bytecode.memory import Cells, Memory
 from policyc.verifier.bytecode.pointers import (
     CONTEXT,
+    Forgotten,
     Pointer,
     Region,
     StackFrame,
@@ -61,6 +62,8 @@ class State:
         value = self.registers[register]
         if value is None:
             raise FaultError(f"r{register} is read and was not written")
+        if isinstance(value, Pointer) and isinstance(value.region, Forgotten):
+            raise FaultError(f"r{register} is read, and is one thing or another")
         return value
 
     def scalar(self, register: int) -> Bits:

@@ -25,6 +25,8 @@ class Z3Domain(Domain):
 
     def _binary(self, op: Op, a: Bits, b: Bits, width: int) -> Bits:
         known = _neutral(op, a, b, width)
+        if known is None and op is Op.LSHR and isinstance(b, int) and b == width - 1:
+            known = _sign_of_difference(a, width)
         return known if known is not None else _apply(op, self.lift(a, width), self.lift(b, width))
 
     def _compare(self, cmp: Cmp, a: Bits, b: Bits, width: int) -> Truth:
@@ -156,6 +158,49 @@ def _apply(op: Op, a: Any, b: Any) -> Bits:
         case Op.ASHR:
             term = a >> _count(b, width)
     return term
+
+
+def _sign_of_difference(a: Any, width: int) -> Bits | None:
+    """The uppermost bit of x - y, where neither has it: whether x < y. None for other terms.
+
+    Branchless code counts so; as a comparison it is far less for a solver.
+    """
+    if a.decl().kind() != z3.Z3_OP_BSUB:
+        return None
+    x, y = a.children()
+    if max(_bits_of(x), _bits_of(y)) >= width:
+        return None
+    term: Bits = z3.If(_is_below(x, y), z3.BitVecVal(1, width), z3.BitVecVal(0, width))
+    return term
+
+
+def _is_below(x: Any, y: Any) -> Any:
+    """X < y of terms that do not overflow: without a one that was added, in no more bits than needed."""
+    if y.decl().kind() == z3.Z3_OP_BADD and y.num_args() == 2:
+        one, z = y.children() if z3.is_bv_value(y.arg(0)) else reversed(y.children())
+        if z3.is_bv_value(one) and one.as_long() == 1:
+            return z3.ULE(*_narrow(x, z))
+    return z3.ULT(*_narrow(x, y))
+
+
+def _narrow(x: Any, y: Any) -> tuple[Any, Any]:
+    extended = z3.Z3_OP_ZERO_EXT
+    if x.decl().kind() == y.decl().kind() == extended and x.arg(0).size() == y.arg(0).size():
+        return x.arg(0), y.arg(0)
+    return x, y
+
+
+def _bits_of(a: Any) -> int:
+    """So many bits at most that a term needs, as its shape tells."""
+    match a.decl().kind():
+        case z3.Z3_OP_BNUM:
+            return int(a.as_long()).bit_length()
+        case z3.Z3_OP_ZERO_EXT:
+            return _bits_of(a.arg(0))
+        case z3.Z3_OP_BADD:
+            carries = (len(a.children()) - 1).bit_length()
+            return min(int(a.size()), max(map(_bits_of, a.children())) + carries)
+    return int(a.size())
 
 
 def _count(b: Any, width: int) -> Any:

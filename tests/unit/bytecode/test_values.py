@@ -196,3 +196,18 @@ def test_numbers_take_no_terms() -> None:
     for attempt in attempts:
         with pytest.raises(InternalError):
             attempt()
+
+
+@EXAMPLES
+@given(x=st.integers(0, mask(32)), y=st.integers(0, mask(32)))
+def test_the_sign_of_a_difference_is_a_comparison(x: int, y: int) -> None:
+    """As branchless code counts: of 32 bits extended, with one added before or after."""
+    terms = [z3.BitVec("x", 32), z3.BitVec("y", 32)]
+    values = [(terms[0], z3.BitVecVal(x, 32)), (terms[1], z3.BitVecVal(y, 32))]
+    low, high = (TERMS.zero_extend(term, 32, 64) for term in terms)
+    early = TERMS.zero_extend(TERMS.binary(Op.ADD, terms[1], 1, 32), 32, 64)
+    late = TERMS.binary(Op.ADD, high, 1, 64)
+    for other, beyond in ((high, y), (early, y + 1 & mask(32)), (late, y + 1)):
+        sign: Any = TERMS.binary(Op.LSHR, TERMS.binary(Op.SUB, low, other, 64), 63, 64)
+        found = z3.simplify(z3.substitute(sign, *values)).as_long()
+        assert found == ((x - beyond) & mask(64)) >> 63

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is around a program when all its runs are looked at: maps and helpers that may do anything legal.
+
+A helper gives any result that it can give, a map has any contents; what whoever judges the program
+wants to know of it (calls, stores into maps) is noted with its guard. A helper that is not known here
+is an UnmodelledError.
+"""
+
+from collections.abc import Iterator, Set
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
+from typing import Any
+
+from policyc.verifier.bytecode.definitions import MapDefinition, MapKind
+from policyc.verifier.bytecode.errors import FaultError, UnmodelledError
+from policyc.verifier.bytecode.machine import Called, Environment, TailCall
+from policyc.verifier.bytecode.memory import Memory
+from policyc.verifier.bytecode.pointers import MapReference, MapValue, Pointer, Region, Value
+from policyc.verifier.bytecode.program import Program
+from policyc.verifier.bytecode.state import State
+from policyc.verifier.bytecode.symbolic.guards import Guard
+from policyc.verifier.bytecode.symbolic.running import Runner
+from policyc.verifier.bytecode.symbolic.unknown import (
+    SharedMemory,
+    TableMemory,
+    UnknownMemory,
+    Watch,
+)
+from policyc.verifier.bytecode.values import Bits, Cmp, Domain, Truth
+from policyc.verifier.z3_when_used import z3
+
+LOOKUP, UPDATE, DELETE, RANDOM = 1, 2, 3, 7
+_ARRAYS = (MapKind.ARRAY, MapKind.PERCPU_ARRAY)
+_HASHES = (MapKind.HASH, MapKind.LRU_HASH, MapKind.LPM_TRIE)
+
+
+@dataclass(frozen=True)
+class Deed:
+    """What a program did at a place, under a guard: a call on a map, or a store into a value.
+
+    `what` is lookup, update, delete or store; `key` and `value` are what the helper was given, `region`
+    the value that was found or stored into, at `offset`, which was `before`.
+    """
+
+    what: str
+    map: str
+    guard: Guard
+    at: tuple[str, int]
+    region: Region | None = None
+    key: Bits = 0
+    value: Value = 0
+    offset: Bits = 0
+    size: int = 0
+    before: Memory | None = None
+
+
+@dataclass(frozen=True)
+class TableRead:
+    """A look into a table: under which guard, at which key and offset, and the term for what is there.
+
+    The offset None asks whether there is anything: then the term is a truth, that nothing is.
+    """
+
+    map: str
+    guard: Guard
+    key: Bits
+    offset: Bits | None
+    found: Any
+
+
+@dataclass
+class Surroundings(Environment):
+    """`tables` are the maps that nobody changes meanwhile; `own` those of which each run has the one
+    value for itself (scratch memory), `shared` those whose values hold more than one thing; the contents
+    of all others, too, may be anything at each look.
+    """
+
+    program: Program
+    tables: Set[str] = frozenset()
+    own: Set[str] = frozenset()
+    shared: Set[str] = frozenset()
+    deeds: list[Deed] = field(default_factory=list)
+    reads: list[TableRead] = field(default_factory=list)
+    runner: Runner | None = None
+    _numbers: Iterator[int] = field(default_factory=lambda: count(1))
+
+    def call(self, state: State, helper: int) -> Called | TailCall:
+        """What the helper does to any state it may meet."""
+        match helper:
+            case 1:
+                return self._lookup(state)
+            case 2:
+                return self._update(state)
+            case 3:
+                return self._delete(state)
+            case 7:
+                return Called(state.domain.zero_extend(self.fresh("random", 32), 32, 64))
+            case 118:
+                return Called(self.fresh("jiffies", 64))
+        raise UnmodelledError(f"the helper {helper} is not known here")
+
+    def kfunc(self, state: State, name: str) -> Called:
+        """None is known."""
+        raise UnmodelledError(f"the kernel's function {name} is not known here")
+
+    def map_value(self, state: State, name: str) -> Pointer:
+        """No program here has data sections."""
+        raise UnmodelledError(f"the data section {name} is not known here")
+
+    def _lookup(self, state: State) -> Called:
+        definition = self._map(state)
+        key = state.load_bits(state.pointer(2), definition.key_size)
+        if definition.name in self.own:
+            return Called(self._own(state, definition, key))
+        region = MapValue(definition.name, next(self._numbers))
+        is_missing = self._is_missing(state, definition, key)
+        if is_missing is True:
+            return Called(0)
+        if definition.name in self.tables:
+            state.memory[region] = self._table(state.domain, definition, key)
+        else:
+            self.did("lookup", definition.name, region=region, key=key)
+            watch = partial(self._stored, region)
+            name = f"{definition.name}#{region.number}"
+            if definition.name in self.shared:
+                state.memory[region] = SharedMemory(state.domain, name, watch)
+            else:
+                size = definition.value_size
+                state.memory[region] = UnknownMemory(state.domain, name, size, watch)
+        return Called(Pointer(region, 0, is_missing))
+
+    def _own(self, state: State, definition: MapDefinition, key: Bits) -> Pointer:
+        if definition.kind not in _ARRAYS or key != 0 or definition.max_entries != 1:
+            raise UnmodelledError(f"{definition.name} is more than one value")
+        region = MapValue(definition.name, 0)
+        if region not in state.memory:
+            memory = UnknownMemory(state.domain, definition.name, definition.value_size)
+            state.memory[region] = memory
+        return Pointer(region)
+
+    def _is_missing(self, state: State, definition: MapDefinition, key: Bits) -> Truth:
+        if definition.kind in _ARRAYS:
+            return state.domain.compare(Cmp.ULE, definition.max_entries, key, 32)
+        if definition.kind not in _HASHES:
+            raise UnmodelledError(f"a look into {definition.name}, of which the kind is not known")
+        if definition.name in self.tables:
+            truth: Truth = self._read(definition.name, key, None)
+            return truth
+        unknown: Truth = z3.Bool(f"{definition.name} has no #{next(self._numbers)}")
+        return unknown
+
+    def _table(self, domain: Domain, definition: MapDefinition, key: Bits) -> TableMemory:
+        if definition.kind not in (MapKind.ARRAY, MapKind.LPM_TRIE):
+            raise UnmodelledError(f"{definition.name} is neither an array nor a trie")
+        read = partial(self._read, definition.name, key)
+        return TableMemory(domain, definition.name, definition.value_size, read)
+
+    def _read(self, name: str, key: Bits, offset: Bits | None) -> Any:
+        assert self.runner is not None, "a run has a runner"
+        title = f"{name} #{next(self._numbers)}"
+        found = z3.Bool(title) if offset is None else z3.BitVec(title, 32)
+        self.reads.append(TableRead(name, self.runner.guard, key, offset, found))
+        return found
+
+    def _update(self, state: State) -> Called:
+        definition = self._changed_map(state)
+        key = state.load_bits(state.pointer(2), definition.key_size)
+        value = state.load(state.pointer(3), definition.value_size)
+        self.did("update", definition.name, key=key, value=value, size=definition.value_size)
+        return Called(self.fresh("update", 64))
+
+    def _delete(self, state: State) -> Called:
+        definition = self._changed_map(state)
+        key = state.load_bits(state.pointer(2), definition.key_size)
+        self.did("delete", definition.name, key=key)
+        return Called(self.fresh("delete", 64))
+
+    def _map(self, state: State) -> MapDefinition:
+        region = state.pointer(1).region
+        if not isinstance(region, MapReference):
+            raise FaultError("r1 is no map")
+        return self.program.maps[region.map]
+
+    def _changed_map(self, state: State) -> MapDefinition:
+        """The map of a helper that writes. UnmodelledError for one of which that would be missed."""
+        definition = self._map(state)
+        if definition.name in self.tables or definition.name in self.own:
+            raise UnmodelledError(f"{definition.name} is changed by a helper")
+        return definition
+
+    def stored_into(self, name: str) -> Watch:
+        """Who notes stores into what is no map, under a name."""
+
+        def watch(before: Memory, offset: Bits, size: int, value: Value) -> None:
+            self.did("store", name, value=value, offset=offset, size=size, before=before)
+
+        return watch
+
+    def _stored(
+        self, region: MapValue, before: Memory, offset: Bits, size: int, value: Value
+    ) -> None:
+        more = {"value": value, "offset": offset, "size": size, "before": before}
+        self.did("store", region.map, region=region, **more)
+
+    def did(self, what: str, name: str, **more: Any) -> None:
+        """Note what is done on a map at the step at hand."""
+        runner = self.runner
+        assert runner is not None, "a run has a runner"
+        self.deeds.append(Deed(what, name, runner.guard, runner.at, **more))
+
+    def fresh(self, name: str, width: int) -> Bits:
+        """Anything, of so many bits."""
+        term: Bits = z3.BitVec(f"{name} #{next(self._numbers)}", width)
+        return term

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory whose contents are not known when a program begins: any bytes, or what a table's name says."""
+
+from collections.abc import Callable
+from typing import Any
+
+from policyc.verifier.bytecode.errors import FaultError, UnmodelledError
+from policyc.verifier.bytecode.memory import Cells, Memory
+from policyc.verifier.bytecode.pointers import Pointer, Value
+from policyc.verifier.bytecode.symbolic.offsets import places
+from policyc.verifier.bytecode.values import Bits, Domain, Truth, mask, signed
+from policyc.verifier.z3_when_used import z3
+
+Read = Callable[[Bits], Bits]
+"""The word of 32 bits at an offset in bytes."""
+
+Watch = Callable[[Memory, Bits, int, Value], None]
+"""Told of each store: the memory before it, its offset, its size, what is stored."""
+
+
+class UnknownMemory(Memory):
+    """Bytes that may be anything, and what the program wrote over them.
+
+    Byte n before it was written is the term `NAME@n`. Another region may be the same memory: then a
+    store there is not seen here, so what is read here must not matter (any byte may be read at all).
+    """
+
+    def __init__(self, domain: Domain, name: str, size: int, watch: Watch | None = None) -> None:
+        self.domain, self.name, self.size, self._watch = domain, name, size, watch
+        self.written = Cells(domain, 0, size)
+
+    def load(self, offset: Bits, size: int) -> Value:
+        """Bytes that were stored, and for the rest what was there."""
+        found: Value | None = None
+        for condition, at in places(self.domain, offset):
+            value = self._load(at, size)
+            if found is None:
+                found = value
+            elif isinstance(found, Pointer) or isinstance(value, Pointer):
+                raise UnmodelledError("one of several pointers is read")
+            else:
+                found = self.domain.choose(condition, value, found, 8 * size)
+        if found is None:
+            raise FaultError("there is no offset")
+        return found
+
+    def store(self, offset: Bits, size: int, value: Value) -> None:
+        """Over what is there; at one of several places it stays where it is not that one."""
+        there = places(self.domain, offset)
+        for condition, at in there:
+            self._check(at, size)
+            if self._watch is not None:
+                self._watch(self.copy(), at, size, value)
+            new = value if len(there) == 1 else self._stored_if(condition, at, size, value)
+            self.written.store(at, size, new)
+
+    def _stored_if(self, condition: Truth, at: int, size: int, value: Value) -> Bits:
+        old = self._load(at, size)
+        if isinstance(old, Pointer) or isinstance(value, Pointer):
+            raise UnmodelledError("a pointer is stored at one of several places")
+        return self.domain.choose(condition, value, old, 8 * size)
+
+    def _load(self, at: int, size: int) -> Value:
+        self._check(at, size)
+        found = self.written.cells.get(at)
+        if found is not None and found[0] == size:
+            return found[1]
+        covered = [self._is_written(at + byte) for byte in range(size)]
+        if all(covered):
+            return self.written.load(at, size)
+        parts = [self._byte(at + byte, is_written) for byte, is_written in enumerate(covered)]
+        return self.domain.concat([(part, 8) for part in parts])
+
+    def copy(self) -> "UnknownMemory":
+        """The same memory in a run of its own."""
+        other = self.blank()
+        other.written = self.written.copy()
+        return other
+
+    def blank(self) -> "UnknownMemory":
+        """The same memory before anything was written."""
+        return UnknownMemory(self.domain, self.name, self.size, self._watch)
+
+    def rewrite_pointers(self, change: Callable[[Pointer], Value]) -> None:
+        """Of those that were stored here."""
+        self.written.rewrite_pointers(change)
+
+    def initial(self, at: int) -> Any:
+        """The byte that was there."""
+        return z3.BitVec(f"{self.name}@{at}", 8)
+
+    def _check(self, at: int, size: int) -> None:
+        if at < 0 or at + size > self.size:
+            raise FaultError(f"{size} bytes at {at} of {self.name}, which has {self.size}")
+
+    def _is_written(self, at: int) -> bool:
+        return any(start <= at < start + size for start, (size, _) in self.written.cells.items())
+
+    def _byte(self, at: int, is_written: bool) -> Bits:
+        if not is_written:
+            found: Bits = self.initial(at)
+            return found
+        value = self.written.load(at, 1)
+        if isinstance(value, Pointer):
+            raise FaultError("a part of a pointer is read")
+        return value
+
+
+class SharedMemory(Memory):
+    """A value that others write to at any time: what is read is anything, but for what was just stored.
+
+    Offsets are a term and a number. What was stored under one term is known there until something is
+    stored under another one, which may be the same place.
+    """
+
+    def __init__(self, domain: Domain, name: str, watch: Watch) -> None:
+        self.domain, self.name, self._watch = domain, name, watch
+        self.base: Any = None
+        self.written = Cells(domain, -REACH, REACH)
+
+    def load(self, offset: Bits, size: int) -> Value:
+        """What was stored there last, or anything."""
+        base, at = _split(offset)
+        if _is_same_base(base, self.base):
+            try:
+                return self.written.load(at & mask(64), size)
+            except FaultError:
+                pass  # not all of it was stored
+        anything: Bits = z3.FreshConst(z3.BitVecSort(8 * size), f"{self.name} ")
+        return anything
+
+    def store(self, offset: Bits, size: int, value: Value) -> None:
+        """Known from now on, until something else may be there."""
+        self._watch(self.copy(), offset, size, value)
+        base, at = _split(offset)
+        if not _is_same_base(base, self.base):
+            self.base, self.written = base, Cells(self.domain, -REACH, REACH)
+        self.written.store(at & mask(64), size, value)
+
+    def copy(self) -> "SharedMemory":
+        """The same in a run of its own."""
+        other = SharedMemory(self.domain, self.name, self._watch)
+        other.base, other.written = self.base, self.written.copy()
+        return other
+
+    def has_base_of(self, other: "SharedMemory") -> bool:
+        """Whether both know something, of the same place."""
+        return _is_same_base(self.base, other.base)
+
+    def forgotten(self) -> "SharedMemory":
+        """The same, with nothing known."""
+        return SharedMemory(self.domain, self.name, self._watch)
+
+    def rewrite_pointers(self, change: Callable[[Pointer], Value]) -> None:
+        """Of those that were stored here."""
+        self.written.rewrite_pointers(change)
+
+
+REACH = 1 << 16
+"""Bytes around an offset that is a term."""
+
+
+def _split(offset: Bits) -> tuple[Any, int]:
+    """An offset as a term, None for none, and a number that is added to it."""
+    if isinstance(offset, int):
+        return None, signed(offset, 64)
+    term: Any = offset
+    if term.decl().kind() == z3.Z3_OP_BADD and term.num_args() == 2:
+        for one, other in (term.children(), reversed(term.children())):
+            if z3.is_bv_value(one):
+                base, more = _split(other)
+                return base, more + signed(one.as_long(), 64)
+    return term, 0
+
+
+def _is_same_base(one: Any, other: Any) -> bool:
+    if one is None or other is None:
+        return one is other
+    return bool(one.eq(other))
+
+
+class TableMemory(Memory):
+    """A value of a map that nobody changes meanwhile: what `read` says of an offset.
+
+    Words of 32 bits at any offset, each on its own: that two of them may overlap is not known here,
+    so nothing is concluded from it.
+    """
+
+    def __init__(self, domain: Domain, name: str, size: int, read: Read) -> None:
+        self.domain, self.name, self.size, self._read = domain, name, size, read
+
+    def load(self, offset: Bits, size: int) -> Value:
+        """One or two words. That it is within the value is for the kernel's verifier to see."""
+        if size not in (4, 8):
+            raise UnmodelledError(f"{size} bytes of a value of {self.name} are read")
+        first = self._word(offset, 0)
+        if size == 4:
+            return first
+        both: Bits = z3.Concat(self._word(offset, 4), first)
+        return both
+
+    def store(self, offset: Bits, size: int, value: Value) -> None:
+        """Nobody does."""
+        raise UnmodelledError(f"a value of {self.name} is changed")
+
+    def copy(self) -> "TableMemory":
+        """It never changes."""
+        return self
+
+    def rewrite_pointers(self, change: Callable[[Pointer], Value]) -> None:
+        """It holds none."""
+
+    def _word(self, offset: Bits, more: int) -> Bits:
+        if not isinstance(offset, int):
+            return self._chosen(z3.simplify(z3.Extract(31, 0, offset) + more))
+        if offset + more + 4 > self.size:
+            raise FaultError(f"byte {offset + more} of {self.name}, which has {self.size}")
+        return self._read(offset + more)
+
+    def _chosen(self, offset: Any) -> Bits:
+        """One of two words of a value, where it is that; else the word at the offset."""
+        if offset.decl().kind() == z3.Z3_OP_ITE and all(map(z3.is_bv_value, offset.children()[1:])):
+            condition, one, other = offset.children()
+            here, there = (self._word(each.as_long(), 0) for each in (one, other))
+            return self.domain.choose(condition, here, there, 32)
+        return self._read(offset)
