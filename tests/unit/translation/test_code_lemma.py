@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The code lemma holds of compiled policy programs, and of none in which one thing is wrong."""
+
+import pytest
+
+from policyc.compiler.driver import objects
+from policyc.compiler.driver.target import Backend
+from policyc.verifier.bytecode.errors import UnmodelledError
+from policyc.verifier.bytecode.object import read_object
+from policyc.verifier.translation.code_lemma import CodeLemma
+from policyc.verifier.translation.policy_runs import run_policy
+from tests.unit.translation.generations import Made, made
+
+PROVED = ("no-policies", "cidr6", "selectors-10")
+
+
+def lemma_of(case: Made, code: bytes) -> CodeLemma:
+    """The lemma about an object, with the plan of a case."""
+    return CodeLemma(run_policy(read_object(code)), case.plan, case.lemma().codes)
+
+
+@pytest.mark.parametrize(
+    ("name", "backend"),
+    [
+        ("cidr4", Backend.C),
+        *(pytest.param(name, Backend.C, marks=pytest.mark.slow) for name in PROVED),
+        pytest.param("cidr4", Backend.LLVM, marks=pytest.mark.slow),
+    ],
+)
+def test_the_bytecode_is_the_plan(name: str, backend: Backend) -> None:
+    case = made(name, backend)
+    lemma = lemma_of(case, case.object)
+    assert [(failed.claim, failed.case.title) for failed in lemma.failed()] == []
+    assert len(list(lemma.claims())) > 50
+
+
+WRONG: dict[str, tuple[str, str]] = {
+    "ends change places": ("pc_class_at(flow->src.id), *peer", "pc_class_at(flow->dst.id), *peer"),
+    "another column for IPv6": ("peer->egress_column6", "peer->egress_column4"),
+    "the table is one column narrower": ("(&pc_cells_eg, 128, 192,", "(&pc_cells_eg, 128, 191,"),
+    "an address too far": ("a < 0xcb007200", "a < 0xcb007201"),
+    "the peer is not looked up": ("if (flow->dst.id) {", "if (0) {"),
+    "the other direction is asked": (
+        "return PC_ALLOWED(PC_RULE_NOT_ISOLATED);",
+        "return PC_DENIED(PC_RULE_FAIL_CLOSED);",
+    ),
+    "another rule": (
+        "return pc_verdict_of(word, service);",
+        "return pc_verdict_of(word, service) ^ 1;",
+    ),
+}
+"""What is wrong -> what stands in the C of cidr4, and what in its place."""
+
+
+IN_HEADERS: dict[str, tuple[str, str, str]] = {
+    "denied flows begin": (
+        "policy_run.h",
+        "if (!decision->allowed) {",
+        "if (!decision->allowed && flow->entry == PC_ENTRY_RENEW) {",
+    ),
+    "only one end is asked": (
+        "policy_run.h",
+        "if (decision.allowed && flow->dst.ifindex)",
+        "if (decision.allowed && flow->dst.ifindex && !flow->src.ifindex)",
+    ),
+    "a pod is asked about itself": (
+        "policy_run.h",
+        "if (flow->src.id && flow->src.id == flow->dst.id) {",
+        "if (0) {",
+    ),
+    "a packet counts twice": ("policy_run.h", "count->packets += 1;", "count->packets += 2;"),
+    "the packet is marked": (
+        "policy_run.h",
+        "decision = pc_decide(skb, flow);",
+        "decision = pc_decide(skb, flow);\n\tskb->mark = decision.allowed;",
+    ),
+    "another flow is left": (
+        "policy_run.h",
+        "flow->reason = pc_conclude(flow, &decision);",
+        "flow->t.dport = 0;\n\tflow->reason = pc_conclude(flow, &decision);",
+    ),
+    "the tables are changed": (
+        "policy_run.h",
+        "__u32 service = pc_service(flow);",
+        "__u32 service = pc_service(flow);\n"
+        "\tbpf_map_delete_elem(&pc_nodes, &service);",
+    ),
+    "a denied entry goes on": ("ct.h", "__sync_fetch_and_or(&ct->state, PC_CT_DENIED);", "(void)0;"),
+    "a denied entry is decided": (
+        "ct.h",
+        "__sync_fetch_and_and(&ct->state, ~PC_CT_NODE);\n\tct->epoch",
+        "__sync_fetch_and_and(&ct->state, ~PC_CT_NODE);\n\tct->decided = 3;\n\tct->epoch",
+    ),
+    "rules change places": (
+        "ct.h",
+        "ct->egress_rule = egress_rule;\n\tct->ingress_rule = ingress_rule;",
+        "ct->egress_rule = ingress_rule;\n\tct->ingress_rule = egress_rule;",
+    ),
+    "SCTP is TCP": ("service.h", "return PC_SERVICE_OTHER << 16 | flow->t.proto;", "return 0;"),
+    "all leaves allow": ("policy_words.h", "PC_ALLOW 0x40000000U", "PC_ALLOW 0x80000000U"),
+}  # fmt: skip
+"""What is wrong -> the header of runtime/datapath, what stands there, and what in its place."""
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(fault, marks=() if fault == "an address too far" else pytest.mark.slow)
+        for fault in WRONG
+    ],
+)
+def test_a_program_with_one_wrong_thing_is_refuted(fault: str) -> None:
+    right, wrong = WRONG[fault]
+    case = made("cidr4")
+    assert case.emitted.c.count(right) == 1, f"the C does not say `{right}` once"
+    code = objects.policy_object(case.emitted.c.replace(right, wrong), None)
+    assert refutation(case, code)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", IN_HEADERS)
+def test_a_datapath_with_one_wrong_thing_is_refuted(
+    fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, right, wrong = IN_HEADERS[fault]
+    headers = objects.datapath_files()
+    text = headers[name].decode()
+    assert text.count(right) == 1, f"{name} does not say `{right}` once"
+    changed = {**headers, name: text.replace(right, wrong).encode()}
+    monkeypatch.setattr(objects, "datapath_files", lambda: changed)
+    case = made("cidr4")
+    text = f"/* {fault} */\n{case.emitted.c}"  # or what was compiled before would do
+    code = objects._compiled("policy.bpf.c", text)[0]
+    assert refutation(case, code)
+
+
+@pytest.mark.slow
+def test_a_table_that_is_too_small_is_refuted() -> None:
+    case = made("cidr4")
+    right = "PC_TABLE(pc_class, 65536, struct pc_class);"
+    code = objects.policy_object(case.emitted.c.replace(right, right.replace("65536", "2")), None)
+    assert refutation(case, code) == "pc_class is not the map of the plan"
+
+
+def refutation(case: Made, code: bytes) -> str:
+    """The first claim that does not hold, or why nothing can be said of the program; "" if all hold."""
+    try:
+        failed = next(lemma_of(case, code).failed(), None)
+    except UnmodelledError as unmodelled:
+        return str(unmodelled)
+    return failed.claim.what if failed else ""

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What of a diagram is ever asked: the program knows the ports, or types, of some kinds alone.
+
+A kind that is not told apart is asked about by its protocol number (docs/bundle-format.md): what the
+seeds say of that one key, they say of every service of the kind.
+"""
+
+from collections.abc import Iterator, Set
+
+from policyc.ir.services import Kind, kind_span
+from policyc.verifier.translation.steps import Piece, Steps, cropped, joined, value_at
+
+NUMBER_OF = {Kind.TCP: 6, Kind.UDP: 17, Kind.SCTP: 132, Kind.ICMP: 1, Kind.ICMPV6: 58}
+"""The IP protocol numbers of the kinds that have ports or types."""
+
+_NEVER = 0
+"""In the place of a word that nobody asks for."""
+
+
+def as_asked(seen: Steps, told_apart: Set[Kind]) -> Steps:
+    """What the words `seen` under keys as they are asked say of every service key."""
+    return joined(_as_asked(seen, told_apart))
+
+
+def _as_asked(seen: Steps, told_apart: Set[Kind]) -> Iterator[Piece]:
+    for kind, number in NUMBER_OF.items():
+        (first, last), *_ = kind_span(kind).spans
+        if kind in told_apart:
+            yield from cropped(seen, first, last)
+        else:
+            yield first, value_at(seen, Kind.OTHER << 16 | number)
+    yield from _numbers(seen)
+
+
+def as_wanted(wanted: Steps) -> Steps:
+    """A diagram over all service keys, without what no service has: the number of a kind as another."""
+    first, _ = kind_span(Kind.OTHER).spans[0]
+    return joined([*cropped(wanted, 0, first - 1), *_numbers(wanted)])
+
+
+def _numbers(steps: Steps) -> Iterator[Piece]:
+    """The protocols without ports, by their numbers."""
+    (at, end), *_ = kind_span(Kind.OTHER).spans
+    for number in sorted(NUMBER_OF.values()):
+        of_kind = Kind.OTHER << 16 | number
+        yield from cropped(steps, at, of_kind - 1)
+        yield of_kind, _NEVER
+        at = of_kind + 1
+    yield from cropped(steps, at, end)

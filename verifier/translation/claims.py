@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a lemma says must never be."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from policyc.verifier.bytecode.errors import UnmodelledError
+from policyc.verifier.bytecode.pointers import Pointer, Value
+from policyc.verifier.bytecode.values import Bits
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What must never be: in words, and as a term. `at` is the instruction that it is about."""
+
+    what: str
+    never: Any
+    at: tuple[str, int] | None = None
+
+
+def number_in(value: Value) -> Bits:
+    """The bits of what was stored. UnmodelledError for a pointer."""
+    if isinstance(value, Pointer):
+        raise UnmodelledError("a pointer is stored where numbers are")
+    return value

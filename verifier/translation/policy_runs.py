@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All runs of the policy program of an object, in the words of the lemmas: flow, outcome, deeds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from policyc.verifier.bytecode.errors import UnmodelledError
+from policyc.verifier.bytecode.object import BpfObject
+from policyc.verifier.bytecode.pointers import Pointer
+from policyc.verifier.bytecode.program import Program, link_program
+from policyc.verifier.bytecode.state import first_state
+from policyc.verifier.bytecode.symbolic.running import Ended, Runner
+from policyc.verifier.bytecode.symbolic.surroundings import Deed, Surroundings, TableRead
+from policyc.verifier.bytecode.symbolic.unknown import UnknownMemory
+from policyc.verifier.bytecode.values import Bits
+from policyc.verifier.bytecode.z3_domain import Z3Domain
+from policyc.verifier.translation.reading import Flow
+
+ENTRY = "pc_policy_run"
+SCRATCH = "pc_scratch"
+CONTEXT = "skb"
+CONTEXT_SIZE = 192
+"""Bytes of struct __sk_buff, as programs see it."""
+
+TABLES = ("pc_class", "pc_nodes", "pc_effects")
+TABLES_BY_DIRECTION = ("pc_cells", "pc_buckets", "pc_usual", "pc_root4", "pc_cidr4", "pc_cidr6")
+"""Maps that nobody changes while the generation is in force."""
+
+
+@dataclass(frozen=True)
+class PolicyRuns:
+    """The program's ends, and what it did on the way, each with its guard."""
+
+    source: BpfObject
+    program: Program
+    domain: Z3Domain
+    ends: Sequence[Ended]
+    deeds: Sequence[Deed]
+    reads: Sequence[TableRead]
+
+    def field(self, path: str) -> Bits:
+        """A member of `struct pc_flow` as the hook left it, in as many bits as it has."""
+        place = self.source.btf.place("pc_flow", path)
+        return self._bytes(place.offset, self.source.btf.size(place.type))
+
+    def _bytes(self, offset: int, size: int) -> Bits:
+        memory = UnknownMemory(self.domain, SCRATCH, self.program.maps[SCRATCH].value_size)
+        value = memory.load(offset, size)
+        if isinstance(value, Pointer):
+            raise UnmodelledError("a flow has a pointer")
+        return value
+
+    @cached_property
+    def flow(self) -> Flow:
+        """The flow that the policy is asked about."""
+        return Flow(
+            src=self.field("src.id"),
+            dst=self.field("dst.id"),
+            family=self._word("t.family", 8),
+            number=self._word("t.proto", 8),
+            port=self.domain.zero_extend(self.domain.swap(self.field("t.dport"), 16), 16, 32),
+            icmp=self._word("icmp", 16),
+            saddr=self._address("t.saddr"),
+            daddr=self._address("t.daddr"),
+        )
+
+    def _word(self, path: str, width: int) -> Bits:
+        return self.domain.zero_extend(self.field(path), width, 32)
+
+    def _address(self, path: str) -> list[Bits]:
+        first = self.source.btf.offset_of("pc_flow", path)
+        return [self.domain.swap(self._bytes(first + 4 * i, 4), 32) for i in range(4)]
+
+
+def is_table(name: str) -> bool:
+    """Whether nobody changes a map while its generation is in force."""
+    return name in TABLES or name.rpartition("_")[0] in TABLES_BY_DIRECTION
+
+
+def run_policy(source: BpfObject) -> PolicyRuns:
+    """Run the policy program of an object on everything it may meet."""
+    program = link_program(source, ENTRY)
+    domain = Z3Domain()
+    tables = frozenset(name for name in program.maps if is_table(name))
+    around = Surroundings(program, tables, frozenset({SCRATCH}))
+    runner = Runner(program, around)
+    around.runner = runner
+    context = UnknownMemory(domain, CONTEXT, CONTEXT_SIZE, around.stored_into(CONTEXT))
+    ends = runner.run(first_state(domain, ENTRY, context))
+    return PolicyRuns(source, program, domain, ends, around.deeds, around.reads)
