@@ -18,6 +18,7 @@ from policyc.runtime import (
     attach,
     bpf_syscall,
     clock,
+    connection_cache,
     endpoint_maps,
     failsafes,
     forwarding,
@@ -261,6 +262,7 @@ class _Loading:
             )
             self._fill_slot(policy, undo)
             clock.set_rate(self.pins.map("pc_clock"))
+            connection_cache.set_seed(self.pins.map("pc_ct_seed"))
             self._attach(generation, hooks, undo)
             self._attach_sockets(undo)
             where = self.uplinks, self.file.own_addresses

@@ -19,7 +19,7 @@ from policyc.runtime.errors import BusyError, HostError
 from policyc.runtime.failsafes import Failsafes
 
 DEFAULT_ROOT = Path("/run/policyc")
-SCHEMA = "policyc.dev/node-state/v7"
+SCHEMA = "policyc.dev/node-state/v8"
 
 Warn = Callable[[str], object]
 

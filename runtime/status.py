@@ -9,6 +9,7 @@ from typing import Any
 from policyc.runtime import (
     attach,
     bpf_syscall,
+    connection_cache,
     endpoint_maps,
     host,
     leftovers,
@@ -38,10 +39,11 @@ from policyc.runtime.xdp import XdpUplink
 SCHEMA = "policyc.dev/node-status/v1"
 _COUNTED = (
     "pc_if",
-    *("pc_ct4", "pc_ct4_new", "pc_ct6", "pc_ct6_new"),
+    *("pc_ct4", "pc_ct6"),
     *("pc_frag4", "pc_frag6"),
     "pc_masq_ends",
 )
+_CACHES = "pc_ct4_new", "pc_ct6_new"
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +226,11 @@ def _maps(where: Pins, generation: Generation) -> tuple[MapStatus, ...]:
             info = bpf_syscall.map_info(fd)
             used = sum(count for _, _, count in bpf_syscall.map_items_batch(fd, info))
         found.append(MapStatus(name, used, info.max_entries))
+    for name in _CACHES:
+        with bpf_syscall.obj_get(where.map(name)) as fd:
+            info = bpf_syscall.map_info(fd)
+            used = connection_cache.n_used(fd, info)
+        found.append(MapStatus(name, used, connection_cache.n_entries(info)))
     for name, (used, room) in service_maps.usage(where).items():
         found.append(MapStatus(name, used, room))
     for pin in sorted(where.generation(generation.epoch).iterdir()):

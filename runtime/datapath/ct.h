@@ -141,7 +141,7 @@ static __always_inline bool pc_ct_insert(const struct pc_flow *flow, __u32 egres
 {
 	struct pc_ct ct = pc_ct_of(flow, egress_rule, ingress_rule, state);
 
-	return pc_ct_put(&flow->t, &ct, flow->is_kept);
+	return pc_ct_put(flow, &ct, flow->is_kept);
 }
 
 /* Of a packet to a Service: is this the entry proper of its front, not what another connection

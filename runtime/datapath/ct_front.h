@@ -17,36 +17,50 @@ static __always_inline void pc_tuple_front(struct pc_tuple *t, const struct pc_n
 	t->sport = nat->sport;
 }
 
-/* The front of an entry proper, after that, so that there is never a front alone. */
-static __always_inline bool pc_ct_add_front(const struct pc_flow *flow, struct pc_ct *ct)
+/* The flow as one with the tuple that the client sent, and, done once more, as it was: a copy would
+ * not fit the stack.
+ */
+static __always_inline void pc_front_exchange(struct pc_flow *flow)
 {
-	struct pc_tuple front = flow->t;
+	struct pc_addr6 daddr = flow->t.daddr;
+	__be16 dport = flow->t.dport, sport = flow->t.sport;
 
-	pc_tuple_front(&front, &flow->nat);
+	pc_tuple_front(&flow->t, &flow->nat);
+	flow->nat.daddr = daddr;
+	flow->nat.dport = dport;
+	flow->nat.sport = sport;
+}
+
+/* The front of an entry proper, after that, so that there is never a front alone. */
+static __always_inline bool pc_ct_add_front(struct pc_flow *flow, struct pc_ct *ct)
+{
+	bool stored;
+
 	ct->state = (ct->state | PC_CT_FRONT) & ~(PC_CT_TRIED | PC_CT_CAME_SRC);
 	ct->src.nat = (struct pc_ct_nat){.port = flow->t.sport, .row = flow->nat.row};
-	if (pc_ct_put(&front, ct, flow->is_front_kept))
-		return true;
-	pc_ct_delete(&flow->t);
-	return false;
+	pc_front_exchange(flow);
+	stored = pc_ct_put(flow, ct, flow->is_front_kept);
+	pc_front_exchange(flow);
+	if (!stored)
+		pc_ct_delete(&flow->t);
+	return stored;
 }
 
 /* A new connection, with its front if it goes to a Service. False when there is no room. */
-static __always_inline bool pc_ct_insert_both(const struct pc_flow *flow, __u32 egress_rule,
+static __always_inline bool pc_ct_insert_both(struct pc_flow *flow, __u32 egress_rule,
 					      __u32 ingress_rule)
 {
 	struct pc_ct ct = pc_ct_of(flow, egress_rule, ingress_rule, 0);
 
-	return pc_ct_put(&flow->t, &ct, flow->is_kept) &&
+	return pc_ct_put(flow, &ct, flow->is_kept) &&
 	       (!flow->nat.row || pc_ct_add_front(flow, &ct));
 }
 
 /* Of a connection that was decided again. What the one before it knew of the way to the endpoint
  * goes on, as in pc_ct_renew(). False when there is no room.
  */
-static __always_inline bool pc_ct_put_front(const struct pc_flow *flow)
+static __always_inline bool pc_ct_put_front(struct pc_flow *flow)
 {
-	struct pc_tuple front = flow->t;
 	struct pc_ct *back, *old, ct;
 
 	if (!flow->nat.row)
@@ -54,8 +68,9 @@ static __always_inline bool pc_ct_put_front(const struct pc_flow *flow)
 	back = pc_ct_get(&flow->t, true).ct;
 	if (!back)
 		return false;
-	pc_tuple_front(&front, &flow->nat);
-	old = pc_ct_get(&front, true).ct;
+	pc_front_exchange(flow);
+	old = pc_ct_get(&flow->t, true).ct;
+	pc_front_exchange(flow);
 	ct = *back;
 	if (!old || old->flow_id != ct.flow_id || !(old->state & PC_CT_CAME_DST))
 		ct.state &= ~PC_CT_CAME_DST;
@@ -69,12 +84,11 @@ static __always_inline bool pc_ct_put_front(const struct pc_flow *flow)
 }
 
 /* No policy allows it any more. */
-static __always_inline void pc_ct_drop_front(const struct pc_flow *flow)
+static __always_inline void pc_ct_drop_front(struct pc_flow *flow)
 {
-	struct pc_tuple front = flow->t;
-
 	if (!flow->nat.row)
 		return;
-	pc_tuple_front(&front, &flow->nat);
-	pc_ct_delete(&front);
+	pc_front_exchange(flow);
+	pc_ct_delete(&flow->t);
+	pc_front_exchange(flow);
 }

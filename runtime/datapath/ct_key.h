@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* ct_key.h - the one key under which both directions of a connection are found.
- * Needs a tuple.  Gives struct pc_ct4_key, struct pc_ct6_key, pc_ct4_key_of(), pc_ct6_key_of().
+ * Needs a tuple.  Gives struct pc_ct4_key, struct pc_ct6_key, union pc_ct_key, pc_ct4_key_of(),
+ * pc_ct6_key_of().
  */
 #pragma once
 #include "flow.h"
@@ -22,6 +23,12 @@ struct pc_ct6_key {
 	__u8 zero[2];
 };
 _Static_assert(sizeof(struct pc_ct6_key) == 40, "a map key has no hidden padding");
+
+/* A place for either, where stacks are short. */
+union pc_ct_key {
+	struct pc_ct4_key v4;
+	struct pc_ct6_key v6;
+};
 
 /* True when the tuple runs from hi to lo; equal ends count as lo to hi. Any fixed order will do,
  * so addresses are compared as they lie in memory.
@@ -62,4 +69,37 @@ static __always_inline bool pc_ct6_key_of(struct pc_ct6_key *key, const struct p
 	    .sub = t->sub,
 	};
 	return back;
+}
+
+/* A tuple's two ends in the order of a key: for functions that would have the key in all their
+ * registers, and on the stack.
+ */
+struct pc_key_ends {
+	const struct pc_addr6 *lo, *hi;
+	__be16 lo_port, hi_port;
+};
+
+static __always_inline struct pc_key_ends pc_key_ends_of(const struct pc_tuple *t, bool back)
+{
+	struct pc_key_ends ends = {&t->saddr, &t->daddr, t->sport, t->dport};
+
+	if (back)
+		ends = (struct pc_key_ends){&t->daddr, &t->saddr, t->dport, t->sport};
+	return ends;
+}
+
+/* As pc_ct6_key_of(). */
+static __always_inline void pc_ct6_key_at(struct pc_ct6_key *key, const struct pc_tuple *t,
+					  bool back)
+{
+	struct pc_key_ends ends = pc_key_ends_of(t, back);
+
+	key->lo_addr = *ends.lo;
+	key->hi_addr = *ends.hi;
+	key->lo_port = ends.lo_port;
+	key->hi_port = ends.hi_port;
+	key->proto = t->proto;
+	key->sub = t->sub;
+	key->zero[0] = 0;
+	key->zero[1] = 0;
 }

@@ -1,41 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* ct_state.h - what packets do to a connection: TCP's states, and how long an entry lives.
+/* ct_state.h - what packets do to a connection.
  * Gives pc_ct_touch(), pc_ct_note(), pc_ct_is_over(), pc_ct_idle().
  */
 #pragma once
 #include "ct_map.h"
 #include "parse_l4.h"
 
-/* Seconds. */
-#define PC_TCP_UNREPLIED   60
-#define PC_TCP_ESTABLISHED (8 * 3600)
-#define PC_TCP_HALF_CLOSED 3600 /* one way may go on sending */
-#define PC_TCP_CLOSED      30   /* the last ACK, and retransmissions */
-#define PC_TCP_RESET       10
-#define PC_UNREPLIED       30
-#define PC_REPLIED         180
-#define PC_SCTP_REPLIED    3600
-#define PC_DENIED_IDLE     3600 /* longer than the node's stack sends again */
-#define PC_ICMP_OTHER      5    /* nothing answers it */
-
-enum pc_ct_state {
-	PC_CT_REPLIED = 1,
-	PC_CT_FIN_SRC = 2,
-	PC_CT_FIN_DST = 4,
-	PC_CT_RESET = 8,
-	PC_CT_NODE = 16,   /* opened by the node itself, which no policy is asked about (A22) */
-	PC_CT_DENIED = 32, /* was allowed once; no policy since has allowed it */
-	PC_CT_TRIED = 64,  /* to be kept */
-	/* the host's stack has brought a packet for this end to its device */
-	PC_CT_CAME_SRC = 128,
-	PC_CT_CAME_DST = 256,
-	PC_CT_NAT = 512,    /* translated: one of two entries */
-	PC_CT_FRONT = 1024, /* that of the tuple with the Service's address */
-	PC_CT_FAR =
-	    2048, /* a client outside is answered by another node: no other entry (ct_far.h) */
-};
-
-/* In the bits of `state` above: of a pod's connection to the node port of another node, the number
+/* In the bits of pc_ct.state: of a pod's connection to the node port of another node, the number
  * of the address (outside_map.h).
  */
 #define PC_CT_NODE_AT 18
@@ -67,37 +38,10 @@ static __always_inline struct pc_ct_nat *pc_ct_nat_of(struct pc_ct *ct)
 	return ct->state & PC_CT_FRONT ? &ct->src.nat : &ct->dst.nat;
 }
 
-#define PC_CT_FINS (PC_CT_FIN_SRC | PC_CT_FIN_DST)
-#define PC_CT_CAME (PC_CT_CAME_SRC | PC_CT_CAME_DST)
-
-static __always_inline __u32 pc_tcp_idle(__u32 state)
-{
-	if (state & PC_CT_RESET)
-		return PC_TCP_RESET;
-	if ((state & PC_CT_FINS) == PC_CT_FINS)
-		return PC_TCP_CLOSED;
-	if (!(state & PC_CT_REPLIED))
-		return PC_TCP_UNREPLIED;
-	return state & PC_CT_FINS ? PC_TCP_HALF_CLOSED : PC_TCP_ESTABLISHED;
-}
-
-static __always_inline __u32 pc_idle_seconds(const struct pc_tuple *t, __u32 state)
-{
-	if (state & PC_CT_DENIED)
-		return PC_DENIED_IDLE;
-	if (t->proto == IPPROTO_TCP)
-		return pc_tcp_idle(state);
-	if (t->sub == PC_SUB_ICMP_OTHER)
-		return PC_ICMP_OTHER;
-	if (!(state & PC_CT_REPLIED))
-		return PC_UNREPLIED;
-	return t->proto == IPPROTO_SCTP ? PC_SCTP_REPLIED : PC_REPLIED;
-}
-
 /* How many ticks the connection may be silent. */
 static __always_inline __u64 pc_ct_idle(const struct pc_flow *flow, __u32 state)
 {
-	return (__u64)pc_idle_seconds(&flow->t, state) * flow->second;
+	return (__u64)pc_idle_seconds(flow->t.proto, flow->t.sub, state) * flow->second;
 }
 
 /* A SYN now asks for another connection between the same ports. */

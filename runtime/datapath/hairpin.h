@@ -35,7 +35,7 @@ __noinline int pc_hairpin_open(struct pc_flow *flow)
 	ct.src.nat.row = flow->nat.row;
 	ct.dst.nat = ct.src.nat;
 	pc_hairpin_address(&flow->t.saddr, flow->t.family);
-	if (!pc_ct_put(&flow->t, &ct, flow->is_kept))
+	if (!pc_ct_put(flow, &ct, flow->is_kept))
 		return PC_DROP_CT_FULL;
 	ct.state |= PC_CT_FRONT;
 	ct.src.nat.port = port;
@@ -43,7 +43,7 @@ __noinline int pc_hairpin_open(struct pc_flow *flow)
 	/* The front's tuple, while that is put. */
 	flow->t.saddr = flow->t.daddr;
 	pc_tuple_front(&flow->t, &flow->nat);
-	if (!pc_ct_put(&flow->t, &ct, flow->is_front_kept))
+	if (!pc_ct_put(flow, &ct, flow->is_front_kept))
 		return PC_DROP_CT_FULL;
 	flow->t.daddr = flow->t.saddr;
 	flow->t.dport = target;

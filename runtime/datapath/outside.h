@@ -29,17 +29,27 @@ static __always_inline enum drop_reason pc_is_stranger(struct pc_flow *flow)
 	return PC_PASS;
 }
 
-/* What the node itself serves; there is no policy to ask. Two functions, as the stack has no room
- * for both entries of each.
+/* What the node itself serves; there is no policy to ask. Functions of their own, as the stack has
+ * no room for both entries of each.
  */
 __noinline int pc_outside_own(struct pc_flow *flow)
 {
 	return flow && pc_ct_insert_both(flow, 0, 0);
 }
 
-__noinline int pc_outside_own_again(struct pc_flow *flow)
+__noinline int pc_own_renew(struct pc_flow *flow)
 {
-	return flow && pc_ct_renew(flow, 0, 0) && pc_ct_put_front(flow);
+	return flow && pc_ct_renew(flow, 0, 0);
+}
+
+__noinline int pc_own_front(struct pc_flow *flow)
+{
+	return flow && pc_ct_put_front(flow);
+}
+
+static __always_inline int pc_outside_own_again(struct pc_flow *flow)
+{
+	return pc_own_renew(flow) && pc_own_front(flow);
 }
 
 /* The tuple is that of client and endpoint, and the packet translated. */

@@ -96,7 +96,7 @@ static __always_inline struct pc_decision pc_decide(const struct __sk_buff *skb,
 }
 
 /* Denied: no entry is made. Allowed: the connection is there before its reply can be. */
-static __always_inline enum drop_reason pc_conclude(const struct pc_flow *flow,
+static __always_inline enum drop_reason pc_conclude(struct pc_flow *flow,
 						    const struct pc_decision *decision)
 {
 	bool stored;

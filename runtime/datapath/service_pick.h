@@ -103,6 +103,7 @@ __noinline int pc_service_port(struct pc_flow *flow)
 		return false;
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < PC_PICKS; i++) {
+		barrier_var(flow); /* or what does not change is kept on the stack */
 		if (!pc_service_is_taken(flow))
 			return true;
 		if (flow->t.proto == IPPROTO_SCTP)

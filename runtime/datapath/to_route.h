@@ -28,7 +28,7 @@ __noinline int pc_route_open(struct pc_flow *flow)
 		return PC_DROP_CT_FULL;
 	pc_endpoints_of(flow);
 	ct = pc_ct_of(flow, 0, 0, PC_CT_NODE);
-	if (!pc_ct_put(&flow->t, &ct, flow->is_kept) || !pc_ct_add_front(flow, &ct))
+	if (!pc_ct_put(flow, &ct, flow->is_kept) || !pc_ct_add_front(flow, &ct))
 		return PC_DROP_CT_FULL;
 	return PC_PASS;
 }

@@ -38,6 +38,7 @@ char b_license[] SEC("license") = "Dual BSD/GPL";
 PACKETS = 20000
 CALLS, HOPS = 500, 200
 NEXT, REDIRECT = -1, 7
+ARRAY = 2  # enum bpf_map_type
 CLANG = ("clang", "-O2", "-g", "-target", "bpf", "-mcpu=v3", "-fno-strict-aliasing")
 _ENABLE_STATS = 32
 _RUN_TIME_AT = 192  # of struct bpf_prog_info: run_time_ns, then run_cnt
@@ -124,8 +125,12 @@ class Bed:
         """No connections: a first packet is one only where there is no entry."""
         for pin in self.node.pins.maps.glob("pc_ct[46]*"):
             with bpf_syscall.obj_get(pin) as table:
-                for key in list(bpf_syscall.map_keys(table, bpf_syscall.map_info(table).key_size)):
-                    bpf_syscall.map_delete(table, key)
+                info = bpf_syscall.map_info(table)
+                for key in list(bpf_syscall.map_keys(table, info.key_size)):
+                    if info.kind == ARRAY:
+                        bpf_syscall.map_update(table, key, bytes(info.value_size))
+                    else:
+                        bpf_syscall.map_delete(table, key)
 
     def _warm(self, port: int, family: int) -> float:
         """One packet over and over in one call, as it comes out: with the pod's own MAC for a gateway's,

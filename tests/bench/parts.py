@@ -60,8 +60,8 @@ PARTS: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     ),
     "of these, the entries": (
         "ct_map.h",
-        "return !bpf_map_update_elem(&pc_ct4_new, &key4, ct, BPF_ANY);",
-        "return ct->flow_id | 1;",
+        "pc_new_put(&flow->t, ct, flow->second);",
+        "(ct->flow_id | flow->second);",
         NEW,
     ),
     "an endpoint of the Service by chance": (

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from policyc.runtime import bpf_syscall
 from policyc.runtime.json_value import JsonValue
-from tests.kernel import packets
+from tests.kernel import connection_tables, packets
 from tests.kernel.connection_model import Connection, Packet, Told, Who
+from tests.kernel.connection_tables import TABLES
 from tests.kernel.node_under_test import HOSTS, LOCAL, NODE, C, NodeUnderTest, endpoint
 from tests.kernel.packets import SCTP, TCP, UDP, Payload
 from tests.kernel.table_policy import Service, TablePolicy
@@ -143,28 +144,22 @@ class Kernel:
         both halves of a translated connection. Expiry is put off, as that has the same effect.
         """
         at, size = self.node.layout("pc_ct").fields["expires"]
-        for name in (f"pc_ct{family}", f"pc_ct{family}_new"):
-            with self.node.shared_map(name) as fd:
-                info = bpf_syscall.map_info(fd)
-                for key in list(bpf_syscall.map_keys(fd, info.key_size)):
-                    value = bytearray(bpf_syscall.map_lookup(fd, key, info.value_size) or b"")
-                    expires = int.from_bytes(value[at : at + size], "little")
-                    if expires > 1:
-                        value[at : at + size] = (expires + SECONDS).to_bytes(size, "little")
-                        bpf_syscall.map_update(fd, key, bytes(value))
+        for name in TABLES[family]:
+            changed = {}
+            for key, value in connection_tables.entries(self.node.pins.map(name)).items():
+                expires = int.from_bytes(value[at : at + size], "little")
+                if expires > 1:
+                    later = (expires + SECONDS).to_bytes(size, "little")
+                    changed[key] = value[:at] + later + value[at + size :]
+            connection_tables.change(self.node.pins.map(name), changed)
 
     def remembered(self, family: int) -> Iterator[Entry]:
         """Every connection that has an entry, expired ones too."""
         devices = {index: name for name, index in self.node.ifindex.items()} | {0: ""}
         size = 4 if family == 4 else 16
         number = partial(int.from_bytes, byteorder="little")
-        for name in (f"pc_ct{family}", f"pc_ct{family}_new"):
-            with self.node.shared_map(name) as fd:
-                info = bpf_syscall.map_info(fd)
-                keys = list(bpf_syscall.map_keys(fd, info.key_size))
-                values = [bpf_syscall.map_lookup(fd, key, info.value_size) for key in keys]
-            for key, value in zip(keys, values, strict=True):
-                assert value is not None
+        for name in TABLES[family]:
+            for key, value in connection_tables.entries(self.node.pins.map(name)).items():
                 entry = self.node.layout("pc_ct").unpack(value)
                 ports = struct.unpack_from("!HH", key, 2 * size)
                 ends = ((key[:size], ports[0]), (key[size : 2 * size], ports[1]))

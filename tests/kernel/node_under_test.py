@@ -23,6 +23,8 @@ from policyc.runtime.pins import Pins
 from policyc.runtime.service_update import update_services
 from policyc.runtime.status import NodeStatus, status
 from policyc.runtime.uplinks import Outside
+from tests.kernel import connection_tables
+from tests.kernel.connection_tables import TABLES
 from tests.kernel.packets import Host
 from tests.kernel.table_policy import NamePlacer, TablePolicy, endpoints_json, write_bundle
 
@@ -253,33 +255,25 @@ class NodeUnderTest:
 
     def connections(self, family: int = 4) -> list[dict[str, bytes]]:
         """The entries of both connection tables, field by field."""
-        return [
-            entry for name in (f"pc_ct{family}", f"pc_ct{family}_new") for entry in self.table(name)
-        ]
+        return [entry for name in TABLES[family] for entry in self.table(name)]
 
     def table(self, name: str) -> list[dict[str, bytes]]:
         """The entries of one table of connections."""
-        with self.shared_map(name) as fd:
-            info = bpf_syscall.map_info(fd)
-            keys = bpf_syscall.map_keys(fd, info.key_size)
-            values = [bpf_syscall.map_lookup(fd, key, info.value_size) for key in keys]
-        return [self.layout("pc_ct").unpack(value) for value in values if value is not None]
+        found = connection_tables.entries(self.pins.map(name)).values()
+        return [self.layout("pc_ct").unpack(value) for value in found]
 
     def expire_connections(self, family: int = 4, ports: Collection[int] = ()) -> None:
         """Let every connection, or those of the ports, have been silent for too long."""
         at, size = self.layout("pc_ct").fields["expires"]
         key_of = self.layout(f"pc_ct{family}_key")
         wanted = {struct.pack("!H", port) for port in ports}
-        for name in (f"pc_ct{family}", f"pc_ct{family}_new"):
-            with self.shared_map(name) as fd:
-                info = bpf_syscall.map_info(fd)
-                for key in list(bpf_syscall.map_keys(fd, info.key_size)):
-                    of = key_of.unpack(key)
-                    if wanted and not wanted & {of["lo_port"], of["hi_port"]}:
-                        continue
-                    value = bytearray(bpf_syscall.map_lookup(fd, key, info.value_size) or b"")
-                    value[at : at + size] = struct.pack("=Q", 1)
-                    bpf_syscall.map_update(fd, key, bytes(value))
+        for name in TABLES[family]:
+            changed = {}
+            for key, value in connection_tables.entries(self.pins.map(name)).items():
+                of = key_of.unpack(key)
+                if not wanted or wanted & {of["lo_port"], of["hi_port"]}:
+                    changed[key] = value[:at] + struct.pack("=Q", 1) + value[at + size :]
+            connection_tables.change(self.pins.map(name), changed)
 
     def layout(self, name: str) -> StructLayout:
         return Btf.of_object(self.objects / "hooks.bpf.o").struct(name)

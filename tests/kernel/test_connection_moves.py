@@ -17,7 +17,7 @@ from tests.kernel.table_policy import ANY
 pytestmark = pytest.mark.kernel
 Number = Synchronized  # of int
 SECONDS = 2
-ASK_NEW = "at.ct = bpf_map_lookup_elem(&pc_ct4_new, &key4);"
+ASK_NEW = "at.ct = pc_new4_find(&key.v4);"
 DAWDLE = "for (int i = 0; i < 200; i++) (void)*(volatile __u64 *)&(__u64){bpf_ktime_get_ns()};"
 
 

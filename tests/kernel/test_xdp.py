@@ -20,6 +20,7 @@ import pytest
 from policyc.runtime import bpf_syscall
 from policyc.runtime.btf import Btf
 from policyc.runtime.pins import Pins
+from tests.kernel import connection_tables
 from tests.kernel.bundles import compiled
 from tests.kernel.node_under_test import run_through
 from tests.kernel.test_outside_wire import (
@@ -168,13 +169,11 @@ class Uplink:
             self.lab.run("router", program, "-P", "FORWARD", verdict)
 
     def patch(self, name: str, at: int, value: bytes) -> dict[bytes, bytes]:
-        """Every entry of a map gets these bytes; gives what was there."""
-        with bpf_syscall.obj_get(self.pins.map(name)) as fd:
-            info = bpf_syscall.map_info(fd)
-            keys = list(bpf_syscall.map_keys(fd, info.key_size))
-            was = {key: bpf_syscall.map_lookup(fd, key, info.value_size) or b"" for key in keys}
-            for key, old in was.items():
-                bpf_syscall.map_update(fd, key, old[:at] + value + old[at + len(value) :])
+        """Every entry of a table of connections gets these bytes; gives what was there."""
+        was = connection_tables.entries(self.pins.map(name))
+        end = at + len(value)
+        changed = {key: old[:at] + value + old[end:] for key, old in was.items()}
+        connection_tables.change(self.pins.map(name), changed)
         return was
 
     @contextmanager
@@ -197,16 +196,14 @@ class Uplink:
 
     @contextmanager
     def patched(self, at: int, value: bytes, *names: str) -> Iterator[None]:
-        """Every entry of these maps with other bytes, for a moment."""
+        """Every entry of these tables with other bytes, for a moment."""
         with self.silence():
             was = {name: self.patch(name, at, value) for name in names}
             try:
                 yield
             finally:
                 for name, entries in was.items():
-                    with bpf_syscall.obj_get(self.pins.map(name)) as fd:
-                        for key, old in entries.items():
-                            bpf_syscall.map_update(fd, key, old)
+                    connection_tables.change(self.pins.map(name), entries)
 
 
 @dataclass(frozen=True)
