@@ -97,6 +97,8 @@ __noinline int pc_new_put(const struct pc_tuple *t, struct pc_ct *ct, __u64 seco
 	way = pc_new_take(set, now, second);
 	if (way >= PC_NEW_WAYS)
 		return false;
+	barrier_var(way); /* or 6.1 is not shown its bounds */
+	way &= PC_NEW_WAYS - 1;
 	barrier_var(t); /* or all of it is kept from before, on the stack */
 	barrier_var(ct);
 	pc_ct6_key_at(&set->key[way], t, ct->back);

@@ -21,7 +21,11 @@ static __always_inline __u32 pc_new_word(const struct pc_new_head *head, __u32 w
 /* Whether the word was the one that is expected, and is the other one now. */
 static __always_inline bool pc_new_swap(struct pc_new_head *head, __u32 way, __u32 from, __u32 to)
 {
-	return __sync_val_compare_and_swap(&head->tag[way], from, to) == from;
+	__u64 at = way;
+
+	barrier_var(at); /* or 6.1 is not shown that the word is one, and where words begin */
+	at &= PC_NEW_WAYS - 1;
+	return __sync_val_compare_and_swap(&head->tag[at], from, to) == from;
 }
 
 /* The word of a way that is taken now. */

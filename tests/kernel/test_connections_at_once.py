@@ -25,7 +25,7 @@ pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])
 SECONDS = 3
 FILLED = "set->ct[way] = *ct;"
-DAWDLE = "for (int i = 0; i < 40; i++) (void)*(volatile __u64 *)&(__u64){bpf_ktime_get_ns()};"
+DAWDLE = "for (int i = 0; i < 200; i++) (void)*(volatile __u64 *)&(__u64){bpf_ktime_get_ns()};"
 PORTS_AT = {4: 34, 6: 54}
 FRONT = 1024  # enum pc_ct_state
 NAT_AT = 10  # of struct pc_ct_end
