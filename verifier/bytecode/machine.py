@@ -295,15 +295,14 @@ def _jump_if(state: State, i: JumpIf, _: Environment) -> Outcome:
 
 
 def _call_helper(state: State, i: CallHelper, environment: Environment) -> Outcome:
-    return called(state, environment.call(state, i.number))
+    return _called(state, environment.call(state, i.number))
 
 
 def _call_kfunc(state: State, i: CallKfunc, environment: Environment) -> Outcome:
-    return called(state, environment.kfunc(state, i.name))
+    return _called(state, environment.kfunc(state, i.name))
 
 
-def called(state: State, outcome: Called | TailCall) -> Outcome:
-    """Go on behind a call that gave this: what it may have changed is not read any more."""
+def _called(state: State, outcome: Called | TailCall) -> Outcome:
     state.at += 1
     _forget(state, _CLOBBERED)
     state.registers[0] = outcome.result if isinstance(outcome, Called) else None

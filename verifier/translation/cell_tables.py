@@ -8,11 +8,9 @@ from typing import Protocol
 
 from policyc.ir.plan import CellLayout, DirectionPlan
 from policyc.ir.tree import NODE_WORDS, NOTHING
+from policyc.verifier.bytecode.values import NUMBERS
+from policyc.verifier.translation.bucket_places import FILLED, SLOTS, bucket_places
 from policyc.verifier.translation.seeded import SeedError, SeedTable
-
-SLOTS = 4
-_WORDS, _FILLED = 2 * SLOTS, 3 * SLOTS
-_MASK64 = (1 << 64) - 1
 
 
 class CellWords(Protocol):
@@ -94,23 +92,15 @@ def _entries(buckets: SeedTable) -> dict[int, dict[int, int]]:
         raise SeedError(f"{buckets.name} has buckets that nobody filled")
     for at in range(buckets.entries):
         bucket = words[at * NODE_WORDS : (at + 1) * NODE_WORDS]
-        if not bucket[_FILLED]:
+        if not bucket[FILLED]:
             raise SeedError(f"{buckets.name} has buckets that nobody filled")
         for slot in range(SLOTS):
-            column, row, word = bucket[2 * slot], bucket[2 * slot + 1], bucket[_WORDS + slot]
+            column, row, word = bucket[2 * slot], bucket[2 * slot + 1], bucket[2 * SLOTS + slot]
             if not (row or column):
                 continue
-            if at not in buckets_of(row, column, buckets.entries):
+            if at not in bucket_places(NUMBERS, row, column, buckets.entries):
                 raise SeedError(f"{buckets.name} has ({row}, {column}) where no search looks")
             if column in found[row] or word == NOTHING:
                 raise SeedError(f"{buckets.name} has ({row}, {column}) twice, or without a word")
             found[row][column] = word
     return found
-
-
-def buckets_of(row: int, column: int, n_buckets: int) -> tuple[int, int]:
-    """The two buckets in which `pc_hashed` looks for a key; docs/bundle-format.md has the formula."""
-    mixed = ((row << 32 | column) * 0x9E3779B97F4A7C15) & _MASK64
-    mixed ^= mixed >> 32
-    mixed = (mixed * 0xC2B2AE3D27D4EB4F) & _MASK64
-    return (mixed >> 32) & (n_buckets - 1), (mixed ^ mixed >> 47) & (n_buckets - 1)

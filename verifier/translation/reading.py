@@ -13,16 +13,11 @@ from policyc.ir.plan import AddressLayout, AddressPlan, CellLayout, DirectionPla
 from policyc.ir.policy import Direction
 from policyc.ir.services import Kind
 from policyc.ir.tree import ALLOW, ID_MASK, LEAF, NEXT_WORD, NOTHING, RANGE
-from policyc.verifier.bytecode.values import Bits, Op, Truth
+from policyc.verifier.bytecode.values import Bits, Truth
 from policyc.verifier.translation.asked import NUMBER_OF
+from policyc.verifier.translation.bucket_places import FILLED, SLOTS, bucket_places
 from policyc.verifier.translation.steps import Steps
 from policyc.verifier.translation.table_reading import TableReading
-
-WORD_BITS, KEY_BITS = 32, 64
-FIRST_FACTOR, SECOND_FACTOR = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F
-SLOTS = 4
-FILLED = 12
-"""Of a bucket: entries, and the word that says that somebody filled it."""
 
 
 @dataclass(frozen=True)
@@ -165,23 +160,11 @@ class Reading(TableReading):
         """`pc_hashed`: the first bucket that knows the key, or the usual word of the row."""
         a, name = self.words, f"pc_buckets_{plan.short}"
         word = self._looked_up(f"pc_usual_{plan.short}", row, 0)
-        for at in reversed(self._buckets(row, column, plan.buckets)):
+        for at in reversed(bucket_places(self.domain, row, column, plan.buckets)):
             found = self._in_bucket(name, at, row, column)
             word = a.choose(a.equal(found, NOTHING), word, found)
         no_key = a.domain.either(a.equal(row, 0), a.equal(column, 0))
         return a.choose(no_key, NOTHING, word)
-
-    def _buckets(self, row: Bits, column: Bits, n_buckets: int) -> tuple[Bits, Bits]:
-        """The two buckets of a key, as docs/bundle-format.md has it."""
-        domain = self.domain
-        key = domain.concat([(column, WORD_BITS), (row, WORD_BITS)])
-        mixed = domain.binary(Op.MUL, key, FIRST_FACTOR, KEY_BITS)
-        mixed = domain.binary(Op.XOR, mixed, domain.binary(Op.LSHR, mixed, 32, KEY_BITS), KEY_BITS)
-        mixed = domain.binary(Op.MUL, mixed, SECOND_FACTOR, KEY_BITS)
-        high = domain.extract(mixed, 32, WORD_BITS, KEY_BITS)
-        folded = domain.binary(Op.LSHR, mixed, 47, KEY_BITS)
-        low = domain.truncate(domain.binary(Op.XOR, mixed, folded, KEY_BITS), WORD_BITS, KEY_BITS)
-        return self.words.mask(high, n_buckets - 1), self.words.mask(low, n_buckets - 1)
 
     def _in_bucket(self, name: str, at: Bits, row: Bits, column: Bits) -> Bits:
         a = self.words

@@ -12,7 +12,7 @@ from policyc.verifier.bytecode.errors import FaultError
 from policyc.verifier.bytecode.memory import POINTER_SIZE, Cells, Memory
 from policyc.verifier.bytecode.pointers import Forgotten, Pointer, Region, Value
 from policyc.verifier.bytecode.state import Caller, State
-from policyc.verifier.bytecode.symbolic.unknown import SharedMemory, TableMemory, UnknownMemory
+from policyc.verifier.bytecode.symbolic.unknown import TableMemory, UnknownMemory
 from policyc.verifier.bytecode.values import Bits, Domain, Truth, mask
 from policyc.verifier.z3_when_used import z3
 
@@ -120,25 +120,9 @@ class _Merge:
                 both = one.blank()
                 mine, theirs = (one, one.written), (other, other.written)
                 return both if self._store_both(mine, theirs, both.written) else None
-            case SharedMemory(), SharedMemory():
-                return self._shared(one, other)
             case TableMemory(), TableMemory():
                 return one
         return None
-
-    def _shared(self, one: SharedMemory, other: SharedMemory) -> SharedMemory:
-        """What both know of the same places."""
-        both = one.forgotten()
-        if not one.has_base_of(other):
-            return both
-        both.base = one.base
-        for at, (size, mine) in one.written.cells.items():
-            theirs = other.written.cells.get(at)
-            if theirs is not None and theirs[0] == size:
-                value = self.value(mine, theirs[1], 8 * size)
-                if value is not None:
-                    both.written.store(at & mask(WIDTH), size, value)
-        return both
 
     def _store_both(
         self, one: tuple[Memory, Cells], other: tuple[Memory, Cells], into: Cells

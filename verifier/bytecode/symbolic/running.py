@@ -11,14 +11,11 @@ from dataclasses import dataclass, field
 
 from policyc.verifier.bytecode.errors import FaultError, UnmodelledError
 from policyc.verifier.bytecode.instructions import FRAME_POINTER
-from policyc.verifier.bytecode.linked import CallFunction
 from policyc.verifier.bytecode.machine import (
     Branch,
-    Called,
     Environment,
     Exited,
     TailCall,
-    called,
     step,
 )
 from policyc.verifier.bytecode.memory import Cells
@@ -66,8 +63,6 @@ class Runner:
     guard: Guard = field(default_factory=Guard)
     """Of the step that is being made."""
     at: tuple[str, int] = ("", 0)
-    summaries: Mapping[str, Callable[[State], Called]] = field(default_factory=dict)
-    """Functions of which it is known what they do: they are not entered."""
     n_steps: int = 0
     _orders: dict[str, Order] = field(default_factory=dict)
     _live: dict[str, Mapping[int, frozenset[int]]] = field(default_factory=dict)
@@ -155,8 +150,6 @@ class Runner:
         state = run.state
         self.guard, self.at = run.guard, (state.function, state.at)
         instruction = function.code[state.at]
-        if isinstance(instruction, CallFunction) and instruction.name in self.summaries:
-            return called(state, self.summaries[instruction.name](state))
         try:
             return step(state, instruction, self.environment)
         except FaultError:

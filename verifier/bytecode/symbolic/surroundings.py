@@ -22,7 +22,6 @@ from policyc.verifier.bytecode.state import State
 from policyc.verifier.bytecode.symbolic.guards import Guard
 from policyc.verifier.bytecode.symbolic.running import Runner
 from policyc.verifier.bytecode.symbolic.unknown import (
-    SharedMemory,
     TableMemory,
     UnknownMemory,
     Watch,
@@ -72,14 +71,12 @@ class TableRead:
 @dataclass
 class Surroundings(Environment):
     """`tables` are the maps that nobody changes meanwhile; `own` those of which each run has the one
-    value for itself (scratch memory), `shared` those whose values hold more than one thing; the contents
-    of all others, too, may be anything at each look.
+    value for itself (scratch memory); the contents of all others may be anything at each look.
     """
 
     program: Program
     tables: Set[str] = frozenset()
     own: Set[str] = frozenset()
-    shared: Set[str] = frozenset()
     deeds: list[Deed] = field(default_factory=list)
     reads: list[TableRead] = field(default_factory=list)
     runner: Runner | None = None
@@ -96,8 +93,6 @@ class Surroundings(Environment):
                 return self._delete(state)
             case 7:
                 return Called(state.domain.zero_extend(self.fresh("random", 32), 32, 64))
-            case 118:
-                return Called(self.fresh("jiffies", 64))
         raise UnmodelledError(f"the helper {helper} is not known here")
 
     def kfunc(self, state: State, name: str) -> Called:
@@ -123,11 +118,8 @@ class Surroundings(Environment):
             self.did("lookup", definition.name, region=region, key=key)
             watch = partial(self._stored, region)
             name = f"{definition.name}#{region.number}"
-            if definition.name in self.shared:
-                state.memory[region] = SharedMemory(state.domain, name, watch)
-            else:
-                size = definition.value_size
-                state.memory[region] = UnknownMemory(state.domain, name, size, watch)
+            memory = UnknownMemory(state.domain, name, definition.value_size, watch)
+            state.memory[region] = memory
         return Called(Pointer(region, 0, is_missing))
 
     def _own(self, state: State, definition: MapDefinition, key: Bits) -> Pointer:

@@ -8,7 +8,7 @@ from policyc.verifier.bytecode.errors import FaultError, UnmodelledError
 from policyc.verifier.bytecode.memory import Cells, Memory
 from policyc.verifier.bytecode.pointers import Pointer, Value
 from policyc.verifier.bytecode.symbolic.offsets import places
-from policyc.verifier.bytecode.values import Bits, Domain, Truth, mask, signed
+from policyc.verifier.bytecode.values import Bits, Domain, Truth
 from policyc.verifier.z3_when_used import z3
 
 Read = Callable[[Bits], Bits]
@@ -104,79 +104,6 @@ class UnknownMemory(Memory):
         if isinstance(value, Pointer):
             raise FaultError("a part of a pointer is read")
         return value
-
-
-class SharedMemory(Memory):
-    """A value that others write to at any time: what is read is anything, but for what was just stored.
-
-    Offsets are a term and a number. What was stored under one term is known there until something is
-    stored under another one, which may be the same place.
-    """
-
-    def __init__(self, domain: Domain, name: str, watch: Watch) -> None:
-        self.domain, self.name, self._watch = domain, name, watch
-        self.base: Any = None
-        self.written = Cells(domain, -REACH, REACH)
-
-    def load(self, offset: Bits, size: int) -> Value:
-        """What was stored there last, or anything."""
-        base, at = _split(offset)
-        if _is_same_base(base, self.base):
-            try:
-                return self.written.load(at & mask(64), size)
-            except FaultError:
-                pass  # not all of it was stored
-        anything: Bits = z3.FreshConst(z3.BitVecSort(8 * size), f"{self.name} ")
-        return anything
-
-    def store(self, offset: Bits, size: int, value: Value) -> None:
-        """Known from now on, until something else may be there."""
-        self._watch(self.copy(), offset, size, value)
-        base, at = _split(offset)
-        if not _is_same_base(base, self.base):
-            self.base, self.written = base, Cells(self.domain, -REACH, REACH)
-        self.written.store(at & mask(64), size, value)
-
-    def copy(self) -> "SharedMemory":
-        """The same in a run of its own."""
-        other = SharedMemory(self.domain, self.name, self._watch)
-        other.base, other.written = self.base, self.written.copy()
-        return other
-
-    def has_base_of(self, other: "SharedMemory") -> bool:
-        """Whether both know something, of the same place."""
-        return _is_same_base(self.base, other.base)
-
-    def forgotten(self) -> "SharedMemory":
-        """The same, with nothing known."""
-        return SharedMemory(self.domain, self.name, self._watch)
-
-    def rewrite_pointers(self, change: Callable[[Pointer], Value]) -> None:
-        """Of those that were stored here."""
-        self.written.rewrite_pointers(change)
-
-
-REACH = 1 << 16
-"""Bytes around an offset that is a term."""
-
-
-def _split(offset: Bits) -> tuple[Any, int]:
-    """An offset as a term, None for none, and a number that is added to it."""
-    if isinstance(offset, int):
-        return None, signed(offset, 64)
-    term: Any = offset
-    if term.decl().kind() == z3.Z3_OP_BADD and term.num_args() == 2:
-        for one, other in (term.children(), reversed(term.children())):
-            if z3.is_bv_value(one):
-                base, more = _split(other)
-                return base, more + signed(one.as_long(), 64)
-    return term, 0
-
-
-def _is_same_base(one: Any, other: Any) -> bool:
-    if one is None or other is None:
-        return one is other
-    return bool(one.eq(other))
 
 
 class TableMemory(Memory):
