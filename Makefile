@@ -19,9 +19,9 @@ GUEST ?= 6.1
 # what is marked native: two floods, what compiles C, what loads again and again.
 PACKET_TESTS ?= $(addprefix tests/kernel/test_,$(addsuffix .py,bed conntrack connection_tables icmp fragments spoofing services \
 	service_corners service_errors service_affinity source_ranges hairpin forwarding masquerade masquerade_errors host_policy \
-	outside node_ports))
+	outside node_ports forged_errors errors_by_route errors_to_itself service_route))
 
-.PHONY: help install system demo test test-all test-kernels kernel-table bench-policy bench-datapath bench-across bench-flows guest guest-packets lint format grammar prebuilt lock golden wheel clean
+.PHONY: help install system demo test test-all test-kernels kernel-table bench-policy bench-datapath bench-across bench-flows fuzz-parsers guest guest-packets lint format grammar prebuilt lock golden wheel clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -83,6 +83,16 @@ bench-across: install ## CPU of traffic between two nodes over plain routing, an
 
 bench-flows: install ## 100,000 connections beside floods of first packets: what goes on, what it costs, what memory it takes (root)
 	@PYTHONPATH=. $(BIN)/python tests/bench/flows.py
+
+# Each parser for so many seconds; what is found on the way is in build/fuzz, an input that breaks one beside it.
+PARSER_SECONDS ?= 60
+fuzz-parsers: install ## coverage-guided runs of the parsers, PARSER_SECONDS=60 each (tests/fuzz/targets.py)
+	@for target in $$(ls tests/fuzz/corpus); do \
+		mkdir -p build/fuzz/$$target; \
+		echo "fuzzing $$target"; \
+		$(BIN)/python -m tests.fuzz.run $$target build/fuzz/$$target tests/fuzz/corpus/$$target -timeout=30 \
+			-max_total_time=$(PARSER_SECONDS) -verbosity=0 -print_final_stats=1 -artifact_prefix=build/fuzz/broken-$$target-; \
+	done
 
 lint: install ## pre-commit over every file: ruff, mypy --strict, import-linter, clang-format, headers
 	@$(BIN)/pre-commit run --all-files --show-diff-on-failure --color never >build-lint.log 2>&1 \

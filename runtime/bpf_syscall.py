@@ -26,6 +26,7 @@ OBJ_PIN = 6
 OBJ_GET = 7
 PROG_TEST_RUN = 10
 PROG_GET_FD_BY_ID = 13
+MAP_GET_FD_BY_ID = 14
 OBJ_GET_INFO_BY_FD = 15
 MAP_LOOKUP_BATCH = 24
 MAP_UPDATE_BATCH = 26
@@ -37,6 +38,8 @@ ATTACH_TCX_INGRESS = 46
 ATTACH_TCX_EGRESS = 47
 ATTACH_XDP = 37
 LINK_TYPE_TCX = 11
+
+_LOAD_64, _MAP_FD, _MAP_VALUE = 0x18, 1, 2  # BPF_LD | BPF_DW | BPF_IMM; BPF_PSEUDO_MAP_*
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _syscall = _libc.syscall
@@ -117,6 +120,11 @@ def map_info(fd: int) -> MapInfo:
     raw = _info(fd, 80)
     kind, ident, key_size, value_size, entries, flags, name = struct.unpack_from("=6I16s", raw)
     return MapInfo(kind, ident, key_size, value_size, entries, flags, _name(name))
+
+
+def map_by_id(ident: int) -> Fd:
+    """Open a map by its id."""
+    return Fd(bpf(MAP_GET_FD_BY_ID, struct.pack("=III", ident, 0, 0)))
 
 
 def map_update(fd: int, key: bytes, value: bytes) -> None:
@@ -232,6 +240,25 @@ def prog_info(fd: int) -> ProgInfo:
     _kind, ident, tag, jited, translated = struct.unpack_from("=II8sII", raw)
     (verified,) = struct.unpack_from("=I", raw, 216)
     return ProgInfo(ident, tag.hex(), _name(raw[64:80]), translated, jited, verified)
+
+
+def prog_map_uses(fd: int) -> tuple[tuple[int, int, int], ...]:
+    """Where a program names maps: (instruction, map's id, offset into its value), in their order.
+
+    As the kernel shows its translated instructions (bpf_insn_prepare_dump): a load of 64 bits whose
+    source is BPF_PSEUDO_MAP_FD or BPF_PSEUDO_MAP_VALUE has the id, and behind it the offset.
+    """
+    size = prog_info(fd).instructions
+    code = ctypes.create_string_buffer(size)
+    info = ctypes.create_string_buffer(64)
+    struct.pack_into("=I8xQ", info, 20, size, _address(code))
+    bpf(OBJ_GET_INFO_BY_FD, struct.pack("=IIQ", fd, len(info), _address(info)))
+    raw = code.raw
+    return tuple(
+        (at // 8, *struct.unpack_from("=I4xI", raw, at + 4))
+        for at in range(0, size, 8)
+        if raw[at] == _LOAD_64 and raw[at + 1] >> 4 in (_MAP_FD, _MAP_VALUE)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ structs need: integers, enums, arrays of bytes, nested structs by offset; no bit
 import struct
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,24 +72,26 @@ class Btf:
         """The BTF of an ELF object; `InputError` when it has none."""
         try:
             return cls(_section(path.read_bytes(), ".BTF"))
-        except (ValueError, struct.error, IndexError) as error:
+        except (ValueError, OverflowError, struct.error, IndexError) as error:
             raise InputError(f"{path}: no readable BTF: {error}") from error
 
     def struct(self, name: str) -> StructLayout:
         """The layout of `struct name`."""
         found = self._find(_STRUCT, name)
         fields: dict[str, tuple[int, int]] = {}
-        for at in range(0, len(found.extra), 12):
-            field, ident, bits = struct.unpack_from("=III", found.extra, at)
-            if field:
-                fields[_string(self._strings, field)] = (bits // 8, self._size(ident))
+        with _no_contradiction(name):
+            for at in range(0, len(found.extra), 12):
+                field, ident, bits = struct.unpack_from("=III", found.extra, at)
+                if field:
+                    fields[_string(self._strings, field)] = (bits // 8, self._size(ident))
         return StructLayout(name, found.size_or_type, fields)
 
     def enum(self, name: str) -> dict[str, int]:
         """The names and values of `enum name`, in the order of the source."""
         extra = self._find(_ENUM, name).extra
-        pairs = (struct.unpack_from("=Ii", extra, at) for at in range(0, len(extra), 8))
-        return {_string(self._strings, text): value for text, value in pairs}
+        with _no_contradiction(name):
+            pairs = (struct.unpack_from("=Ii", extra, at) for at in range(0, len(extra), 8))
+            return {_string(self._strings, text): value for text, value in pairs}
 
     def _find(self, kind: int, name: str) -> _Type:
         for candidate in self._types:
@@ -104,6 +107,15 @@ class Btf:
             element, _index, count = struct.unpack_from("=III", found.extra)
             return self._size(element) * int(count)
         return 8 if found.kind == _PTR else found.size_or_type
+
+
+@contextmanager
+def _no_contradiction(name: str) -> Iterator[None]:
+    """InputError where a type names what is not there, or is made of itself."""
+    try:
+        yield
+    except (ValueError, IndexError, struct.error, RecursionError) as error:
+        raise InputError(f"the object's BTF of `{name}` cannot be read: {error}") from error
 
 
 def _read_types(data: bytes, strings: bytes) -> Iterator[_Type]:

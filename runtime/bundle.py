@@ -144,6 +144,8 @@ def _check_files(path: Path, files: JsonValue) -> dict[str, str]:
     digests: dict[str, str] = {}
     for name, value in files.members().items():
         digests[name] = value.text().removeprefix("sha256").lstrip(" :")
+        if not _is_name(name):
+            value.fail(f"the file {name!r} has a name that no file has")
         if Path(name).is_absolute() or ".." in Path(name).parts:
             value.fail(f"the file {name!r} is outside the bundle")
         try:
@@ -159,6 +161,14 @@ def _check_files(path: Path, files: JsonValue) -> dict[str, str]:
         if name not in digests:
             files.fail(f"the file `{name}` is missing")
     return digests
+
+
+def _is_name(name: str) -> bool:
+    """Whether a file can be called so."""
+    try:
+        return bool(name) and b"\0" not in name.encode()
+    except UnicodeEncodeError:
+        return False
 
 
 def _kernel_version(value: JsonValue) -> tuple[int, int]:

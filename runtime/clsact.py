@@ -83,7 +83,9 @@ def find(ifindex: int, direction: str) -> FilterInfo | None:
 
 def _find(netlink: Any, ifindex: int, direction: str) -> FilterInfo | None:
     try:
-        filters = list(netlink.get_filters(index=ifindex, parent=_PARENTS[direction]))
+        filters = rtnetlink.dump(
+            lambda: netlink.get_filters(index=ifindex, parent=_PARENTS[direction])
+        )
     except rtnetlink.refused() as error:
         if rtnetlink.code_of(error) in (
             _ENOENT,

@@ -67,10 +67,8 @@ def n_addresses(pins: Pins, name: str) -> int:
         return len(halves.who(name))
 
 
-def write(
-    pins: Pins, endpoints: Iterable[LoadedEndpoint], layout: StructLayout, undo: Undo
-) -> None:
-    """Set every endpoint, beside those that are there; `undo` puts back what was there."""
+def held_of(endpoints: Iterable[LoadedEndpoint], layout: StructLayout) -> Held:
+    """What the hooks have to find of these endpoints."""
     wanted: Held = {}
     for endpoint in endpoints:
         value = layout.pack(
@@ -82,6 +80,14 @@ def write(
             | HOST_FLAG * endpoint.is_host,
         )
         wanted |= dict.fromkeys(elements(endpoint), value)
+    return wanted
+
+
+def write(
+    pins: Pins, endpoints: Iterable[LoadedEndpoint], layout: StructLayout, undo: Undo
+) -> None:
+    """Set every endpoint, beside those that are there; `undo` puts back what was there."""
+    wanted = held_of(endpoints, layout)
     addresses = _by_address(pins, layout)
     devices = _by_device(pins, layout)
     _replace(pins, addresses, addresses | _without_devices(wanted), layout, undo)

@@ -18,11 +18,12 @@ import selectors
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
+from policyc.runtime import descriptors
 from policyc.runtime.errors import HostError
 from policyc.runtime.state import Warn
 
@@ -75,6 +76,7 @@ class HealthChecks:
         self._places: set[Place] = set()
         self._taken: set[Place] = set()
         self._server: _Server | None = None
+        self._is_without_room = False
 
     def set(self, wanted: Mapping[Place, Health]) -> None:
         """Say this from now on, and nothing at other ports. One that is taken is tried again then."""
@@ -88,7 +90,7 @@ class HealthChecks:
         self._places &= wanted.keys()
         self._taken &= wanted.keys()
         opened = {}
-        for place in sorted(wanted.keys() - self._places):
+        for place in self._with_room(sorted(wanted.keys() - self._places)):
             if found := self._listener(place, wanted[place]):
                 opened[place] = found
         self._places |= opened.keys()
@@ -100,6 +102,20 @@ class HealthChecks:
             self._server.change(_Change({}, {}, is_last=True))
         self._server = None
         self._places.clear()
+
+    def _with_room(self, new: Sequence[Place]) -> Sequence[Place]:
+        """The new ports, or none of them where there are no descriptors for them and who asks."""
+        if not new:
+            return new
+        try:
+            descriptors.make_room(len(new) + _MOST, "health checks")
+        except HostError as error:
+            if not self._is_without_room:
+                self._warn(f"new ports are not answered: {error}")
+            self._is_without_room = True
+            return ()
+        self._is_without_room = False
+        return new
 
     def _listener(self, place: Place, what: Health) -> socket.socket | None:
         family, port = place

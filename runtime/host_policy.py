@@ -181,7 +181,7 @@ def _device_addresses(names: Collection[str] = ()) -> list[Address]:
     with rtnetlink.connection("guarding the node itself") as netlink:
         return [
             ipaddress.ip_address(value)
-            for entry in netlink.get_addr()
+            for entry in rtnetlink.dump(netlink.get_addr)
             if entry["index"] in wanted
             if (value := entry.get_attr("IFA_LOCAL") or entry.get_attr("IFA_ADDRESS"))
         ]

@@ -195,7 +195,7 @@ def addresses(ifindex: int, own: Sequence[Address]) -> dict[int, Address]:
     """
     ranked: dict[int, list[tuple[bool, int, Address]]] = {4: [], 6: []}
     with rtnetlink.connection("--masquerade") as netlink:
-        for each in netlink.get_addr():
+        for each in rtnetlink.dump(netlink.get_addr):
             if each["index"] != ifindex or each["scope"] != _EVERYWHERE:
                 continue
             flags = int(each.get_attr("IFA_FLAGS") or each["flags"])

@@ -6,6 +6,7 @@ where it is locked. So packets leave past the stack by other uplinks alone.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from policyc.runtime import rtnetlink
@@ -25,7 +26,7 @@ def narrower(ifindexes: Iterable[int]) -> frozenset[int]:
         with rtnetlink.connection("handing packets over", f", or {_OTHERWISE}") as netlink:
             mtus = {each: _mtu(netlink, each) for each in wanted}
             for family in _FAMILIES:
-                for route in netlink.get_routes(family=family):
+                for route in rtnetlink.dump(partial(netlink.get_routes, family=family)):
                     mtu = _own_mtu(route)
                     if mtu:
                         found |= {out for out in _devices(route) if mtu < mtus.get(out, 0)}

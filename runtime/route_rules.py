@@ -6,6 +6,7 @@ later, by the host's own filters; its type of service nobody looks at. Both are 
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from policyc.runtime import rtnetlink
@@ -38,7 +39,7 @@ def read() -> tuple[int, bool]:
     try:
         with rtnetlink.connection("handing packets over", f", or {_OTHERWISE}") as netlink:
             for family in _FAMILIES:
-                for rule in netlink.get_rules(family=family):
+                for rule in rtnetlink.dump(partial(netlink.get_rules, family=family)):
                     marks |= _marks(rule)
                     asks_more |= _asks_more(rule)
     except OSError as error:

@@ -3,13 +3,18 @@
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
 from policyc.runtime.errors import HostError
+
+_READINGS = 16
+"""Of a list that others change all the while, before it is given up."""
+_DUMP_INTERRUPTED = 0x10
+"""NLM_F_DUMP_INTR: the list changed while it was told, and may lack what was there all the time."""
 
 
 def is_usable() -> bool:
@@ -40,6 +45,28 @@ def _netlink(purpose: str, otherwise: str) -> Any:
             f"pip install 'policyc[node]'{otherwise}",
         ) from error
     return IPRoute
+
+
+def dump(read: Callable[[], Iterable[Any]]) -> list[Any]:
+    """All of a list that the kernel tells in parts, as it was at one time: read again where it has
+    changed meanwhile. `OSError` (EAGAIN) where it never stops changing.
+    """
+    for _ in range(_READINGS):
+        try:
+            found = list(read())
+        except _interrupted():
+            continue
+        if not any(int(each["header"]["flags"]) & _DUMP_INTERRUPTED for each in found):
+            return found
+    raise OSError(errno.EAGAIN, "the list changes all the while")
+
+
+@cache
+def _interrupted() -> type[Exception]:
+    from pyroute2.netlink.exceptions import NetlinkDumpInterrupted
+
+    kind: type[Exception] = NetlinkDumpInterrupted
+    return kind
 
 
 def find_link(netlink: Any, **which: str | int) -> Any | None:

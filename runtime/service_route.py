@@ -12,6 +12,7 @@ import ipaddress
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -152,7 +153,7 @@ def _settle_in(netlink: Any) -> None:
 def _require_free(netlink: Any, routes: Sequence[Route], own: int) -> None:
     """A range of ours in a wider one of somebody's is what routes are for; the reverse is not."""
     for family in {each.to.version for each in routes}:
-        for found in netlink.get_routes(family=_FAMILIES[family]):
+        for found in rtnetlink.dump(partial(netlink.get_routes, family=_FAMILIES[family])):
             to = _destination(found)
             if to is None or found.get_attr("RTA_OIF") == own:
                 continue
@@ -234,7 +235,7 @@ def _ours(netlink: Any, ifindex: int) -> list[Any]:
     return [
         each
         for family in _FAMILIES.values()
-        for each in netlink.get_routes(family=family, table=main)
+        for each in rtnetlink.dump(partial(netlink.get_routes, family=family, table=main))
         if each.get_attr("RTA_OIF") == ifindex
     ]
 

@@ -5,12 +5,14 @@ An unpinned link would let everything through the moment the loader dies.
 """
 
 import errno
+import time
 from pathlib import Path
 
 from policyc.runtime import bpf_syscall
 from policyc.runtime.bpf_syscall import LinkInfo
 
 KIND = "tcx"
+_WAITS, _WAIT = 50, 0.02  # a second, in seconds
 
 
 def attach(prog: int, ifindex: int, attach_type: int, pin: Path) -> None:
@@ -26,8 +28,21 @@ def attach(prog: int, ifindex: int, attach_type: int, pin: Path) -> None:
             else:
                 return
         pin.unlink()
-    with bpf_syscall.link_create_tcx(prog, ifindex, attach_type) as link:
+    with _created(prog, ifindex, attach_type) as link:
         bpf_syscall.obj_pin(link, pin)
+
+
+def _created(prog: int, ifindex: int, attach_type: int) -> bpf_syscall.Fd:
+    """A new link. One whose pin went a moment ago may still be there: the kernel frees it later.
+
+    A program is at a device once (EEXIST), so that is waited for; what stays is somebody's.
+    """
+    for _ in range(_WAITS):
+        try:
+            return bpf_syscall.link_create_tcx(prog, ifindex, attach_type)
+        except FileExistsError:
+            time.sleep(_WAIT)
+    return bpf_syscall.link_create_tcx(prog, ifindex, attach_type)
 
 
 def detach(pin: Path) -> None:

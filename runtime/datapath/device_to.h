@@ -1,21 +1,49 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* device_to.h - by which device the host's stack would forward a packet.
+/* device_to.h - by which device the host's stack would send a packet.
  * Gives pc_device_to(), pc_is_uplink().
  */
 #pragma once
 #include "outside_map.h"
+#include "parse_l4.h"
 
 #define PC_FIB_IPV4 2 /* AF_INET, AF_INET6 of <sys/socket.h>, which is not for BPF */
 #define PC_FIB_IPV6 10
 
-/* The device that leads to the address; 0: there is none. */
-static __always_inline __u32 pc_device_to(struct __sk_buff *skb, __u8 family,
-					  const struct pc_addr6 *from, const struct pc_addr6 *to)
+/* Whether rules of routing that name ports see any: of fragments the stack reads none, and an ICMP
+ * message has none.
+ */
+static __always_inline bool pc_fib_has_ports(const struct pc_flow *flow)
+{
+	return !flow->fragment && pc_l4_header(&flow->t) && !pc_is_icmp(&flow->t);
+}
+
+/* The device that was found; 0: there is none. */
+static __always_inline __u32 pc_fib_device(const struct bpf_fib_lookup *fib, long found)
+{
+	return found == BPF_FIB_LKUP_RET_SUCCESS || found == BPF_FIB_LKUP_RET_NO_NEIGH
+		   ? fib->ifindex
+		   : 0;
+}
+
+/* The device that leads to where the flow goes; `back`: to where it comes from. 0: there is none. A
+ * function of its own for its stack.
+ */
+__noinline int pc_device_to(struct __sk_buff *skb, struct pc_flow *flow, bool back)
 {
 	struct bpf_fib_lookup fib = {.ifindex = skb->ifindex};
+	const struct pc_addr6 *from, *to;
 	long found;
 
-	if (family == PC_IPV4) {
+	if (!flow)
+		return 0;
+	from = back ? &flow->t.daddr : &flow->t.saddr;
+	to = back ? &flow->t.saddr : &flow->t.daddr;
+	fib.l4_protocol = flow->t.proto;
+	if (pc_fib_has_ports(flow)) {
+		fib.sport = back ? flow->t.dport : flow->t.sport;
+		fib.dport = back ? flow->t.sport : flow->t.dport;
+	}
+	if (flow->t.family == PC_IPV4) {
 		fib.family = PC_FIB_IPV4;
 		fib.ipv4_src = from->word[0];
 		fib.ipv4_dst = to->word[0];
@@ -25,8 +53,7 @@ static __always_inline __u32 pc_device_to(struct __sk_buff *skb, __u8 family,
 		__builtin_memcpy(fib.ipv6_dst, to, sizeof(fib.ipv6_dst));
 	}
 	found = bpf_fib_lookup(skb, &fib, sizeof(fib), 0);
-	return found == BPF_FIB_LKUP_RET_SUCCESS || found == BPF_FIB_LKUP_RET_NO_NEIGH ? fib.ifindex
-										       : 0;
+	return pc_fib_device(&fib, found);
 }
 
 /* Whether the device has the hooks of an uplink. */

@@ -103,6 +103,8 @@ static __always_inline enum drop_reason pc_from_pod_ip(struct __sk_buff *skb, st
 		error = pc_error(skb, flow, PC_BY_POD);
 		if (error != PC_UNRELATED)
 			return error;
+		if (pc_error_is_forged(skb, flow, slot))
+			return PC_DROP_UNRELATED;
 	}
 	if (match.at.ct)
 		return pc_from_pod_stale(skb, flow, &match, slot);

@@ -48,7 +48,7 @@ static __always_inline enum drop_reason pc_tunnel_answer(struct __sk_buff *skb,
 
 	if (reason)
 		return reason;
-	flow->forward_to = pc_device_to(skb, flow->t.family, &flow->t.saddr, &flow->t.daddr);
+	flow->forward_to = pc_device_to(skb, flow, false);
 	return flow->forward_to ? pc_take_hop(skb, flow) : PC_DROP_NO_ROUTE;
 }
 
@@ -64,9 +64,9 @@ static __always_inline __u32 pc_came_to(const struct pc_flow *flow, __u32 sender
 
 /* The uplink that leads to the client, or else the first: only uplinks have the hook that goes on.
  */
-static __always_inline __u32 pc_uplink_to(struct __sk_buff *skb, const struct pc_flow *flow)
+static __always_inline __u32 pc_uplink_to(struct __sk_buff *skb, struct pc_flow *flow)
 {
-	__u32 device = pc_device_to(skb, flow->t.family, &flow->t.daddr, &flow->t.saddr);
+	__u32 device = pc_device_to(skb, flow, true);
 	const struct pc_outside *outside = pc_outside_now();
 
 	if (!device || !outside)

@@ -63,7 +63,7 @@ static __always_inline bool pc_is_other(const struct pc_ct_match *match)
 
 /* What finds no front. The same ends again, as what they are to the stack and to to_pod. */
 static __always_inline int pc_from_stranger(struct __sk_buff *skb, struct pc_flow *flow,
-					    const struct pc_ct_match *match)
+					    const struct pc_ct_match *match, __u32 slot)
 {
 	struct pc_ct *ct = match->at.ct;
 	int error;
@@ -74,7 +74,9 @@ static __always_inline int pc_from_stranger(struct __sk_buff *skb, struct pc_flo
 		flow->partial = pc_partial_of(skb, flow);
 		error = pc_error(skb, flow, PC_BY_OUTSIDE);
 		flow->is_related = error != PC_UNRELATED;
-		return flow->is_related ? error : PC_PASS;
+		if (flow->is_related)
+			return error;
+		return pc_error_is_forged(skb, flow, slot) ? PC_DROP_UNRELATED : PC_PASS;
 	}
 	if (ct && !(ct->state & PC_CT_DENIED) && pc_nat_row(ct->dst.nat.row, flow->t.proto))
 		return PC_DROP_NAT_TAKEN;
@@ -116,7 +118,7 @@ static __always_inline enum drop_reason pc_from_uplink_service(struct __sk_buff 
 		flow->partial = pc_partial_of(skb, flow);
 		then = pc_outside_known(skb, flow, match.is_fresh);
 	} else {
-		then = pc_from_stranger(skb, flow, &match);
+		then = pc_from_stranger(skb, flow, &match, slot);
 	}
 	if (then < 0 && match.is_fresh && pc_is_stranger(flow))
 		return PC_DROP_SPOOFED_IP;

@@ -11,6 +11,7 @@
  */
 #pragma once
 #include "hairpin_addr.h"
+#include "hairpin_error.h"
 #include "nat_hooks.h"
 #include "service_refuse.h"
 
@@ -118,7 +119,7 @@ __noinline int pc_hairpin_back(struct pc_flow *flow)
 	return PC_PASS;
 }
 
-/* Writes flow->t into the packet, in the place of what is there, and turns the frame around. */
+/* Writes flow->t into the packet, in the place of what is there. */
 __noinline int pc_hairpin_write(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	struct pc_addr6 src = {}, dst = {};
@@ -136,18 +137,39 @@ __noinline int pc_hairpin_write(struct __sk_buff *skb, struct pc_flow *flow)
 	if (!is_read || !pc_nat_addr(skb, flow, PC_NAT_SRC, &src, &flow->t.saddr) ||
 	    !pc_nat_addr(skb, flow, PC_NAT_DST, &dst, &flow->t.daddr) ||
 	    !pc_nat_port(skb, flow, PC_NAT_SRC, port[0], flow->t.sport) ||
-	    !pc_nat_port(skb, flow, PC_NAT_DST, port[1], flow->t.dport) || !pc_turn_macs(skb))
+	    !pc_nat_port(skb, flow, PC_NAT_DST, port[1], flow->t.dport))
 		return PC_DROP_MALFORMED;
 	return PC_PASS;
 }
 
+/* A function of its own for its stack. */
+__noinline int pc_hairpin_macs(struct __sk_buff *skb)
+{
+	return pc_turn_macs(skb) ? PC_PASS : PC_DROP_MALFORMED;
+}
+
 static __always_inline enum drop_reason pc_hairpin_ends(struct pc_flow *flow)
 {
-	if (flow->fragment) /* those behind the first would have to follow it here */
-		return PC_DROP_HAIRPIN;
 	if (pc_is_hairpin(&flow->t.daddr, flow->t.family))
 		return pc_hairpin_back(flow);
 	return flow->nat.row ? pc_hairpin_open(flow) : pc_hairpin_on(flow);
+}
+
+/* Makes of the packet what comes back to who sent it, and turns the frame around. */
+static __always_inline enum drop_reason pc_hairpin_turn(struct __sk_buff *skb, struct pc_flow *flow)
+{
+	enum drop_reason reason;
+
+	if (flow->fragment) /* those behind the first would have to follow it here */
+		return PC_DROP_HAIRPIN;
+	if (pc_is_icmp_error(flow)) {
+		reason = pc_hairpin_error(skb, flow);
+	} else {
+		reason = pc_hairpin_ends(flow);
+		if (!reason)
+			reason = pc_hairpin_write(skb, flow);
+	}
+	return reason ? reason : pc_hairpin_macs(skb);
 }
 
 /* What the hook of a pod returns for a packet that is to come back to it. */
@@ -156,9 +178,7 @@ static __always_inline int pc_hairpin(struct __sk_buff *skb, struct pc_flow *flo
 	enum drop_reason reason = pc_refused_sender(skb, flow);
 
 	if (!reason)
-		reason = pc_hairpin_ends(flow);
-	if (!reason)
-		reason = pc_hairpin_write(skb, flow);
+		reason = pc_hairpin_turn(skb, flow);
 	flow->reason = reason;
 	if (reason)
 		return pc_verdict(reason);

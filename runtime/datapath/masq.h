@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* masq.h - which connections are masqueraded, and by which port.
- * Gives pc_masq_is_except(), pc_masq_holds(), pc_masq_leaves(), pc_masq_open(), pc_masq_write().
+ * Gives pc_masq_leaves(), pc_masq_open(), pc_masq_write().
  */
 #pragma once
-#include "endpoints.h"
-#include "masq_map.h"
+#include "masq_whose.h"
 #include "nat.h"
 #include "offload.h"
 
@@ -13,43 +12,8 @@
 #define PC_MASQ_TRIES 32 /* ports that are looked at for a new connection */
 #define PC_ECHO_ID_AT 4
 
-/* To a pod, a node, or what the load has excepted. A function of its own for its stack. */
-__noinline int pc_masq_is_except(__u32 family, const struct pc_addr6 *addr)
-{
-	struct pc_masq_net net = {};
-	struct pc_endpoint ep = {};
-
-	if (!addr)
-		return false;
-	pc_endpoint_at(family, addr, &ep);
-	if (ep.id || ep.ifindex || pc_node_at(family, addr))
-		return true;
-	net.length = 8 * (sizeof(net) - sizeof(net.length));
-	net.family = bpf_htonl(family);
-	net.addr = *addr;
-	return !!bpf_map_lookup_elem(&pc_masq_not, &net);
-}
-
-/* After a load: the address is still that of the pod that opened the connection, and what it goes
- * to is not excepted by now. Else the entry is nobody's.
+/* As pc_masq_holds(), of the half that the pod finds: it leaves as the last load said, too.
  */
-static __always_inline bool pc_masq_holds(const struct pc_flow *flow, struct pc_masq_end *end,
-					  const struct pc_addr6 *pod, const struct pc_addr6 *there)
-{
-	struct pc_endpoint ep = {};
-
-	if (end->epoch == flow->epoch)
-		return true;
-	if (end->device) {
-		pc_endpoint_at(flow->t.family, pod, &ep);
-		if (ep.ifindex != end->device || pc_masq_is_except(flow->t.family, there))
-			return false;
-	}
-	end->epoch = flow->epoch;
-	return true;
-}
-
-/* The same of the half that the pod's packets find: it leaves as the last load said, too. */
 static __always_inline bool pc_masq_leaves(const struct pc_flow *flow, struct pc_masq_end *end,
 					   const struct pc_masq_key *key)
 {
@@ -71,30 +35,6 @@ static __always_inline bool pc_masq_has_port(const struct pc_flow *flow)
 	if (pc_is_icmp(&flow->t))
 		return flow->t.sub == PC_SUB_NONE && !pc_is_echo_reply(flow);
 	return pc_l4_header(&flow->t);
-}
-
-/* Takes the port of the key, for `end`. True also where the same pod has it already, for the same:
- * its other half was pushed out, or is only about to be written on another CPU. A pod that is gone
- * has none.
- */
-static __always_inline bool pc_masq_take(const struct pc_flow *flow, const struct pc_masq_key *key,
-					 struct pc_masq_end *end)
-{
-	struct pc_masq_end *there = bpf_map_lookup_elem(&pc_masq_ends, key);
-
-	if (there && there->expires > flow->now &&
-	    pc_masq_holds(flow, there, &there->addr, &key->there)) {
-		if (there->port != end->port || there->device != end->device ||
-		    !pc_addr_eq(&there->addr, &end->addr))
-			return false;
-		there->epoch = end->epoch;
-		there->uplink = end->uplink;
-		end->id = there->id;
-		return true;
-	}
-	if (there)
-		bpf_map_delete_elem(&pc_masq_ends, key);
-	return !bpf_map_update_elem(&pc_masq_ends, key, end, BPF_NOEXIST);
 }
 
 /* Where a connection begins to look for a port, and by how much it goes on: another one begins

@@ -58,12 +58,17 @@ static __always_inline void pc_masq_set_ends(struct pc_masq_key *key, const stru
 	key->proto = flow->t.proto;
 }
 
+/* A CPU finds out whose the half is, or writes it (pc_masq_lock() of masq_whose.h). Packets of a
+ * connection that goes on need not ask; they leave the bit as it is.
+ */
+#define PC_MASQ_TAKING (1U << 31)
+
 struct pc_masq_end {
 	__u64 expires;        /* a tick, decided at lookup */
 	struct pc_addr6 addr; /* what the other half has in the place of `here` */
 	__be16 port;
 	__u16 zero;
-	__u32 state;  /* of enum pc_ct_state: REPLIED, FIN_*, RESET */
+	__u32 state;  /* of enum pc_ct_state: REPLIED, FIN_*, RESET; or PC_MASQ_TAKING */
 	__u32 epoch;  /* when the pod was last seen to be who it was */
 	__u32 device; /* of the pod; 0: the node's own connection */
 	__u32 uplink;
@@ -161,6 +166,13 @@ pc_masq_other(const struct pc_flow *flow, struct pc_masq_key *key, const struct 
 	return other && other->id == end->id ? other : 0;
 }
 
+/* Bits that the connection has no more, or has from now on. */
+static __always_inline void pc_masq_set_state(struct pc_masq_end *end, __u32 state)
+{
+	__sync_fetch_and_and(&end->state, state | PC_MASQ_TAKING);
+	__sync_fetch_and_or(&end->state, state);
+}
+
 /* What a packet does to the connection. The other half is told once a second, when the state
  * changes, and for as long as nothing was answered. What opens a connection by the ports of one
  * that has ended begins anew. False: the other half is gone. The key is used up.
@@ -168,12 +180,13 @@ pc_masq_other(const struct pc_flow *flow, struct pc_masq_key *key, const struct 
 static __always_inline bool pc_masq_touch(const struct pc_flow *flow, struct pc_masq_key *key,
 					  struct pc_masq_end *end, bool is_reply)
 {
-	__u32 news = pc_ct_news(flow, is_reply), state = end->state | news;
+	__u32 was = end->state & ~PC_MASQ_TAKING, news = pc_ct_news(flow, is_reply);
+	__u32 state = was | news;
 	bool is_again = !is_reply && flow->opens && state & (PC_CT_RESET | PC_CT_FINS);
 	__u64 expires = flow->now + pc_ct_idle(flow, state);
 	struct pc_masq_end *other;
 
-	if (!is_again && state == end->state && state & PC_CT_REPLIED && expires >= end->expires &&
+	if (!is_again && state == was && state & PC_CT_REPLIED && expires >= end->expires &&
 	    expires <= end->expires + flow->second)
 		return true;
 	other = pc_masq_other(flow, key, end);
@@ -181,10 +194,10 @@ static __always_inline bool pc_masq_touch(const struct pc_flow *flow, struct pc_
 		return false;
 	if (is_again) {
 		state = news;
-		end->state = news;
-		other->state = news;
+		pc_masq_set_state(end, news);
+		pc_masq_set_state(other, news);
 	} else {
-		state |= other->state;
+		state |= other->state & ~PC_MASQ_TAKING;
 		__sync_fetch_and_or(&end->state, state);
 		__sync_fetch_and_or(&other->state, state);
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* nat_icmp.h - ICMP errors about translated packets, so that who sent one knows it again.
- * Gives pc_error(). The quoted headers are translated back, with their checksums and that of
+/* nat_icmp.h - ICMP errors about translated packets, so that who sent one knows it again (RFC 5508,
+ * 4). Gives pc_error(). The quoted headers are translated back, with their checksums and that of
  * the message; so is the address of an endpoint that reports itself. Routers report under their
  * own.
  */
@@ -129,9 +129,57 @@ __noinline int pc_nat_error(struct __sk_buff *skb, struct pc_flow *flow,
 	from = front ? &flow->t.daddr : &flow->t.saddr;
 	if (!front && !pc_addr_eq(from, &row->backend))
 		return PC_PASS;
-	return pc_nat_addr(skb, flow, front ? PC_NAT_DST : PC_NAT_SRC, from, to)
-		   ? PC_PASS
-		   : PC_DROP_MALFORMED;
+	if (!pc_nat_addr(skb, flow, front ? PC_NAT_DST : PC_NAT_SRC, from, to))
+		return PC_DROP_MALFORMED;
+	if (front && flow->client == PC_CLIENT_NODE)
+		flow->t.daddr = *to; /* by which its way is found */
+	return PC_PASS;
+}
+
+/* About what the node itself has sent to a Service by a route: it is the node that is told, and no
+ * hook behind this one knows of the Service.
+ */
+static __always_inline bool pc_is_to_routed(const struct pc_quoted *quoted)
+{
+	__u32 routed = PC_CT_NAT | PC_CT_NODE;
+
+	return (quoted->state & (routed | PC_CT_FRONT)) == routed && !quoted->is_reply;
+}
+
+/* Of who reaches itself: hairpin_error.h goes on. It has seen the reserved address, or the Service
+ * answers it under its own.
+ */
+static __always_inline bool pc_is_to_itself(const struct pc_quoted *quoted)
+{
+	const struct pc_row *row;
+
+	if (pc_is_hairpin(&quoted->t.saddr, quoted->t.family))
+		return true;
+	row = quoted->state & PC_CT_FRONT ? pc_row_of(quoted->nat_row) : 0;
+	return row && pc_addr_eq(&row->backend, &quoted->t.daddr);
+}
+
+/* Whether the error, which belongs to nothing, says that it is about a packet of a Service: nobody
+ * is there to be told, and an address alone, which any error can quote, makes no connection. At the
+ * node's own address a server of its own may have the Service's port, and nobody translates that:
+ * such an error is for the node's stack, which knows its sockets.
+ */
+__noinline int pc_error_is_forged(struct __sk_buff *skb, struct pc_flow *flow, __u32 word)
+{
+	struct pc_tuple was = {}, to = {};
+	__u32 at;
+
+	if (!flow || !(word & PC_STATE_SERVICES))
+		return false;
+	at = flow->l4 + PC_ICMP_HEADER;
+	at = flow->t.family == PC_IPV4 ? pc_inner_ip4(skb, at, &was) : pc_inner_ip6(skb, at, &was);
+	if (!at || !pc_inner_ports(skb, at, &was) || !pc_addr_eq(&was.saddr, &flow->t.daddr))
+		return false;
+	to.daddr = was.saddr;
+	to.dport = was.sport;
+	to.proto = was.proto;
+	to.family = was.family;
+	return !pc_is_own_node(to.family, &to.daddr) && pc_frontend_of(&to, word);
 }
 
 /* Verified once, by itself, as the one above. */
@@ -141,14 +189,26 @@ __noinline int pc_find_related(struct __sk_buff *skb, struct pc_flow *flow, enum
 	return flow && quoted && pc_is_related(skb, flow, by, quoted);
 }
 
-/* What is to become of an ICMP error; PC_UNRELATED if it belongs to nothing. A function of its own,
- * as the hooks' stacks are full.
+/* What is to become of an ICMP error; PC_UNRELATED if it belongs to nothing. PC_DROP_HAIRPIN and
+ * PC_DROP_NODE_ANSWER are no drops yet, as with other packets: of what reaches itself nothing is
+ * translated, and what is for the node from a Service is to come in by the route to that. A
+ * function of its own, as the hooks' stacks are full.
  */
 __noinline int pc_error(struct __sk_buff *skb, struct pc_flow *flow, enum pc_reporter by)
 {
 	struct pc_quoted quoted = {};
+	bool routed;
+	int reason;
 
 	if (!flow || !pc_find_related(skb, flow, by, &quoted))
 		return PC_UNRELATED;
-	return pc_nat_error(skb, flow, &quoted, by != PC_BY_OTHERS);
+	if (by != PC_BY_OTHERS && pc_is_to_itself(&quoted))
+		return PC_DROP_HAIRPIN;
+	routed = by != PC_BY_OTHERS && pc_is_to_routed(&quoted);
+	if (routed && !pc_is_own_node(flow->t.family, &flow->t.daddr))
+		return PC_DROP_BACKEND_GONE;
+	reason = pc_nat_error(skb, flow, &quoted, by != PC_BY_OTHERS && !routed);
+	if (!reason && routed && pc_addr_eq(&flow->t.saddr, &quoted.t.daddr))
+		return PC_DROP_NODE_ANSWER;
+	return reason;
 }

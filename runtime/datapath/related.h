@@ -5,6 +5,7 @@
  */
 #pragma once
 #include "ct.h"
+#include "hairpin_addr.h"
 #include <linux/if_ether.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
@@ -93,10 +94,37 @@ struct pc_quoted {
 	__u32 node;      /* as pc_ct_node() */
 };
 
-/* Who reports an error: somebody to whom a client's packet went, or who forwarded it; a pod; or
- * whoever an answer to a client outside went to, or met.
+/* Who reports an error: somebody to whom a client's packet went, or who forwarded it; a pod;
+ * whoever an answer to a client outside went to, or met; or this node, about what came by its route
+ * to Services (to_route.h).
  */
-enum pc_reporter { PC_BY_OTHERS = 0, PC_BY_POD, PC_BY_OUTSIDE };
+enum pc_reporter { PC_BY_OTHERS = 0, PC_BY_POD, PC_BY_OUTSIDE, PC_BY_NODE };
+
+/* Nobody's policy is asked about what goes to another node, what the node itself sends by its route
+ * to Services, and what a pod sends to itself through one: a change of it says nothing.
+ */
+static __always_inline bool pc_ct_is_asked(const struct pc_ct *ct)
+{
+	return !(ct->state & PC_CT_FAR) && !pc_is_routed(ct) &&
+	       !(ct->state & PC_CT_NAT && ct->src.ifindex && ct->src.ifindex == ct->dst.ifindex);
+}
+
+/* Whether it is the reporter who would be told of the connection by what is quoted: the Service's
+ * address has been seen by its client alone, and the reserved one by who reaches itself.
+ */
+static __always_inline bool pc_may_report(const struct __sk_buff *skb, const struct pc_ct *ct,
+					  enum pc_reporter by, const struct pc_tuple *quoted)
+{
+	bool is_front = ct->state & PC_CT_FRONT;
+
+	if (by == PC_BY_OTHERS)
+		return !is_front;
+	if (!is_front && !pc_is_hairpin(&quoted->saddr, quoted->family))
+		return by != PC_BY_NODE;
+	if (by == PC_BY_POD)
+		return ct->src.ifindex == skb->ifindex;
+	return !ct->src.ifindex && pc_is_routed(ct) == (by == PC_BY_NODE);
+}
 
 /* True when the quoted packet is one of a connection that passes now, and the error goes to whom
  * that packet came from. A pod may report on its own packets only, as it is no router. A client
@@ -114,18 +142,17 @@ static __always_inline bool pc_is_related(struct __sk_buff *skb, const struct pc
 		return false;
 	if (!pc_addr_eq(&quoted->t.saddr, &flow->t.daddr))
 		return false;
-	if (by == PC_BY_POD && !pc_addr_eq(&quoted->t.daddr, &flow->t.saddr))
+	if ((by == PC_BY_POD || by == PC_BY_NODE) && !pc_addr_eq(&quoted->t.daddr, &flow->t.saddr))
 		return false;
 	found = pc_ct_get(&quoted->t, true);
 	if (!found.ct || found.ct->expires <= flow->now ||
-	    (found.ct->epoch != flow->epoch && !(found.ct->state & PC_CT_FAR)))
+	    (found.ct->epoch != flow->epoch && pc_ct_is_asked(found.ct)))
 		return false;
 	quoted->state = found.ct->state;
 	quoted->nat_row = pc_ct_nat_of(found.ct)->row;
 	quoted->nat_port = pc_ct_nat_of(found.ct)->port;
 	quoted->is_reply = found.back != found.ct->back;
-	quoted->is_outside = !found.ct->src.ifindex;
+	quoted->is_outside = !found.ct->src.ifindex && !pc_is_routed(found.ct);
 	quoted->node = pc_ct_node(found.ct);
-	return pc_ct_is_decided(found.ct) &&
-	       (by != PC_BY_OTHERS || !(found.ct->state & PC_CT_FRONT));
+	return pc_ct_is_decided(found.ct) && pc_may_report(skb, found.ct, by, &quoted->t);
 }

@@ -6,6 +6,7 @@
 #pragma once
 #include "nat_hooks.h"
 #include "outside_map.h"
+#include "related.h"
 #include "route_map.h"
 
 /* From the pod behind this device; or at an uplink, from nobody of this node. To the node. */
@@ -61,7 +62,7 @@ __noinline int pc_route_back(struct __sk_buff *skb, struct pc_flow *flow, bool b
 	reason = pc_route_sender(skb, flow, by_pod);
 	if (!reason && flow->fragment)
 		reason = PC_DROP_NODE_ANSWER;
-	if (!reason)
+	if (!reason && !pc_is_icmp_error(flow)) /* which pc_error() has translated */
 		reason = pc_route_answer(skb, flow);
 	flow->reason = reason;
 	return reason ? pc_verdict(reason) : pc_route_in(skb);

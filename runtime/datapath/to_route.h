@@ -11,6 +11,7 @@
 #include "device_to.h"
 #include "hairpin.h"
 #include "nat_hooks.h"
+#include "nat_icmp.h"
 #include "neighbour.h"
 #include "parse.h"
 #include "related.h"
@@ -104,12 +105,24 @@ __noinline int pc_route_device(struct __sk_buff *skb, struct pc_flow *flow)
 		return PC_DROP_NO_ROUTE;
 	device = flow->dst.ifindex;
 	if (!device) {
-		device = pc_device_to(skb, flow->t.family, &flow->t.saddr, &flow->t.daddr);
+		device = pc_device_to(skb, flow, false);
 		if (!pc_is_uplink(outside, device))
 			return PC_DROP_NO_ROUTE;
 	}
 	flow->forward_to = device;
 	return PC_PASS;
+}
+
+/* The node's stack reports on an answer of a Service: the endpoint is told, about what it has sent.
+ */
+static __always_inline int pc_route_error(struct __sk_buff *skb, struct pc_flow *flow)
+{
+	int error = pc_error(skb, flow, PC_BY_NODE);
+
+	if (error)
+		return error == PC_UNRELATED ? PC_DROP_UNRELATED : error;
+	pc_endpoints_of(flow);
+	return pc_route_device(skb, flow);
 }
 
 /* Its source has to be one to which answers come back. */
@@ -125,7 +138,7 @@ static __always_inline int pc_to_route_ip(struct __sk_buff *skb, struct pc_flow 
 		return PC_DROP_NO_POLICY; /* whom the policy of the node was not asked about */
 	if (flow->fragment)
 		return PC_DROP_FRAGMENT;
-	if (!pc_l4_header(&flow->t) || pc_is_icmp(&flow->t))
+	if (!pc_l4_header(&flow->t) || (pc_is_icmp(&flow->t) && !pc_is_icmp_error(flow)))
 		return PC_DROP_NO_BACKEND;
 	if (!pc_is_own_node(flow->t.family, &flow->t.saddr))
 		return PC_DROP_SPOOFED_IP;
@@ -133,6 +146,8 @@ static __always_inline int pc_to_route_ip(struct __sk_buff *skb, struct pc_flow 
 	flow->partial = pc_partial_of(skb, flow);
 	if (flow->partial == PC_PARTIAL_WRONG)
 		return PC_DROP_MALFORMED;
+	if (pc_is_icmp_error(flow))
+		return pc_route_error(skb, flow);
 	if (pc_is_hairpin(&flow->t.daddr, flow->t.family))
 		return PC_DROP_HAIRPIN;
 	then = pc_route_known(skb, flow);
@@ -157,8 +172,6 @@ static __always_inline enum drop_reason pc_to_route_frame(struct __sk_buff *skb,
 /* The node is its Service's only endpoint, or answers itself: what the hook returns. */
 static __always_inline int pc_route_itself(struct __sk_buff *skb, struct pc_flow *flow)
 {
-	flow->reason = pc_hairpin_ends(flow);
-	if (!flow->reason)
-		flow->reason = pc_hairpin_write(skb, flow);
+	flow->reason = pc_hairpin_turn(skb, flow);
 	return flow->reason ? pc_verdict(flow->reason) : pc_route_in(skb);
 }

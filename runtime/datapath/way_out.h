@@ -20,33 +20,57 @@ static __always_inline bool pc_was_routed(const struct __sk_buff *skb)
 	return skb->mark == PC_ROUTED_MARK && skb->ingress_ifindex;
 }
 
-/* The device by which the node would send the packet if it were its own, as it is by now; 0: there
- * is none, or its source is the one that the stack has routed it by.
+/* The source and the ports that the packet has by now. False: they are those that the stack has
+ * routed it by, and so is the way.
+ */
+static __always_inline bool pc_way_source(struct __sk_buff *skb, const struct pc_flow *flow,
+					  struct bpf_fib_lookup *fib)
+{
+	struct pc_addr6 source = {};
+	__be16 ports[2] = {};
+
+	fib->l4_protocol = flow->t.proto;
+	if (pc_fib_has_ports(flow) && bpf_skb_load_bytes(skb, flow->l4, ports, sizeof(ports)))
+		return false;
+	fib->sport = ports[0];
+	fib->dport = ports[1];
+	if (flow->t.family == PC_IPV4) {
+		if (bpf_skb_load_bytes(skb, PC_IP4_SADDR_AT, &source, 4))
+			return false;
+		fib->ipv4_src = source.word[0];
+	} else {
+		if (bpf_skb_load_bytes(skb, PC_IP6_SADDR_AT, &source, sizeof(source)))
+			return false;
+		__builtin_memcpy(fib->ipv6_src, &source, sizeof(fib->ipv6_src));
+	}
+	return !pc_addr_eq(&source, &flow->t.saddr) ||
+	       (pc_fib_has_ports(flow) && (ports[0] != flow->t.sport || ports[1] != flow->t.dport));
+}
+
+/* The device by which the node would send the packet if it were its own; 0: there is none. Of a
+ * loopback that may not forward the kernel says just that, and leaves the question as it was: it is
+ * asked again of the device that the packet came by.
  */
 static __always_inline __u32 pc_way_of(struct __sk_buff *skb, const struct pc_flow *flow)
 {
-	struct bpf_fib_lookup fib = {.ifindex = PC_LOOPBACK, .l4_protocol = flow->t.proto};
-	struct pc_addr6 source = {};
+	struct bpf_fib_lookup fib = {.ifindex = PC_LOOPBACK};
 	long found;
 
+	if (!pc_way_source(skb, flow, &fib))
+		return 0;
 	if (flow->t.family == PC_IPV4) {
-		if (bpf_skb_load_bytes(skb, PC_IP4_SADDR_AT, &source, 4))
-			return 0;
 		fib.family = PC_FIB_IPV4;
-		fib.ipv4_src = source.word[0];
 		fib.ipv4_dst = flow->t.daddr.word[0];
 	} else {
-		if (bpf_skb_load_bytes(skb, PC_IP6_SADDR_AT, &source, sizeof(source)))
-			return 0;
 		fib.family = PC_FIB_IPV6;
-		__builtin_memcpy(fib.ipv6_src, &source, sizeof(fib.ipv6_src));
 		__builtin_memcpy(fib.ipv6_dst, &flow->t.daddr, sizeof(fib.ipv6_dst));
 	}
-	if (pc_addr_eq(&source, &flow->t.saddr))
-		return 0;
 	found = bpf_fib_lookup(skb, &fib, sizeof(fib), 0);
-	return found == BPF_FIB_LKUP_RET_SUCCESS || found == BPF_FIB_LKUP_RET_NO_NEIGH ? fib.ifindex
-										       : 0;
+	if (found == BPF_FIB_LKUP_RET_FWD_DISABLED) {
+		fib.ifindex = skb->ingress_ifindex;
+		found = bpf_fib_lookup(skb, &fib, sizeof(fib), 0);
+	}
+	return pc_fib_device(&fib, found);
 }
 
 /* The device to give the packet to; 0: it leaves as it was routed, which it also does where it is

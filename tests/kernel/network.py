@@ -115,6 +115,13 @@ class Network:
         family = _family(ip_network(prefix).version)
         self._netlink.route("del", family=family, dst=prefix)
 
+    def port_rule(self, priority: int, table: int, family: int, **ports: int) -> None:
+        """What has this `source` or `to` port is routed by another table."""
+        which = {
+            f"{'s' if end == 'source' else 'd'}port_range": f"{n}:{n}" for end, n in ports.items()
+        }
+        self._netlink.rule("add", family=_family(family), table=table, priority=priority, **which)
+
     def rule(
         self, priority: int, table: int, *, source: str = "", to: str = "", mark: int = 0
     ) -> None:

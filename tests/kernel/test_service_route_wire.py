@@ -3,6 +3,7 @@
 checked strictly everywhere.
 """
 
+import errno
 import socket
 from pathlib import Path
 
@@ -59,6 +60,43 @@ def test_the_node_reaches_endpoints_by_the_route(lab: TwoNodes, bundle: Path, fa
     lab.serve("a", services())
     with pytest.raises(ConnectionRefusedError):
         lab.connect("a", family, VIP.address(family), PORT)
+
+
+@families
+@pytest.mark.parametrize("endpoint", ["pod-a", "pod-b", "a"])
+def test_a_socket_is_told_that_nobody_listens(
+    lab: TwoNodes, bundle: Path, family: int, endpoint: str
+) -> None:
+    """By the kernel of the endpoint, about a packet that it knows: one to the Service."""
+    loaded(lab, bundle, endpoint)
+    asking = lab.open_socket("a", family, UDP)
+    asking.connect((VIP.address(family), PORT))
+    asking.send(b"who")
+    with pytest.raises(OSError) as refused:
+        asking.recv(100)
+    assert refused.value.errno == errno.ECONNREFUSED
+    assert lab.drops() == {} and lab.bad_checksums() == 0
+
+
+@families
+@pytest.mark.parametrize("endpoint", ["pod-a", "pod-b", "a"])
+def test_an_endpoint_is_told_that_nobody_is_there_any_more(
+    lab: TwoNodes, bundle: Path, family: int, endpoint: str
+) -> None:
+    """By the node's kernel, about an answer."""
+    loaded(lab, bundle, endpoint)
+    asking = lab.open_socket("a", family, UDP)
+    asking.connect((VIP.address(family), PORT))
+    answering = lab.server(endpoint, family, UDP, TARGET)
+    asking.send(b"who")
+    _, who = answering.recvfrom(100)
+    answering.connect(who)
+    asking.close()
+    answering.send(b"me")
+    with pytest.raises(OSError) as refused:
+        answering.recv(100)
+    assert refused.value.errno == errno.ECONNREFUSED
+    assert lab.drops() == {} and lab.bad_checksums() == 0
 
 
 @families

@@ -176,6 +176,25 @@ def test_without_descriptors_nobody_is_served_and_nothing_spins(node: Node) -> N
     link.close()
 
 
+def test_ports_that_there_are_no_descriptors_for_are_told_of_once(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was answered before still is, and the others are as soon as there is room."""
+    port, other = free_port(), free_port()
+    node.checks.set({(4, port): WEB})
+    with monkeypatch.context() as limited:
+        limited.setattr(resource, "getrlimit", lambda which: (64, 64))
+        for _ in range(2):
+            node.checks.set({(4, port): WEB, (4, other): WEB})
+        (warning,) = node.warnings
+        assert "health checks need" in warning and "the limit is 64" in warning
+        assert node.ask(4, port)[0] == 200
+        with pytest.raises(ConnectionRefusedError):
+            node.ask(4, other)
+    node.checks.set({(4, port): WEB, (4, other): WEB})
+    assert node.ask(4, other)[0] == 200
+
+
 def test_where_nobody_asks_nothing_runs(node: Node) -> None:
     node.checks.set({})
     node.checks.close()

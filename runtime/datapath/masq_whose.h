@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* masq_whose.h - whose a half of a masqueraded connection is, and how its port becomes another's.
+ * Gives pc_masq_is_except(), pc_masq_holds(), pc_masq_take().
+ */
+#pragma once
+#include "endpoints.h"
+#include "masq_map.h"
+
+#define PC_MASQ_LOOKS 2   /* at each, should another CPU take it meanwhile */
+#define PC_MASQ_WAITS 512 /* reads of a state, until another CPU has written the rest */
+
+/* To a pod, a node, or what the load has excepted. A function of its own for its stack. */
+__noinline int pc_masq_is_except(__u32 family, const struct pc_addr6 *addr)
+{
+	struct pc_masq_net net = {};
+	struct pc_endpoint ep = {};
+
+	if (!addr)
+		return false;
+	pc_endpoint_at(family, addr, &ep);
+	if (ep.id || ep.ifindex || pc_node_at(family, addr))
+		return true;
+	net.length = 8 * (sizeof(net) - sizeof(net.length));
+	net.family = bpf_htonl(family);
+	net.addr = *addr;
+	return !!bpf_map_lookup_elem(&pc_masq_not, &net);
+}
+
+/* After a load: the address is still that of the pod that opened the connection, and what it goes
+ * to is not excepted by now. Else the entry is nobody's.
+ */
+static __always_inline bool pc_masq_holds(const struct pc_flow *flow, struct pc_masq_end *end,
+					  const struct pc_addr6 *pod, const struct pc_addr6 *there)
+{
+	struct pc_endpoint ep = {};
+
+	if (end->epoch == flow->epoch)
+		return true;
+	if (end->device) {
+		pc_endpoint_at(flow->t.family, pod, &ep);
+		if (ep.ifindex != end->device || pc_masq_is_except(flow->t.family, there))
+			return false;
+	}
+	end->epoch = flow->epoch;
+	return true;
+}
+
+/* Whether it is for this CPU to say whose the half is, until pc_masq_unlock(). Another one that
+ * says it just now is waited for: that takes it a few instructions. Verified once, by itself.
+ */
+__noinline int pc_masq_lock(struct pc_masq_end *there)
+{
+	__u32 state;
+
+	if (!there)
+		return false;
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < PC_MASQ_WAITS; i++) {
+		state = *(volatile __u32 *)&there->state;
+		if (!(state & PC_MASQ_TAKING) &&
+		    __sync_val_compare_and_swap(&there->state, state, state | PC_MASQ_TAKING) ==
+			state)
+			return true;
+	}
+	return false;
+}
+
+static __always_inline void pc_masq_unlock(struct pc_masq_end *there)
+{
+	__sync_fetch_and_and(&there->state, ~PC_MASQ_TAKING);
+}
+
+/* Writes over a half that is nobody's. Who looks for a connection finds none before all of it is
+ * there: its time goes first and comes last. Swaps are ordered on every machine, plain writes are
+ * not.
+ */
+static __always_inline void pc_masq_become(struct pc_masq_end *there, const struct pc_masq_end *end)
+{
+	__sync_lock_test_and_set(&there->expires, 0);
+	there->addr = end->addr;
+	there->port = end->port;
+	there->device = end->device;
+	there->uplink = end->uplink;
+	there->id = end->id;
+	__sync_lock_test_and_set(&there->epoch, end->epoch);
+	__sync_lock_test_and_set(&there->state, end->state | PC_MASQ_TAKING);
+	__sync_lock_test_and_set(&there->expires, end->expires);
+}
+
+/* Whether the half, which is locked, is the connection's afterwards: it is nobody's before, or the
+ * same pod has it already, for the same. Its other half was pushed out then, or is only about to be
+ * written on another CPU. A pod that is gone has none.
+ */
+static __always_inline bool pc_masq_is_given(const struct pc_flow *flow,
+					     const struct pc_masq_key *key,
+					     struct pc_masq_end *there, struct pc_masq_end *end)
+{
+	if (there->expires <= flow->now || !pc_masq_holds(flow, there, &there->addr, &key->there)) {
+		pc_masq_become(there, end);
+		return true;
+	}
+	if (there->port != end->port || there->device != end->device ||
+	    !pc_addr_eq(&there->addr, &end->addr))
+		return false;
+	there->epoch = end->epoch;
+	there->uplink = end->uplink;
+	end->id = there->id;
+	return true;
+}
+
+/* Takes the port of the key, for `end`. Of two CPUs that want it one gets it, or both for the same
+ * connection. So no half is deleted for another one: of two that have seen it dead, the second
+ * would delete what the first has made.
+ */
+static __always_inline bool pc_masq_take(const struct pc_flow *flow, const struct pc_masq_key *key,
+					 struct pc_masq_end *end)
+{
+	struct pc_masq_end *there;
+	bool is_given;
+
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < PC_MASQ_LOOKS; i++) {
+		there = bpf_map_lookup_elem(&pc_masq_ends, key);
+		if (!there && !bpf_map_update_elem(&pc_masq_ends, key, end, BPF_NOEXIST))
+			return true;
+		if (!there || !pc_masq_lock(there))
+			continue; /* another CPU was first: whose is it now? */
+		is_given = pc_masq_is_given(flow, key, there, end);
+		pc_masq_unlock(there);
+		return is_given;
+	}
+	return false;
+}
