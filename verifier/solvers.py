@@ -13,20 +13,13 @@ from importlib import metadata
 import z3
 
 from policyc.ir.errors import HostError, InternalError
+from policyc.verifier.choice import Choice as Choice
 from policyc.verifier.smt_text import has_strings, smt_text
 from policyc.verifier.terms import Term
 
 TIMED_OUT = "the time limit was reached"
 _INTERRUPTED = "interrupted from keyboard"
 _Z3_TIMEOUTS = ("timeout", "canceled")
-
-
-class Choice(Enum):
-    """Which solvers decide."""
-
-    Z3 = "z3"
-    BITWUZLA = "bitwuzla"
-    BOTH = "both"
 
 
 class Answer(Enum):

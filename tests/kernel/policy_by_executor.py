@@ -98,7 +98,7 @@ class KernelPolicy:
 
     def contents(self) -> Contents:
         """Of the maps that the program writes, without zeros in arrays."""
-        arrays = {name: self._elements(name) for name in WRITTEN}
+        arrays = {name: self._elements(name) for name in WRITTEN if name in self.maps}
         return arrays | {name: self._entries(name) for name in TABLES}
 
     def _elements(self, name: str) -> dict[bytes, bytes]:

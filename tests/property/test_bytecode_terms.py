@@ -1,26 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random bytecode over Z3's terms: what it computes for some registers is what numbers give."""
+"""Random bytecode over terms: what it computes for some registers is what numbers give."""
 
 import random
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-import z3
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policyc.verifier.bytecode.concrete import Around
 from policyc.verifier.bytecode.context import SKB, ContextMemory
+from policyc.verifier.bytecode.evaluation import evaluate
 from policyc.verifier.bytecode.instructions import Call, Instruction, LoadWide
 from policyc.verifier.bytecode.linked import Linked, LoadNumber
 from policyc.verifier.bytecode.machine import Branch, step
+from policyc.verifier.bytecode.nodes import Node, below
 from policyc.verifier.bytecode.pointers import Pointer
 from policyc.verifier.bytecode.program import Program
 from policyc.verifier.bytecode.state import State, first_state
+from policyc.verifier.bytecode.term_domain import TermDomain
 from policyc.verifier.bytecode.values import NUMBERS, Bits, Domain, Truth, mask
-from policyc.verifier.bytecode.z3_domain import Z3Domain
 from tests.kernel.random_bytecode import AREA, WORDS, plain_sequence, wide
 
-NAMES: list[Any] = [z3.BitVec(f"r{i}", 64) for i in range(10)]
+TERMS = TermDomain()
+NAMES = [TERMS.variable(f"r{i}", 64) for i in range(10)]
+Inputs = Mapping[Node, int]
 AROUND = Around(Program("main", {}, {}))
 
 
@@ -38,7 +41,7 @@ def linked(code: list[Instruction]) -> dict[int, Linked]:
     return found
 
 
-def state_of(domain: Domain, registers: list[Any]) -> State:
+def state_of(domain: Domain, registers: Sequence[Bits]) -> State:
     """Registers, and each of them in the stack as well."""
     state = first_state(domain, "main", ContextMemory(domain, SKB))
     state.registers[:10] = registers
@@ -56,7 +59,7 @@ def left_by(state: State) -> list[Bits]:
     return [*(state.scalar(i) for i in range(10)), *words]
 
 
-def run_through(state: State, code: dict[int, Linked], inputs: list[tuple[Any, Any]]) -> int:
+def run_through(state: State, code: dict[int, Linked], inputs: Inputs) -> int:
     """Where a condition is not known, the way that the inputs take; gives how often it was not."""
     branches = 0
     while state.at in code:
@@ -67,16 +70,16 @@ def run_through(state: State, code: dict[int, Linked], inputs: list[tuple[Any, A
     return branches
 
 
-def holds(condition: Truth, inputs: list[tuple[Any, Any]]) -> bool:
-    return bool(z3.is_true(z3.simplify(z3.substitute(condition, *inputs))))
+def holds(condition: Truth, inputs: Inputs) -> bool:
+    return bool(known(condition, inputs)) if isinstance(condition, Node) else condition
 
 
-def known(bits: Bits, inputs: list[tuple[Any, Any]]) -> int:
+def known(bits: Bits, inputs: Inputs) -> int:
     if isinstance(bits, int):
         return bits
-    found: Any = z3.simplify(z3.substitute(bits, *inputs))
-    assert found.size() == 64
-    return int(found.as_long())
+    values = dict(inputs)
+    evaluate(below(bits), values)
+    return values[bits]
 
 
 @settings(max_examples=300)
@@ -85,8 +88,8 @@ def test_terms_are_what_numbers_are(seed: int) -> None:
     rng = random.Random(seed)
     code = linked(plain_sequence(rng))
     values = [wide(rng) for _ in NAMES]
-    inputs = [(name, z3.BitVecVal(value, 64)) for name, value in zip(NAMES, values, strict=True)]
-    numbers, terms = state_of(NUMBERS, values), state_of(Z3Domain(), NAMES)
-    assert run_through(numbers, code, []) == 0
+    inputs = dict(zip(NAMES, values, strict=True))
+    numbers, terms = state_of(NUMBERS, values), state_of(TERMS, NAMES)
+    assert run_through(numbers, code, {}) == 0
     run_through(terms, code, inputs)
     assert [known(each, inputs) for each in left_by(terms)] == left_by(numbers)

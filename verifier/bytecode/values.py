@@ -10,18 +10,13 @@ and a shift's count is taken modulo the width.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from policyc.ir.errors import InternalError
+from policyc.verifier.bytecode.nodes import Node
 
-
-class Term(Protocol):
-    """An expression of a domain's own; nobody else looks into it."""
-
-    def sort(self) -> object:
-        """What it is a term of."""
-
-
+Term: TypeAlias = Node
+"""What is not known; a domain makes them and takes them apart."""
 Bits: TypeAlias = int | Term
 """A bit string; its width is said by whoever uses it."""
 Truth: TypeAlias = bool | Term

@@ -2,11 +2,10 @@
 """What a lemma says must never be."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from policyc.verifier.bytecode.errors import UnmodelledError
 from policyc.verifier.bytecode.pointers import Pointer, Value
-from policyc.verifier.bytecode.values import Bits
+from policyc.verifier.bytecode.values import Bits, Truth
 
 
 @dataclass(frozen=True)
@@ -14,7 +13,7 @@ class Claim:
     """What must never be: in words, and as a term. `at` is the instruction that it is about."""
 
     what: str
-    never: Any
+    never: Truth
     at: tuple[str, int] | None = None
 
 

@@ -4,34 +4,44 @@
 For every flow, every time and every contents of all maps: it passes what the plan's words allow, and
 drops the rest; no connection is stored, nor decided again, but after allow, and with the rules that
 decided; and each rule is counted as often as it decided. Maps that nobody changes meanwhile are looked
-into by key (`congruence.py`); connections may be anything at each look.
+into by key (`same_terms.py`); connections may be anything at each look.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any
 
+from policyc.ir.errors import InternalError
 from policyc.ir.plan import Counters, LookupPlan
 from policyc.ir.policy import Direction
-from policyc.ir.universe import FAMILIES
 from policyc.verifier.bytecode.machine import TailCall
 from policyc.verifier.bytecode.pointers import MapValue
 from policyc.verifier.bytecode.symbolic.running import Ended
 from policyc.verifier.bytecode.symbolic.surroundings import Deed
 from policyc.verifier.bytecode.symbolic.unknown import UnknownMemory
-from policyc.verifier.bytecode.values import Bits, Op
+from policyc.verifier.bytecode.term_domain import TermDomain
+from policyc.verifier.bytecode.values import Bits, Op, Truth
+from policyc.verifier.choice import Choice
 from policyc.verifier.translation.asked import NUMBER_OF
 from policyc.verifier.translation.claims import Claim, number_in
-from policyc.verifier.translation.congruence import Congruence, Looks
 from policyc.verifier.translation.connection_claims import CONNECTIONS, ConnectionClaims
+from policyc.verifier.translation.effect_claims import OF_EFFECTS, EffectClaims
+from policyc.verifier.translation.flow_cases import Case, all_flows
+from policyc.verifier.translation.looks import Looks
 from policyc.verifier.translation.planned_maps import map_claims
 from policyc.verifier.translation.policy_claims import PolicyClaims
 from policyc.verifier.translation.policy_runs import CONTEXT, CONTEXT_SIZE, SCRATCH, PolicyRuns
 from policyc.verifier.translation.reading import Reading
+from policyc.verifier.translation.same_terms import SameTerms
+from policyc.verifier.translation.solving import (
+    LIMIT_MS,
+    WHOLE_LIMIT_MS,
+    Model,
+    Solving,
+    UndecidedError,
+)
 from policyc.verifier.translation.steps import Steps
 from policyc.verifier.translation.words import Words
-from policyc.verifier.z3_when_used import z3
 
 PASSES, DROPS = 0xFFFFFFFF, 2
 """TC_ACT_UNSPEC and TC_ACT_SHOT, as r0 has them in 32 bits."""
@@ -40,21 +50,16 @@ FRAGMENTS = ("pc_frag4", "pc_frag6")
 
 
 @dataclass(frozen=True)
-class Case:
-    """Some flows: what variables are of all of them, and what else is so of all of them."""
-
-    title: str
-    known: tuple[tuple[Any, Any], ...]
-    facts: tuple[Any, ...] = ()
-
-
-@dataclass(frozen=True)
 class Failed:
-    """A claim that does not hold, with Z3's model of a flow and tables for which it does not."""
+    """A claim that does not hold, and what variables are where it does not.
+
+    The model is one that tables can have, over the terms of the case as they were `together`.
+    """
 
     claim: Claim
     case: Case
-    model: Any
+    model: Model
+    together: SameTerms = field(compare=False, repr=False)
 
 
 @dataclass
@@ -64,38 +69,39 @@ class CodeLemma:
     runs: PolicyRuns
     plan: LookupPlan
     codes: Mapping[int, Steps]
+    solver: Choice = Choice.BITWUZLA
+    """Who is asked; of both, neither is believed where they disagree."""
 
     def failed(self) -> Iterator[Failed]:
         """The claims that do not hold. InternalError where the solver gives up."""
         claims = list(self.claims())
-        for case in self.cases():
-            together = self.brought_together(case)
-            never = [together.now(claim.never) for claim in claims]
-            if together.model(z3.Or(*never)) is None:
+        cases = [self.flows]
+        while cases:
+            case = cases.pop(0)
+            try:
+                together = self.brought_together(case)
+                broken = list(together.broken(claims))
+            except UndecidedError as gave_up:
+                if not case.parts:
+                    raise InternalError(f"{case.title}: {gave_up}") from gave_up
+                cases += case.parts
                 continue
-            for claim, term in zip(claims, never, strict=True):
-                model = together.model(term)
-                if model is not None:
-                    yield Failed(claim, case, model)
+            if broken and together.gave_up and case.parts:
+                cases += case.parts  # what was not brought together may be all that is wrong
+                continue
+            yield from (Failed(claim, case, model, together) for claim, model in broken)
 
-    def cases(self) -> Iterator[Case]:
-        """Flows of one family and one kind of service each: together they are all flows."""
-        told = {NUMBER_OF[kind] for kind in self.plan.told_apart}
-        family, number = (
-            self.runs.domain.lift(self.runs.field(path), 8) for path in ("t.family", "t.proto")
-        )
-        rest = [number != each for each in sorted(told)]
-        for version in FAMILIES:
-            of_family = family, z3.BitVecVal(version, 8)
-            for each in sorted(told):
-                known = (of_family, (number, z3.BitVecVal(each, 8)))
-                yield Case(f"IPv{version}, protocol {each}", known)
-            yield Case(f"IPv{version}, any other protocol", (of_family,), tuple(rest))
+    @cached_property
+    def flows(self) -> Case:
+        """All flows, with the parts that are asked about where a solver gives up."""
+        told = sorted(NUMBER_OF[kind] for kind in self.plan.told_apart)
+        return all_flows(self.runs, told)
 
-    def brought_together(self, case: Case) -> Congruence:
+    def brought_together(self, case: Case) -> SameTerms:
         """The program's looks and those of the reading, of the flows of a case."""
-        found = Congruence(self.runs.domain, case.facts, case.known)
-        _ = self.policy  # which makes the looks of the reading
+        _ = self.policy, self._effects.may_be_limited, self._effects.may_be_logged  # they look
+        limit = WHOLE_LIMIT_MS if case.parts else LIMIT_MS
+        found = SameTerms(self.runs.domain, case, Solving(self.solver, limit))
         found.bring_together(self.runs.reads, self._looks.made)
         return found
 
@@ -106,6 +112,10 @@ class CodeLemma:
         service = reading.service(flow)
         words = {each: reading.verdict(each, flow, service) for each in Direction}
         return PolicyClaims(self.runs, words, self.plan.rules.capacity)
+
+    @cached_property
+    def _effects(self) -> EffectClaims:
+        return EffectClaims(self.runs, self.policy, self._looks)
 
     @cached_property
     def _looks(self) -> Looks:
@@ -144,6 +154,8 @@ class CodeLemma:
         for deed in self.runs.deeds:
             if deed.map in CONNECTIONS:
                 yield from connections.of(deed)
+            elif deed.map in OF_EFFECTS and deed.what != "lookup":
+                yield from self._effects.of(deed)
             elif deed.what != "lookup":
                 yield from self._of_other(deed)
         if self.plan.counters is not Counters.NONE:
@@ -155,7 +167,8 @@ class CodeLemma:
         if deed.map in COUNTED and deed.what == "store":
             yield from self._of_count(deed)
         elif deed.map in FRAGMENTS and deed.what == "update":
-            never = z3.And(guard, z3.Not(self.policy.is_allowed))
+            domain = self.runs.domain
+            never = domain.both(guard, domain.no(self.policy.is_allowed))
             yield Claim("fragments of a denied packet are let pass", never, deed.at)
         else:
             yield Claim(f"{deed.map} is changed", guard, deed.at)
@@ -169,29 +182,32 @@ class CodeLemma:
         length = UnknownMemory(domain, CONTEXT, CONTEXT_SIZE).load(0, 4)
         more = 1 if deed.offset == 0 else domain.zero_extend(number_in(length), 32, 64)
         due = domain.binary(Op.ADD, number_in(deed.before.load(deed.offset, 8)), more, 64)
-        wrong = domain.lift(number_in(deed.value), 64) != domain.lift(due, 64)
-        yield Claim(f"{deed.map} is counted by something else", z3.And(guard, wrong), deed.at)
+        wrong = domain.both(guard, domain.no(domain.equal(number_in(deed.value), due, 64)))
+        yield Claim(f"{deed.map} is counted by something else", wrong, deed.at)
 
     def _of_end(self, end: Ended) -> Iterator[Claim]:
-        allowed = self.policy.is_allowed
         guard = end.guard.term()
         if isinstance(end.result, TailCall):
             yield Claim("it goes on as another program", guard)
             return
-        result = z3.Extract(31, 0, self.runs.domain.lift(end.result, 64))
-        passes, drops = result == PASSES, result == DROPS
-        reason = self._left_in_flow(end, "reason")
-        said = self._reasons
-        yield Claim("it passes what is denied", z3.And(guard, passes, z3.Not(allowed)))
-        yield Claim("it neither passes nor drops", z3.And(guard, z3.Not(passes), z3.Not(drops)))
-        yield Claim("it says another reason", z3.And(guard, passes != (reason == said["PC_PASS"])))
-        yield Claim("it leaves the flow as another one", z3.And(guard, self._is_changed(end)))
-        denied = reason == said["PC_DROP_POLICY"]
-        full = reason == said["PC_DROP_CT_FULL"]
-        yield Claim("it drops what is allowed", z3.And(guard, allowed, z3.Not(z3.Or(passes, full))))
-        yield Claim("a denial has another reason", z3.And(guard, z3.Not(allowed), z3.Not(denied)))
+        domain, allowed = self.runs.domain, self.policy.is_allowed
+        all_of, no = self._words.all_of, domain.no
+        result, reason = domain.truncate(end.result, 32, 64), self._left_in_flow(end, "reason")
+        passes, drops = (self._words.equal(result, each) for each in (PASSES, DROPS))
+        said = {name: self._words.equal(reason, each) for name, each in self._reasons.items()}
+        denied, full = said["PC_DROP_POLICY"], said["PC_DROP_CT_FULL"]
+        yield Claim("it passes what is denied", all_of(guard, passes, no(allowed)))
+        yield Claim("it neither passes nor drops", all_of(guard, no(passes), no(drops)))
+        other_reason = no(domain.same(passes, said["PC_PASS"]))
+        yield Claim("it says another reason", all_of(guard, other_reason))
+        yield Claim("it leaves the flow as another one", all_of(guard, self._is_changed(end)))
+        limited = all_of(said["PC_DROP_LIMIT"], self._effects.may_be_limited)
+        yield Claim(
+            "it drops what is allowed", all_of(guard, allowed, no(passes), no(full), no(limited))
+        )
+        yield Claim("a denial has another reason", all_of(guard, no(allowed), no(denied)))
 
-    def _is_changed(self, end: Ended) -> Any:
+    def _is_changed(self, end: Ended) -> Truth:
         """Anything of the flow but the reason is not as the hook left it."""
         btf, region = self.runs.source.btf, MapValue(SCRATCH, 0)
         place = btf.place("pc_flow", "reason")
@@ -199,51 +215,55 @@ class CodeLemma:
         assert isinstance(after, UnknownMemory), "the scratch is"
         own = range(place.offset, place.offset + btf.size(place.type))
         domain = self.runs.domain
-        return z3.Or(
-            *(
-                domain.lift(number_in(after.load(at, 1)), 8) != after.initial(at)
-                for at in range(after.size)
-                if at not in own
-            )
+        return domain.any_of(
+            domain.no(domain.equal(number_in(after.load(at, 1)), after.initial(at), 8))
+            for at in range(after.size)
+            if at not in own
         )
 
     @cached_property
     def _reasons(self) -> Mapping[str, int]:
         return self.runs.source.btf.enumerators("drop_reason")
 
-    def _left_in_flow(self, end: Ended, path: str) -> Any:
+    def _left_in_flow(self, end: Ended, path: str) -> Bits:
         place = self.runs.source.btf.place("pc_flow", path)
-        value = end.state.memory[MapValue(SCRATCH, 0)].load(place.offset, 4)
-        return self.runs.domain.lift(number_in(value), 32)
+        return number_in(end.state.memory[MapValue(SCRATCH, 0)].load(place.offset, 4))
+
+    @cached_property
+    def _words(self) -> Words:
+        return Words(self.runs.domain)
 
     def _counts(self) -> Claim:
         """For any rule: it is counted as often as it decided."""
-        rule = z3.BitVec("any rule", 32)
+        domain = self.runs.domain
+        rule = domain.variable("any rule", 32)
         keys = {
             deed.region: deed.key
             for deed in self.runs.deeds
             if deed.map == "pc_counts" and deed.what == "lookup"
         }
         made = [
-            z3.And(deed.guard.term(), self.runs.domain.lift(keys[deed.region], 32) == rule)
+            domain.both(deed.guard.term(), self._words.equal(keys[deed.region], rule))
             for deed in self.runs.deeds
             if deed.map == "pc_counts" and deed.what == "store" and deed.offset == 0
         ]
-        due = [z3.And(when, decider == rule) for when, decider in self.policy.counted]
-        return Claim("a rule is not counted as often as it decided", _sum(made) != _sum(due))
+        due = [
+            domain.both(when, self._words.equal(decider, rule))
+            for when, decider in self.policy.counted
+        ]
+        bits = max(len(made), len(due)).bit_length()
+        differ = domain.no(domain.equal(_sum(domain, made, bits), _sum(domain, due, bits), bits))
+        return Claim("a rule is not counted as often as it decided", differ)
 
 
-def _sum(truths: Sequence[Any]) -> Any:
-    """How many are true, in eight bits."""
-    found = z3.BitVecVal(0, 8)
+def _sum(domain: TermDomain, truths: Sequence[Truth], bits: int) -> Bits:
+    """How many are true, of fewer than 2^bits."""
+    found: Bits = 0
     for truth in truths:
-        found = found + z3.If(truth, z3.BitVecVal(1, 8), z3.BitVecVal(0, 8))
+        one = domain.choose(truth, 1, 0, bits)
+        found = domain.binary(Op.ADD, found, one, bits)
     return found
 
 
 def _look(looks: Looks, name: str, entry: Bits, word: Bits) -> Bits:
-    offset: Any = Words(looks.domain).times(word, 4)
-    found: Bits = looks.look(
-        name, entry, offset if isinstance(offset, int) else z3.simplify(offset)
-    )
-    return found
+    return looks.look(name, entry, Words(looks.domain).times(word, 4))

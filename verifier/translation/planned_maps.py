@@ -8,7 +8,6 @@ from policyc.ir.tree import NODE_BYTES
 from policyc.verifier.bytecode.definitions import MapKind
 from policyc.verifier.bytecode.program import Program
 from policyc.verifier.translation.claims import Claim
-from policyc.verifier.z3_when_used import z3
 
 WORD = 4
 WIDE_CLASS = 8
@@ -46,7 +45,7 @@ def map_claims(program: Program, plan: LookupPlan) -> Iterator[Claim]:
         there = program.maps.get(name)
         found = there and (there.kind, there.key_size, there.value_size, there.max_entries)
         if found != shape and not (name == "pc_class" and found == _wide(plan)):
-            yield Claim(f"{name} is not the map of the plan", z3.BoolVal(True))
+            yield Claim(f"{name} is not the map of the plan", True)
 
 
 def _wide(plan: LookupPlan) -> Shape:

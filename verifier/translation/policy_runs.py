@@ -13,8 +13,8 @@ from policyc.verifier.bytecode.state import first_state
 from policyc.verifier.bytecode.symbolic.running import Ended, Runner
 from policyc.verifier.bytecode.symbolic.surroundings import Deed, Surroundings, TableRead
 from policyc.verifier.bytecode.symbolic.unknown import UnknownMemory
+from policyc.verifier.bytecode.term_domain import TermDomain
 from policyc.verifier.bytecode.values import Bits
-from policyc.verifier.bytecode.z3_domain import Z3Domain
 from policyc.verifier.translation.reading import Flow
 
 ENTRY = "pc_policy_run"
@@ -34,7 +34,7 @@ class PolicyRuns:
 
     source: BpfObject
     program: Program
-    domain: Z3Domain
+    domain: TermDomain
     ends: Sequence[Ended]
     deeds: Sequence[Deed]
     reads: Sequence[TableRead]
@@ -81,10 +81,10 @@ def is_table(name: str) -> bool:
 def run_policy(source: BpfObject) -> PolicyRuns:
     """Run the policy program of an object on everything it may meet."""
     program = link_program(source, ENTRY)
-    domain = Z3Domain()
+    domain = TermDomain()
     tables = frozenset(name for name in program.maps if is_table(name))
-    around = Surroundings(program, tables, frozenset({SCRATCH}))
-    runner = Runner(program, around)
+    around = Surroundings(program, domain, tables, frozenset({SCRATCH}))
+    runner = Runner(program, around, domain)
     around.runner = runner
     context = UnknownMemory(domain, CONTEXT, CONTEXT_SIZE, around.stored_into(CONTEXT))
     ends = runner.run(first_state(domain, ENTRY, context))

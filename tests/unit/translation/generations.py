@@ -15,6 +15,7 @@ from policyc.ir.plan import Counters, LookupPlan
 from policyc.verifier.translation.data_lemma import DataLemma
 from policyc.verifier.translation.generation import LoadedMap, generation_of
 from tests.kernel_corpus.build import decided_case
+from tests.kernel_corpus.case import CorpusCase
 from tests.kernel_corpus.corpus import cases_named
 
 
@@ -56,6 +57,11 @@ class Made:
 def made(name: str, backend: Backend = Backend.C) -> Made:
     """A case of the corpus, decided and emitted."""
     (case,) = cases_named((name,))
+    return made_of(case, backend)
+
+
+def made_of(case: CorpusCase, backend: Backend = Backend.C) -> Made:
+    """A case, decided and emitted."""
     decision = decided_case(case).decision
     target = Target(backend, Counters(case.counters))
     return Made(decision, emit_all(decision, Budgets(diagrams=case.diagrams), target))

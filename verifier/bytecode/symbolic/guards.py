@@ -5,49 +5,61 @@ Parts let two guards be compared without a solver: what both have is said once w
 condition with its contrary vanishes there.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass
 
+from policyc.verifier.bytecode.nodes import ALL, Node
+from policyc.verifier.bytecode.term_domain import TermDomain
 from policyc.verifier.bytecode.values import Truth
-from policyc.verifier.z3_when_used import z3
 
-Literal = tuple[int, bool]
-"""Which term, by its id in Z3, and whether it holds."""
+Literals = frozenset[Node]
 
 
 @dataclass(frozen=True)
 class Guard:
-    """A conjunction of terms and contraries of terms. Empty: always reached."""
+    """A conjunction of truths. Empty: always reached."""
 
-    parts: Mapping[Literal, Any] = field(default_factory=dict)
+    domain: TermDomain
+    parts: Literals = frozenset()
 
-    def term(self) -> Any:
-        """The guard as a term of Z3."""
-        found = [_as_term(literal, atom) for literal, atom in self.parts.items()]
-        return z3.And(*found) if len(found) != 1 else found[0]
+    def term(self) -> Truth:
+        """The guard as one truth."""
+        return self.domain.all_of(self.parts)
 
-    def but(self, others: "Guard") -> Any:
-        """What of it the others do not say."""
-        rest = [_as_term(at, atom) for at, atom in self.parts.items() if at not in others.parts]
-        return z3.And(*rest) if len(rest) != 1 else rest[0]
+    def apart(self, other: "Guard") -> Truth:
+        """What tells, where one of two guards holds that never hold at once, that it is this one."""
+        for each in sorted(self.parts - other.parts, key=lambda part: part.number):
+            if each.contrary in other.parts:
+                return each
+        return self.domain.all_of(self.parts - other.parts)
 
     def says(self, truth: Truth) -> bool | None:
-        """Whether one of the parts is that, or its contrary; None where neither is."""
-        if isinstance(truth, bool):
-            return truth
-        (at, holds), _ = _literal(truth)
-        if (at, holds) in self.parts:
+        """Whether the parts say that, or its contrary; None where they say neither."""
+        if not isinstance(truth, Node):
+            return bool(truth)
+        if truth in self.parts:
             return True
-        return False if (at, not holds) in self.parts else None
+        if truth.contrary in self.parts:
+            return False
+        if truth.op is ALL:
+            return self._says_all(truth)
+        if truth.contrary is not None and truth.contrary.op is ALL:
+            said = self._says_all(truth.contrary)
+            return None if said is None else not said
+        return None
+
+    def _says_all(self, truth: Node) -> bool | None:
+        said = [self.says(each) for each in truth.args]
+        if False in said:
+            return False
+        return None if None in said else True
 
     def with_(self, truth: Truth) -> "Guard | None":
         """Where the truth holds, too; None where it cannot."""
         said = self.says(truth)
         if said is not None:
             return self if said else None
-        literal, atom = _literal(truth)
-        return Guard({**self.parts, literal: atom})
+        return _guard(self.domain, self.domain.all_of((*self.parts, truth)))
 
 
 def joined(guards: Iterable[Guard]) -> Guard:
@@ -59,41 +71,15 @@ def joined(guards: Iterable[Guard]) -> Guard:
 
 
 def _joined(one: Guard, other: Guard) -> Guard:
-    common = {at: atom for at, atom in one.parts.items() if at in other.parts}
-    mine = {at: atom for at, atom in one.parts.items() if at not in common}
-    theirs = {at: atom for at, atom in other.parts.items() if at not in common}
-    mine, theirs = _without_contrary(mine, theirs)
-    if not mine or not theirs:
-        return Guard(common)
-    either = z3.Or(_all(mine), _all(theirs))
-    literal, atom = _literal(either)
-    return Guard({**common, literal: atom})
+    domain = one.domain
+    common = one.parts & other.parts
+    mine, theirs = (domain.all_of(each.parts - common) for each in (one, other))
+    found = _guard(domain, domain.all_of((*common, domain.either(mine, theirs))))
+    return found if found is not None else Guard(domain, common)
 
 
-def _without_contrary(
-    mine: dict[Literal, Any], theirs: dict[Literal, Any]
-) -> tuple[dict[Literal, Any], dict[Literal, Any]]:
-    """(c and X) or (not c) is X or (not c); (c) or (not c) is true."""
-    for at, holds in list(mine):
-        if (at, not holds) in theirs:
-            if len(theirs) == 1:
-                mine = {key: atom for key, atom in mine.items() if key != (at, holds)}
-            elif len(mine) == 1:
-                theirs = {key: atom for key, atom in theirs.items() if key != (at, not holds)}
-    return mine, theirs
-
-
-def _all(parts: Mapping[Literal, Any]) -> Any:
-    found = [_as_term(literal, atom) for literal, atom in parts.items()]
-    return z3.And(*found) if len(found) != 1 else found[0]
-
-
-def _literal(truth: Any) -> tuple[Literal, Any]:
-    holds = True
-    while truth.decl().kind() == z3.Z3_OP_NOT:
-        truth, holds = truth.arg(0), not holds
-    return (truth.get_id(), holds), truth
-
-
-def _as_term(literal: Literal, atom: Any) -> Any:
-    return atom if literal[1] else z3.Not(atom)
+def _guard(domain: TermDomain, truth: Truth) -> Guard | None:
+    """The guard that a truth is; None for one that never holds."""
+    if isinstance(truth, Node):
+        return Guard(domain, frozenset(truth.args if truth.op is ALL else (truth,)))
+    return Guard(domain) if truth else None

@@ -13,8 +13,8 @@ from policyc.verifier.bytecode.memory import POINTER_SIZE, Cells, Memory
 from policyc.verifier.bytecode.pointers import Forgotten, Pointer, Region, Value
 from policyc.verifier.bytecode.state import Caller, State
 from policyc.verifier.bytecode.symbolic.unknown import TableMemory, UnknownMemory
-from policyc.verifier.bytecode.values import Bits, Domain, Truth, mask
-from policyc.verifier.z3_when_used import z3
+from policyc.verifier.bytecode.term_domain import TermDomain
+from policyc.verifier.bytecode.values import Bits, Truth, mask
 
 WIDTH = 64
 
@@ -22,9 +22,9 @@ WIDTH = 64
 FORGOTTEN = Pointer(Forgotten())
 
 
-def merged(condition: Truth, one: State, other: State) -> State | None:
+def merged(domain: TermDomain, condition: Truth, one: State, other: State) -> State | None:
     """The state that is `one` where the condition holds, else `other`; None if they must stay apart."""
-    merge = _Merge(one.domain, condition)
+    merge = _Merge(domain, condition)
     registers = merge.registers(one.registers, other.registers)
     callers = merge.callers(one.callers, other.callers)
     if registers is None or callers is None:
@@ -46,7 +46,7 @@ def forget_pointers(stack: Cells, live: Set[int]) -> None:
 
 
 class _Merge:
-    def __init__(self, domain: Domain, condition: Truth) -> None:
+    def __init__(self, domain: TermDomain, condition: Truth) -> None:
         self.domain, self.condition = domain, condition
 
     def registers(
@@ -148,7 +148,7 @@ class _Merge:
             known = theirs if mine is None else mine
             if known is None or isinstance(known, Pointer):
                 return FORGOTTEN
-            any_bytes: Bits = z3.FreshConst(z3.BitVecSort(8 * size), f"stack@{at}")
+            any_bytes = self.domain.fresh(f"stack@{at}", 8 * size)
             mine, theirs = (any_bytes if each is None else each for each in (mine, theirs))
         return self.value(mine, theirs, 8 * size)
 

@@ -2,17 +2,20 @@
 """Offsets of which only a few are possible: one way each where ways joined, and what was added since."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from policyc.verifier.bytecode.errors import UnmodelledError
-from policyc.verifier.bytecode.values import Bits, Domain, Truth, mask, signed
-from policyc.verifier.z3_when_used import z3
+from policyc.verifier.bytecode.nodes import ITE, Node, below
+from policyc.verifier.bytecode.substitution import Substitution
+from policyc.verifier.bytecode.term_domain import TermDomain
+from policyc.verifier.bytecode.values import Bits, Truth, mask, signed
 
 MOST = 16
 """Ways: more of them are no choice between members of a struct."""
+FEW = 4
+"""Words of a node among which a search without branches chooses one."""
 
 
-def places(domain: Domain, offset: Bits) -> list[tuple[Truth, int]]:
+def places(domain: TermDomain, offset: Bits) -> list[tuple[Truth, int]]:
     """The signed offsets that are possible, each with its condition. UnmodelledError if too many."""
     found: dict[int, Truth] = {}
     for condition, at in _leaves(domain, offset):
@@ -23,31 +26,44 @@ def places(domain: Domain, offset: Bits) -> list[tuple[Truth, int]]:
     return [(condition, at) for at, condition in found.items()]
 
 
-def _leaves(domain: Domain, offset: Any) -> Iterator[tuple[Truth, int]]:
+def one_of_few(domain: TermDomain, offset: Bits) -> list[tuple[Truth, int]]:
+    """The offsets that are possible, each with its condition; none if they are not known, or not few."""
+    found: list[tuple[Truth, int]] = []
+    try:
+        for leaf in _leaves(domain, offset):
+            found.append(leaf)
+            if len(found) > FEW:
+                return []
+    except UnmodelledError:
+        return []
+    return found
+
+
+def _leaves(domain: TermDomain, offset: Bits) -> Iterator[tuple[Truth, int]]:
     if isinstance(offset, int):
         yield True, offset
-        return
-    if offset.decl().kind() == z3.Z3_OP_BNUM:
-        yield True, offset.as_long()
         return
     condition = _condition_in(offset)
     if condition is None:
         raise UnmodelledError("an offset that is not known, in memory that needs one")
-    for holds in (True, False):
-        arm = z3.simplify(z3.substitute(offset, (condition, z3.BoolVal(holds))))
+    for holds, arm in zip(
+        (condition, domain.no(condition)), _arms(domain, offset, condition), strict=True
+    ):
         for deeper, at in _leaves(domain, arm):
-            yield domain.both(condition if holds else domain.no(condition), deeper), at
+            yield domain.both(holds, deeper), at
 
 
-def _condition_in(term: Any) -> Any:
+def _arms(domain: TermDomain, offset: Bits, condition: Node) -> tuple[Bits, Bits]:
+    """The offset where a condition holds, and where it does not."""
+    one, other = (Substitution(domain, {condition: holds})(offset) for holds in (True, False))
+    return one, other
+
+
+def _condition_in(offset: Bits) -> Node | None:
     """The condition of a choice somewhere in a term; None where it has none."""
-    work, seen = [term], set()
-    while work:
-        each = work.pop()
-        if each.get_id() in seen:
-            continue
-        seen.add(each.get_id())
-        if each.decl().kind() == z3.Z3_OP_ITE:
-            return each.arg(0)
-        work += each.children()
+    if isinstance(offset, Node):
+        for each in reversed(below(offset)):
+            if each.op is ITE:
+                condition: Node = each.args[0]
+                return condition
     return None

@@ -26,6 +26,7 @@ from policyc.verifier.bytecode.symbolic.guards import Guard, joined
 from policyc.verifier.bytecode.symbolic.liveness import live_places
 from policyc.verifier.bytecode.symbolic.merging import forget_pointers, merged
 from policyc.verifier.bytecode.symbolic.order import Key, Order, order_of
+from policyc.verifier.bytecode.term_domain import TermDomain
 from policyc.verifier.bytecode.values import Bits, Truth
 
 MOST_STEPS = 2_000_000
@@ -59,8 +60,9 @@ class Runner:
 
     program: Program
     environment: Environment
+    domain: TermDomain
     decide: Callable[[Guard, Truth], bool | None] = lambda guard, truth: guard.says(truth)
-    guard: Guard = field(default_factory=Guard)
+    guard: Guard = field(init=False)
     """Of the step that is being made."""
     at: tuple[str, int] = ("", 0)
     n_steps: int = 0
@@ -72,7 +74,7 @@ class Runner:
 
     def run(self, first: State) -> list[Ended]:
         """All ends of the program from a state at its entry."""
-        self._wait(Run(Guard(), first, 0, ()))
+        self._wait(Run(Guard(self.domain), first, 0, ()))
         while self._queue:
             key, _ = heapq.heappop(self._queue)
             for run in _merged_runs(self._waiting.pop(key)):
@@ -215,7 +217,8 @@ def _merged_runs(runs: list[Run]) -> list[Run]:
     for run in runs:
         for at, other in enumerate(found):
             guard = joined((other.guard, run.guard))
-            state = merged(other.guard.but(guard), other.state, run.state)
+            condition = other.guard.apart(run.guard)
+            state = merged(guard.domain, condition, other.state, run.state)
             if state is not None:
                 found[at] = Run(guard, state, run.block, run.rounds, run.above)
                 break

@@ -14,9 +14,18 @@ from typing import Any
 
 from policyc.verifier.bytecode.definitions import MapDefinition, MapKind
 from policyc.verifier.bytecode.errors import FaultError, UnmodelledError
+from policyc.verifier.bytecode.helpers import Helper
 from policyc.verifier.bytecode.machine import Called, Environment, TailCall
 from policyc.verifier.bytecode.memory import Memory
-from policyc.verifier.bytecode.pointers import MapReference, MapValue, Pointer, Region, Value
+from policyc.verifier.bytecode.nodes import Node
+from policyc.verifier.bytecode.pointers import (
+    MapReference,
+    MapValue,
+    Pointer,
+    Region,
+    RingRecord,
+    Value,
+)
 from policyc.verifier.bytecode.program import Program
 from policyc.verifier.bytecode.state import State
 from policyc.verifier.bytecode.symbolic.guards import Guard
@@ -26,10 +35,9 @@ from policyc.verifier.bytecode.symbolic.unknown import (
     UnknownMemory,
     Watch,
 )
-from policyc.verifier.bytecode.values import Bits, Cmp, Domain, Truth
-from policyc.verifier.z3_when_used import z3
+from policyc.verifier.bytecode.term_domain import TermDomain
+from policyc.verifier.bytecode.values import Bits, Cmp, Truth
 
-LOOKUP, UPDATE, DELETE, RANDOM = 1, 2, 3, 7
 _ARRAYS = (MapKind.ARRAY, MapKind.PERCPU_ARRAY)
 _HASHES = (MapKind.HASH, MapKind.LRU_HASH, MapKind.LPM_TRIE)
 
@@ -38,8 +46,9 @@ _HASHES = (MapKind.HASH, MapKind.LRU_HASH, MapKind.LPM_TRIE)
 class Deed:
     """What a program did at a place, under a guard: a call on a map, or a store into a value.
 
-    `what` is lookup, update, delete or store; `key` and `value` are what the helper was given, `region`
-    the value that was found or stored into, at `offset`, which was `before`.
+    `what` is lookup, update, delete, store or submit; `key` and `value` are what the helper was given,
+    `region` the value that was found or stored into, at `offset`, which was `before`; or the record that
+    was submitted as it was by then.
     """
 
     what: str
@@ -65,7 +74,7 @@ class TableRead:
     guard: Guard
     key: Bits
     offset: Bits | None
-    found: Any
+    found: Node
 
 
 @dataclass
@@ -75,6 +84,7 @@ class Surroundings(Environment):
     """
 
     program: Program
+    domain: TermDomain
     tables: Set[str] = frozenset()
     own: Set[str] = frozenset()
     deeds: list[Deed] = field(default_factory=list)
@@ -85,14 +95,20 @@ class Surroundings(Environment):
     def call(self, state: State, helper: int) -> Called | TailCall:
         """What the helper does to any state it may meet."""
         match helper:
-            case 1:
+            case Helper.MAP_LOOKUP_ELEM:
                 return self._lookup(state)
-            case 2:
+            case Helper.MAP_UPDATE_ELEM:
                 return self._update(state)
-            case 3:
+            case Helper.MAP_DELETE_ELEM:
                 return self._delete(state)
-            case 7:
-                return Called(state.domain.zero_extend(self.fresh("random", 32), 32, 64))
+            case Helper.KTIME_GET_NS:
+                return Called(self.fresh("time", 64))
+            case Helper.GET_PRANDOM_U32:
+                return Called(self.domain.zero_extend(self.fresh("random", 32), 32, 64))
+            case Helper.RINGBUF_RESERVE:
+                return self._reserve(state)
+            case Helper.RINGBUF_SUBMIT:
+                return self._submit(state)
         raise UnmodelledError(f"the helper {helper} is not known here")
 
     def kfunc(self, state: State, name: str) -> Called:
@@ -113,12 +129,12 @@ class Surroundings(Environment):
         if is_missing is True:
             return Called(0)
         if definition.name in self.tables:
-            state.memory[region] = self._table(state.domain, definition, key)
+            state.memory[region] = self._table(definition, key)
         else:
             self.did("lookup", definition.name, region=region, key=key)
             watch = partial(self._stored, region)
             name = f"{definition.name}#{region.number}"
-            memory = UnknownMemory(state.domain, name, definition.value_size, watch)
+            memory = UnknownMemory(self.domain, name, definition.value_size, watch)
             state.memory[region] = memory
         return Called(Pointer(region, 0, is_missing))
 
@@ -127,7 +143,7 @@ class Surroundings(Environment):
             raise UnmodelledError(f"{definition.name} is more than one value")
         region = MapValue(definition.name, 0)
         if region not in state.memory:
-            memory = UnknownMemory(state.domain, definition.name, definition.value_size)
+            memory = UnknownMemory(self.domain, definition.name, definition.value_size)
             state.memory[region] = memory
         return Pointer(region)
 
@@ -137,21 +153,19 @@ class Surroundings(Environment):
         if definition.kind not in _HASHES:
             raise UnmodelledError(f"a look into {definition.name}, of which the kind is not known")
         if definition.name in self.tables:
-            truth: Truth = self._read(definition.name, key, None)
-            return truth
-        unknown: Truth = z3.Bool(f"{definition.name} has no #{next(self._numbers)}")
-        return unknown
+            return self._read(definition.name, key, None)
+        return self.domain.truth(f"{definition.name} has no #{next(self._numbers)}")
 
-    def _table(self, domain: Domain, definition: MapDefinition, key: Bits) -> TableMemory:
+    def _table(self, definition: MapDefinition, key: Bits) -> TableMemory:
         if definition.kind not in (MapKind.ARRAY, MapKind.LPM_TRIE):
             raise UnmodelledError(f"{definition.name} is neither an array nor a trie")
         read = partial(self._read, definition.name, key)
-        return TableMemory(domain, definition.name, definition.value_size, read)
+        return TableMemory(self.domain, definition.name, definition.value_size, read)
 
-    def _read(self, name: str, key: Bits, offset: Bits | None) -> Any:
+    def _read(self, name: str, key: Bits, offset: Bits | None) -> Node:
         assert self.runner is not None, "a run has a runner"
         title = f"{name} #{next(self._numbers)}"
-        found = z3.Bool(title) if offset is None else z3.BitVec(title, 32)
+        found = self.domain.variable(title, 0 if offset is None else 32)
         self.reads.append(TableRead(name, self.runner.guard, key, offset, found))
         return found
 
@@ -167,6 +181,26 @@ class Surroundings(Environment):
         key = state.load_bits(state.pointer(2), definition.key_size)
         self.did("delete", definition.name, key=key)
         return Called(self.fresh("delete", 64))
+
+    def _reserve(self, state: State) -> Called:
+        """A record of a size that is known, of any bytes; there may be no room."""
+        definition = self._map(state)
+        size, flags = state.scalar(2), state.scalar(3)
+        if definition.kind is not MapKind.RINGBUF or not isinstance(size, int) or flags != 0:
+            raise UnmodelledError(f"a record of {definition.name}, of which not enough is known")
+        region = RingRecord(definition.name, next(self._numbers))
+        name = f"{definition.name}#{region.number}"
+        state.memory[region] = UnknownMemory(self.domain, name, size)
+        return Called(Pointer(region, 0, self.domain.truth(f"{name} has no room")))
+
+    def _submit(self, state: State) -> Called:
+        """The record is the reader's, as it is by now."""
+        record = state.pointer(1)
+        if not isinstance(record.region, RingRecord) or record.offset != 0 or state.scalar(2) != 0:
+            raise FaultError("r1 is no record, or flags are given")
+        self.did("submit", record.region.map, region=record.region, before=state.of(record.region))
+        del state.memory[record.region]
+        return Called(None)
 
     def _map(self, state: State) -> MapDefinition:
         region = state.pointer(1).region
@@ -203,5 +237,4 @@ class Surroundings(Environment):
 
     def fresh(self, name: str, width: int) -> Bits:
         """Anything, of so many bits."""
-        term: Bits = z3.BitVec(f"{name} #{next(self._numbers)}", width)
-        return term
+        return self.domain.variable(f"{name} #{next(self._numbers)}", width)

@@ -2,14 +2,14 @@
 """Memory whose contents are not known when a program begins: any bytes, or what a table's name says."""
 
 from collections.abc import Callable
-from typing import Any
 
 from policyc.verifier.bytecode.errors import FaultError, UnmodelledError
 from policyc.verifier.bytecode.memory import Cells, Memory
+from policyc.verifier.bytecode.nodes import Node
 from policyc.verifier.bytecode.pointers import Pointer, Value
-from policyc.verifier.bytecode.symbolic.offsets import places
-from policyc.verifier.bytecode.values import Bits, Domain, Truth
-from policyc.verifier.z3_when_used import z3
+from policyc.verifier.bytecode.symbolic.offsets import one_of_few, places
+from policyc.verifier.bytecode.term_domain import TermDomain
+from policyc.verifier.bytecode.values import Bits, Op, Truth
 
 Read = Callable[[Bits], Bits]
 """The word of 32 bits at an offset in bytes."""
@@ -25,7 +25,9 @@ class UnknownMemory(Memory):
     store there is not seen here, so what is read here must not matter (any byte may be read at all).
     """
 
-    def __init__(self, domain: Domain, name: str, size: int, watch: Watch | None = None) -> None:
+    def __init__(
+        self, domain: TermDomain, name: str, size: int, watch: Watch | None = None
+    ) -> None:
         self.domain, self.name, self.size, self._watch = domain, name, size, watch
         self.written = Cells(domain, 0, size)
 
@@ -85,9 +87,9 @@ class UnknownMemory(Memory):
         """Of those that were stored here."""
         self.written.rewrite_pointers(change)
 
-    def initial(self, at: int) -> Any:
+    def initial(self, at: int) -> Node:
         """The byte that was there."""
-        return z3.BitVec(f"{self.name}@{at}", 8)
+        return self.domain.variable(f"{self.name}@{at}", 8)
 
     def _check(self, at: int, size: int) -> None:
         if at < 0 or at + size > self.size:
@@ -113,7 +115,7 @@ class TableMemory(Memory):
     so nothing is concluded from it.
     """
 
-    def __init__(self, domain: Domain, name: str, size: int, read: Read) -> None:
+    def __init__(self, domain: TermDomain, name: str, size: int, read: Read) -> None:
         self.domain, self.name, self.size, self._read = domain, name, size, read
 
     def load(self, offset: Bits, size: int) -> Value:
@@ -123,8 +125,7 @@ class TableMemory(Memory):
         first = self._word(offset, 0)
         if size == 4:
             return first
-        both: Bits = z3.Concat(self._word(offset, 4), first)
-        return both
+        return self.domain.concat([(first, 32), (self._word(offset, 4), 32)])
 
     def store(self, offset: Bits, size: int, value: Value) -> None:
         """Nobody does."""
@@ -139,15 +140,19 @@ class TableMemory(Memory):
 
     def _word(self, offset: Bits, more: int) -> Bits:
         if not isinstance(offset, int):
-            return self._chosen(z3.simplify(z3.Extract(31, 0, offset) + more))
+            low = self.domain.truncate(offset, 32, 64)
+            return self._chosen(self.domain.binary(Op.ADD, low, more, 32))
         if offset + more + 4 > self.size:
             raise FaultError(f"byte {offset + more} of {self.name}, which has {self.size}")
         return self._read(offset + more)
 
-    def _chosen(self, offset: Any) -> Bits:
-        """One of two words of a value, where it is that; else the word at the offset."""
-        if offset.decl().kind() == z3.Z3_OP_ITE and all(map(z3.is_bv_value, offset.children()[1:])):
-            condition, one, other = offset.children()
-            here, there = (self._word(each.as_long(), 0) for each in (one, other))
-            return self.domain.choose(condition, here, there, 32)
-        return self._read(offset)
+    def _chosen(self, offset: Bits) -> Bits:
+        """One of a few words of a value, where it is that; else the word at the offset."""
+        few = one_of_few(self.domain, offset)
+        if not few:
+            return self._read(offset)
+        (_, at), *rest = few
+        found = self._word(at, 0)
+        for condition, at in rest:
+            found = self.domain.choose(condition, self._word(at, 0), found, 32)
+        return found

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Terms of our own: nodes that are made once, so that equal terms are one object.
+
+A bit string has a width, a truth has the width 0. What is known is no node but a Python number or
+truth value; so no node has an operand that could have been computed (see the rewritings around
+`term_domain.py`).
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+VARIABLE: Final = "variable"
+NOT: Final = "not"
+ALL: Final = "all"
+EQ: Final = "eq"
+ULT: Final = "ult"
+SLT: Final = "slt"
+ITE: Final = "ite"
+EXTRACT: Final = "extract"
+CONCAT: Final = "concat"
+SIGN: Final = "sign"
+ADD: Final = "add"
+SUB: Final = "sub"
+MUL: Final = "mul"
+UDIV: Final = "udiv"
+UMOD: Final = "umod"
+OR: Final = "or"
+AND: Final = "and"
+XOR: Final = "xor"
+SHL: Final = "shl"
+LSHR: Final = "lshr"
+ASHR: Final = "ashr"
+
+
+class Node:
+    """An operation on operands; `number` is its place in the order in which nodes were made.
+
+    The operands by operation: a variable's name; of NOT a truth, of ALL two or more, by number; of EQ,
+    ULT and SLT two bit strings of one width, of which EQ has a number behind; of ITE a truth and two
+    bit strings; of EXTRACT a bit string and the lowest bit; of CONCAT each part and its width, the
+    lowest bits first; of SIGN (sign extension) a bit string; of the others two of the node's width, as
+    `values.Op` defines them.
+    """
+
+    __slots__ = ("args", "contrary", "number", "op", "width")
+
+    def __init__(self, op: str, width: int, args: tuple[Any, ...], number: int) -> None:
+        self.op, self.width, self.args, self.number = op, width, args, number
+        self.contrary: Node | None = None
+
+    @property
+    def children(self) -> Iterator["Node"]:
+        """The operands that are nodes."""
+        return (each for each in self.args if type(each) is Node)
+
+    @property
+    def of_width(self) -> int:
+        """Of a comparison: the width of what is compared."""
+        return max(each.width for each in self.children)
+
+    def __repr__(self) -> str:
+        if self.op is VARIABLE:
+            return str(self.args[0])
+        return f"{self.op}{self.width or ''}#{self.number}"
+
+
+class Nodes:
+    """All nodes of one run, each once."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[str, int, tuple[Any, ...]], Node] = {}
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    def node(self, op: str, width: int, *args: Any) -> Node:
+        """The node of an operation, as it is: nothing is rewritten here."""
+        key = (op, width, args)
+        found = self._made.get(key)
+        if found is None:
+            found = self._made[key] = Node(op, width, args, len(self._made))
+        return found
+
+
+def below(*roots: Node) -> list[Node]:
+    """The nodes that roots are made of, themselves among them: operands before what is made of them."""
+    found: list[Node] = []
+    seen: set[Node] = set()
+    for root in roots:
+        if root in seen:
+            continue
+        seen.add(root)
+        work = [(root, root.children)]
+        while work:
+            node, children = work[-1]
+            for child in children:
+                if child not in seen:
+                    seen.add(child)
+                    work.append((child, child.children))
+                    break
+            else:
+                work.pop()
+                found.append(node)
+    return found
+
+
+def variables(*roots: Node) -> list[Node]:
+    """The variables in terms."""
+    return [node for node in below(*roots) if node.op is VARIABLE]

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What rules ask for beside allow and deny: a limit drops, an event is told, where a rule says so.
+
+Of the rules that decided, `pc_effects` says which ask for it (runtime/datapath/effects.h). When a limit
+is reached, and which packets' events are withheld, is the program's own affair here.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from policyc.ir.effects import EffectBits
+from policyc.verifier.bytecode.symbolic.surroundings import Deed
+from policyc.verifier.bytecode.values import Bits, Cmp, Truth
+from policyc.verifier.translation.claims import Claim, number_in
+from policyc.verifier.translation.looks import Looks
+from policyc.verifier.translation.policy_claims import PolicyClaims
+from policyc.verifier.translation.policy_runs import PolicyRuns
+from policyc.verifier.translation.words import Words
+
+EFFECTS, LIMITS, EVENTS, EVENT_COUNT = "pc_effects", "pc_limits", "pc_events", "pc_event_count"
+OF_EFFECTS = (LIMITS, EVENTS, EVENT_COUNT)
+EVENT_PLACES = {"egress_rule": 12, "ingress_rule": 16, "src": 20, "dst": 24}
+"""Of struct pc_event, in bytes: the object has no type of its ring buffer."""
+INSERT = 0
+"""PC_ENTRY_INSERT of runtime/datapath/flow.h: the connection is new."""
+
+
+@dataclass(frozen=True)
+class EffectClaims:
+    """Claims on what is done for limits and events, by what the table of effects says of rules."""
+
+    runs: PolicyRuns
+    policy: PolicyClaims
+    looks: Looks
+
+    @cached_property
+    def may_be_limited(self) -> Truth:
+        """The connection is new and allowed, and a rule that allowed it has a limit."""
+        a = self._words
+        is_new = a.domain.compare(Cmp.EQ, self.runs.field("entry"), INSERT, self._bits_of("entry"))
+        return a.all_of(is_new, self.policy.is_allowed, self._asks(EffectBits.LIMIT))
+
+    @cached_property
+    def may_be_logged(self) -> Truth:
+        """A rule that decided, or was met before it, wants an event."""
+        return self._asks(EffectBits.LOG)
+
+    def of(self, deed: Deed) -> Iterator[Claim]:
+        """What is remembered of limits, and what is told of whom."""
+        guard, domain = deed.guard.term(), self.runs.domain
+        if deed.map == LIMITS and deed.what in ("update", "store"):
+            never = domain.both(guard, domain.no(self.may_be_limited))
+            yield Claim(f"{deed.map} is changed for a flow without a limit", never, deed.at)
+        elif deed.map == EVENT_COUNT and deed.what == "store":
+            never = domain.both(guard, domain.no(self.may_be_logged))
+            yield Claim(f"{deed.map} is changed for a flow that no rule logs", never, deed.at)
+        elif deed.map == EVENTS and deed.what == "submit":
+            never = domain.both(guard, domain.no(self.may_be_logged))
+            yield Claim("an event is told of a flow that no rule logs", never, deed.at)
+            yield from self._of_event(deed)
+        else:
+            yield Claim(f"{deed.map} is changed", guard, deed.at)
+
+    def _of_event(self, deed: Deed) -> Iterator[Claim]:
+        """It names the rules that decided and the ends that were asked."""
+        domain, guard = self.runs.domain, deed.guard.term()
+        wanted: dict[str, Bits] = {
+            "egress_rule": self.policy.egress.rule,
+            "ingress_rule": self.policy.ingress.rule,
+            "src": self.runs.field("src.id"),
+            "dst": self.runs.field("dst.id"),
+        }
+        assert deed.before is not None, "a record that is submitted is there"
+        for name, value in wanted.items():
+            told = number_in(deed.before.load(EVENT_PLACES[name], 4))
+            wrong = domain.both(guard, domain.no(self._words.equal(told, value)))
+            yield Claim(f"an event has another {name}", wrong, deed.at)
+
+    def _asks(self, bit: EffectBits) -> Truth:
+        """Whether a rule that decided asks for it; rule 0 stands for an end that is not asked."""
+        ends = (self.policy.egress, self.policy.ingress)
+        found: Truth = False
+        for end in ends:
+            found = self._words.domain.either(found, self._words.has(self._kinds(end.rule), bit))
+        return found
+
+    def _kinds(self, rule: Bits) -> Bits:
+        """The first word of a rule's effects; nothing beyond the table, or without one."""
+        table = self.runs.program.maps.get(EFFECTS)
+        if table is None:
+            return 0
+        a = self._words
+        there = a.at_most(rule, table.max_entries - 1)
+        return a.choose(there, self.looks.look(EFFECTS, rule, 0), 0)
+
+    def _bits_of(self, name: str) -> int:
+        btf = self.runs.source.btf
+        return 8 * btf.size(btf.place("pc_flow", name).type)
+
+    @cached_property
+    def _words(self) -> Words:
+        return Words(self.runs.domain)

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All flows, and parts of them: by family, and by the kind of service, each told by the flow itself.
+
+In a part the service key is plain, and half of the searches are of no matter: it is asked about where
+all flows at once are too much for a solver.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from policyc.ir.universe import FAMILIES
+from policyc.verifier.bytecode.nodes import Node
+from policyc.verifier.bytecode.values import Bits, Truth
+from policyc.verifier.translation.policy_runs import PolicyRuns
+
+BITS = 8
+"""Of a family and of a protocol number."""
+
+_Known = tuple[tuple[Node, int | bool], ...]
+
+
+@dataclass(frozen=True)
+class Case:
+    """Some flows: what terms are of all of them, what holds beside, and parts that are all of them."""
+
+    title: str
+    known: _Known = ()
+    facts: tuple[Truth, ...] = ()
+    parts: tuple["Case", ...] = ()
+
+
+def all_flows(runs: PolicyRuns, numbers: Sequence[int]) -> Case:
+    """All flows; in parts the protocol numbers that are told apart are by themselves."""
+    families = [_of_family(runs, version, numbers) for version in FAMILIES]
+    neither = _none_of(runs, runs.field("t.family"), FAMILIES)
+    return Case("all flows", parts=(*families, Case("neither IPv4 nor IPv6", *neither)))
+
+
+def _of_family(runs: PolicyRuns, version: int, numbers: Sequence[int]) -> Case:
+    number = runs.field("t.proto")
+    known = _is(runs.field("t.family"), version)
+    title = f"IPv{version}"
+    parts = [Case(f"{title}, protocol {each}", (*known, *_is(number, each))) for each in numbers]
+    others, facts = _none_of(runs, number, numbers)
+    parts.append(Case(f"{title}, any other protocol", (*known, *others), facts))
+    return Case(title, known, parts=tuple(parts) if numbers else ())
+
+
+def _is(value: Bits, known: int) -> _Known:
+    assert isinstance(value, Node), "a member of a flow is not known"
+    return ((value, known),)
+
+
+def _none_of(
+    runs: PolicyRuns, value: Bits, numbers: Sequence[int]
+) -> tuple[_Known, tuple[Truth, ...]]:
+    """A member is none of some numbers: what that makes of terms, and as facts."""
+    found = [runs.domain.equal(value, each, BITS) for each in numbers]
+    known = tuple((each, False) for each in found if isinstance(each, Node))
+    return known, tuple(runs.domain.no(each) for each in found)

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Looks into tables of which nothing is known: equal keys find equal words, and no more is assumed.
+
+What a look finds is a variable. The program's and the reading's are brought together one after the
+other: where a key of the program's is proved to be one of the reading's, under the guard of the look,
+what both find is one variable from then on. So no goal has a table in it, and none is deep. Most keys
+are one node by then; of the others a few inputs tell which to ask about.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from policyc.verifier.bytecode.nodes import Node, below
+from policyc.verifier.bytecode.substitution import Substitution
+from policyc.verifier.bytecode.symbolic.surroundings import TableRead
+from policyc.verifier.bytecode.term_domain import TermDomain
+from policyc.verifier.bytecode.term_truths import reduced
+from policyc.verifier.bytecode.values import Truth
+from policyc.verifier.translation.claims import Claim
+from policyc.verifier.translation.consistent import Consistent, Found, differ
+from policyc.verifier.translation.flow_cases import Case
+from policyc.verifier.translation.inputs import Inputs, Spot
+from policyc.verifier.translation.solving import Model, Solving, UndecidedError, holding
+from policyc.verifier.translation.sweeping import products_as_one, sweep
+
+
+@dataclass
+class SameTerms:
+    """The terms of one case, in which what was proved to be the same is one variable.
+
+    A variable of the program's counts only where the look was made: where it was not, every way that
+    joins takes another value (`symbolic/merging.py`). So it may be put for the other everywhere, though
+    both are the same under the guard alone.
+    """
+
+    domain: TermDomain
+    case: Case
+    solving: Solving
+    unmatched: list[TableRead] = field(default_factory=list)
+    n_matched: int = 0
+    gave_up: bool = False
+    """Whether a solver could not tell of two keys whether they are the same."""
+    _found: dict[Spot, Node] = field(default_factory=dict)
+
+    @cached_property
+    def now(self) -> Substitution:
+        """Terms by what is known of this case's flows, and of looks so far."""
+        return Substitution(self.domain, dict(self.case.known))
+
+    @cached_property
+    def inputs(self) -> Inputs:
+        """Some flows and tables, by which terms are told apart."""
+        return Inputs()
+
+    def bring_together(self, program: Sequence[TableRead], reading: Sequence[TableRead]) -> None:
+        """Find for each look of the program the one of the reading that has its key, if any has."""
+        self._sweep([*program, *reading])
+        for look in reading:
+            spot = self._spot(look)
+            self.now.put(look.found, self._found.setdefault(spot, look.found))
+            self.inputs.learn(look.found, spot)
+        of_reading = list(self._found.items())
+        for look in program:
+            guard = self.now(look.guard.term())
+            if guard is False:
+                continue  # no flow of the case comes there
+            spot = self._spot(look)
+            found = self._found.get(spot)
+            if found is None:
+                found = self._partner(guard, spot, of_reading)
+            if found is None:
+                self.unmatched.append(look)
+                self.inputs.learn(look.found, spot)
+                self._found[spot] = look.found
+                continue
+            self.n_matched += 1
+            self.now.put(look.found, found)
+
+    def _sweep(self, looks: Sequence[TableRead]) -> None:
+        """Bring together what is told of flows before there is any look: service keys above all."""
+        terms = [
+            each
+            for look in looks
+            for each in (look.key, look.offset, look.guard.term())
+            if isinstance(each, Node)
+        ]
+        self.inputs.take_hints(below(*terms))
+        apart = Inputs(own=frozenset(look.found for look in looks))
+        apart.take_hints(below(*terms))
+        sweep(self.domain, terms, self.now, apart, self.solving, self.case.facts)
+
+    def _spot(self, look: TableRead) -> Spot:
+        return Spot(look.map, self.now(look.key), self.now(look.offset))
+
+    def _partner(self, guard: Truth, spot: Spot, known: Sequence[tuple[Spot, Node]]) -> Node | None:
+        """The first look of the reading that has the key wherever the program looks."""
+        left = [
+            (self.domain.all_of((*self.case.facts, guard, apart)), found)
+            for other, found in known
+            if (apart := differ(self.domain, spot, other)) is not True
+        ]
+        for apart, found in left:
+            if self.inputs.reach(apart):
+                continue
+            try:
+                model = self.solving.model(self._less(guard, apart))
+            except UndecidedError:
+                self.gave_up = True
+                continue
+            if model is None:
+                return found
+            self.inputs.add(model)
+        return None
+
+    def _less(self, guard: Truth, apart: Truth) -> Truth:
+        """The same question with what the guard says made use of, and with fewer products."""
+        less = reduced(self.domain, apart)
+        facts = self.domain.all_of((*self.case.facts, guard))
+        return products_as_one(self.domain, less, facts, self.inputs, self.solving)
+
+    def _places(self) -> Iterator[Found]:
+        """Where something is found, each place once; what the reading looks at, it always does."""
+        guards = {look.found: self.now(look.guard.term()) for look in self.unmatched}
+        for spot, found in self._found.items():
+            yield Found(guards.get(found, True), spot, found)
+
+    def broken(self, claims: Sequence[Claim]) -> Iterator[tuple[Claim, Model]]:
+        """Claims that do not hold, each with a model. UndecidedError where no solver can tell."""
+        left = [
+            (claim, self.domain.all_of((*self.case.facts, self.now(claim.never))))
+            for claim in claims
+        ]
+        tables = Consistent(self.domain, self.solving, list(self._places()))
+        while left:
+            model = tables.model(self.domain.any_of(never for _, never in left))
+            if model is None:
+                return
+            held = holding(model, [never for _, never in left])
+            yield from (
+                (claim, model) for (claim, _), is_so in zip(left, held, strict=True) if is_so
+            )
+            left = [each for each, is_so in zip(left, held, strict=True) if not is_so]
