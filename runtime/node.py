@@ -35,6 +35,7 @@ from policyc.runtime import (
     seeds,
     service_maps,
     service_route,
+    signed_proof,
     socket_hooks,
     switch,
     tunnel,
@@ -102,6 +103,8 @@ def load(
     open_ports: Mapping[Side, str] = NO_PORTS,
     reassemble: bool = False,
     service_cidr: Sequence[str] = (),
+    proof_keys: Sequence[Path] = (),
+    digest: str = "",
     warn: Warn = to_nobody,
     note: Warn = to_nobody,
 ) -> Loaded:
@@ -115,9 +118,16 @@ def load(
     `open_ports` are the failsafe ports of each side where they are not to be the usual ones
     (`failsafes.read_ports`). `reassemble`: fragments that come before their first one are put in order,
     if this kernel can; `warn` is told if not. `service_cidr` are ranges that the host's stack routes to
-    Services, for what no hook of the cgroup sees.
+    Services, for what no hook of the cgroup sees. `proof_keys`: one of them has to have signed a proof
+    of the bundle; `digest`: its manifest has to have this SHA-256.
     """
     bundle = read_bundle(bundle_path)
+    if digest and bundle.digest != digest:
+        raise InputError(
+            f"{bundle_path}: it is not the bundle that was proved: somebody changed it"
+        )
+    if proof_keys:
+        signed_proof.require_proof(bundle, proof_keys)
     file = read_endpoints(endpoints_path)
     guarded = host_policy.guarded(bundle, file, uplink, open_ports, note)
     xdp.require_uplinks(xdp_mode, uplink, guarded is not None, note)

@@ -24,7 +24,7 @@ from policyc.compiler.driver.shards import address_of
 from policyc.compiler.frontend.read import ReadOptions
 from policyc.ir.peers import Network
 from policyc.ir.results.check import CheckResult
-from policyc.verifier.solvers import Choice
+from policyc.verifier.choice import Choice
 
 
 @click.command("check", short_help="find rules that do nothing, or not what they look like")

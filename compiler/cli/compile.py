@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from policyc.backends.report.text import print_findings
+from policyc.compiler.cli.build_options import cache_option, node_option, solver_option
 from policyc.compiler.cli.inputs import (
     input_options,
     inputs_of,
@@ -30,6 +31,7 @@ from policyc.compiler.driver.target import Backend, Target
 from policyc.compiler.frontend.read_options import ReadOptions
 from policyc.compiler.frontend.sources import printable
 from policyc.ir.plan import Counters
+from policyc.verifier.choice import Choice
 
 if TYPE_CHECKING:
     from policyc.compiler.driver.compile import Compiled
@@ -43,22 +45,6 @@ STAGES = ("atoms", "decision-ir", "plan", "c", "seeds")
 
 POLICY_IR = "policy-ir"
 """The stage before any: also what cannot be enforced has it."""
-
-
-def _named(name: str | None) -> str:
-    """The name given to --node, empty where none is: an empty name would mean every node."""
-    if name == "":
-        raise click.UsageError("--node needs the name of a node")
-    return name or ""
-
-
-class _NamedFolder(click.Path):
-    """The directory of --cache: an empty name, as of a variable that is not set, would mean this one."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if value == "":
-            raise click.UsageError("--cache needs the name of a directory")
-        return super().convert(value, param, ctx)
 
 
 @click.command("compile")
@@ -100,24 +86,14 @@ class _NamedFolder(click.Path):
     is_flag=True,
     help="Compile input without any policy, which allows everything.",
 )
-@click.option(
-    "--node",
-    callback=lambda _context, _option, name: _named(name),
-    metavar="NAME",
-    help="Compile for the pods that are, or may come to be, on this node of the cluster.",
-)
+@node_option
 @click.option(
     "--all-nodes",
     is_flag=True,
     help="Write a bundle for each node of the cluster, equal files once.",
 )
 @shard_options
-@click.option(
-    "--cache",
-    type=_NamedFolder(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="Reuse proofs and objects of earlier runs, which may be those of others.",
-)
+@cache_option
 @click.option(
     "--cache-size",
     type=click.IntRange(min=1),
@@ -125,6 +101,14 @@ class _NamedFolder(click.Path):
     help="What the cache may grow to; what was used least recently goes."
     f"  [default: {DEFAULT_LIMIT >> 20}]",
 )
+@click.option(
+    "--prove/--no-prove",
+    "is_proved",
+    default=False,
+    show_default=True,
+    help="Prove the bytecode and its tables, too; proof.json says what was proved.",
+)
+@solver_option
 @click.option(
     "--format",
     "format_",
@@ -149,15 +133,19 @@ def compile_(
     executor: str,
     cache: Path | None,
     cache_size: int | None,
+    is_proved: bool,
+    solver: str,
     format_: str,
 ) -> int:
     """Compile NetworkPolicies into a bundle that `policyc node load` loads.
 
     Every bundle is proved: Z3 shows that the decisions equal the policies for every flow, or nothing
-    is written and the exit code is 3.
+    is written and the exit code is 3. With --prove the bytecode is proved to decide the same.
     """
     if (output is not None) + (emit is not None) + explain_layout != 1:
         raise click.UsageError("give one of -o BUNDLE, --emit STAGE and --explain-layout")
+    if is_proved and output is None:
+        raise click.UsageError("--prove proves a bundle: give -o BUNDLE")
     if all_nodes and output is None:
         raise click.UsageError("--all-nodes writes bundles: give -o DIR")
     if cache_size is not None and cache is None:
@@ -175,7 +163,8 @@ def compile_(
             gc.enable()
             return _show_policy_ir(inputs)
         kept = None if cache is None else open_cache(cache, limit)
-        if kept is not None and output is not None and not node and not all_nodes:
+        proving = Choice(solver) if is_proved else None
+        if kept and output is not None and not (node or all_nodes or proving):
             again = _rebuilt(inputs, output, kept, target)
             if again is not None:
                 return _show_rebuilt(again, output, format_)
@@ -184,12 +173,12 @@ def compile_(
             from policyc.compiler.driver.node_bundles import compile_all_nodes
 
             work = compile_all_nodes(
-                inputs, output, progress_on_stderr(), kept, jobs, executor, target
+                inputs, output, progress_on_stderr(), kept, jobs, executor, target, proving
             )
             return _show_nodes(work, output, format_)
         from policyc.compiler.driver.compile import compile_inputs
 
-        done = compile_inputs(inputs, output, progress_on_stderr(), kept, node, target)
+        done = compile_inputs(inputs, output, progress_on_stderr(), kept, node, target, proving)
     show_read(done.read, done.findings)
     if explain_layout:
         click.echo(_layout(done))

@@ -19,7 +19,7 @@ from policyc.compiler.driver.diff import FAIL_ON, DiffOptions, diff_sides, exit_
 from policyc.compiler.frontend.read import ReadOptions
 from policyc.ir.peers import Network
 from policyc.ir.results.diff import DiffResult
-from policyc.verifier.solvers import Choice
+from policyc.verifier.choice import Choice
 
 
 @click.command("diff", short_help="what a change of policies opens and closes", epilog=SIDES)

@@ -24,7 +24,7 @@ from policyc.compiler.driver.equiv import (
 from policyc.compiler.frontend.read import ReadOptions
 from policyc.ir.peers import Network
 from policyc.ir.results.certificate import Certificate
-from policyc.verifier.solvers import Choice
+from policyc.verifier.choice import Choice
 
 
 @click.command("equiv", short_help="prove two policy sets equal, with a certificate", epilog=SIDES)

@@ -28,7 +28,7 @@ from policyc.compiler.driver.native_flows import require_native
 from policyc.compiler.frontend.read import ReadOptions
 from policyc.ir.peers import Network
 from policyc.ir.results.listing import ListResult
-from policyc.verifier.solvers import Choice
+from policyc.verifier.choice import Choice
 
 READ_BY_LINE = ("text", "markdown")
 """The formats that show merged lines; the others show pairs of groups."""

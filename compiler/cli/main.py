@@ -38,9 +38,19 @@ COMMANDS = {
         "say why a flow is allowed or denied, rule by rule",
     ),
     "fmt": ("policyc.compiler.cli.fmt", "fmt", "lay out rule blocks, expressions and intents"),
+    "fuzz": (
+        "policyc.compiler.cli.fuzz",
+        "fuzz",
+        "ask every stage about random policies, and compare",
+    ),
     "lab": ("policyc.compiler.cli.lab", "lab", "try policies on real traffic in a namespace lab"),
     "list": ("policyc.compiler.cli.listing", "list_", "who may talk to whom in a cluster"),
     "node": ("policyc.compiler.cli.node", "node", "load, unload and watch a bundle on this node"),
+    "prove": (
+        "policyc.compiler.cli.prove",
+        "prove_",
+        "prove that a bundle's bytecode is the policies",
+    ),
     "schema": ("policyc.compiler.cli.schema", "schema", "print a JSON schema"),
     "verify": ("policyc.compiler.cli.verify", "verify_", "prove that intents hold, or break them"),
 }
@@ -52,7 +62,14 @@ _SHORT = frozenset({"compile"})
 _FAILED_WRITES = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 """How a write fails that is not a bug: the reader left, or there is no room."""
 
-EXTRA_OF_MODULE = {"antlr4": "compiler", "yaml": "compiler", "z3": "proof", "pyroute2": "node"}
+EXTRA_OF_MODULE = {
+    "antlr4": "compiler",
+    "cryptography": "signed",
+    "hypothesis": "fuzz",
+    "pyroute2": "node",
+    "yaml": "compiler",
+    "z3": "proof",
+}
 
 
 class LazyGroup(click.Group):

@@ -139,6 +139,26 @@ def node() -> None:
     metavar="CIDR",
     help="a range of Services' addresses, which the node itself reaches by a route; may be repeated",
 )
+@click.option(
+    "--require-proof",
+    "proof_keys",
+    type=click.Path(path_type=Path, dir_okay=False),
+    multiple=True,
+    metavar="PUBLIC",
+    help="load only what one of these keys (PEM) signed with `policyc prove --sign`; may be repeated",
+)
+@click.option(
+    "--reprove",
+    multiple=True,
+    metavar="PATH",
+    help="prove first that BUNDLE is these policies; needs the compiler and its proofs; may be repeated",
+)
+@click.option(
+    "--reprove-cluster",
+    multiple=True,
+    metavar="PATH",
+    help="the cluster that BUNDLE was compiled with, for --reprove; may be repeated",
+)
 @click.option("--verbose", is_flag=True, help="show the kernel's whole log if it refuses a program")
 def load(
     bundle: Path,
@@ -158,13 +178,23 @@ def load(
     failsafe_outbound: str | None,
     reassemble: bool,
     service_cidr: tuple[str, ...],
+    proof_keys: tuple[Path, ...],
+    reprove: tuple[str, ...],
+    reprove_cluster: tuple[str, ...],
     verbose: bool,
 ) -> None:
     """Load BUNDLE, in place of what is loaded. A load that fails changes nothing."""
+    if reprove_cluster and not reprove:
+        raise click.UsageError("--reprove-cluster is for --reprove")
     from policyc.compiler.cli.service_files import read_objects
     from policyc.runtime import node as runtime
     from policyc.runtime.masquerade import read_options
 
+    digest = ""
+    if reprove:
+        from policyc.compiler.cli.prove import proved_digest
+
+        digest = proved_digest(str(bundle), reprove, reprove_cluster)
     given: dict[Side, str | None] = {"inbound": failsafe_inbound, "outbound": failsafe_outbound}
     with _details(verbose):
         masquerade = read_options(masquerades, masquerade_ports, excepted, uplink)
@@ -183,6 +213,8 @@ def load(
             open_ports={side: ports for side, ports in given.items() if ports is not None},
             reassemble=reassemble,
             service_cidr=service_cidr,
+            proof_keys=proof_keys,
+            digest=digest,
             warn=_warn,
             note=_note,
         )
@@ -209,6 +241,54 @@ def load(
             f"no rule ids were left for {done.n_unnoted} decisions with notes: what they decide is "
             "enforced, and neither logged nor audited; compile the bundle with --cluster"
         )
+
+
+@node.command("attest")
+@click.argument("bundle", type=click.Path(path_type=Path))
+@click.option(
+    "--endpoints",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="FILE",
+    help="the file that was given to the load",
+)
+@click.option(
+    "--reprove",
+    multiple=True,
+    metavar="PATH",
+    help="prove first that BUNDLE is these policies; needs the compiler and its proofs; may be repeated",
+)
+@click.option(
+    "--reprove-cluster",
+    multiple=True,
+    metavar="PATH",
+    help="the cluster that BUNDLE was compiled with, for --reprove; may be repeated",
+)
+@_bpffs
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
+def attest(
+    bundle: Path,
+    endpoints: Path,
+    reprove: tuple[str, ...],
+    reprove_cluster: tuple[str, ...],
+    bpffs: Path,
+    form: str,
+) -> int:
+    """Compare what runs with BUNDLE: programs, hooks, every entry of the tables, every endpoint.
+
+    Exit code 1 where anything is other than it should be, which is named.
+    """
+    from policyc.compiler.cli.node_attest import show_attested
+
+    if reprove_cluster and not reprove:
+        raise click.UsageError("--reprove-cluster is for --reprove")
+    digest = ""
+    if reprove:
+        from policyc.compiler.cli.prove import proved_digest
+
+        digest = proved_digest(str(bundle), reprove, reprove_cluster)
+    with _details(verbose=False):
+        return show_attested(bundle, endpoints, bpffs, form, digest)
 
 
 @node.command("services")

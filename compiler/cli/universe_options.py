@@ -5,7 +5,7 @@ import click
 
 from policyc.compiler.frontend.addresses import parse_cidr
 from policyc.ir.peers import Network
-from policyc.verifier.solvers import Choice
+from policyc.verifier.choice import Choice
 
 
 def _networks(

@@ -20,8 +20,8 @@ from policyc.compiler.frontend.read import ReadOptions
 from policyc.compiler.frontend.sources import sources_of
 from policyc.ir.peers import Network
 from policyc.ir.results.verify import VerifyResult
+from policyc.verifier.choice import Choice
 from policyc.verifier.intents import Asking
-from policyc.verifier.solvers import Choice
 
 
 @click.command("verify", short_help="prove that intents hold, or show a flow that breaks them")

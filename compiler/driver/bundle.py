@@ -4,7 +4,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from policyc.ir.spans import Span
 
 SCHEMA = "policyc.dev/bundle/v1"
 MANIFEST = "manifest.json"
-CLASSIFIER_FILE, RULES_FILE = "classifier.json", "rules.json"
+CLASSIFIER_FILE, RULES_FILE, PROOF_FILE = "classifier.json", "rules.json", "proof.json"
 MINIMUM_KERNEL = "6.1"
 HOOKS = (
     "pc_from_pod",
@@ -45,11 +45,14 @@ SOCKET_HOOKS = tuple(
     for kind in ("connect", "sendmsg", "recvmsg", "getpeer")
     for family in (4, 6)
 )
-POLICY_PROGRAM = "pc_policy_run"
+POLICY_PROGRAM, POLICY_OBJECT = "pc_policy_run", "policy.bpf.o"
 
 
 Text = str | bytes
 """The text of a file: in characters, or in UTF-8 already."""
+
+Prover = Callable[[Emitted, Mapping[str, Data]], str]
+"""Proves the files of a bundle, and gives the text of its proof; raises where they are not proved."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +71,13 @@ class Provenance:
     node: str = ""
 
 
-def proof_json(universe: str) -> dict[str, str]:
+def proof_json(universe: str, is_bytecode_proved: bool = False) -> dict[str, str]:
     """What the manifest says of the proof; `universe` is what the endpoints are those of."""
-    return {"decision_ir_equals_policy_ir": "proved", "universe": universe}
+    return {
+        "decision_ir_equals_policy_ir": "proved",
+        "bytecode": "proved" if is_bytecode_proved else "not asked",
+        "universe": universe,
+    }
 
 
 def check_target(out: Path) -> None:
@@ -95,6 +102,7 @@ def write_bundle(
     emitted: Emitted,
     provenance: Provenance,
     cache: BuildCache | None = None,
+    prover: Prover | None = None,
 ) -> None:
     """Make the bundle beside its target, then put it in place by a rename.
 
@@ -102,7 +110,7 @@ def write_bundle(
     """
     check_target(out)
     with placed(out) as work:
-        files = bundle_files(texts, emitted, provenance, cache)
+        files = bundle_files(texts, emitted, provenance, cache, prover)
         for folder in {(work / name).parent for name in files} - {work}:
             folder.mkdir()
         for name, data in files.items():
@@ -189,12 +197,13 @@ def bundle_files(
     emitted: Emitted,
     provenance: Provenance,
     cache: BuildCache | None = None,
+    prover: Prover | None = None,
 ) -> dict[str, Data]:
-    """Every file of the bundle, by its path in it."""
+    """Every file of the bundle, by its path in it; with that of the proof, where one is asked for."""
     files: dict[str, Data] = {f"{DATAPATH}/{name}": data for name, data in datapath_files().items()}
     files |= {
         "policy.bpf.c": emitted.c.encode(),
-        "policy.bpf.o": policy_object(emitted, cache),
+        POLICY_OBJECT: policy_object(emitted, cache),
         **emitted.target.node_objects(cache),
         "plan.json": json_text(emitted.plan.to_json()).encode(),
         **{name: encoded(text) for name, text in texts.items()},
@@ -202,6 +211,8 @@ def bundle_files(
     if provenance.policies:
         files[POLICIES_FILE] = encoded(provenance.policies)
     files |= seed_files(emitted)
+    if prover is not None:
+        files[PROOF_FILE] = prover(emitted, files).encode()
     files[MANIFEST] = manifest_file(
         {name: digest(data) for name, data in files.items()},
         emitted,
@@ -270,7 +281,7 @@ def _manifest(
             *({"name": name, "object": "hooks.bpf.o"} for name in HOOKS),
             *({"name": name, "object": "sockets.bpf.o"} for name in SOCKET_HOOKS),
             *({"name": name, "object": "xdp.bpf.o"} for name in XDP_PROGRAMS),
-            {"name": POLICY_PROGRAM, "object": "policy.bpf.o"},
+            {"name": POLICY_PROGRAM, "object": POLICY_OBJECT},
         ],
         "maps": [_map(seed) for seed in emitted.seeds],
         "files": dict(digests),
@@ -280,7 +291,7 @@ def _manifest(
 def _map(seed: Seed) -> dict[str, Any]:
     return {
         "name": seed.map_name,
-        "object": "policy.bpf.o",
+        "object": POLICY_OBJECT,
         "kind": seed.kind,
         "entries": seed.entries,
         "seed": f"seeds/{seed.map_name}.bin" if seed.data else None,

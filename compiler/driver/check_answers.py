@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from policyc.ir.peers import Network
 from policyc.ir.results.common import Evidence
+from policyc.verifier.choice import Choice
 from policyc.verifier.cluster.redundancy import Useless
 from policyc.verifier.cluster.rows import RuleId
-from policyc.verifier.solvers import Choice
 
 
 @dataclass(frozen=True, slots=True)

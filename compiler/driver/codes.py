@@ -36,4 +36,11 @@ NOT_NODE_BUNDLES = Code(
     Severity.ERROR,
     "{target} exists and is no directory of node bundles; nothing was written",
 )
+NOT_PROVED = Code(
+    "PC0920",
+    Severity.ERROR,
+    "the bundle {name} is {status}, and was to be proved; nothing was done",
+)
 NO_NODES = Code("PC0917", Severity.ERROR, "the cluster has no nodes")
+BAD_REGRESSION = Code("PC0918", Severity.ERROR, "this is no case of the fuzzer: {problem}")
+NO_FLOWS_TO_FUZZ = Code("PC0919", Severity.ERROR, "no flow can be tried: {problem}")

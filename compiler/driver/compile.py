@@ -9,6 +9,7 @@ from pathlib import Path
 from policyc.compiler.driver.build_cache import BuildCache
 from policyc.compiler.driver.bundle import (
     Provenance,
+    Prover,
     check_target,
     node_texts,
     proof_json,
@@ -45,6 +46,7 @@ from policyc.ir.plan import Counters
 from policyc.ir.policy import PolicySet
 from policyc.ir.restrict import local_subjects
 from policyc.ir.spans import Span
+from policyc.verifier.choice import Choice
 from policyc.verifier.equivalence import prove_decision
 from policyc.verifier.outcome import Broken, Ledger, Proved, Refuted, Undecided
 from policyc.verifier.witness import find_witness
@@ -241,10 +243,12 @@ def compile_inputs(
     cache: BuildCache | None = None,
     node: str = "",
     target: Target = DEFAULT_TARGET,
+    proving: Choice | None = None,
 ) -> Compiled:
     """Compile, and write the bundle where `out` is given. Nothing is written unless all succeeds.
 
-    `node`: for the subjects of this node alone. `cache` is filled and trimmed, and left open.
+    `node`: for the subjects of this node alone. `cache` is filled and trimmed, and left open. `proving`:
+    the bytecode is proved, by these solvers.
     """
     if out is not None:
         check_target(out)
@@ -254,7 +258,9 @@ def compile_inputs(
         emitted = emit_all(ready.decided.decision, target=target)
         if out is not None:
             texts = node_texts(ready.decided.decision) | ready.texts
-            write_bundle(out, texts, emitted, provenance(ready, node), cache)
+            prover = None if proving is None else _prover(ready, proving, cache, progress)
+            said = provenance(ready, node, proving is not None)
+            write_bundle(out, texts, emitted, said, cache, prover)
             if cache is not None and not node and not ready.hosts:
                 _keep_record(ready, emitted, cache)
     findings = ready.findings
@@ -280,7 +286,17 @@ def _keep_record(ready: Prepared, emitted: Emitted, cache: BuildCache) -> None:
         cache.put(record_key(ready.inputs, emitted.target), to_bytes(record))
 
 
-def provenance(ready: Prepared, node: str = "") -> Provenance:
+def _prover(
+    ready: Prepared, solver: Choice, cache: BuildCache | None, progress: Progress
+) -> Prover:
+    """What proves the bytecode of the bundle that is made."""
+    from policyc.compiler.driver.proof_file import BundleProver
+
+    progress("proving the bytecode")
+    return BundleProver(ready.decided.decision, ready.inputs.universe, solver, cache)
+
+
+def provenance(ready: Prepared, node: str = "", is_bytecode_proved: bool = False) -> Provenance:
     """What the manifest says of the run; `node` is the node that a bundle is for."""
     read = ready.read
     files = [*read.policies.inputs, *(read.cluster.inputs if read.cluster else ())]
@@ -289,6 +305,6 @@ def provenance(ready: Prepared, node: str = "") -> Provenance:
         options=options_json(ready.inputs),
         policies=policies_json(read.policies, ready.policies),
         profile=read.policies.profile.value,
-        proof=proof_json(ready.inputs.universe),
+        proof=proof_json(ready.inputs.universe, is_bytecode_proved),
         node=node,
     )

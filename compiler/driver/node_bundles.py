@@ -18,6 +18,7 @@ from policyc.backends.ebpf_c.seeds import Data
 from policyc.compiler.driver.build_cache import BuildCache, open_cache
 from policyc.compiler.driver.bundle import (
     MANIFEST,
+    PROOF_FILE,
     Provenance,
     Text,
     digest,
@@ -48,10 +49,12 @@ from policyc.compiler.driver.objects import (
 from policyc.compiler.driver.policy_texts import POLICIES_FILE
 from policyc.compiler.driver.shards import map_shards
 from policyc.compiler.driver.target import DEFAULT_TARGET, Target
+from policyc.compiler.driver.target import HOOKS as HOOKS_OBJECT
 from policyc.ir.decision import DecisionIR
 from policyc.ir.errors import HostError, InternalError
 from policyc.ir.restrict import endpoints_by_node, restrict, rows_of
 from policyc.ir.universe import Endpoint, Universe
+from policyc.verifier.choice import Choice
 from policyc.verifier.restriction import restriction_faults
 
 SHARD = 16
@@ -78,6 +81,7 @@ class NodeWork:
     target: Target
     release: Mapping[str, str]
     cache: BuildCache | None
+    proving: Choice | None = None
 
     @cached_property
     def pods(self) -> dict[str, list[Endpoint]]:
@@ -116,8 +120,12 @@ def compile_all_nodes(
     jobs: int = 1,
     executor: str = "",
     target: Target = DEFAULT_TARGET,
+    proving: Choice | None = None,
 ) -> NodesCompiled:
-    """Write a bundle for each node of the cluster to `out`, which must be new or such a directory."""
+    """Write a bundle for each node of the cluster to `out`, which must be new or such a directory.
+
+    `proving`: the bytecode of each is proved, by these solvers.
+    """
     check_node_bundles(out)
     ready = prepare(inputs, progress, cache, target=target)
     cluster = ready.read.cluster
@@ -127,7 +135,7 @@ def compile_all_nodes(
     progress("emitting")
     with placed(out) as work_folder, _shared_cache(cache, jobs, executor) as kept:
         store = NodeStore(work_folder, out)
-        said = provenance(ready)
+        said = provenance(ready, is_bytecode_proved=proving is not None)
         common = _common_files(ready, said.policies, cache, target)
         shared = {name: store.add(data) for name, data in common.items()}
         its_provenance = replace(said, policies="")
@@ -139,6 +147,7 @@ def compile_all_nodes(
             target,
             target.release(cache),
             kept,
+            proving,
         )
         shards = [nodes[at : at + SHARD] for at in range(0, len(nodes), SHARD)]
         bundles: list[NodeBundle] = []
@@ -224,6 +233,13 @@ def _node_files(work: NodeWork, node: str) -> tuple[dict[str, Data], NodeBundle]
         "classifier.json": classifier.encode(),
         **seed_files(emitted),
     }
+    if work.proving is not None:
+        from policyc.compiler.driver.proof_file import BundleProver
+
+        universe = str(work.provenance.proof["universe"])
+        prover = BundleProver(part, universe, work.proving, work.cache)
+        hooks = work.target.node_objects(work.cache)[HOOKS_OBJECT]
+        files[PROOF_FILE] = prover(emitted, {**files, HOOKS_OBJECT: hooks}).encode()
     digests = {**work.shared, **{name: digest(data) for name, data in files.items()}}
     its_provenance = replace(work.provenance, node=node)
     files[MANIFEST] = manifest_file(digests, emitted, its_provenance, work.release)

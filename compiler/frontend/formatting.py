@@ -8,6 +8,7 @@ In YAML only the text of a field changes: `rules` and `intents` where they are l
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 
 from policyc.compiler.frontend import codes
 from policyc.compiler.frontend.kinds import EXTENDED_POLICY, INTENT
@@ -139,8 +140,22 @@ def _laid_out(scalar: Scalar, written: str, language: _Language) -> str | None:
     body, tail = _body_and_tail(written[head.end() :])
     line_end = "\r\n" if head[0].endswith("\r\n") else "\n"
     indent = _indent(body, scalar.text)
-    lines = language.lay_out(scalar.text).splitlines()
+    lines = _from_the_margin(language.lay_out(scalar.text).splitlines())
     return head[0] + line_end.join(indent + line if line else "" for line in lines) + tail
+
+
+def _from_the_margin(lines: list[str]) -> list[str]:
+    """Lines of which the first stands at the margin, with those that stand below it.
+
+    Rules before any section, a mistake that others report, are laid out as if below one. YAML takes the
+    first line's indentation for that of the block, and a line before it for the end.
+    """
+    first = next(line for line in lines if line)
+    deeper = len(first) - len(first.lstrip(" "))
+    if not deeper:
+        return lines
+    above = list(takewhile(lambda line: not line or line.startswith(" "), lines))
+    return [*(line[deeper:] for line in above), *lines[len(above) :]]
 
 
 def _body_and_tail(text: str) -> tuple[str, str]:

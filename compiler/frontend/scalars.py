@@ -7,6 +7,7 @@ date is a string and `1:30` is one too.
 """
 
 import re
+from math import isfinite
 
 from policyc.ir.classes import dataclass
 
@@ -49,5 +50,8 @@ def _number(text: str) -> Value:
     if _ODD_INT.fullmatch(bare):
         return OddNumber(text)
     if _FLOAT.fullmatch(bare):
-        return float(bare)
+        value = float(bare)
+        return (
+            value if isfinite(value) else OddNumber(text)
+        )  # to goyaml a string, to others infinity
     return OddNumber(text) if _NOT_FINITE.fullmatch(text) else text

@@ -157,7 +157,7 @@ class _Builder:
         self._count = 0
         self._aliased = 0
         self._anchors: dict[str, tuple[Node, int, Span]] = {}
-        self._open: dict[str, Span] = {}
+        self._open: dict[str, tuple[Node, Span]] = {}
         self._stack: list[_Frame] = []
 
     def documents(self) -> Iterator[Node]:
@@ -166,6 +166,7 @@ class _Builder:
         while (event := get_event()) is not None:
             if isinstance(event, yaml.DocumentStartEvent):
                 self._anchors.clear()
+                self._open.clear()
                 yield self._tree()
 
     def _tree(self) -> Node:
@@ -217,6 +218,7 @@ class _Builder:
         if event.tag is not None:
             self._apply_tag(event.tag, node)
         if event.anchor is not None:
+            self._open.pop(event.anchor, None)
             self._anchors[event.anchor] = (node, 1, node.span)
         return node
 
@@ -228,7 +230,7 @@ class _Builder:
         if event.tag is not None:
             self._check_tag(event.tag, node.span)
         if event.anchor is not None:
-            self._open[event.anchor] = node.span
+            self._open[event.anchor] = (node, node.span)
         if len(self._stack) >= MAX_DEPTH:
             self._refuse(codes.TOO_DEEP.at(node.span, limit=MAX_DEPTH))
         self._count += 1
@@ -239,9 +241,16 @@ class _Builder:
         node = frame.node
         if event.end_mark.line + 1 == node.line:
             node.end_column = event.end_mark.column + 1
-        if frame.anchor is not None:
+        if frame.anchor is not None and self._is_latest(frame.anchor, node):
             del self._open[frame.anchor]
             self._anchors[frame.anchor] = (node, self._count - frame.count, node.span)
+
+    def _is_latest(self, anchor: str, node: Node) -> bool:
+        """Whether an alias after this node means it, and not one inside of it with an equal anchor.
+
+        The last anchor that *begins* before an alias is meant (YAML 1.1, 3.2.2.2).
+        """
+        return anchor in self._open and self._open[anchor][0] is node
 
     def _key(self, node: Node) -> Scalar:
         """A mapping's key; only strings are, as in JSON."""
@@ -272,7 +281,7 @@ class _Builder:
         name = str(event.anchor)
         if name in self._open:
             finding = codes.ALIAS_IN_ITSELF.at(span, name=name)
-            self._refuse(finding.note(self._open[name], "the anchor is here"))
+            self._refuse(finding.note(self._open[name][1], "the anchor is here"))
         if name not in self._anchors:
             self._refuse(codes.NO_ANCHOR.at(span, name=clipped(name)))
         node, size, anchor = self._anchors[name]

@@ -111,6 +111,28 @@ def test_folded_and_quoted_rules_are_left_alone(tmp_path: Path, style: str) -> N
     assert path.read_bytes() == before
 
 
+BLOCKS_OF_YAML = [
+    ("|2\n      ingress:\n       allow any", "|2\n    ingress:\n      allow any"),
+    ("|4\n      ingress:\n       allow  any", "|4\n      ingress:\n        allow any"),
+    ("|\n     allow  any", "|\n     allow any"),
+    ("|-\n   deny tcp/80 from  any\n   egress:", "|-\n   deny tcp/80 from any\n   egress:"),
+    (
+        "|\n     # c\n     allow  any\n   \n     egress:",
+        "|\n     # c\n     allow any\n\n     egress:",
+    ),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), BLOCKS_OF_YAML)
+def test_blocks_stay_blocks(before: str, after: str) -> None:
+    """A first line that stands deeper than others would be taken for the indentation of all."""
+    start, _, _ = (POLICY % ("all", "")).partition("|\n     ingress :")
+    old, new = (f"{start}{text}\n  tier: 5\n".encode() for text in (before, after))
+    report = Report()
+    assert format_yaml_file(old, "p.yaml", report) == new, report.findings
+    assert format_yaml_file(new, "p.yaml", report) == new
+
+
 def test_line_ends_and_marks_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "p.yaml"
     path.write_bytes(("\ufeff" + POLICY % ('pod.a=="x"', "")).replace("\n", "\r\n").encode())

@@ -105,6 +105,28 @@ def test_ordinary_anchors_work() -> None:
     assert to_python(documents[0]) == expected
 
 
+NESTED_EQUAL = [
+    ("- &a {x: &a 1, z: *a}\n- *a\n", [{"x": 1, "z": 1}, 1]),
+    ("- &a [&a [1], *a]\n- *a\n", [[[1], [1]], [1]]),
+    ("- &a [&a 1]\n- &a [2]\n- *a\n", [[1], [2], [2]]),
+    ("- &a [&b [&a 1]]\n- [*a, *b]\n", [[[1]], [1, [1]]]),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), NESTED_EQUAL)
+def test_an_alias_means_the_last_anchor_that_begins_before_it(text: str, expected: object) -> None:
+    documents, report = read(text)
+    assert report.findings == []
+    assert to_python(documents[0]) == expected
+
+
+def test_an_alias_inside_an_equal_anchor_is_refused() -> None:
+    _, report = read("- &a [1, &a [2, *a]]\n")
+    (finding,) = report.findings
+    assert (finding.code, finding.span.column) == ("PC0112", 17)
+    assert finding.notes[0].span.column == 10, "the inner one"
+
+
 def test_documents_before_a_syntax_error_are_read() -> None:
     documents, report = read("a: 1\n---\nb: [\n")
     assert to_python(documents[0]) == {"a": 1}
@@ -161,6 +183,8 @@ PLAIN = [
     ("1.5", 1.5),
     ("1e3", 1000.0),
     ("017", OddNumber("017")),
+    ("1e3666", OddNumber("1e3666")),
+    ("-1e999", OddNumber("-1e999")),
     ("0o17", OddNumber("0o17")),
     ("0x1F", OddNumber("0x1F")),
     ("1_000", OddNumber("1_000")),

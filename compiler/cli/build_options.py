@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of commands that make or prove bundles: for which node, and what earlier runs left."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from policyc.verifier.choice import Choice
+
+
+class _NamedFolder(click.Path):
+    """The directory of --cache: an empty name, as of a variable that is not set, would mean this one."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            raise click.UsageError("--cache needs the name of a directory")
+        return super().convert(value, param, ctx)
+
+
+def _named(name: str | None) -> str:
+    """The name given to --node, empty where none is: an empty name would mean every node."""
+    if name == "":
+        raise click.UsageError("--node needs the name of a node")
+    return name or ""
+
+
+node_option = click.option(
+    "--node",
+    callback=lambda _context, _option, name: _named(name),
+    metavar="NAME",
+    help="Compile for the pods that are, or may come to be, on this node of the cluster.",
+)
+cache_option = click.option(
+    "--cache",
+    type=_NamedFolder(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Reuse proofs and objects of earlier runs, which may be those of others.",
+)
+solver_option = click.option(
+    "--solver",
+    type=click.Choice([choice.value for choice in Choice]),
+    default=Choice.BITWUZLA.value,
+    show_default=True,
+    help="Who proves the bytecode; of `both`, each must agree.",
+)

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`policyc fuzz`: do all stages say the same about random policies, or about changed ones? Glue only."""
+
+import json
+import secrets
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from policyc.compiler.cli.inputs import inputs_of, read_options, show_read
+from policyc.compiler.cli.json_findings import findings_as_json
+from policyc.compiler.cli.output_file import write_whole
+from policyc.compiler.cli.stopped import stopped_by_signals
+from policyc.compiler.driver.codes import CANNOT_WRITE, NO_FLOWS_TO_FUZZ
+from policyc.compiler.frontend.read_options import ReadOptions
+from policyc.compiler.fuzz.comparison import Tally
+from policyc.compiler.fuzz.regression import name_of, read_regression, to_text
+from policyc.compiler.fuzz.replay import replayed
+from policyc.compiler.fuzz.stages.table import STAGES, ready, why_not
+from policyc.compiler.fuzz.summary import Finding, Summary
+from policyc.ir.errors import HostError, InputError
+from policyc.ir.spans import Span
+
+if TYPE_CHECKING:  # hypothesis is not needed to replay
+    from policyc.compiler.fuzz.strategies.words import Strategy
+
+USUAL_SECONDS = 60.0
+
+
+@click.command("fuzz", short_help="ask every stage about random policies, and compare")
+@click.option(
+    "-f",
+    "--file",
+    "files",
+    multiple=True,
+    metavar="PATH",
+    help="Change these policies instead of random ones: a file, a directory, or -. Repeatable.",
+)
+@click.option(
+    "--cluster",
+    multiple=True,
+    metavar="PATH",
+    help="Their namespaces, pods and nodes; without it, random ones. Repeatable.",
+)
+@read_options
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    help=f"How long to search. [default: {USUAL_SECONDS:.0f}, or without end given --examples]",
+)
+@click.option(
+    "--examples",
+    type=click.IntRange(min=1),
+    help="How many examples to try; with --seed, the same ones.",
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), help="Which examples. [default: any; it is shown]"
+)
+@click.option(
+    "--backends",
+    metavar="NAMES",
+    help=f"The stages to ask, by commas: {', '.join(STAGES)}. [default: those that can be here]",
+)
+@click.option(
+    "--replay",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(),
+    help="Ask again about a case that was found earlier. Repeatable.",
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(),
+    metavar="DIR",
+    help="Where the case that is found is written. [default: the working directory]",
+)
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
+def fuzz(
+    files: tuple[str, ...],
+    cluster: tuple[str, ...],
+    options: ReadOptions,
+    seconds: float | None,
+    examples: int | None,
+    seed: int | None,
+    backends: str | None,
+    replay: tuple[str, ...],
+    out: Path,
+    form: str,
+) -> int:
+    """Try random clusters and policies of every API; compare each stage with the reference semantics.
+
+    What a stage says otherwise is made small and written as a case that --replay asks about again. Exit
+    code 0: all agree; 1: a stage does not; 2: the input is wrong; 3: a stage asked for cannot run.
+    """
+    if replay and (files or cluster or seconds or examples or seed is not None):
+        raise click.UsageError(
+            "--replay asks about its files alone: no -f, --cluster, --seed or limits"
+        )
+    if cluster and not files:
+        raise click.UsageError("--cluster is for the policies of -f")
+    names, left_out = _stages(backends)
+    with findings_as_json(form == "json"):
+        if replay:
+            summary = _replay(replay, names, left_out)
+        else:
+            limit = USUAL_SECONDS if seconds is None and examples is None else seconds
+            chosen = secrets.randbelow(1 << 32) if seed is None else seed
+            search = _Search(files, cluster, options, limit, examples, chosen, out)
+            summary = search.run(names, left_out)
+    click.echo(json.dumps(summary.to_json()) if form == "json" else "\n".join(summary.lines()))
+    return summary.exit_code
+
+
+def _stages(backends: str | None) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The stages to ask, and those that are left out, with the reason."""
+    if backends is None:
+        reasons = {name: why_not(name) for name in STAGES}
+        left_out = {name: why for name, why in reasons.items() if why}
+        return tuple(name for name in STAGES if name not in left_out), left_out
+    wanted = dict.fromkeys(name.strip() for name in backends.split(","))
+    for name in wanted:
+        if name not in STAGES:
+            raise click.UsageError(f"there is no stage {name!r}; there are {', '.join(STAGES)}")
+    for name in wanted:
+        why = why_not(name)
+        if why:
+            raise HostError(f"the stage {name} cannot run: {why}", "name others with --backends")
+    return tuple(name for name in STAGES if name in wanted), {}
+
+
+def _replay(files: Sequence[str], names: Sequence[str], left_out: Mapping[str, str]) -> Summary:
+    """Every file is read before any is asked about."""
+    cases = [(file, read_regression(file)) for file in files]
+    tally, findings = Tally(), []
+    with ready(names) as stages:
+        for file, case in cases:
+            found = replayed(case, stages, tally)
+            if found is not None:
+                findings.append(Finding(found, file))
+    return Summary(None, len(cases), None, tally, names, left_out, findings)
+
+
+@dataclass(frozen=True)
+class _Search:
+    """One search, as the options ask for it."""
+
+    files: tuple[str, ...]
+    cluster: tuple[str, ...]
+    options: ReadOptions
+    seconds: float | None
+    examples: int | None
+    seed: int
+    out: Path
+
+    def run(self, names: Sequence[str], left_out: Mapping[str, str]) -> Summary:
+        """Search; what is found is in a file by then."""
+        from policyc.compiler.fuzz import hunt
+
+        strategy = self._strategy()
+        with stopped_by_signals() as stopped, ready(names) as stages:
+            show, end = _progress()
+            limits = hunt.Limits(self.seconds, self.examples, hunt.SHRINKING)
+            done = hunt.Hunt(
+                stages, self.options, strategy, self.seed, limits, lambda: bool(stopped), show
+            ).run()
+            end()
+        findings = []
+        if done.found is not None:
+            text = to_text(done.found, self.options)
+            path = self.out / name_of(text, done.found)
+            _write(path, text)
+            findings.append(Finding(done.found, str(path)))
+        elif not done.tally.flows and not done.is_interrupted:
+            problem = (
+                f"of {done.examples} examples {done.refused} were refused, the others have no pods"
+            )
+            raise InputError([NO_FLOWS_TO_FUZZ.at(Span("-f", 0, 0), problem=problem)])
+        return Summary(
+            self.seed,
+            done.examples,
+            done.refused,
+            done.tally,
+            names,
+            left_out,
+            findings,
+            done.is_interrupted,
+        )
+
+    def _strategy(self) -> "Strategy":
+        if not self.files:
+            from policyc.compiler.fuzz.strategies.examples import examples
+
+            return examples()
+        from policyc.compiler.fuzz.own import read_own
+        from policyc.compiler.fuzz.strategies.own_examples import own_examples
+
+        own = read_own(inputs_of(self.files, self.cluster, self.options))
+        show_read(own.read, own.read.findings)
+        return own_examples(own)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as failure:
+        reason = failure.strerror or str(failure)
+        found = CANNOT_WRITE.at(Span(str(path), 0, 0), target=path, reason=reason)
+        raise InputError([found]) from failure
+    write_whole(path, text)
+
+
+def _progress() -> tuple[Callable[[str], None], Callable[[], None]]:
+    """Shows a line in the place of the one before, on a terminal; and ends the line."""
+    if not sys.stderr.isatty():
+        return lambda _: None, lambda: None
+
+    def show(line: str) -> None:
+        click.echo(f"\r\033[Kpolicyc: {line}", err=True, nl=False)
+
+    return show, lambda: click.echo("\r\033[K", err=True, nl=False)

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`policyc node attest`: what runs here, beside what a bundle says. Glue only."""
+
+import json
+from pathlib import Path
+
+import click
+
+from policyc.runtime.attest import Attested, attest
+
+
+def show_attested(bundle: Path, endpoints: Path, bpffs: Path, form: str, digest: str) -> int:
+    """Compare and say what is found; 1 where anything is other than it should be."""
+    found = attest(bundle, endpoints, digest=digest, bpffs=bpffs)
+    click.echo(json.dumps(found.to_json()) if form == "json" else _in_words(found))
+    return 0 if found.is_good else 1
+
+
+def _in_words(found: Attested) -> str:
+    says = "what runs is" if found.is_good else "what runs is not"
+    lines = [f"{says} {found.bundle} (epoch {found.epoch}, manifest {found.manifest[:16]})"]
+    for part in found.parts:
+        lines.append(f"{'other' if part.faults else 'same'}: {part.what} ({part.compared})")
+        lines += [f"  {fault}" for fault in part.faults]
+    lines += [f"not looked at: {each}" for each in found.left_out]
+    return "\n".join(lines)

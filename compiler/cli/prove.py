@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`policyc prove`: is this bundle what these policies say? Glue only."""
+
+from pathlib import Path
+
+import click
+
+from policyc.compiler.cli.build_options import cache_option, node_option, solver_option
+from policyc.compiler.cli.inputs import input_options, inputs_of, progress_on_stderr, show_read
+from policyc.compiler.cli.output_file import write_whole
+from policyc.compiler.cli.reporting import Reporter, report_options
+from policyc.compiler.driver.build_cache import open_cache
+from policyc.compiler.driver.codes import NOT_PROVED
+from policyc.compiler.driver.prove import exit_code_of, prove_bundle, read_to_prove, signed
+from policyc.compiler.frontend.read import ReadOptions
+from policyc.ir.errors import InputError
+from policyc.ir.results.prove import ProofStatus, ProveResult
+from policyc.ir.spans import Span
+from policyc.runtime.dsse import read_private
+from policyc.runtime.signed_proof import SIGNED_PROOF
+from policyc.verifier.choice import Choice
+
+
+@click.command("prove", short_help="prove that a bundle's bytecode and tables are the policies")
+@click.argument("bundle")
+@input_options
+@node_option
+@cache_option
+@solver_option
+@click.option(
+    "--sign",
+    "key",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="KEY",
+    help="Where all is proved, sign that with this Ed25519 key (PEM) for `node load --require-proof`.",
+)
+@report_options(ProveResult)
+def prove_(
+    bundle: str,
+    files: tuple[str, ...],
+    cluster: tuple[str, ...],
+    options: ReadOptions,
+    node: str,
+    cache: Path | None,
+    solver: str,
+    key: Path | None,
+    report: Reporter,
+) -> int:
+    """Prove again that BUNDLE is what the policies say, and believe nothing that is stored in it.
+
+    The policies are decided anew, the bytecode is executed for all flows at once, and the tables are
+    read as the bytecode reads them. Give the options that the bundle was compiled with. Exit code 0:
+    proved; 1: some part is refuted; 2: wrong input; 3: nobody could decide some part.
+    """
+    progress = progress_on_stderr()
+    signing = None if key is None else read_private(key)
+    kept = None if cache is None else open_cache(cache)
+    inputs = inputs_of(files, cluster, options)
+    given = read_to_prove(bundle, inputs, node, progress, None if signing else kept)
+    # what others may have put into a cache is not signed
+    result = prove_bundle(given, Choice(solver), progress, None if signing else kept)
+    findings = given.ready.findings if kept is None else (*given.ready.findings, *kept.findings)
+    show_read(given.ready.read, findings)
+    if signing is not None and result.status is ProofStatus.PROVED:
+        write_whole(Path(bundle) / SIGNED_PROOF, signed(given, result, signing))
+    report.emit(result)
+    return exit_code_of(result)
+
+
+def proved_digest(bundle: str, files: tuple[str, ...], cluster: tuple[str, ...]) -> str:
+    """The digest of the manifest of a bundle that was proved now; what is not raises InputError.
+
+    It is proved for whichever node it was made for: `node load` compares that.
+    """
+    progress = progress_on_stderr()
+    given = read_to_prove(bundle, inputs_of(files, cluster, ReadOptions()), None, progress)
+    result = prove_bundle(given, Choice.Z3, progress)
+    show_read(given.ready.read, given.ready.findings)
+    if result.status is not ProofStatus.PROVED:
+        faults = "; ".join(fault for part in result.parts for fault in part.faults)
+        finding = NOT_PROVED.at(Span(bundle, 0, 0), name=bundle, status=result.status.value)
+        raise InputError([finding.help(faults)])
+    return given.bundle.digest

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one example is made from: objects as YAML has them, and how the compiler is to meet them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from policyc.backends.ebpf_c.frames import MEASURED, NO_CODE, Budgets
+from policyc.ir.plan import AddressLayout, CellLayout, DiagramLayout, LongLayout
+
+Object = dict[str, Any]
+"""A Kubernetes object, of values that JSON has."""
+
+LAYOUTS: Mapping[str, Budgets] = {
+    "measured": MEASURED,
+    "tables": NO_CODE,
+    "hashed": Budgets(cells=CellLayout.HASH),
+    "trees": Budgets(0, 0, AddressLayout.TREE),
+    "tries": Budgets(0, 0, AddressLayout.LPM, CellLayout.HASH),
+    "changes": Budgets(0, 0, diagrams=DiagramLayout.CHANGES),
+    "fans": Budgets(0, 0, diagrams=DiagramLayout.CHANGES, long=LongLayout.FANS),
+}
+"""Ways to lay the tables out, by name; `measured` is what `compile` does."""
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One example.
+
+    `later` are pods (namespace/name) that the compiler is not shown: the node places them. `salt` says
+    which of the possible flows are tried.
+    """
+
+    objects: tuple[Object, ...]
+    later: frozenset[str] = frozenset()
+    layout: str = "measured"
+    salt: int = 0

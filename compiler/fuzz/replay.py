@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Regression files asked again: does every stage agree by now?"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from policyc.compiler.fuzz.comparison import Disagreement, Tally, compare
+from policyc.compiler.fuzz.flows import flows_of
+from policyc.compiler.fuzz.regression import Regression, scenario_of
+from policyc.compiler.fuzz.stages.stage import Stage
+
+FLOWS = 60
+"""Of a case that names none."""
+
+
+def replayed(
+    regression: Regression, stages: Sequence[Stage], tally: Tally | None = None
+) -> Disagreement | None:
+    """What is still wrong about a case; None where all stages agree."""
+    scenario = scenario_of(regression)
+    if not regression.records:
+        scenario = replace(scenario, flows=flows_of(scenario, FLOWS))
+    return compare(scenario, stages, tally)

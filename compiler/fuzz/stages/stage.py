@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every stage is: something that answers the questions of a scenario, or leaves them open."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from policyc.compiler.fuzz.answers import Answer
+from policyc.compiler.fuzz.scenario import Scenario
+
+
+class Stage(Protocol):
+    """A stage that is ready to be asked."""
+
+    @property
+    def name(self) -> str:
+        """Its name on the command line."""
+        ...
+
+    def answers(self, scenario: Scenario) -> Sequence[Answer | None]:
+        """For each question of the scenario; None where this stage has no say about it."""
+        ...
