@@ -5,11 +5,22 @@ import os
 
 import pytest
 
+from tests import rerun
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="rewrite golden files with what is made now"
     )
+    parser.addoption(
+        rerun.OPTION,
+        action="store_true",
+        help=f"run a failed test that is marked {rerun.MARK} once more, alone",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    rerun.register(config)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -82,6 +82,7 @@ class Talk:
         return self.lab.routed("a", self.family) - before
 
 
+@pytest.mark.waits
 @families
 def test_known_connections_pass_the_stack_both_ways(
     lab: TwoNodes, opened: Path, family: int
@@ -115,6 +116,7 @@ def test_what_the_host_routes_by_a_mark_stays_with_it(
     assert lab.notes == []
 
 
+@pytest.mark.waits
 def test_a_rule_of_routing_by_type_of_service_leaves_all_to_the_host(
     lab: TwoNodes, opened: Path
 ) -> None:
@@ -125,6 +127,7 @@ def test_a_rule_of_routing_by_type_of_service_leaves_all_to_the_host(
     assert talk.asks(3) and talk.routed() == 2 * N
 
 
+@pytest.mark.waits
 @families
 def test_a_server_is_answered_past_the_stack(lab: TwoNodes, opened: Path, family: int) -> None:
     lab.load("a", opened, None)
@@ -151,6 +154,7 @@ def test_a_server_is_answered_past_the_stack(lab: TwoNodes, opened: Path, family
     assert lab.bad_checksums() == 0
 
 
+@pytest.mark.waits
 @families
 def test_the_frames_are_those_of_the_stack(lab: TwoNodes, opened: Path, family: int) -> None:
     lab.load("a", opened, None)
@@ -171,6 +175,7 @@ def test_the_frames_are_those_of_the_stack(lab: TwoNodes, opened: Path, family: 
     assert heads.pop()[-1] == 63
 
 
+@pytest.mark.waits
 @families
 def test_a_neighbour_that_changes_is_followed(lab: TwoNodes, opened: Path, family: int) -> None:
     lab.load("a", opened, None)
@@ -265,6 +270,7 @@ def test_a_service_with_an_endpoint_elsewhere(
     assert not lab.drops()
 
 
+@pytest.mark.waits
 @families
 def test_masquerade_goes_on(lab: TwoNodes, opened: Path, family: int) -> None:
     """Its answers come by the stack, so that what is sent goes there, too."""
@@ -303,6 +309,7 @@ def test_a_firewall_that_drops_what_is_nobodys_drops_nothing(
             got += len(other.recv(65536))
 
 
+@pytest.mark.waits
 @families
 def test_a_route_of_a_smaller_mtu_is_the_stacks(lab: TwoNodes, opened: Path, family: int) -> None:
     to, via = address("client1", family), address("a", family)[:-1] + "1"
@@ -318,6 +325,7 @@ def test_a_route_of_a_smaller_mtu_is_the_stacks(lab: TwoNodes, opened: Path, fam
     assert talk.routed() == 0
 
 
+@pytest.mark.waits
 @families
 def test_a_locked_mtu_is_kept_to_as_routes_come(lab: TwoNodes, opened: Path, family: int) -> None:
     lab.load("a", opened, None)

@@ -172,6 +172,7 @@ def test_nothing_leaves_by_the_receivers_device(
     assert node.drops() == {}
 
 
+@pytest.mark.waits
 def test_by_the_stack_everything_does(node: NodeUnderTest, wire: Wire) -> None:
     node.load(node.policy().allow("a", "b", tcp_port(80)), forward="stack")
     with ExitStack() as owned:
@@ -210,6 +211,7 @@ def test_with_and_without_the_offloads(
     assert [_bad_sums(wire, pod) for pod in LOCAL] == [0, 0]
 
 
+@pytest.mark.waits
 def test_segments_that_are_too_large_are_for_the_stack_to_tell_of(
     node: NodeUnderTest, wire: Wire
 ) -> None:

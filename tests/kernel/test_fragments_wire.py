@@ -80,6 +80,7 @@ def counts(node: NodeUnderTest) -> dict[str, int]:
     return found.reassembly
 
 
+@pytest.mark.waits
 @families
 @pytest.mark.parametrize("sender", ["a", "c"], ids=["a pod of the node", "a pod elsewhere"])
 def test_four_fragments_in_any_order_arrive_as_one_datagram(
@@ -124,6 +125,7 @@ def test_without_being_asked_to_the_node_drops_them(
     assert found and found.reassembly is None
 
 
+@pytest.mark.waits
 @families
 def test_five_fragments_of_odd_sizes_and_small_ones(
     node: NodeUnderTest, wire: ServiceWire, family: int
@@ -141,6 +143,7 @@ def test_five_fragments_of_odd_sizes_and_small_ones(
     assert wire.bad_checksums() == 0
 
 
+@pytest.mark.waits
 @families
 def test_hops_are_taken_by_the_node_alone(
     node: NodeUnderTest, wire: ServiceWire, family: int
@@ -158,6 +161,7 @@ def test_hops_are_taken_by_the_node_alone(
             assert int.from_bytes(said[0][2][:4], "little") == hops - 1
 
 
+@pytest.mark.waits
 @families
 def test_no_piece_is_larger_than_those_that_were_sent(
     node: NodeUnderTest, wire: ServiceWire, family: int
@@ -175,6 +179,7 @@ def test_no_piece_is_larger_than_those_that_were_sent(
     assert got == sorted(map(len, frames))
 
 
+@pytest.mark.waits
 def test_destination_options_before_the_fragments(node: NodeUnderTest, wire: ServiceWire) -> None:
     server, sender = to_b(node, wire, 6)
     for order in itertools.permutations(range(3)):
@@ -184,6 +189,7 @@ def test_destination_options_before_the_fragments(node: NodeUnderTest, wire: Ser
     assert node.drops() == {}
 
 
+@pytest.mark.waits
 @families
 def test_by_a_service_and_back(node: NodeUnderTest, wire: ServiceWire, family: int) -> None:
     """The client's fragments to the Service, and the endpoint's from elsewhere, in any order."""
@@ -216,6 +222,7 @@ def test_by_a_service_and_back(node: NodeUnderTest, wire: ServiceWire, family: i
     assert wire.bad_checksums() == 0
 
 
+@pytest.mark.waits
 @families
 def test_a_large_ping_out_of_order(node: NodeUnderTest, wire: ServiceWire, family: int) -> None:
     node.load(node.policy().allow("a", "b", ANY), reassemble=True)
@@ -313,6 +320,7 @@ def test_nobody_completes_the_datagram_of_another(
     assert counts(node)["back"] == 0, "none of the forged went there"
 
 
+@pytest.mark.waits
 @families
 def test_a_flood_of_lone_fragments_is_bounded_and_leaves_others_alone(
     node: NodeUnderTest, wire: ServiceWire, family: int
@@ -335,6 +343,7 @@ def test_a_flood_of_lone_fragments_is_bounded_and_leaves_others_alone(
     assert node.drops() == {"fragment": found["over"]}
 
 
+@pytest.mark.waits
 @families
 def test_a_policy_that_changes_in_between_decides(
     node: NodeUnderTest, wire: ServiceWire, family: int

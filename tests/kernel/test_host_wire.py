@@ -88,6 +88,7 @@ def test_clients_reach_what_is_open_and_nothing_else(
     assert lab.bad_checksums() == 0
 
 
+@pytest.mark.waits
 @families
 def test_failsafe_ports_are_open_in_spite_of_all(lab: TwoNodes, bundle: Path, family: int) -> None:
     lab.load("a", bundle, None)
@@ -166,6 +167,7 @@ def answers(client: socket.socket, server: socket.socket) -> bool:
     return True
 
 
+@pytest.mark.waits
 @families
 def test_a_change_of_policy_ends_sessions_but_at_failsafe_ports(
     lab: TwoNodes, bundle: Path, other: Path, family: int
@@ -190,6 +192,7 @@ def test_a_change_of_policy_ends_sessions_but_at_failsafe_ports(
         server.close()
 
 
+@pytest.mark.waits
 @families
 def test_a_session_at_a_failsafe_port_survives_the_first_load(
     lab: TwoNodes, bundle: Path, family: int
@@ -204,6 +207,7 @@ def test_a_session_at_a_failsafe_port_survives_the_first_load(
         exchange(client, server, BULK)
 
 
+@pytest.mark.waits
 @families
 def test_pods_go_in_and_out_as_before(lab: TwoNodes, bundle: Path, family: int) -> None:
     lab.load("a", bundle, None)
@@ -225,6 +229,7 @@ def test_a_pod_reaches_its_node_as_far_as_that_lets_it(
     assert drops(lab).keys() == {"policy"}
 
 
+@pytest.mark.waits
 @families
 def test_services_go_through_guarded_nodes(lab: TwoNodes, tmp_path: Path, family: int) -> None:
     """A client's packets are handed from a to b, which both have nothing open but failsafe ports."""

@@ -51,6 +51,7 @@ def connected(lab: TwoNodes, family: int, pod: str) -> tuple[socket.socket, sock
     return client, server, str(peer[0])
 
 
+@pytest.mark.waits
 @families
 def test_the_server_sees_the_node_and_without_the_option_the_pod(
     lab: TwoNodes, bundle: Path, family: int
@@ -70,6 +71,7 @@ def test_the_server_sees_the_node_and_without_the_option_the_pod(
     assert lab.drops() == {} and lab.bad_checksums() == 0
 
 
+@pytest.mark.waits
 @families
 def test_between_pods_and_nodes_addresses_stay(lab: TwoNodes, bundle: Path, family: int) -> None:
     for node in ("a", "b"):
@@ -90,6 +92,7 @@ def test_between_pods_and_nodes_addresses_stay(lab: TwoNodes, bundle: Path, fami
             exchange(outside, server, 20_000)
 
 
+@pytest.mark.waits
 @families
 @pytest.mark.parametrize("offloads", OFFLOADS, ids=str)
 def test_whatever_devices_do_for_their_stacks(
@@ -138,6 +141,7 @@ def ping(lab: TwoNodes, who: str, family: int, ident: int) -> bool:
     return False
 
 
+@pytest.mark.waits
 @families
 def test_echoes_of_a_pod_and_of_its_node_with_one_id(
     lab: TwoNodes, bundle: Path, family: int
@@ -210,6 +214,7 @@ def _mtu(lab: TwoNodes, where: str, device: str, size: int) -> None:
     lab.at[where].within(lambda: ip("link", "set", device, "mtu", str(size)))
 
 
+@pytest.mark.waits
 @families
 def test_a_pod_hears_of_a_narrow_path(lab: TwoNodes, bundle: Path, family: int) -> None:
     """From the router behind the node; what it sends then arrives."""
@@ -228,6 +233,7 @@ def test_a_pod_hears_of_a_narrow_path(lab: TwoNodes, bundle: Path, family: int) 
     assert lab.status("a").drops == {} and lab.bad_checksums() == 0
 
 
+@pytest.mark.waits
 @families
 def test_a_server_hears_of_a_narrow_pod(lab: TwoNodes, bundle: Path, family: int) -> None:
     """From the node's stack, about a packet that was translated already."""
@@ -266,6 +272,7 @@ def test_a_server_hears_that_a_pods_socket_is_closed(
     assert lab.status("a").drops == {} and lab.bad_checksums() == 0
 
 
+@pytest.mark.waits
 @families
 def test_the_nodes_sockets_and_pods_never_share_a_port(
     lab: TwoNodes, bundle: Path, family: int
@@ -293,6 +300,7 @@ def test_the_nodes_sockets_and_pods_never_share_a_port(
     lab.unload("a")
 
 
+@pytest.mark.waits
 @families
 @pytest.mark.parametrize("way_back", ["tunnel", "dsr"])
 def test_clients_outside_reach_services_beside_it(

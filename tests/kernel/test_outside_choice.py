@@ -77,6 +77,7 @@ def is_answered_back(wire: socket.socket) -> bool:
     return any(is_tunnelled(each) and each[46:49] == ANSWERS for each in frames_of(wire))
 
 
+@pytest.mark.waits
 @families
 @pytest.mark.parametrize("default", ["tunnel", "dsr"])
 def test_each_service_is_answered_by_its_way_and_changes_it_with_connections_open(
@@ -131,6 +132,7 @@ def test_datagrams_and_their_fragments_go_by_the_way_of_their_service(
     assert not {why for drops in lab.drops().values() for why in drops} - {"fragment"}
 
 
+@pytest.mark.waits
 @families
 def test_an_error_of_an_endpoints_own_goes_by_the_way_of_its_service(
     lab: TwoNodes, bundle: Path, family: int

@@ -2,11 +2,11 @@
 """Clients outside, when the way to a Service or its endpoint changes under what they have begun."""
 
 import socket
-import time
 from pathlib import Path
 
 import pytest
 
+from tests.eventually import eventually
 from tests.kernel.node_under_test import ip
 from tests.kernel.packets import Host, frame, inner, tcp, unreachable
 from tests.kernel.test_outside_wire import (
@@ -27,6 +27,13 @@ from tests.kernel.two_nodes import EXTERNAL, UPLINK, TwoNodes, address
 
 __all__ = ["bundle"]
 pytestmark = pytest.mark.kernel
+
+
+def is_unreachable(frame: bytes, family: int) -> bool:
+    """Port unreachable, and not what neighbour discovery sends in the same protocol."""
+    ether, at, said = (b"\x08\x00", 23, (1, 3, 3)) if family == 4 else (b"\x86\xdd", 20, (58, 1, 4))
+    head = 34 if family == 4 else 54
+    return frame[12:14] == ether and (frame[at], frame[head], frame[head + 1]) == said
 
 
 @families
@@ -56,13 +63,21 @@ def test_an_error_about_an_answer_that_left_here_goes_to_the_endpoint(
         raw = lab.at["client1"].within(lambda: socket.socket(af, socket.SOCK_RAW, kind))
         with raw:
             raw.sendto(error[20 if family == 4 else 40 :], (EXTERNAL[family], 0))
-        time.sleep(0.5)
-        at = 23 if family == 4 else 20
-        assert [each[at] for each in frames_of(seen) if each[at] == int(kind)] == [int(kind)]
+        errors = eventually(
+            lambda: [each for each in frames_of(seen) if is_unreachable(each, family)],
+            "the error at the pod's device",
+        )
+        assert len(errors) == 1
         assert not [each for each in frames_of(wire) if PORT_OF_TUNNEL in each[34:60]]
     assert lab.drops() == {}
 
 
+def entries(lab: TwoNodes, family: int) -> int | None:
+    """How many connections of the family node a has that have no answer yet."""
+    return {each.name: each.used for each in lab.status("a").maps}[f"pc_ct{family}_new"]
+
+
+@pytest.mark.waits
 @families
 def test_who_has_not_been_answered_is_given_another_endpoint(
     lab: TwoNodes, bundle: Path, family: int
@@ -74,7 +89,7 @@ def test_who_has_not_been_answered_is_given_another_endpoint(
     client = lab.open_socket("client1", family, TCP)
     client.setblocking(False)
     client.connect_ex((address("a", family), NODE_PORT))
-    time.sleep(0.3)
+    eventually(lambda: entries(lab, family), "the SYN's entry on the node it came to")
     for node in ("a", "b"):
         lab.serve(node, services("pod-a"))
     listening.settimeout(5)

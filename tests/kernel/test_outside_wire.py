@@ -217,6 +217,7 @@ def is_tunnelled(frame: bytes) -> bool:
     return frame[12:14] == b"\x08\x00" and frame[23] == 17 and frame[36:38] == PORT_OF_TUNNEL
 
 
+@pytest.mark.waits
 @families
 @pytest.mark.parametrize("way_back", ["tunnel", "dsr"])
 def test_the_answer_takes_the_way_that_was_chosen(
@@ -250,6 +251,7 @@ def test_the_answer_takes_the_way_that_was_chosen(
     assert lab.drops() == {} and lab.bad_checksums() == 0
 
 
+@pytest.mark.waits
 @families
 def test_rules_as_of_kube_proxy_hide_the_client(lab: TwoNodes, family: int) -> None:
     """What this is for: DNAT and MASQUERADE on node a, and the pod on b sees node a."""
@@ -281,6 +283,7 @@ def test_rules_as_of_kube_proxy_hide_the_client(lab: TwoNodes, family: int) -> N
 OFFLOADS = [(True, True), pytest.param((False, True), marks=pytest.mark.slow), (False, False)]
 
 
+@pytest.mark.waits
 @families
 @pytest.mark.parametrize("offloads", OFFLOADS, ids=str)
 @pytest.mark.parametrize("way_back", ["tunnel", "dsr"])
@@ -391,6 +394,7 @@ def test_an_endpoint_that_is_removed_ends_its_connections(
     assert lab.drops()["b"]["backend gone"] >= 1
 
 
+@pytest.mark.waits
 @families
 def test_what_the_node_itself_serves(lab: TwoNodes, bundle: Path, family: int) -> None:
     """Endpoints in the hosts' network, of the node that the client comes to and of the other."""
@@ -406,6 +410,7 @@ def test_what_the_node_itself_serves(lab: TwoNodes, bundle: Path, family: int) -
     assert lab.drops() == {} and lab.bad_checksums() == 0
 
 
+@pytest.mark.waits
 @families
 def test_one_port_of_a_client_by_both_nodes(lab: TwoNodes, bundle: Path, family: int) -> None:
     """Two connections that would be the same one at the pod."""
@@ -535,6 +540,7 @@ def _until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.waits
 @families
 def test_nodes_that_have_ipv6_alone(lab: TwoNodes, bundle: Path, family: int) -> None:
     """The outer header is larger, and has to have a checksum."""
@@ -555,6 +561,7 @@ def test_nodes_that_have_ipv6_alone(lab: TwoNodes, bundle: Path, family: int) ->
     assert lab.drops() == {} and lab.bad_checksums() == 0
 
 
+@pytest.mark.waits
 def test_the_tunnel_goes_with_what_needs_it(
     lab: TwoNodes, bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -113,6 +113,7 @@ def test_every_hop_of_a_client_of_a_node_port(
     assert said_in(log) == [client]
 
 
+@pytest.mark.waits
 @families
 @networks
 def test_pages_names_and_bulk_through_a_service(
@@ -149,6 +150,7 @@ def test_pages_names_and_bulk_through_a_service(
     nothing_amiss(lab)
 
 
+@pytest.mark.waits
 @families
 @networks
 def test_pings_of_every_size_and_traces(

@@ -44,6 +44,7 @@ def asked_by_udp(lab: TwoNodes, family: int, endpoint: str) -> None:
         assert asking.recv(100) == b"me"
 
 
+@pytest.mark.waits
 @families
 def test_the_node_reaches_endpoints_by_the_route(lab: TwoNodes, bundle: Path, family: int) -> None:
     """On this node, on the other, and in the node's own network."""
@@ -99,6 +100,7 @@ def test_an_endpoint_is_told_that_nobody_is_there_any_more(
     assert lab.drops() == {} and lab.bad_checksums() == 0
 
 
+@pytest.mark.waits
 @families
 @pytest.mark.parametrize("endpoint", ["pod-a", "pod-b"])
 def test_a_connection_goes_on_under_another_policy_and_the_device_goes_with_the_option(

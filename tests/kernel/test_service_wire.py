@@ -98,6 +98,7 @@ def test_streams_and_datagrams_arrive_whole(
     assert node.drops() == {}
 
 
+@pytest.mark.waits
 @families
 def test_policy_on_the_wire_sees_client_and_endpoint(
     node: NodeUnderTest, wire: ServiceWire, family: int
@@ -133,6 +134,7 @@ def test_a_client_hears_that_nobody_listens(
     assert wire.bad_checksums() == 0
 
 
+@pytest.mark.waits
 @families
 def test_an_endpoint_hears_that_its_client_is_gone(
     node: NodeUnderTest, wire: ServiceWire, family: int
@@ -150,6 +152,7 @@ def test_an_endpoint_hears_that_its_client_is_gone(
         server.recv(100)
 
 
+@pytest.mark.waits
 @families
 def test_a_path_with_a_smaller_mtu_is_found(
     node: NodeUnderTest, wire: ServiceWire, family: int
@@ -169,6 +172,7 @@ def test_a_path_with_a_smaller_mtu_is_found(
     assert wire.bad_checksums() == 0
 
 
+@pytest.mark.waits
 @families
 def test_traffic_moves_with_the_endpoints(
     node: NodeUnderTest, wire: ServiceWire, family: int

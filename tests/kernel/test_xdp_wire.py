@@ -79,6 +79,7 @@ def sent_on(lab: TwoNodes) -> tuple[int, int]:
     return found.requests, found.answers
 
 
+@pytest.mark.waits
 @both_ways
 def test_streams_arrive_whole(lab: TwoNodes, bundle: Path, family: int, way_back: Outside) -> None:
     loaded(lab, bundle, way_back)
@@ -95,6 +96,7 @@ def test_streams_arrive_whole(lab: TwoNodes, bundle: Path, family: int, way_back
     assert lab.drops() == {} and lab.bad_checksums() == 0
 
 
+@pytest.mark.waits
 @pytest.mark.parametrize("family", [4, 6])
 def test_datagrams_with_nodes_of_one_family(lab: TwoNodes, bundle: Path, family: int) -> None:
     """Answered straight, so that this node never hears of it; the outer family is the nodes'."""
@@ -135,6 +137,7 @@ def test_checksums_that_are_left_to_devices(
     assert lab.drops() == {} and lab.bad_checksums() == 0
 
 
+@pytest.mark.waits
 @families
 def test_who_sends_too_much_is_told(lab: TwoNodes, bundle: Path, family: int) -> None:
     """By tc, as without XDP; and what is cut arrives."""
@@ -202,6 +205,7 @@ def talk(lab: TwoNodes, times: int = 3) -> None:
     client.close()
 
 
+@pytest.mark.waits
 def test_a_load_replaces_takes_off_and_puts_back(lab: TwoNodes, bundle: Path) -> None:
     loaded(lab, bundle)
     talk(lab)
@@ -249,6 +253,7 @@ def foreign(
         yield
 
 
+@pytest.mark.waits
 def test_the_driver_runs_it(lab: TwoNodes, bundle: Path, tmp_path: Path) -> None:
     """That of a veth tells the other end of what it sends only if a program runs there, too."""
     ends = {f"to-{node}": "router" for node in ("a", "b")}
@@ -260,6 +265,7 @@ def test_the_driver_runs_it(lab: TwoNodes, bundle: Path, tmp_path: Path) -> None
     assert lab.drops() == {} and lab.bad_checksums() == 0
 
 
+@pytest.mark.waits
 def test_a_foreign_program_stays_and_the_load_fails(
     lab: TwoNodes, bundle: Path, tmp_path: Path
 ) -> None:
@@ -280,6 +286,7 @@ def test_a_foreign_program_stays_and_the_load_fails(
     assert sent_on(lab)[0]
 
 
+@pytest.mark.waits
 @pytest.mark.parametrize("mode", ["generic", "native"], ids=["the same way", "another way"])
 def test_a_load_that_fails_later_leaves_what_was(
     lab: TwoNodes, bundle: Path, mode: xdp.Mode, monkeypatch: pytest.MonkeyPatch
@@ -315,6 +322,7 @@ def test_a_first_load_that_fails_leaves_nothing(
     assert "prog/xdp" not in shown.stdout
 
 
+@pytest.mark.waits
 def test_it_needs_an_uplink(lab: TwoNodes, bundle: Path, tmp_path: Path) -> None:
     lab.load("a", bundle, None)
     endpoints = tmp_path / "endpoints-a.json"
