@@ -24,6 +24,7 @@ from policyc.runtime import (
     host,
     host_policy,
     network,
+    pod_devices,
     switch,
     tcx,
 )
@@ -331,6 +332,7 @@ class _Live:
             self.file.node,
             peers,
             host_policy.with_addresses(subject, self.file) if subject else None,
+            pod_devices.namespace_ids(self.devices.values()),
         )
         known = self.generation.endpoints
         ids = assign_ids(roster, known, {each.id for each in known}, self.bundle.endpoints)

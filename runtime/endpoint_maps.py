@@ -35,6 +35,9 @@ NODE_FLAG = 1
 """PC_ENDPOINT_NODE of datapath/flow.h."""
 PEER_FLAG = 2
 """PC_ENDPOINT_PEER."""
+NETNS_SHIFT = 3
+"""PC_ENDPOINT_NETNS."""
+NETNS_ROOM = (1 << 16 - NETNS_SHIFT) - 1
 HOST_FLAG = 4
 """PC_ENDPOINT_HOST."""
 DEVICES = "pc_if"
@@ -77,10 +80,16 @@ def held_of(endpoints: Iterable[LoadedEndpoint], layout: StructLayout) -> Held:
             mac=bytes.fromhex(endpoint.mac.replace(":", "")) or bytes(6),
             flags=NODE_FLAG * endpoint.is_node
             | PEER_FLAG * endpoint.has_peer
-            | HOST_FLAG * endpoint.is_host,
+            | HOST_FLAG * endpoint.is_host
+            | _netns_flags(endpoint.netns),
         )
         wanted |= dict.fromkeys(elements(endpoint), value)
     return wanted
+
+
+def _netns_flags(netns: int | None) -> int:
+    """An id that has no room is as one that is not known: its sockets are not looked up."""
+    return 0 if netns is None or netns >= NETNS_ROOM else (netns + 1) << NETNS_SHIFT
 
 
 def write(

@@ -357,6 +357,7 @@ class _Loading:
             self.file.node,
             self.with_peers,
             host_policy.with_addresses(guarded.host, self.file) if guarded else None,
+            pod_devices.namespace_ids(self.devices.values()),
         )
         ids = assign_ids(
             roster,

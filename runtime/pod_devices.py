@@ -74,6 +74,21 @@ def require_hooks(
                 note(f"{pod} has other devices ({names}): no policy holds for what passes there")
 
 
+def namespace_ids(ifindexes: Iterable[int]) -> dict[int, int]:
+    """The id that this network namespace has for the one at the other side of each device.
+
+    A device without another side, with it in this namespace, or that vanished meanwhile has none.
+    """
+    with _netlink() as netlink:
+        about = {at: _about(netlink, at) for at in ifindexes}
+    found = {
+        at: _NUMBER.unpack(each[_PEER_SPACE])[0]
+        for at, each in about.items()
+        if _PEER_SPACE in each
+    }
+    return {at: number for at, number in found.items() if number >= 0}
+
+
 def require_passed(uplinks: Iterable[str], ifindexes: Mapping[str, int]) -> None:
     """`InputError` for an uplink that is a bridge with pods on it: what they send need not pass that.
 

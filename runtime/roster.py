@@ -10,7 +10,7 @@ is not given away in the same load: the generation before still has its class un
 
 import socket
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from policyc.runtime.address_value import Address
 from policyc.runtime.endpoints import EndpointRecord, NodeRecord
@@ -58,6 +58,7 @@ class Roster:
     this_node: str = ""
     with_peers: frozenset[int] = frozenset()  # ifindexes
     host: GuardedHost | None = None  # this node, where policies guard it
+    netns: Mapping[int, int] = field(default_factory=dict)  # ifindex -> id of its other side's
 
     def pods(self) -> list[EndpointRecord]:
         """The records that become endpoints."""
@@ -109,6 +110,7 @@ class Roster:
                 mac=record.mac or "",
                 place=place,
                 has_peer=ifindex in self.with_peers,
+                netns=self.netns.get(ifindex),
             )
 
 

@@ -53,6 +53,7 @@ class LoadedEndpoint:
     is_node: bool = False
     has_peer: bool = False  # packets of other pods of this node may be handed to it
     is_host: bool = False  # this node itself, which policies guard
+    netns: int | None = None  # the node's id for its network namespace; None: not known
 
     @property
     def title(self) -> str:

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* ct.h - the questions that hooks and the policy program ask of connections.
- * Gives pc_ct_find(), pc_ct_sender(), pc_ct_insert(), pc_ct_renew(), pc_ct_deny().
+/* ct.h - which connection a packet belongs to, and whether it may use the entry.
+ * Gives pc_ct_find(), pc_ct_sender(), pc_ct_receiver(). What a decision makes of an entry is in
+ * ct_decided.h.
  */
 #pragma once
 #include "ct_state.h"
@@ -19,6 +20,33 @@ static __always_inline bool pc_ct_is_decided(const struct pc_ct *ct)
 	return !(ct->state & PC_CT_DENIED) && (ct->decided & need) == need;
 }
 
+/* Between the SYN and its SYN-ACK nothing else is of the connection: an older one may have had the
+ * same ports, and its packets must not pass as those of this one.
+ */
+static __always_inline bool pc_ct_is_before(const struct pc_ct *ct, const struct pc_flow *flow,
+					    bool is_reply)
+{
+	if (!(ct->state & PC_CT_OPENING) || flow->tcp_flags & PC_TCP_RST)
+		return false;
+	return is_reply ? !(flow->tcp_flags & PC_TCP_SYN) : !flow->opens;
+}
+
+/* The other end sends a SYN: it may have forgotten the connection, or may want to be taken for the
+ * end that opened it. The entry stays until that is answered by a SYN-ACK.
+ */
+static __always_inline bool pc_ct_is_crossed(const struct pc_ct *ct, const struct pc_flow *flow)
+{
+	return pc_has_opening(flow->t.proto) && !(ct->state & (PC_CT_NODE | PC_CT_NAT));
+}
+
+/* A SYN-ACK of the end that opened the connection: now the other one has opened another. */
+static __always_inline bool pc_ct_is_reopened(const struct pc_ct *ct, const struct pc_flow *flow,
+					      bool is_reply)
+{
+	return flow->tcp_flags & PC_TCP_SYN && !flow->opens && !is_reply &&
+	       ct->state & PC_CT_CROSSED;
+}
+
 /* A packet that opens a flow uses no entry of a flow the other way, nor one that is over. */
 static __always_inline struct pc_ct_match pc_ct_find(struct pc_flow *flow)
 {
@@ -30,7 +58,16 @@ static __always_inline struct pc_ct_match pc_ct_find(struct pc_flow *flow)
 	if (!ct || ct->expires <= flow->now)
 		return match;
 	match.is_reply = match.at.back != ct->back;
+	if (flow->opens && match.is_reply && pc_ct_is_crossed(ct, flow))
+		flow->opener = PC_OPENER_CROSSED;
 	if (flow->opens && (match.is_reply || pc_ct_is_over(ct)))
+		return match;
+	if (pc_ct_is_reopened(ct, flow, match.is_reply)) {
+		match.at.ct = ct;
+		match.is_reply = true;
+		return match;
+	}
+	if (pc_ct_is_before(ct, flow, match.is_reply))
 		return match;
 	match.at.ct = ct;
 	match.is_fresh = ct->epoch == flow->epoch && pc_ct_is_decided(ct);
@@ -45,167 +82,4 @@ static __always_inline struct pc_ct_end *pc_ct_sender(const struct pc_ct_match *
 static __always_inline struct pc_ct_end *pc_ct_receiver(const struct pc_ct_match *match)
 {
 	return match->is_reply ? &match->at.ct->src : &match->at.ct->dst;
-}
-
-/* Of an end that is not of this node, and was not, what is known of the way there stays. */
-static __always_inline void pc_ct_set_end(struct pc_ct_end *end, const struct pc_endpoint *ep)
-{
-	if (!(end->ifindex | ep->ifindex))
-		return;
-	end->ifindex = ep->ifindex;
-	__builtin_memcpy(end->mac, ep->mac, sizeof(end->mac));
-}
-
-static __always_inline __u64 pc_all_ones(__u32 unless_zero)
-{
-	__u64 mask = -(__u64)unless_zero;
-
-	barrier_var(mask); /* or compilers make branches of it */
-	return -(mask >> 63);
-}
-
-/* Not 0 if the pod is behind another device by now, or has another MAC. Without branches, each of
- * which the verifier would follow.
- */
-static __always_inline __u64 pc_ct_has_moved(const struct pc_ct_end *end,
-					     const struct pc_endpoint *ep)
-{
-	const __u16 *was = (const __u16 *)end->mac, *is = (const __u16 *)ep->mac;
-
-	return (end->ifindex ^ ep->ifindex) |
-	       (((was[0] ^ is[0]) | (was[1] ^ is[1]) | (was[2] ^ is[2])) &
-		pc_all_ones(ep->ifindex));
-}
-
-/* The ends that are of this node, as bits of pc_decided; without branches, too. */
-static __always_inline __u8 pc_ct_ends(const struct pc_flow *flow)
-{
-	__u64 src = -(__u64)flow->src.ifindex, dst = -(__u64)flow->dst.ifindex;
-
-	barrier_var(src); /* or compilers make branches of them */
-	barrier_var(dst);
-	return src >> 63 | dst >> 63 << 1;
-}
-
-/* The ends that packets may be handed to past the host's stack. That the other end is of this node
- * too need not be asked: only a pod's own device brings what it sends to from_pod.
- */
-static __always_inline __u8 pc_ct_peers(const struct pc_flow *flow)
-{
-	_Static_assert(PC_ENDPOINT_PEER == PC_DECIDED_DST, "shifted into place");
-	return (flow->src.flags & PC_ENDPOINT_PEER) >> 1 | (flow->dst.flags & PC_ENDPOINT_PEER);
-}
-
-/* A client outside: its own packets say which node it came to, answers do not. */
-static __always_inline void pc_ct_set_client(struct pc_ct_end *end, const struct pc_flow *flow)
-{
-	if (flow->src.ifindex || end->ifindex || !flow->is_reply)
-		pc_ct_set_end(end, &flow->src);
-	if (!flow->src.ifindex && !flow->is_reply && flow->nat.row)
-		end->node = flow->node;
-}
-
-static __always_inline void pc_ct_decide(struct pc_ct *ct, const struct pc_flow *flow,
-					 __u32 egress_rule, __u32 ingress_rule)
-{
-	pc_ct_set_client(&ct->src, flow);
-	pc_ct_set_end(&ct->dst, &flow->dst);
-	ct->decided = pc_ct_ends(flow);
-	ct->peers = pc_ct_peers(flow);
-	ct->egress_rule = egress_rule;
-	ct->ingress_rule = ingress_rule;
-	ct->epoch = flow->epoch;
-}
-
-/* A connection whose first packet is at hand, in its direction. */
-static __always_inline struct pc_ct pc_ct_of(const struct pc_flow *flow, __u32 egress_rule,
-					     __u32 ingress_rule, __u32 state)
-{
-	struct pc_ct ct = {
-	    .flow_id = bpf_get_prandom_u32(),
-	    .state = state | pc_ct_news(flow, false),
-	};
-
-	if (flow->nat.row) {
-		ct.state |= PC_CT_NAT | pc_ct_node_bits(flow);
-		ct.dst.nat = (struct pc_ct_nat){.port = flow->nat.sport, .row = flow->nat.row};
-	}
-	pc_ct_decide(&ct, flow, egress_rule, ingress_rule);
-	ct.expires = flow->now + pc_ct_idle(flow, ct.state);
-	return ct;
-}
-
-/* False when there is no room. */
-static __always_inline bool pc_ct_insert(const struct pc_flow *flow, __u32 egress_rule,
-					 __u32 ingress_rule, __u32 state)
-{
-	struct pc_ct ct = pc_ct_of(flow, egress_rule, ingress_rule, state);
-
-	return pc_ct_put(&flow->t, &ct, flow->is_kept);
-}
-
-/* Of a packet to a Service: is this the entry proper of its front, not what another connection
- * left? */
-static __always_inline bool pc_ct_is_translated_as(const struct pc_ct *ct,
-						   const struct pc_flow *flow)
-{
-	return !flow->nat.row || (ct->state & PC_CT_NAT && ct->dst.nat.row == flow->nat.row &&
-				  ct->dst.nat.port == flow->nat.sport);
-}
-
-/* The connection was allowed again, by the policy of now; its id and state stay. What the host's
- * stack has let pass stays so unless a pod has moved: a firewall that has not seen the packets in
- * between would take the next ones for nobody's. An entry that vanished between lookup and here is
- * made anew.
- */
-static __always_inline bool pc_ct_renew(const struct pc_flow *flow, __u32 egress_rule,
-					__u32 ingress_rule)
-{
-	struct pc_ct_at at = pc_ct_get(&flow->t, true);
-	__u32 gone = PC_CT_NODE | PC_CT_DENIED; /* a policy was asked: it is no longer that */
-	struct pc_ct *ct = at.ct;
-	__u64 moved;
-
-	if (!ct || ct->back != at.back || !pc_ct_is_translated_as(ct, flow))
-		return pc_ct_insert(flow, egress_rule, ingress_rule,
-				    flow->is_reply ? PC_CT_REPLIED : 0);
-	moved = -(pc_ct_has_moved(&ct->src, &flow->src) | pc_ct_has_moved(&ct->dst, &flow->dst));
-	barrier_var(moved);
-	gone |= -(moved >> 63) & PC_CT_CAME;
-	__sync_fetch_and_and(&ct->state, ~gone);
-	ct->out &= (moved >> 63) - 1;
-	pc_ct_decide(ct, flow, egress_rule, ingress_rule);
-	pc_ct_note(ct, flow, flow->is_reply);
-	return true;
-}
-
-/* What the node opened needs no decision, only the pod's device and MAC, as they are now. */
-static __always_inline void pc_ct_renew_node(struct pc_ct *ct, const struct pc_flow *flow)
-{
-	pc_ct_set_end(&ct->src, &flow->src);
-	pc_ct_set_end(&ct->dst, &flow->dst);
-	ct->epoch = flow->epoch;
-}
-
-/* The connection is no longer allowed. With an end that is no pod its entry stays and says so: that
- * end may be the node, whose next packet, sent again or not, would make it one that the node
- * opened, and a revoked connection would go on. An entry of the other direction is not meant.
- */
-static __always_inline void pc_ct_deny(const struct pc_flow *flow)
-{
-	struct pc_ct_at at;
-	struct pc_ct *ct;
-
-	if (pc_is_pod(&flow->src) && pc_is_pod(&flow->dst)) {
-		pc_ct_delete(&flow->t);
-		return;
-	}
-	at = pc_ct_get(&flow->t, true);
-	ct = at.ct;
-	if (!ct || ct->back != at.back)
-		return;
-	__sync_fetch_and_or(&ct->state, PC_CT_DENIED);
-	__sync_fetch_and_and(&ct->state, ~PC_CT_NODE);
-	ct->epoch = flow->epoch;
-	pc_ct_note(ct, flow, flow->is_reply);
 }

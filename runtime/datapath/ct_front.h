@@ -7,7 +7,7 @@
  * its packets need. Why: docs/decisions/0023-services.md
  */
 #pragma once
-#include "ct.h"
+#include "ct_decided.h"
 
 /* Puts into the tuple what the client had there. */
 static __always_inline void pc_tuple_front(struct pc_tuple *t, const struct pc_nat *nat)
@@ -23,7 +23,7 @@ static __always_inline bool pc_ct_add_front(const struct pc_flow *flow, struct p
 	struct pc_tuple front = flow->t;
 
 	pc_tuple_front(&front, &flow->nat);
-	ct->state = (ct->state | PC_CT_FRONT) & ~(PC_CT_TRIED | PC_CT_CAME_SRC);
+	ct->state = (ct->state | PC_CT_FRONT) & ~(PC_CT_TRIED | PC_CT_CAME_SRC | PC_CT_OPENING);
 	ct->src.nat = (struct pc_ct_nat){.port = flow->t.sport, .row = flow->nat.row};
 	if (pc_ct_put(&front, ct, flow->is_front_kept))
 		return true;
@@ -35,7 +35,7 @@ static __always_inline bool pc_ct_add_front(const struct pc_flow *flow, struct p
 static __always_inline bool pc_ct_insert_both(const struct pc_flow *flow, __u32 egress_rule,
 					      __u32 ingress_rule)
 {
-	struct pc_ct ct = pc_ct_of(flow, egress_rule, ingress_rule, 0);
+	struct pc_ct ct = pc_ct_of(flow, egress_rule, ingress_rule, pc_ct_opening(flow));
 
 	return pc_ct_put(&flow->t, &ct, flow->is_kept) &&
 	       (!flow->nat.row || pc_ct_add_front(flow, &ct));

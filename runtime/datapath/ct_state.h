@@ -15,7 +15,7 @@
 #define PC_UNREPLIED       30
 #define PC_REPLIED         180
 #define PC_SCTP_REPLIED    3600
-#define PC_DENIED_IDLE     3600 /* longer than the node's stack sends again */
+#define PC_DENIED_IDLE     3600 /* of TCP and SCTP: longer than a stack retransmits */
 #define PC_ICMP_OTHER      5    /* nothing answers it */
 
 enum pc_ct_state {
@@ -33,6 +33,9 @@ enum pc_ct_state {
 	PC_CT_FRONT = 1024, /* that of the tuple with the Service's address */
 	PC_CT_FAR =
 	    2048, /* a client outside is answered by another node: no other entry (ct_far.h) */
+	PC_CT_OPENING = 4096, /* opened by a SYN that has no SYN-ACK yet (or INIT, INIT ACK) */
+	PC_CT_CROSSED = 8192, /* the other end was allowed to send a SYN, too */
+	PC_CT_EITHER = 16384, /* nothing tells which end opened it: both directions are allowed */
 };
 
 /* In the bits of `state` above: of a pod's connection to the node port of another node, the number
@@ -70,6 +73,12 @@ static __always_inline struct pc_ct_nat *pc_ct_nat_of(struct pc_ct *ct)
 #define PC_CT_FINS (PC_CT_FIN_SRC | PC_CT_FIN_DST)
 #define PC_CT_CAME (PC_CT_CAME_SRC | PC_CT_CAME_DST)
 
+/* Only its first packet opens a connection: in the middle nothing in a packet tells who did. */
+static __always_inline bool pc_has_opening(__u8 proto)
+{
+	return proto == IPPROTO_TCP || proto == IPPROTO_SCTP;
+}
+
 static __always_inline __u32 pc_tcp_idle(__u32 state)
 {
 	if (state & PC_CT_RESET)
@@ -83,7 +92,7 @@ static __always_inline __u32 pc_tcp_idle(__u32 state)
 
 static __always_inline __u32 pc_idle_seconds(const struct pc_tuple *t, __u32 state)
 {
-	if (state & PC_CT_DENIED)
+	if (state & PC_CT_DENIED && pc_has_opening(t->proto))
 		return PC_DENIED_IDLE;
 	if (t->proto == IPPROTO_TCP)
 		return pc_tcp_idle(state);
@@ -106,6 +115,12 @@ static __always_inline bool pc_ct_is_over(const struct pc_ct *ct)
 	return ct->state & (PC_CT_RESET | PC_CT_FINS);
 }
 
+/* The state of a connection that the packet begins, as far as its handshake goes. */
+static __always_inline __u32 pc_ct_opening(const struct pc_flow *flow)
+{
+	return flow->opens && pc_has_opening(flow->t.proto) ? PC_CT_OPENING : 0;
+}
+
 /* What this packet adds to the state. */
 static __always_inline __u32 pc_ct_news(const struct pc_flow *flow, bool is_reply)
 {
@@ -120,6 +135,17 @@ static __always_inline __u32 pc_ct_news(const struct pc_flow *flow, bool is_repl
 	return news;
 }
 
+/* The entry lives for another idle time. True if it was written. */
+static __always_inline bool pc_ct_stay(struct pc_ct *ct, const struct pc_flow *flow)
+{
+	__u64 expires = flow->now + pc_ct_idle(flow, ct->state);
+
+	if (expires <= ct->expires + flow->second && expires >= ct->expires)
+		return false;
+	ct->expires = expires;
+	return true;
+}
+
 /* Both CPUs of a connection write here: bits only ever get set, and the time is moved when that
  * makes a second's difference, so that the line is not bounced by every packet. True if the entry
  * was written.
@@ -128,16 +154,12 @@ static __always_inline bool pc_ct_note(struct pc_ct *ct, const struct pc_flow *f
 {
 	__u32 news = pc_ct_news(flow, is_reply);
 	bool is_news = (ct->state & news) != news;
-	__u64 expires;
 
 	if (is_news)
 		__sync_fetch_and_or(&ct->state, news);
-	expires = flow->now + pc_ct_idle(flow, ct->state);
-	if (expires > ct->expires + flow->second || expires < ct->expires) {
-		ct->expires = expires;
-		is_news = true;
-	}
-	return is_news;
+	if (ct->state & PC_CT_OPENING && is_reply && flow->tcp_flags & PC_TCP_SYN)
+		__sync_fetch_and_and(&ct->state, ~PC_CT_OPENING);
+	return pc_ct_stay(ct, flow) || is_news;
 }
 
 /* Both ends have spoken, and the first one again: an answer alone may be one to a forged address,

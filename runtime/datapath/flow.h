@@ -8,6 +8,8 @@
 #define PC_ENDPOINT_NODE 1 /* a node, which policies can tell from an address; never a pod */
 #define PC_ENDPOINT_PEER 2 /* the other side of its veth is elsewhere: forward.h may hand over */
 #define PC_ENDPOINT_HOST 4 /* this node itself, which policies guard (host_end.h) */
+/* From this bit on: 1 + the id that the node has for the pod's network namespace; 0: not known. */
+#define PC_ENDPOINT_NETNS 3
 
 /* A pod, or a node. id 0: neither. ifindex 0: not a pod of this node, and then mac is zero too. */
 struct pc_endpoint {
@@ -44,6 +46,14 @@ enum pc_fragment { PC_FRAG_NONE = 0, PC_FRAG_FIRST, PC_FRAG_LATER };
 /* What the policy program does with the connection's entry. */
 enum pc_entry { PC_ENTRY_INSERT = 0, PC_ENTRY_RENEW };
 
+/* Which end has opened the connection of a packet, and so in which direction it is decided. */
+enum pc_opener {
+	PC_OPENER_KNOWN = 0, /* `t` runs from it: the packet opens, or an entry or a socket tells */
+	PC_OPENER_PROBE,   /* not known: the policy program decides `t`, then the other direction */
+	PC_OPENER_EITHER,  /* not known: the other direction is allowed */
+	PC_OPENER_CROSSED, /* both: the packet opens, against a connection that is there */
+};
+
 /* What a packet to a Service had in the place of what is in its tuple by now. */
 struct pc_nat {
 	__u32 row; /* of pc_rows, which says what it was translated to; 0: it was not */
@@ -78,7 +88,7 @@ struct pc_flow {
 	__u16 ethertype; /* host order */
 	__u16 icmp;      /* type << 8 | code */
 	__u8 smac[PC_MAC_LEN];
-	__u8 tcp_flags;
+	__u8 tcp_flags; /* of SCTP those that mean as much as its first chunk */
 	__u8 hop_limit;
 	__u8 opens; /* a packet that only ever begins a flow: SYN, INIT, echo request */
 	__u8 fragment;
@@ -92,6 +102,8 @@ struct pc_flow {
 	__u8 client;        /* enum pc_client: who sends it to a Service, or is answered */
 	__u8 is_refused;    /* a Service has nobody for it, and says so */
 	__u8 is_related;    /* an ICMP error about a connection that is allowed */
+	__u8 opener;        /* enum pc_opener */
+	__u8 slot;          /* of the policy program that decides, for PC_OPENER_PROBE */
 	__u32 frag_row;     /* by which row the fragments that follow this one are translated */
 	__u32 forward_to;   /* the device, or whose peer, gets it; 0: the host's stack does */
 	__u32 mtu;          /* what it should have been small enough for; 0: it is not too big */

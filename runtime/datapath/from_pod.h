@@ -13,6 +13,7 @@
 #include "nat_icmp.h"
 #include "neighbour.h"
 #include "offload.h"
+#include "opener.h"
 #include "parse.h"
 #include "related.h"
 
@@ -42,15 +43,6 @@ pc_from_pod_known(struct __sk_buff *skb, struct pc_flow *flow, const struct pc_c
 	return PC_PASS;
 }
 
-/* The node, to which it may go, is asked as a pod is. */
-static __always_inline enum drop_reason pc_from_pod_ask(struct __sk_buff *skb, struct pc_flow *flow,
-							__u32 slot)
-{
-	if (slot & PC_STATE_HOSTS)
-		pc_host_receives(flow);
-	return pc_ask_policy(skb, slot);
-}
-
 /* The policy changed since the connection was decided: it is asked about the first packet. What the
  * node opened stays allowed, unless a pod has the node's address by now.
  */
@@ -68,7 +60,9 @@ static __always_inline enum drop_reason pc_from_pod_stale(struct __sk_buff *skb,
 		pc_frag_record(flow);
 		return PC_PASS;
 	}
-	return pc_from_pod_ask(skb, flow, slot);
+	if (slot & PC_STATE_HOSTS)
+		pc_host_receives(flow);
+	return pc_ask_again(skb, flow, match, slot);
 }
 
 static __always_inline enum drop_reason pc_from_pod_ip(struct __sk_buff *skb, struct pc_flow *flow)
@@ -108,7 +102,10 @@ static __always_inline enum drop_reason pc_from_pod_ip(struct __sk_buff *skb, st
 	}
 	if (match.at.ct)
 		return pc_from_pod_stale(skb, flow, &match, slot);
-	return pc_from_pod_ask(skb, flow, slot);
+	/* The node, to which it may go, is asked as a pod is. */
+	if (slot & PC_STATE_HOSTS)
+		pc_host_receives(flow);
+	return pc_ask_new(skb, flow, slot);
 }
 
 static __always_inline enum drop_reason pc_from_pod_frame(struct __sk_buff *skb,

@@ -6,8 +6,6 @@
 #include "drops.h"
 #include "flow.h"
 
-#define PC_FIRST_EPOCH 1 /* nothing was loaded before */
-
 #define PC_STATE_SLOT     0xffff
 #define PC_STATE_SERVICES 0x10000  /* there are Services, or were */
 #define PC_STATE_HALF     0x20000  /* which half of their tables is in force */

@@ -13,6 +13,9 @@
 #define PC_TCP_ACK      0x10
 #define PC_TCP_FLAGS_AT 13
 #define PC_SCTP_INIT    1
+#define PC_SCTP_INITACK 2
+#define PC_SCTP_ABORT   6
+#define PC_SCTP_CHUNK   12 /* offset of the first one's type */
 
 /* The shortest header of the protocol that makes sense; a first fragment must hold all of it,
  * or a later one could rewrite what was decided on.
@@ -27,7 +30,7 @@ static __always_inline __u32 pc_l4_header(const struct pc_tuple *t)
 	case IPPROTO_UDP:
 		return 8;
 	case IPPROTO_SCTP:
-		return 12;
+		return 16; /* with the header of a chunk, as no packet is without */
 	default:
 		return 0;
 	}
@@ -71,13 +74,23 @@ static __always_inline bool pc_is_echo_reply(const struct pc_flow *flow)
 	return flow->icmp == type << 8;
 }
 
-/* An INIT against the direction of a known association asks for another one. */
-static __always_inline bool pc_is_sctp_init(struct __sk_buff *skb, const struct pc_flow *flow)
+/* What a packet's first SCTP chunk does to an association, as the flags that do so in TCP. */
+static __always_inline __u8 pc_sctp_flags(struct __sk_buff *skb, const struct pc_flow *flow)
 {
 	__u8 chunk = 0;
 
-	return flow->l4 + 13U <= flow->end && !bpf_skb_load_bytes(skb, flow->l4 + 12, &chunk, 1) &&
-	       chunk == PC_SCTP_INIT;
+	if (bpf_skb_load_bytes(skb, flow->l4 + PC_SCTP_CHUNK, &chunk, sizeof(chunk)))
+		return 0;
+	switch (chunk) {
+	case PC_SCTP_INIT:
+		return PC_TCP_SYN;
+	case PC_SCTP_INITACK:
+		return PC_TCP_SYN | PC_TCP_ACK;
+	case PC_SCTP_ABORT:
+		return PC_TCP_RST;
+	default:
+		return PC_TCP_ACK;
+	}
 }
 
 static __always_inline enum drop_reason pc_parse_l4(struct __sk_buff *skb, struct pc_flow *flow)
@@ -104,13 +117,15 @@ static __always_inline enum drop_reason pc_parse_l4(struct __sk_buff *skb, struc
 	}
 	flow->t.sport = head.half[0];
 	flow->t.dport = head.half[1];
-	if (flow->t.proto == IPPROTO_SCTP)
-		flow->opens = pc_is_sctp_init(skb, flow);
-	if (flow->t.proto != IPPROTO_TCP)
-		return PC_PASS;
-	if (!pc_read(skb, flow->l4 + PC_TCP_FLAGS_AT - 1, &flags, sizeof(flags)))
-		return PC_DROP_MALFORMED;
-	flow->tcp_flags = bpf_ntohs(flags);
+	if (flow->t.proto == IPPROTO_SCTP) {
+		flow->tcp_flags = pc_sctp_flags(skb, flow);
+	} else {
+		if (flow->t.proto != IPPROTO_TCP)
+			return PC_PASS;
+		if (!pc_read(skb, flow->l4 + PC_TCP_FLAGS_AT - 1, &flags, sizeof(flags)))
+			return PC_DROP_MALFORMED;
+		flow->tcp_flags = bpf_ntohs(flags);
+	}
 	flow->opens = (flow->tcp_flags & (PC_TCP_SYN | PC_TCP_ACK | PC_TCP_RST)) == PC_TCP_SYN;
 	return PC_PASS;
 }

@@ -7,6 +7,7 @@
 #pragma once
 #include "ct_front.h"
 #include "fragments.h"
+#include "generation.h"
 #include "policy_words.h"
 #ifdef PC_LIMITS
 #include "limit.h"
@@ -95,6 +96,18 @@ static __always_inline struct pc_decision pc_decide(const struct __sk_buff *skb,
 	return decision;
 }
 
+/* Nothing tells which end has opened the connection, and one of the two readings is allowed: this
+ * program decides the other one, too.
+ */
+static __always_inline int pc_decide_other(struct __sk_buff *skb, struct pc_flow *flow)
+{
+	pc_flow_turn(flow);
+	flow->opener = PC_OPENER_EITHER;
+	bpf_tail_call(skb, &pc_policy, flow->slot);
+	flow->reason = PC_DROP_NO_POLICY;
+	return pc_verdict(PC_DROP_NO_POLICY);
+}
+
 /* Denied: no entry is made. Allowed: the connection is there before its reply can be. */
 static __always_inline enum drop_reason pc_conclude(const struct pc_flow *flow,
 						    const struct pc_decision *decision)
@@ -107,7 +120,9 @@ static __always_inline enum drop_reason pc_conclude(const struct pc_flow *flow,
 		pc_ct_drop_front(flow);
 		return PC_DROP_POLICY;
 	}
-	if (flow->entry == PC_ENTRY_RENEW)
+	if (flow->opener == PC_OPENER_CROSSED && pc_ct_cross(flow))
+		stored = true;
+	else if (flow->entry == PC_ENTRY_RENEW)
 		stored = pc_ct_renew(flow, decision->egress_rule, decision->ingress_rule) &&
 			 pc_ct_put_front(flow);
 	else
@@ -160,6 +175,8 @@ int pc_policy_run(struct __sk_buff *skb)
 	}
 #endif
 	decision = pc_decide(skb, flow);
+	if (flow->opener == PC_OPENER_PROBE && decision.allowed)
+		return pc_decide_other(skb, flow);
 #ifdef PC_LIMITS
 	if (PC_LIMITS && decision.allowed &&
 	    pc_is_limited(flow, decision.egress_rule, decision.ingress_rule)) {

@@ -83,14 +83,19 @@ static __always_inline void pc_tuple_translate(struct pc_flow *flow, const struc
 	flow->t.sport = port;
 }
 
-/* Whether a connection that goes on has the tuple. If not, flow->is_kept is about it. */
+/* Whether a connection that goes on has the tuple, or any that the endpoint has opened. If not,
+ * flow->is_kept is about it.
+ */
 static __always_inline bool pc_service_is_taken(struct pc_flow *flow)
 {
 	struct pc_ct_at at = pc_ct_get(&flow->t, true);
 
 	flow->is_kept = at.is_kept;
-	return at.ct && at.ct->expires > flow->now && !(at.ct->state & PC_CT_DENIED) &&
-	       !pc_ct_is_over(at.ct);
+	if (!at.ct || at.ct->expires <= flow->now)
+		return false;
+	if (at.ct->back != at.back && pc_has_opening(flow->t.proto))
+		return true;
+	return !(at.ct->state & PC_CT_DENIED) && !pc_ct_is_over(at.ct);
 }
 
 /* The client's own port, or another one where the tuple is taken: it may have the same port for the

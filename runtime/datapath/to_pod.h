@@ -10,6 +10,7 @@
 #include "nat_forward.h"
 #include "nat_icmp.h"
 #include "neighbour.h"
+#include "opener.h"
 #include "parse.h"
 #include "related.h"
 
@@ -28,22 +29,16 @@ static __always_inline bool pc_is_from_node(const struct __sk_buff *skb, const s
 }
 
 /* Whether the node's packet opens a connection that the pod may answer. An answer of its own, a
- * SYN-ACK or a reset or an ICMP error, must not become a way in. In the middle of a connection
- * nobody can tell who opened it: it is taken for the node's under the first policy only, as a later
- * one may have denied what the pod opened; and not if an entry, though it has expired, says that
- * the pod did (a reset with a wrong number ends an entry, but not the connection).
+ * SYN-ACK or a reset or an ICMP error, must not become a way in. In the middle of a connection the
+ * node's socket has to tell that the node opened it.
  */
-static __always_inline bool pc_node_opens(const struct pc_flow *flow)
+static __always_inline bool pc_node_opens(struct __sk_buff *skb, const struct pc_flow *flow)
 {
-	struct pc_ct *ct;
-
 	if (pc_is_icmp(&flow->t))
 		return flow->opens && flow->t.sub == PC_SUB_NONE;
 	if (flow->opens || (flow->t.proto != IPPROTO_TCP && flow->t.proto != IPPROTO_SCTP))
 		return true;
-	ct = pc_ct_get(&flow->t, true).ct;
-	return flow->epoch == PC_FIRST_EPOCH && (!ct || ct->state & PC_CT_NODE) &&
-	       !(flow->tcp_flags & (PC_TCP_SYN | PC_TCP_RST));
+	return !(flow->tcp_flags & (PC_TCP_SYN | PC_TCP_RST)) && pc_node_has_opened(skb, flow);
 }
 
 /* The node goes on under another policy. Without the pod's present device and MAC in the entry, the
@@ -90,11 +85,11 @@ static __always_inline enum drop_reason pc_to_pod_from_node(struct __sk_buff *sk
 		error = pc_error(skb, flow, PC_BY_OTHERS);
 		return error == PC_UNRELATED ? PC_PASS : error;
 	}
-	if (!pc_node_opens(flow))
+	if (!pc_node_opens(skb, flow))
 		return PC_PASS;
 	pc_endpoints_of(flow);
 	if (flow->dst.ifindex == skb->ifindex && !pc_is_pod(&flow->src))
-		pc_ct_insert(flow, 0, 0, PC_CT_NODE);
+		pc_ct_insert(flow, 0, 0, PC_CT_NODE | pc_ct_opening(flow));
 	return PC_PASS;
 }
 
@@ -118,6 +113,7 @@ static __always_inline enum drop_reason pc_to_pod_forwarded(struct __sk_buff *sk
 {
 	struct pc_ct_match match = {};
 	enum drop_reason reason;
+	bool was_node = false;
 	int error;
 
 	if (flow->fragment == PC_FRAG_FIRST && pc_first_detours(flow) && !flow->src.ifindex)
@@ -132,6 +128,7 @@ static __always_inline enum drop_reason pc_to_pod_forwarded(struct __sk_buff *sk
 		if (match.is_fresh)
 			return PC_DROP_SPOOFED_IP;
 		match.at.ct = 0;
+		was_node = true; /* and the entry tells that this end has opened it */
 	}
 	if (slot & PC_STATE_SERVICES) {
 		reason = pc_from_service(skb, flow, &match, false);
@@ -157,8 +154,9 @@ static __always_inline enum drop_reason pc_to_pod_forwarded(struct __sk_buff *sk
 		flow->entry = PC_ENTRY_RENEW;
 		if (match.is_reply)
 			pc_flow_turn(flow);
+		return pc_ask_again(skb, flow, &match, slot);
 	}
-	return pc_ask_policy(skb, slot);
+	return was_node ? pc_ask_policy(skb, slot) : pc_ask_new(skb, flow, slot);
 }
 
 static __always_inline enum drop_reason pc_to_pod_frame(struct __sk_buff *skb, struct pc_flow *flow)

@@ -25,6 +25,9 @@ STATE = {
     "reset": 8,
     "by_node": 16,
     "denied": 32,
+    "opening": 4096,
+    "crossed": 8192,
+    "either": 16384,
     "is_translated": 512,
     "is_front": 1024,
 }

@@ -14,8 +14,8 @@ from tests.kernel.packets import ACK, FIN, ICMP, ICMP6, RST, SCTP, SYN, TCP
 
 ECHO, ECHO_REPLY = {4: 8, 6: 128}, {4: 0, 6: 129}
 ERRORS = {4: (3, 11, 12), 6: (1, 2, 3, 4)}
-INIT = 1
-"""The chunk that asks for an SCTP association."""
+INIT, INIT_ACK, ABORT = 1, 2, 6
+"""The chunks that open and refuse an SCTP association."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,25 @@ class Packet:
         return Conversation(End(self.src, told), End(self.dst, 0), self.proto, is_other_icmp=True)
 
     @property
+    def has_opening(self) -> bool:
+        """Of a protocol whose first packet alone opens a connection."""
+        return self.proto in (TCP, SCTP)
+
+    @property
+    def resets(self) -> bool:
+        """It ends a connection, or refuses one."""
+        if self.proto == TCP:
+            return bool(self.flags & RST)
+        return self.proto == SCTP and self.kind == ABORT
+
+    @property
+    def accepts(self) -> bool:
+        """It answers the first packet of a connection."""
+        if self.proto == TCP:
+            return self.flags & (SYN | ACK | RST) == SYN | ACK
+        return self.proto == SCTP and self.kind == INIT_ACK
+
+    @property
     def opens(self) -> bool:
         """It can only begin a conversation."""
         if self.proto == TCP:
@@ -117,6 +136,12 @@ class Connection:
     version: int
     by_node: bool = False
     denied: bool = False
+    opening: bool = False
+    """Its first packet has not been answered yet."""
+    crossed: bool = False
+    """The other end was allowed to send a first packet, too."""
+    either: bool = False
+    """Nothing tells which end opened it."""
     replied: bool = False
     fin_src: bool = False
     fin_dst: bool = False
@@ -130,6 +155,7 @@ class Connection:
     def note(self, packet: Packet, is_reply: bool) -> None:
         """What a packet of it changes."""
         self.replied |= is_reply
+        self.opening &= not (is_reply and packet.accepts)
         if packet.proto == TCP:
             self.reset |= bool(packet.flags & RST)
             self.fin_dst |= bool(packet.flags & FIN) and is_reply
@@ -143,6 +169,8 @@ class Found:
     connection: Connection | None = None
     is_reply: bool = False
     is_fresh: bool = False
+    meets: Connection | None = None
+    """Of a first packet: the connection that the other end has opened."""
 
 
 @dataclass
@@ -178,7 +206,7 @@ class Model:
         if self._is_related(packet, own=True):
             return True
         if not known:
-            return self._open(packet)
+            return self._open(packet, found.meets)
         src, dst = self._ends(known.opened)
         if known.by_node and src.told is not Told.POD:
             known.src, known.dst, known.version = src, dst, self.version
@@ -188,11 +216,11 @@ class Model:
     def to_pod(self, device: str, came_in: str, packet: Packet) -> bool:
         """Whether what came in by another device, and is forwarded, passes on to a pod."""
         found = self._find(packet)
-        known = found.connection
+        known, was_node = found.connection, False
         if known and known.by_node and not found.is_reply:
             if found.is_fresh:
                 return False
-            known = None
+            known, was_node = None, True
         if known and found.is_fresh:
             ends = (known.dst, known.src) if found.is_reply else (known.src, known.dst)
             return self._may_reach(*ends, device, came_in) and self._go_on(
@@ -202,7 +230,9 @@ class Model:
             return False
         if self._is_related(packet, own=False):
             return True
-        return self._again(known, packet, found.is_reply) if known else self._open(packet)
+        if known:
+            return self._again(known, packet, found.is_reply)
+        return self._open(packet, found.meets, is_told=was_node)
 
     def node_to_pod(self, device: str, packet: Packet) -> bool:
         """What the node itself says to a pod always passes; what it opens is remembered."""
@@ -214,7 +244,8 @@ class Model:
                 known.src, known.dst, known.version = src, dst, self.version
             return self._go_on(known, packet, found.is_reply)
         if self._node_opens(packet) and is_its:
-            self._remember(packet, src, dst).by_node = True
+            made = self._remember(packet, src, dst)
+            made.by_node, made.opening = True, packet.has_opening
         return True
 
     # --- what they share ------------------------------------------------------------------------
@@ -225,10 +256,22 @@ class Model:
         if connection is None or connection.expired:
             return Found()
         is_reply = connection.opened != conversation
+        if packet.opens and is_reply and packet.has_opening and self._may_cross(connection):
+            return Found(meets=connection)
         if packet.opens and (is_reply or connection.is_over):
+            return Found()
+        if packet.accepts and not is_reply and connection.crossed:
+            return Found(connection, is_reply=True)
+        if connection.opening and not (
+            packet.resets or (packet.accepts if is_reply else packet.opens)
+        ):
             return Found()
         is_fresh = connection.version == self.version and not connection.denied
         return Found(connection, is_reply, is_fresh)
+
+    @staticmethod
+    def _may_cross(connection: Connection) -> bool:
+        return not connection.by_node
 
     def _any(self, conversation: Conversation) -> Connection | None:
         return self.connections.get(both_ways(conversation))
@@ -278,11 +321,20 @@ class Model:
             and (not dst.device or self.allows("ingress", dst.name, src.name, opening))
         )
 
-    def _open(self, packet: Packet) -> bool:
+    def _open(self, packet: Packet, meets: Connection | None = None, is_told: bool = False) -> bool:
+        """A packet that finds no connection; no socket tells who has opened it, but `is_told`."""
         src, dst = self._ends(packet.conversation)
+        is_unknown = packet.has_opening and not packet.opens and not is_told
+        if is_unknown and not self._is_allowed(dst, src, _opening(packet)):
+            return False
         if not self._is_allowed(src, dst, packet):
             return False
-        self._remember(packet, src, dst)
+        if meets:
+            meets.crossed = True
+            return True
+        made = self._remember(packet, src, dst)
+        made.either = is_unknown
+        made.opening = packet.has_opening and packet.opens
         return True
 
     def _remember(self, packet: Packet, src: Who, dst: Who) -> Connection:
@@ -293,31 +345,37 @@ class Model:
 
     def _again(self, known: Connection, packet: Packet, is_reply: bool) -> bool:
         """The policy of now about a connection that an earlier one decided."""
-        src, dst = self._ends(known.opened)
-        opening = _opening(packet) if is_reply else packet
-        if self._is_allowed(src, dst, opening):
+        opened = packet.conversation.turned() if is_reply else packet.conversation
+        src, dst = self._ends(opened)
+        opening, other = packet, _opening(packet)
+        if is_reply:
+            opening, other = other, opening
+        is_reopened = opened != known.opened  # the other end has opened another one
+        if known.either and not is_reopened and not self._is_allowed(dst, src, other):
+            return False
+        is_allowed = self._is_allowed(src, dst, opening)
+        if is_reopened:
+            if is_allowed:
+                self._reopen(opened, packet, src, dst)
+            return is_allowed
+        if is_allowed:
             known.by_node = known.denied = False
             known.src, known.dst, known.version = src, dst, self.version
             return self._go_on(known, packet, is_reply)
-        if src.told is Told.POD and dst.told is Told.POD:
-            del self.connections[both_ways(known.opened)]
-            return False
         known.denied, known.by_node, known.version = True, False, self.version
-        known.note(packet, is_reply)
         return False
 
+    def _reopen(self, opened: Conversation, packet: Packet, src: Who, dst: Who) -> None:
+        """In the place of the one that the other end had opened."""
+        made = Connection(opened, src, dst, self.version)
+        made.note(packet, is_reply=True)
+        self.connections[both_ways(opened)] = made
+
     def _node_opens(self, packet: Packet) -> bool:
-        """In the middle of a conversation: under the first policy only, and not a pod's own."""
+        """Not in the middle of a conversation: no socket of the node says so."""
         if packet.is_icmp:
             return packet.kind == ECHO[packet.family]
-        if packet.opens or packet.proto not in (TCP, SCTP):
-            return True
-        before = self._any(packet.conversation)
-        return (
-            self.version == 1
-            and (before is None or before.by_node)
-            and not packet.flags & (SYN | RST)
-        )
+        return packet.opens or not packet.has_opening
 
 
 def both_ways(conversation: Conversation) -> frozenset[Conversation]:

@@ -285,6 +285,18 @@ class NodeUnderTest:
                     value[at : at + size] = struct.pack("=Q", 1)
                     bpf_syscall.map_update(fd, key, bytes(value))
 
+    def evict_connections(self, family: int, ports: Collection[int]) -> None:
+        """Take away every entry that has one of the ports, whatever its table evicts."""
+        key_of = self.layout(f"pc_ct{family}_key")
+        wanted = {struct.pack("!H", port) for port in ports}
+        for name in (f"pc_ct{family}", f"pc_ct{family}_new"):
+            with self.shared_map(name) as fd:
+                info = bpf_syscall.map_info(fd)
+                for key in list(bpf_syscall.map_keys(fd, info.key_size)):
+                    of = key_of.unpack(key)
+                    if wanted & {of["lo_port"], of["hi_port"]}:
+                        bpf_syscall.map_delete(fd, key)
+
     def layout(self, name: str) -> StructLayout:
         return Btf.of_object(self.objects / "hooks.bpf.o").struct(name)
 

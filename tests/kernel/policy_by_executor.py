@@ -17,9 +17,10 @@ from policyc.backends.ebpf_c.seeds import Seed
 from policyc.runtime import bpf_syscall
 from policyc.runtime.libbpf import Object
 from policyc.runtime.per_cpu import possible_cpus
-from policyc.verifier.bytecode.concrete import Around, run
+from policyc.verifier.bytecode.concrete import Around, resume, run
 from policyc.verifier.bytecode.definitions import MapDefinition, MapKind
 from policyc.verifier.bytecode.errors import UnmodelledError
+from policyc.verifier.bytecode.machine import TailCall
 from policyc.verifier.bytecode.object import BpfObject, read_object
 from policyc.verifier.bytecode.oracle import Answer, Oracle
 from policyc.verifier.bytecode.program import Program, link_program
@@ -148,9 +149,11 @@ class ExecutedPolicy:
     def run(self, flow: bytes, drawn: int) -> int:
         self._around.map(SCRATCH).put(bytes(4), flow)
         self._drawn.value = drawn
-        result = run(self._around, FRAME, {"mark": 0}).result
-        assert isinstance(result, int)
-        return result
+        ended = run(self._around, FRAME, {"mark": 0})
+        if isinstance(ended.result, TailCall):  # there is no program to go on as
+            ended = resume(self._around, ended.state)
+        assert isinstance(ended.result, int)
+        return ended.result
 
     def keep(self, entries: Sequence[Entry]) -> None:
         for name, key, value in entries:

@@ -17,7 +17,6 @@ from tests.kernel.connection_model import (
     Found,
     Model,
     Packet,
-    Told,
     both_ways,
 )
 from tests.kernel.packets import TCP, UDP
@@ -112,7 +111,8 @@ class ServiceModel(Model):
             if places is not None:
                 return self._begin(device, mac, packet, seen, places)
         if isinstance(known, Half):
-            return self._whole(packet, self._is_pods(device, mac, packet) and self._open(packet))
+            opens = self._is_pods(device, mac, packet) and self._open(packet, found.meets)
+            return self._whole(packet, opens)
         return self._whole(packet, self.from_pod(device, mac, packet))
 
     def sent_to_pod(self, device: str, came_in: str, packet: Packet) -> Packet | None:
@@ -225,7 +225,7 @@ class ServiceModel(Model):
         src, dst = self._ends(translated.conversation)
         if not self._is_allowed(src, dst, translated):
             if again:
-                self._deny(translated.conversation, packet)
+                self._deny(translated.conversation)
             self.connections.pop(both_ways(packet.conversation), None)
             return None
         back = self._any(translated.conversation) if again else None
@@ -242,25 +242,25 @@ class ServiceModel(Model):
                 place=place,
                 port=packet.sport,
                 flow=object(),
+                opening=packet.has_opening and packet.opens,
             )
             self.connections[both_ways(translated.conversation)] = back
         back.note(packet, is_reply=False)
         self.connections[both_ways(packet.conversation)] = replace(
-            back, opened=packet.conversation, port=translated.sport, is_front=True
+            back,
+            opened=packet.conversation,
+            port=translated.sport,
+            is_front=True,
+            opening=False,
         )
         return translated
 
-    def _deny(self, conversation: Conversation, packet: Packet) -> None:
+    def _deny(self, conversation: Conversation) -> None:
         """As `_again` does; a connection the other way is not meant."""
-        src, dst = self._ends(conversation)
-        if src.told is Told.POD and dst.told is Told.POD:
-            self.connections.pop(both_ways(conversation), None)
-            return
         back = self._any(conversation)
         if back is not None and back.opened == conversation:
             back.denied, back.by_node, back.version = True, False, self.version
             back.expired = False
-            back.note(packet, is_reply=False)
 
     # --- answers --------------------------------------------------------------------------------
 
@@ -315,7 +315,15 @@ class ServiceModel(Model):
 
     def _is_taken(self, translated: Packet) -> bool:
         there = self._any(translated.conversation)
-        return there is not None and not (there.expired or there.denied or there.is_over)
+        if there is None or there.expired:
+            return False
+        if there.opened != translated.conversation and translated.has_opening:
+            return True
+        return not (there.denied or there.is_over)
+
+    @staticmethod
+    def _may_cross(connection: Connection) -> bool:
+        return not (connection.by_node or isinstance(connection, Half))
 
 
 def _that_take_new(places: Sequence[Place]) -> list[Place]:

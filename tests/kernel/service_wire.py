@@ -77,6 +77,10 @@ class ServiceWire:
         made.settimeout(PATIENCE)
         return made
 
+    def own(self, made: socket.socket) -> socket.socket:
+        """Close it with the test."""
+        return self._owned.enter_context(made)
+
     def server(self, pod: str | None, family: int, kind: int, port: int) -> socket.socket:
         """Bound to the pod's, or the node's, address."""
         made = self.open_socket(pod, family, kind)

@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 
 from tests.kernel.connection_kernel import Kernel, Words, allows, described, who_is, wire
 from tests.kernel.connection_model import (
+    ABORT,
     ECHO,
     ECHO_REPLY,
     INIT,
+    INIT_ACK,
     Connection,
     Found,
     Model,
@@ -31,6 +33,8 @@ from tests.kernel.table_policy import ANY, PING4, PING6, sctp_port, service, tcp
 pytestmark = pytest.mark.kernel
 
 PORTS = (80, 1000)
+DATA = 0
+"""An SCTP chunk that is no part of a handshake."""
 WORDS: dict[str, Words] = {
     "nothing": [],
     "a may ask": [("a", "b", (tcp_port(80), udp_port(80), sctp_port(80), PING4, PING6)),
@@ -73,6 +77,7 @@ Step = Sent | Change | Silence
 
 PROTOCOLS = (TCP, TCP, TCP, UDP, SCTP, ICMP, GRE)
 FLAGS = (SYN, SYN | ACK, ACK, ACK, ACK, FIN | ACK, RST | ACK)
+CHUNKS = (INIT, INIT_ACK, DATA, DATA, ABORT)
 
 
 @dataclass(frozen=True)
@@ -92,7 +97,7 @@ class Talk:
         if self.proto == TCP:
             return replace(ends, sport=sport, dport=dport, flags=FLAGS[number % len(FLAGS)])
         if self.proto == SCTP:
-            return replace(ends, sport=sport, dport=dport, kind=INIT if number % 3 == 0 else 0)
+            return replace(ends, sport=sport, dport=dport, kind=CHUNKS[number % len(CHUNKS)])
         if self.proto == ICMP:
             kind = (ECHO_REPLY if is_back else ECHO)[family]
             return replace(ends, proto=ICMP if family == 4 else ICMP6, sport=7, kind=kind)

@@ -32,6 +32,11 @@ def _answer(
         answered.value = at
 
 
+def _open(node: NodeUnderTest, port: int) -> None:
+    assert node.sent_by("a", frame(A, B, tcp(port, 80, SYN)))
+    assert node.sent_by("b", frame(B, A, tcp(80, port, SYN | ACK)))
+
+
 def test_no_packet_is_lost_while_its_connection_moves(
     node: NodeUnderTest, variant: Callable[..., Path]
 ) -> None:
@@ -42,7 +47,7 @@ def test_no_packet_is_lost_while_its_connection_moves(
     node.load(node.policy().allow("a", "b", ANY), objects=slow)
     context = multiprocessing.get_context("fork")
     port, answered, lost = (context.Value("i", 0) for _ in range(3))
-    assert node.sent_by("a", frame(A, B, tcp(1024, 80, SYN)))
+    _open(node, 1024)
     port.value = 1024
     other = context.Process(target=_answer, args=(node, port, answered, lost))
     cpus = os.sched_getaffinity(0)
@@ -51,7 +56,7 @@ def test_no_packet_is_lost_while_its_connection_moves(
     try:
         until = time.monotonic() + SECONDS
         for at in range(1025, 65536):
-            assert node.sent_by("a", frame(A, B, tcp(at, 80, SYN)))
+            _open(node, at)
             port.value = at
             while answered.value != at:
                 assert other.is_alive()

@@ -256,6 +256,9 @@ def test_what_goes_on_and_what_no_rule_logs_makes_no_event(noting: Noting, famil
     sports = range(4100, 4103)
     assert noting.verdicts(syns(OUTSIDE, web, 80, sports, family)) == [NEXT] * 3
     assert len(noting.events()) == 3
+    accepted = [packets.tcp(80, sport, SYN | ACK) for sport in sports]
+    answers = [packets.frame(web, OUTSIDE, each, family=family) for each in accepted]
+    assert noting.verdicts(answers, "pc_from_pod") == [NEXT] * 3
     later = [packets.tcp(sport, 80, ACK) for sport in sports] * 5
     frames = [packets.frame(OUTSIDE, web, each, family=family) for each in later]
     quiet = packets.frame(OUTSIDE, web, packets.udp(9, 53), family=family)

@@ -209,7 +209,7 @@ def send_unsummed(device: str, frame_: bytes, start: int, offset: int) -> None:
 
 PARTIAL = [
     ("UDP's own checksum", 4, udp(1, 53), 34, 6, True),
-    ("TCP's own checksum", 4, tcp(1, 53), 34, 16, True),
+    ("TCP's own checksum", 4, tcp(1, 53, SYN), 34, 16, True),
     ("UDP's own checksum over IPv6", 6, udp(1, 53), 54, 6, True),
     ("the checksum of a packet in a tunnel", 4, udp(1, 53, bytes(60)), 62, 6, True),
     ("the destination port", 4, udp(1, 53), 34, 2, False),

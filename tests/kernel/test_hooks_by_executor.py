@@ -59,7 +59,8 @@ def frames(rng: random.Random) -> list[Sent]:
     said = [next(steps[id(talk)]) for talk in order]
     for _ in range(RANDOM):
         said.insert(rng.randrange(len(said) + 1), random_frame(rng))
-    return said
+    question = frame(HOSTS["a"], HOSTS["b"], udp(1003, 53), family=4)
+    return [*said, ("a", "b", question)]
 
 
 def test_random_frames(node: NodeUnderTest) -> None:

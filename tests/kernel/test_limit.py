@@ -88,6 +88,11 @@ class Limiting:
             source, self.host("web"), packets.tcp(self.sport, port, SYN), family=family
         )
 
+    def accept(self, source: Host, port: int) -> None:
+        """Web answers a SYN that has come from the port."""
+        answer = packets.frame(self.host("web"), source, packets.tcp(80, port, SYN | ACK))
+        assert self.passed([answer], "pc_from_pod") == [True]
+
     def passed(self, frames: list[bytes], hook: str = "pc_to_pod", pause: float = 0) -> list[bool]:
         """Which of the frames pass web's hook, `pause` seconds apart."""
         device = next(p.interface for p in self.node.pods if p.endpoint.name == "web")
@@ -173,6 +178,7 @@ def test_a_connection_that_is_there_is_not_counted_again(limiting: Limiting) -> 
     source, web = outside(1), limiting.host("web")
     (opened,) = limiting.passed([packets.frame(source, web, packets.tcp(900, 80, SYN))])
     assert opened
+    limiting.accept(source, 900)
     goes_on = packets.frame(source, web, packets.tcp(900, 80, ACK))
     assert all(limiting.passed([goes_on] * 20))
     assert limiting.passed([limiting.syn(source, 80) for _ in range(5)]) == [True] * 4 + [False]
@@ -184,6 +190,8 @@ def test_what_another_policy_is_asked_about_again_is_not_new(limiting: Limiting)
     ports = range(700, 705)
     opening = [packets.frame(source, web, packets.tcp(port, 80, SYN)) for port in ports]
     assert all(limiting.passed(opening))
+    for port in ports:
+        limiting.accept(source, port)
     limiting.load("changed")
     assert all(
         limiting.passed([packets.frame(source, web, packets.tcp(p, 80, ACK)) for p in ports] * 3)

@@ -18,7 +18,7 @@ from policyc.runtime.errors import HostError, InputError, NodeError
 from policyc.runtime.placement import MapWrite, Placement
 from policyc.runtime.state import StateDir
 from tests.kernel.node_under_test import HOSTS, A, B, C, NodeUnderTest, endpoint
-from tests.kernel.packets import SYN, frame, tcp, udp
+from tests.kernel.packets import ACK, SYN, frame, tcp, udp
 from tests.kernel.table_policy import ANY, NamePlacer, tcp_port
 
 pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
@@ -287,6 +287,8 @@ def test_replacing_loses_no_packet(node: NodeUnderTest) -> None:
     """Known connections and new ones, on one CPU while the other loads."""
     policy = node.policy().allow("a", "b", ANY)
     node.load(policy)
+    assert node.sent_by("a", frame(A, B, tcp(1000, 80, SYN)))
+    assert node.sent_by("b", frame(B, A, tcp(80, 1000, SYN | ACK)))
     stop = threading.Event()
     verdicts = {"pass": 0, "drop": 0}
 

@@ -326,7 +326,9 @@ def test_tcp_that_has_ended_gives_its_port_back_soon(node: NodeUnderTest, family
 
     def back(flags: int) -> None:
         given = answer(tcp(80, port, flags), family)
-        assert node.comes_in(given) == answered(tcp(80, 4000, flags), family)
+        arrived = answered(tcp(80, 4000, flags), family)
+        assert node.comes_in(given) == arrived
+        assert node.sent_to("a", arrived)
 
     assert seconds(node) == {60}
     back(SYN | ACK)

@@ -159,6 +159,8 @@ def test_a_port_that_was_taken_is_translated_both_ways(pair: ServicePair, family
     direct = pair.frame("a", tcp(4000, TARGET, SYN), family=family)
     assert pair.send("a", direct).verdict == NEXT
     pair.bring("b", direct)
+    accepted = pair.frame("b", tcp(TARGET, 4000, SYN | ACK), family=family)
+    assert pair.send("b", accepted).verdict == NEXT
     sent = pair.send("a", pair.asks(tcp(4000, PORT, SYN), family))
     at = 14 + (20 if family == 4 else 40)
     port = int.from_bytes(sent.frame[at : at + 2], "big")

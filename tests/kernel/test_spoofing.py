@@ -137,6 +137,7 @@ def test_what_a_test_run_refuses_is_dropped_on_the_wire(node: NodeUnderTest, fra
 def test_an_established_connection_is_no_cover(node: NodeUnderTest, family: int) -> None:
     node.load(node.policy().allow("a", "b", ANY))
     assert node.sent_by("a", frame(A, B, tcp(1000, 80, SYN), family=family))
+    assert node.sent_by("b", frame(B, A, tcp(80, 1000, SYN | ACK), family=family))
     data = frame(A, B, tcp(1000, 80, ACK), family=family)
     assert node.sent_by("a", data)
     assert not node.sent_by("b", data)
@@ -155,6 +156,7 @@ def test_a_local_pods_address_comes_in_by_its_device_only(node: NodeUnderTest, f
     assert node.sent_to("b", frame(C, B, tcp(1000, 80, SYN), family=family))
     assert node.sent_by("a", syn)
     assert node.sent_to("b", syn, came_in="pca")
+    assert node.sent_by("b", frame(B, A, tcp(80, 1000, SYN | ACK), family=family))
     data = frame(A, B, tcp(1000, 80, ACK), family=family)
     assert node.sent_to("b", data, came_in="pca")
     assert not node.sent_to("b", data)
@@ -209,6 +211,7 @@ def test_an_address_of_the_node_is_not_the_node(node: NodeUnderTest) -> None:
     node.load(node.policy())
     assert not node.sent_to("a", frame(NODE, A, tcp(40000, 8080, SYN)))
     assert node.sent_by_node_to("a", frame(NODE, A, tcp(40000, 8080, SYN)))
+    assert node.sent_by("a", frame(A, NODE, tcp(8080, 40000, SYN | ACK)))
     assert not node.sent_to("a", frame(NODE, A, tcp(40000, 8080, ACK)))
     assert node.drops() == {"policy": 1, "spoofed ip": 1}
 
@@ -217,13 +220,12 @@ def test_an_address_that_was_the_nodes_and_is_a_pods_now(node: NodeUnderTest) ->
     """What the node opened from it is asked about again, at either hook, and can be allowed."""
     local = [endpoint("a", A, "pca"), endpoint("b", B, "pcb")]
     opened = frame(C, A, tcp(40000, 80, SYN))
-    reply = frame(A, C, tcp(80, 40000, ACK))
+    reply = frame(A, C, tcp(80, 40000, SYN | ACK))
     node.load(node.policy(), entries=local)
     assert node.sent_by_node_to("a", opened)
     assert node.sent_by("a", reply)
     node.load(node.policy())
     assert not node.sent_by("a", reply)
-    assert node.connections() == []
 
     node.load(node.policy(), entries=local)
     assert node.sent_by_node_to("a", opened)
@@ -233,6 +235,7 @@ def test_an_address_that_was_the_nodes_and_is_a_pods_now(node: NodeUnderTest) ->
 
     node.load(node.policy(), entries=local)
     assert node.sent_by_node_to("a", frame(C, A, tcp(40001, 80, SYN)))
+    assert node.sent_by("a", frame(A, C, tcp(80, 40001, SYN | ACK)))
     node.load(node.policy().allow("c", "a", tcp_port(80)))
     assert node.sent_to("a", frame(C, A, tcp(40001, 80, ACK)))
 

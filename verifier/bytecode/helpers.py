@@ -48,12 +48,15 @@ class Helper(IntEnum):
     GET_SOCKET_COOKIE = 46
     SKB_ADJUST_ROOM = 50
     FIB_LOOKUP = 69
+    SK_LOOKUP_TCP = 84
+    SK_RELEASE = 86
     PROBE_READ_KERNEL = 113
     JIFFIES64 = 118
     GET_NETNS_COOKIE = 122
     RINGBUF_RESERVE = 131
     RINGBUF_SUBMIT = 132
     RINGBUF_DISCARD = 133
+    SKC_TO_TCP_SOCK = 137
     REDIRECT_NEIGH = 152
     REDIRECT_PEER = 155
     CHECK_MTU = 163
@@ -78,6 +81,9 @@ ASKED = frozenset(
         Helper.GET_SOCKET_COOKIE,
         Helper.SKB_ADJUST_ROOM,
         Helper.FIB_LOOKUP,
+        Helper.SK_LOOKUP_TCP,
+        Helper.SK_RELEASE,
+        Helper.SKC_TO_TCP_SOCK,
         Helper.PROBE_READ_KERNEL,
         Helper.JIFFIES64,
         Helper.GET_NETNS_COOKIE,
@@ -87,7 +93,7 @@ ASKED = frozenset(
         Helper.SET_RETVAL,
     }
 )
-"""Their results depend on what is not in a state: time, chance, routes, devices, a packet's offloads."""
+"""Their results depend on what is not in a state: time, chance, routes, devices, sockets, offloads."""
 
 CHANGES_PACKET = frozenset(
     {

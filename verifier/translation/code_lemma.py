@@ -41,6 +41,7 @@ from policyc.verifier.translation.solving import (
     UndecidedError,
 )
 from policyc.verifier.translation.steps import Steps
+from policyc.verifier.translation.tail_call_claims import TailCallClaims
 from policyc.verifier.translation.words import Words
 
 PASSES, DROPS = 0xFFFFFFFF, 2
@@ -188,7 +189,7 @@ class CodeLemma:
     def _of_end(self, end: Ended) -> Iterator[Claim]:
         guard = end.guard.term()
         if isinstance(end.result, TailCall):
-            yield Claim("it goes on as another program", guard)
+            yield from TailCallClaims(self.runs, self.policy).of(end, end.result)
             return
         domain, allowed = self.runs.domain, self.policy.is_allowed
         all_of, no = self._words.all_of, domain.no
@@ -198,12 +199,18 @@ class CodeLemma:
         denied, full = said["PC_DROP_POLICY"], said["PC_DROP_CT_FULL"]
         yield Claim("it passes what is denied", all_of(guard, passes, no(allowed)))
         yield Claim("it neither passes nor drops", all_of(guard, no(passes), no(drops)))
+        probe = self.policy.is_probe
+        yield Claim("it passes what one reading allows", all_of(guard, passes, probe))
         other_reason = no(domain.same(passes, said["PC_PASS"]))
         yield Claim("it says another reason", all_of(guard, other_reason))
-        yield Claim("it leaves the flow as another one", all_of(guard, self._is_changed(end)))
+        # Where the tail call fails the flow is turned already, and is dropped.
+        is_turned = all_of(probe, allowed)
+        is_changed = all_of(guard, no(is_turned), self._is_changed(end))
+        yield Claim("it leaves the flow as another one", is_changed)
         limited = all_of(said["PC_DROP_LIMIT"], self._effects.may_be_limited)
         yield Claim(
-            "it drops what is allowed", all_of(guard, allowed, no(passes), no(full), no(limited))
+            "it drops what is allowed",
+            all_of(guard, allowed, no(probe), no(passes), no(full), no(limited)),
         )
         yield Claim("a denial has another reason", all_of(guard, no(allowed), no(denied)))
 

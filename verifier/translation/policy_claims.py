@@ -16,6 +16,9 @@ from policyc.verifier.bytecode.values import Bits, Truth
 from policyc.verifier.translation.policy_runs import PolicyRuns
 from policyc.verifier.translation.words import Words
 
+OPENER_PROBE, OPENER_EITHER = 1, 2
+"""PC_OPENER_PROBE and PC_OPENER_EITHER of runtime/datapath/flow.h."""
+
 
 @dataclass(frozen=True)
 class EndClaim:
@@ -66,6 +69,11 @@ class PolicyClaims:
             for end in (self.egress, self.ingress)
         )
         return a.all_of(is_of_pod, *allowed)
+
+    @cached_property
+    def is_probe(self) -> Truth:
+        """Nothing tells which end opened the connection: both directions have to be allowed."""
+        return self.runs.domain.equal(self.runs.field("opener"), OPENER_PROBE, 8)
 
     @property
     def counted(self) -> list[tuple[Truth, Bits]]:

@@ -105,6 +105,8 @@ class Surroundings(Environment):
                 return Called(self.fresh("time", 64))
             case Helper.GET_PRANDOM_U32:
                 return Called(self.domain.zero_extend(self.fresh("random", 32), 32, 64))
+            case Helper.TAIL_CALL:
+                return TailCall(self._map(state, register=2).name, state.scalar(3))
             case Helper.RINGBUF_RESERVE:
                 return self._reserve(state)
             case Helper.RINGBUF_SUBMIT:
@@ -202,10 +204,10 @@ class Surroundings(Environment):
         del state.memory[record.region]
         return Called(None)
 
-    def _map(self, state: State) -> MapDefinition:
-        region = state.pointer(1).region
+    def _map(self, state: State, register: int = 1) -> MapDefinition:
+        region = state.pointer(register).region
         if not isinstance(region, MapReference):
-            raise FaultError("r1 is no map")
+            raise FaultError(f"r{register} is no map")
         return self.program.maps[region.map]
 
     def _changed_map(self, state: State) -> MapDefinition:

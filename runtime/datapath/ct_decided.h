@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* ct_decided.h - what a decision makes of a connection's entry.
+ * Gives pc_ct_insert(), pc_ct_renew(), pc_ct_deny(), pc_ct_cross(), pc_ct_hold().
+ */
+#pragma once
+#include "ct.h"
+
+/* Of an end that is not of this node, and was not, what is known of the way there stays. */
+static __always_inline void pc_ct_set_end(struct pc_ct_end *end, const struct pc_endpoint *ep)
+{
+	if (!(end->ifindex | ep->ifindex))
+		return;
+	end->ifindex = ep->ifindex;
+	__builtin_memcpy(end->mac, ep->mac, sizeof(end->mac));
+}
+
+static __always_inline __u64 pc_all_ones(__u32 unless_zero)
+{
+	__u64 mask = -(__u64)unless_zero;
+
+	barrier_var(mask); /* or compilers make branches of it */
+	return -(mask >> 63);
+}
+
+/* Not 0 if the pod is behind another device by now, or has another MAC. Without branches, each of
+ * which the verifier would follow.
+ */
+static __always_inline __u64 pc_ct_has_moved(const struct pc_ct_end *end,
+					     const struct pc_endpoint *ep)
+{
+	const __u16 *was = (const __u16 *)end->mac, *is = (const __u16 *)ep->mac;
+
+	return (end->ifindex ^ ep->ifindex) |
+	       (((was[0] ^ is[0]) | (was[1] ^ is[1]) | (was[2] ^ is[2])) &
+		pc_all_ones(ep->ifindex));
+}
+
+/* The ends that are of this node, as bits of pc_decided; without branches, too. */
+static __always_inline __u8 pc_ct_ends(const struct pc_flow *flow)
+{
+	__u64 src = -(__u64)flow->src.ifindex, dst = -(__u64)flow->dst.ifindex;
+
+	barrier_var(src); /* or compilers make branches of them */
+	barrier_var(dst);
+	return src >> 63 | dst >> 63 << 1;
+}
+
+/* The ends that packets may be handed to past the host's stack. That the other end is of this node
+ * too need not be asked: only a pod's own device brings what it sends to from_pod.
+ */
+static __always_inline __u8 pc_ct_peers(const struct pc_flow *flow)
+{
+	_Static_assert(PC_ENDPOINT_PEER == PC_DECIDED_DST, "shifted into place");
+	return (flow->src.flags & PC_ENDPOINT_PEER) >> 1 | (flow->dst.flags & PC_ENDPOINT_PEER);
+}
+
+/* A client outside: its own packets say which node it came to, answers do not. */
+static __always_inline void pc_ct_set_client(struct pc_ct_end *end, const struct pc_flow *flow)
+{
+	if (flow->src.ifindex || end->ifindex || !flow->is_reply)
+		pc_ct_set_end(end, &flow->src);
+	if (!flow->src.ifindex && !flow->is_reply && flow->nat.row)
+		end->node = flow->node;
+}
+
+static __always_inline void pc_ct_decide(struct pc_ct *ct, const struct pc_flow *flow,
+					 __u32 egress_rule, __u32 ingress_rule)
+{
+	pc_ct_set_client(&ct->src, flow);
+	pc_ct_set_end(&ct->dst, &flow->dst);
+	ct->decided = pc_ct_ends(flow);
+	ct->peers = pc_ct_peers(flow);
+	ct->egress_rule = egress_rule;
+	ct->ingress_rule = ingress_rule;
+	ct->epoch = flow->epoch;
+}
+
+/* A connection whose first packet is at hand, in its direction. */
+static __always_inline struct pc_ct pc_ct_of(const struct pc_flow *flow, __u32 egress_rule,
+					     __u32 ingress_rule, __u32 state)
+{
+	struct pc_ct ct = {
+	    .flow_id = bpf_get_prandom_u32(),
+	    .state = state | pc_ct_news(flow, flow->is_reply),
+	};
+
+	if (flow->opener == PC_OPENER_EITHER)
+		ct.state |= PC_CT_EITHER;
+	if (flow->nat.row) {
+		ct.state |= PC_CT_NAT | pc_ct_node_bits(flow);
+		ct.dst.nat = (struct pc_ct_nat){.port = flow->nat.sport, .row = flow->nat.row};
+	}
+	pc_ct_decide(&ct, flow, egress_rule, ingress_rule);
+	ct.expires = flow->now + pc_ct_idle(flow, ct.state);
+	return ct;
+}
+
+/* False when there is no room. */
+static __always_inline bool pc_ct_insert(const struct pc_flow *flow, __u32 egress_rule,
+					 __u32 ingress_rule, __u32 state)
+{
+	struct pc_ct ct = pc_ct_of(flow, egress_rule, ingress_rule, state);
+
+	return pc_ct_put(&flow->t, &ct, flow->is_kept);
+}
+
+/* Of a packet to a Service: is this the entry proper of its front, not what another connection
+ * left? */
+static __always_inline bool pc_ct_is_translated_as(const struct pc_ct *ct,
+						   const struct pc_flow *flow)
+{
+	return !flow->nat.row || (ct->state & PC_CT_NAT && ct->dst.nat.row == flow->nat.row &&
+				  ct->dst.nat.port == flow->nat.sport);
+}
+
+/* The connection was allowed again, by the policy of now; its id and state stay. What the host's
+ * stack has let pass stays so unless a pod has moved: a firewall that has not seen the packets in
+ * between would take the next ones for nobody's. An entry that vanished between lookup and here is
+ * made anew.
+ */
+static __always_inline bool pc_ct_renew(const struct pc_flow *flow, __u32 egress_rule,
+					__u32 ingress_rule)
+{
+	struct pc_ct_at at = pc_ct_get(&flow->t, true);
+	/* A policy was asked: it is no longer that. */
+	__u32 gone = PC_CT_NODE | PC_CT_DENIED | PC_CT_EITHER;
+	struct pc_ct *ct = at.ct;
+	__u64 moved;
+
+	if (!ct || ct->back != at.back || !pc_ct_is_translated_as(ct, flow))
+		return pc_ct_insert(flow, egress_rule, ingress_rule,
+				    flow->is_reply ? PC_CT_REPLIED : 0);
+	moved = -(pc_ct_has_moved(&ct->src, &flow->src) | pc_ct_has_moved(&ct->dst, &flow->dst));
+	barrier_var(moved);
+	gone |= -(moved >> 63) & PC_CT_CAME;
+	if (flow->opener == PC_OPENER_EITHER)
+		gone &= ~PC_CT_EITHER;
+	__sync_fetch_and_and(&ct->state, ~gone);
+	ct->out &= (moved >> 63) - 1;
+	pc_ct_decide(ct, flow, egress_rule, ingress_rule);
+	pc_ct_note(ct, flow, flow->is_reply);
+	return true;
+}
+
+/* What the node opened needs no decision, only the pod's device and MAC, as they are now. */
+static __always_inline void pc_ct_renew_node(struct pc_ct *ct, const struct pc_flow *flow)
+{
+	pc_ct_set_end(&ct->src, &flow->src);
+	pc_ct_set_end(&ct->dst, &flow->dst);
+	ct->epoch = flow->epoch;
+}
+
+/* The connection is no longer allowed. Its entry stays and says so: what either end sends next is
+ * judged by the direction in which the connection was opened. What is dropped does not end it, and
+ * an entry of the other direction is not meant.
+ */
+static __always_inline void pc_ct_deny(const struct pc_flow *flow)
+{
+	struct pc_ct_at at = pc_ct_get(&flow->t, true);
+	struct pc_ct *ct = at.ct;
+
+	if (!ct || ct->back != at.back)
+		return;
+	__sync_fetch_and_or(&ct->state, PC_CT_DENIED);
+	__sync_fetch_and_and(&ct->state, ~PC_CT_NODE);
+	ct->epoch = flow->epoch;
+	pc_ct_stay(ct, flow);
+}
+
+/* A SYN against the connection passes. False if there is no such connection any more. */
+static __always_inline bool pc_ct_cross(const struct pc_flow *flow)
+{
+	struct pc_ct_at at = pc_ct_get(&flow->t, true);
+
+	if (!at.ct || at.ct->back == at.back || at.ct->expires <= flow->now)
+		return false;
+	__sync_fetch_and_or(&at.ct->state, PC_CT_CROSSED);
+	return true;
+}
+
+/* An entry that is decided again goes where nothing is evicted, as it may be denied: a flood of new
+ * flows must not make a denied connection one of which nothing is known. Where there is no room it
+ * stays. Nothing may use a pointer to it afterwards. Verified once, by itself.
+ */
+__noinline int pc_ct_hold(struct pc_flow *flow)
+{
+	struct pc_ct_at at;
+
+	if (!flow)
+		return 0;
+	at = pc_ct_get(&flow->t, true);
+	if (at.ct && !at.is_kept && pc_ct_keep(flow, at.ct))
+		flow->is_kept = true;
+	return 0;
+}

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Histories of packets, loads, moves of pods, silences and evictions under a monitor.
+
+`opening_monitor.py` judges what passes by policies and handshakes alone. The kernel and the model of
+connections are each judged by it, and so are models with faults that were, or could have been, there.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.kernel.connection_kernel import Kernel, allows, who_is
+from tests.kernel.connection_model import Connection, Found, Model, Packet
+from tests.kernel.node_under_test import HOSTS, LOCAL, UPLINK, NodeUnderTest
+from tests.kernel.opening_monitor import Monitor
+from tests.kernel.packets import SCTP, TCP
+from tests.kernel.test_connection_model import (
+    GIVEN_A_NODE,
+    NODE,
+    PORTS,
+    Change,
+    Sent,
+    Silence,
+    Talk,
+    passes_kernel,
+    tell,
+)
+
+pytestmark = pytest.mark.kernel
+
+ONE_WAY = {
+    "a opens": [("a", "b")],
+    "b opens": [("b", "a")],
+    "both open": [("a", "b"), ("b", "a")],
+    "a and world": [("a", "world"), ("world", "b"), ("c", "b")],
+    "b and world": [("b", "world"), ("world", "a"), ("b", "c")],
+    "all": [(one, other) for one in ("a", "b", "c", "world") for other in ("a", "b", "c", "world")],
+}
+
+
+@dataclass(frozen=True)
+class Eviction:
+    """Entries of a port are gone, as after a flood or a restart of everything."""
+
+    port: int
+
+
+Step = Sent | Change | Silence | Eviction
+TALKS = st.builds(
+    Talk,
+    st.just("a"),
+    st.sampled_from(("b", "b", "c", "world", "node")),
+    st.sampled_from((TCP, TCP, SCTP)),
+    st.just((1000, 80)),
+)
+
+
+@st.composite
+def packets(draw: st.DrawFn, family: int, talk: Talk) -> Sent:
+    """A packet of the talk where it would pass, by either end's own hook or by the receiver's."""
+    packet = talk.packet(family, draw(st.integers(0, 20)), is_back=draw(st.booleans()))
+    names = {host.address(family): name for name, host in HOSTS.items()}
+    src, dst = names[packet.src], names[packet.dst]
+    if src in LOCAL:
+        return Sent(packet, src, None, HOSTS[src].mac)
+    return Sent(packet, dst, "" if src == "node" else UPLINK, NODE.mac)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Step]:
+    """Of one connection, and what happens to it."""
+    family, talk = draw(st.sampled_from((4, 6))), draw(TALKS)
+    steps = list[Step]()
+    for _ in range(draw(st.integers(2, 5))):
+        steps.append(Change(draw(st.sampled_from(sorted(ONE_WAY))), is_moved=False))
+        steps += draw(
+            st.lists(
+                st.one_of(
+                    packets(family, talk),
+                    packets(family, talk),
+                    packets(family, talk),
+                    st.builds(Silence, st.sampled_from(PORTS)),
+                    st.builds(Eviction, st.sampled_from(PORTS)),
+                ),
+                min_size=3,
+                max_size=14,
+            )
+        )
+    return steps
+
+
+def words_of(name: str) -> list[tuple[str, str, tuple[tuple[int, int], ...]]]:
+    everything = ((0, 0xFFFFFFFF),)
+    return [(src, dst, everything) for src, dst in ONE_WAY[name]]
+
+
+def may_open(words: str, family: int, packet: Packet) -> bool:
+    """Every end that is a pod of this node allows it; what the node opens is allowed."""
+    who = who_is(family, is_moved=False)
+    names = {host.address(family): name for name, host in HOSTS.items()}
+    src, dst = names[packet.src], names[packet.dst]
+    if src == "node":
+        return True
+    every = words_of(words)
+    return (
+        not who.get(packet.src, _NOBODY).device or allows(every, "egress", src, dst, packet)
+    ) and (not who.get(packet.dst, _NOBODY).device or allows(every, "ingress", dst, src, packet))
+
+
+_NOBODY = who_is(4, is_moved=False)[HOSTS["node"].ip4]
+
+
+@dataclass
+class Watched:
+    """Something that lets packets pass, under the monitor."""
+
+    change: Callable[[str, int], None]
+    forget: Callable[[Silence | Eviction, int], None]
+    passes: Callable[[Sent], bool]
+
+    def faults(self, steps: list[Step]) -> str:
+        """The first thing that passed and should not have."""
+        family = next((step.packet.family for step in steps if isinstance(step, Sent)), 4)
+        monitor = Monitor(lambda _: False)
+        for at, step in enumerate(steps):
+            if isinstance(step, Change):
+                self.change(step.words, family)
+                monitor.may_open = partial(may_open, step.words, family)
+            elif isinstance(step, Silence | Eviction):
+                self.forget(step, family)
+            elif self.passes(step) and step.came_in != "":  # what the node sends passes (A22)
+                if fault := monitor.faults(step.packet):
+                    return f"step {at}: {fault}: {step}"
+            elif step.came_in == "":
+                monitor.faults(step.packet)
+        return ""
+
+
+def watched_kernel(node: NodeUnderTest) -> Watched:
+    kernel = Kernel(node)
+    node.unload()
+
+    def forget(step: Silence | Eviction, family: int) -> None:
+        if isinstance(step, Silence):
+            node.expire_connections(family, {step.port})
+        else:
+            node.evict_connections(family, {step.port})
+
+    return Watched(
+        lambda words, _: kernel.change(words_of(words), False) and None,
+        forget,
+        partial(passes_kernel, node),
+    )
+
+
+def watched_model(model: Model) -> Watched:
+    def change(words: str, family: int) -> None:
+        model.change(partial(allows, words_of(words)), who_is(family, False), model.version + 1)
+
+    def forget(step: Silence | Eviction, _: int) -> None:
+        if isinstance(step, Silence):
+            model.expire(step.port)
+            return
+        for key, each in list(model.connections.items()):
+            if step.port in (each.opened.src.port, each.opened.dst.port):
+                del model.connections[key]
+
+    return Watched(change, forget, lambda sent: bool(tell(model, sent)))
+
+
+@settings(GIVEN_A_NODE, max_examples=60)
+@given(steps=histories())
+def test_the_kernel_passes_nothing_of_a_connection_that_may_not_be_opened(
+    node: NodeUnderTest, steps: list[Step]
+) -> None:
+    assert not watched_kernel(node).faults(steps)
+
+
+@pytest.mark.slow
+@settings(GIVEN_A_NODE, max_examples=2000)
+@given(steps=histories())
+def test_the_kernel_passes_nothing_of_such_a_connection_in_many_histories(
+    node: NodeUnderTest, steps: list[Step]
+) -> None:
+    assert not watched_kernel(node).faults(steps)
+
+
+@settings(max_examples=400, deadline=None)
+@given(steps=histories())
+def test_the_model_passes_nothing_of_a_connection_that_may_not_be_opened(steps: list[Step]) -> None:
+    assert not watched_model(Model()).faults(steps)
+
+
+# --- what the monitor finds -----------------------------------------------------------------------
+
+
+class Unmoved(Model):
+    """Goes on with connections that another policy decided."""
+
+    def _find(self, packet: Packet) -> Found:
+        found = super()._find(packet)
+        return replace(found, is_fresh=found.connection is not None)
+
+
+class TakesTheMiddle(Model):
+    """Takes a packet of an unknown connection for the first one of its own direction."""
+
+    def _open(self, packet: Packet, meets: Connection | None = None, is_told: bool = False) -> bool:
+        src, dst = self._ends(packet.conversation)
+        if not self._is_allowed(src, dst, packet):
+            return False
+        self._remember(packet, src, dst)
+        return True
+
+
+class TakesAnything(Model):
+    """Takes any packet for one of a connection that a SYN has just begun."""
+
+    def _open(self, packet: Packet, meets: Connection | None = None, is_told: bool = False) -> bool:
+        passes = super()._open(packet, meets, is_told)
+        made = self._any(packet.conversation)
+        if made:
+            made.opening = False
+        return passes
+
+
+class TurnsAtOnce(Model):
+    """Lets a SYN against a connection take its place before it is answered."""
+
+    def _find(self, packet: Packet) -> Found:
+        found = super()._find(packet)
+        return Found() if found.meets else found
+
+    def _open(self, packet: Packet, meets: Connection | None = None, is_told: bool = False) -> bool:
+        passes = super()._open(packet, meets, is_told)
+        made = self._any(packet.conversation)
+        if made and passes and packet.opens:
+            made.opening = False
+        return passes
+
+
+@pytest.mark.parametrize("wrong", [Unmoved, TakesTheMiddle, TakesAnything, TurnsAtOnce])
+def test_the_monitor_finds_a_model_with_a_known_fault(wrong: type[Model]) -> None:
+    """In as many histories as the kernel is asked about."""
+    found = 0
+
+    @settings(max_examples=60, deadline=None, derandomize=True, database=None)
+    @given(steps=histories())
+    def look(steps: list[Step]) -> None:
+        nonlocal found
+        found += bool(watched_model(wrong()).faults(steps))
+
+    look()
+    assert found

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When the policy program may go on as itself: to decide the other direction of a connection.
+
+Nothing tells which end opened it, and this direction is allowed. The flow is then the one that the
+other end would have opened, and nothing else of it is another one.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from policyc.verifier.bytecode.machine import TailCall
+from policyc.verifier.bytecode.pointers import MapValue
+from policyc.verifier.bytecode.symbolic.running import Ended
+from policyc.verifier.bytecode.symbolic.unknown import UnknownMemory
+from policyc.verifier.bytecode.values import Bits, Truth
+from policyc.verifier.translation.claims import Claim, number_in
+from policyc.verifier.translation.policy_claims import OPENER_EITHER, PolicyClaims
+from policyc.verifier.translation.policy_runs import SCRATCH, PolicyRuns
+from policyc.verifier.translation.words import Words
+
+PROGRAMS = "pc_policy"
+SWAPPED = (("t.saddr", "t.daddr"), ("t.sport", "t.dport"), ("src", "dst"))
+ICMP = {4: 1, 6: 58}
+"""The protocol number of ICMP by family."""
+ECHO = {4: 8 << 8, 6: 128 << 8}
+"""Type and code of an echo request by family."""
+
+
+@dataclass(frozen=True)
+class TailCallClaims:
+    """Claims on a tail call of the policy program."""
+
+    runs: PolicyRuns
+    policy: PolicyClaims
+
+    def of(self, end: Ended, call: TailCall) -> Iterator[Claim]:
+        """Where it goes, when, and with which flow."""
+        domain, guard = self.runs.domain, end.guard.term()
+        if call.map != PROGRAMS:
+            yield Claim("it goes on as another program", guard)
+            return
+        slot = domain.zero_extend(self.runs.field("slot"), 8, 32)
+        index = domain.truncate(call.index, 32, 64)
+        elsewhere = domain.no(domain.equal(index, slot, 32))
+        yield Claim("it goes on as another policy", domain.both(guard, elsewhere))
+        is_due = domain.both(self.policy.is_probe, self.policy.is_allowed)
+        yield Claim("it decides another direction", domain.both(guard, domain.no(is_due)))
+        after = end.state.memory[MapValue(SCRATCH, 0)]
+        assert isinstance(after, UnknownMemory), "the scratch is"
+        wrong = domain.any_of(self._wrong(after))
+        yield Claim("it decides another flow", domain.both(guard, wrong))
+
+    def _wrong(self, after: UnknownMemory) -> Iterator[Truth]:
+        """Each byte of the flow that is not what the other end would have opened by."""
+        domain = self.runs.domain
+        for at in range(after.size):
+            value = number_in(after.load(at, 1))
+            wanted = self._wanted.get(at)
+            if wanted is None:
+                wanted = after.initial(at)
+            yield domain.no(domain.equal(value, wanted, 8))
+
+    @cached_property
+    def _wanted(self) -> Mapping[int, Bits]:
+        """By place, each byte that is another one afterwards."""
+        domain = self.runs.domain
+        found = dict[int, Bits]()
+        for one, other in SWAPPED:
+            (first, size), (second, _) = self._place(one), self._place(other)
+            for n in range(size):
+                found[first + n], found[second + n] = self._byte(second + n), self._byte(first + n)
+        is_reply = self.runs.field("is_reply")
+        found[self._place("is_reply")[0]] = domain.choose(domain.equal(is_reply, 0, 8), 1, 0, 8)
+        found[self._place("opener")[0]] = OPENER_EITHER
+        return {**found, **self._echo}
+
+    @cached_property
+    def _echo(self) -> Mapping[int, Bits]:
+        """An echo reply becomes the request."""
+        domain, words = self.runs.domain, Words(self.runs.domain)
+        at, size = self._place("icmp")
+        value: Bits = self.runs.field("icmp")
+        family, proto = (
+            domain.zero_extend(self.runs.field(name), 8, 32) for name in ("t.family", "t.proto")
+        )
+        is_ipv4 = words.equal(family, 4)
+        is_icmp = words.equal(proto, domain.choose(is_ipv4, ICMP[4], ICMP[6], 32))
+        echo = domain.choose(is_ipv4, ECHO[4], ECHO[6], 16)
+        value = domain.choose(is_icmp, echo, value, 16)
+        return {at + n: domain.extract(value, 8 * n, 8, 16) for n in range(size)}
+
+    def _place(self, path: str) -> tuple[int, int]:
+        place = self.runs.source.btf.place("pc_flow", path)
+        return place.offset, self.runs.source.btf.size(place.type)
+
+    def _byte(self, at: int) -> Bits:
+        size = self.runs.program.maps[SCRATCH].value_size
+        return UnknownMemory(self.runs.domain, SCRATCH, size).initial(at)
