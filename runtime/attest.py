@@ -33,8 +33,9 @@ from policyc.runtime.bundle import HOOKS_OBJECT, POLICY_OBJECT, Bundle, read_bun
 from policyc.runtime.endpoints import EndpointsFile, read_endpoints
 from policyc.runtime.errors import HostError, InputError
 from policyc.runtime.libbpf import Object
+from policyc.runtime.local_devices import local_devices
 from policyc.runtime.pins import DEFAULT_ROOT, Pins
-from policyc.runtime.roster import Roster, assign_ids, local_devices
+from policyc.runtime.roster import Roster, assign_ids
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
 from policyc.runtime.state import Attachment, Generation, LoadedEndpoint, StateDir
 from policyc.runtime.tables import PolicyTables
@@ -192,7 +193,9 @@ class _Live:
     ) -> None:
         self.pins, self.bundle, self.file, self.generation = pins, bundle, file, generation
         self.word = word
-        self.devices = local_devices(file.endpoints)
+        known_missing = {each.title for each in generation.endpoints if each.is_missing}
+        sought = (each for each in file.endpoints if str(each) not in known_missing)
+        self.devices = local_devices(sought)
 
     def parts(self) -> Iterator[AttestedPart]:
         """One after the other; the programs first, by which the maps are read."""

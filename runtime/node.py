@@ -50,11 +50,12 @@ from policyc.runtime.failsafes import Failsafes, Side
 from policyc.runtime.hook_programs import HookPrograms
 from policyc.runtime.json_value import JsonValue
 from policyc.runtime.libbpf import Object
+from policyc.runtime.local_devices import Missing, local_devices, without_missing
 from policyc.runtime.masquerade import Masquerade, Masquerading
 from policyc.runtime.outside import Nodes
 from policyc.runtime.pins import DEFAULT_ROOT, Pins
 from policyc.runtime.placement import Placer
-from policyc.runtime.roster import Roster, assign_ids, local_devices
+from policyc.runtime.roster import Roster, assign_ids
 from policyc.runtime.services import Frontend, OwnNode, read_services
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
 from policyc.runtime.state import (
@@ -105,6 +106,7 @@ def load(
     service_cidr: Sequence[str] = (),
     proof_keys: Sequence[Path] = (),
     digest: str = "",
+    missing: Missing = "refuse",
     warn: Warn = to_nobody,
     note: Warn = to_nobody,
 ) -> Loaded:
@@ -119,7 +121,8 @@ def load(
     (`failsafes.read_ports`). `reassemble`: fragments that come before their first one are put in order,
     if this kernel can; `warn` is told if not. `service_cidr` are ranges that the host's stack routes to
     Services, for what no hook of the cgroup sees. `proof_keys`: one of them has to have signed a proof
-    of the bundle; `digest`: its manifest has to have this SHA-256.
+    of the bundle; `digest`: its manifest has to have this SHA-256. `missing`: what is done when
+    the device of a pod does not exist, or goes meanwhile.
     """
     bundle = read_bundle(bundle_path)
     if digest and bundle.digest != digest:
@@ -151,12 +154,12 @@ def load(
     state = StateDir(bpffs, state_root)
     with state.lock():
         network.require_here(Pins(bpffs), state)
-        devices = local_devices(file.endpoints)
+        devices = local_devices(file.endpoints, missing, warn)
         pod_devices.require_hooks(endpoints_path, file.endpoints, devices, note)
         pod_devices.require_passed(uplink, devices)
         plan = _Plan(
             *(bundle, file, devices, frontends, mode, forward, tuple(uplink), way_back),
-            *(masquerade, cgroup, guarded, reassemble, xdp_mode, routes),
+            *(masquerade, cgroup, guarded, reassemble, xdp_mode, routes, missing),
         )
         loading = _Loading(Pins(bpffs), state, plan, warn, note)
         return loading.run(placer or _tables)
@@ -218,6 +221,7 @@ class _Plan:
     reassemble: bool
     xdp_mode: xdp.Mode | None
     routes: tuple[service_route.Route, ...]
+    missing: Missing
 
 
 class _Loading:
@@ -230,7 +234,7 @@ class _Loading:
         self.warn = warn
         self.bundle, self.file, self.frontends = plan.bundle, plan.file, plan.frontends
         self.kind = attach.kind_for(plan.mode)
-        self.devices = plan.devices
+        self.devices = dict(plan.devices)
         self.uplinks = uplinks.find(plan.uplinks, self.devices)
         self.masquerading = Masquerading(
             where, plan.masquerade, self.uplinks, plan.file.own_addresses
@@ -271,7 +275,7 @@ class _Loading:
             )
             self._fill_slot(policy, undo)
             clock.set_rate(self.pins.map("pc_clock"))
-            self._attach(generation, hooks, undo)
+            generation = self._attach(generation, hooks, undo)
             self._attach_sockets(undo)
             where = self.uplinks, self.file.own_addresses
             xdp.attach(self.pins, self.bundle, *where, self.plan.xdp_mode, self.note, objects, undo)
@@ -437,13 +441,19 @@ class _Loading:
             return None
         return service_maps.fill(self.pins, self.word, self.frontends, generation.nodes, undo)
 
-    def _attach(self, generation: Generation, hooks: HookPrograms, undo: Undo) -> None:
-        """Attach where nothing is yet, before the switch: afterwards it could no longer fail.
+    def _attach(self, generation: Generation, hooks: HookPrograms, undo: Undo) -> Generation:
+        """Attach where nothing is yet, before the switch: afterwards it could no longer fail. The
+        generation without the devices that went meanwhile.
 
         Asks the kernel and not the record, which may be lost: what is attached is never undone.
         """
         for attachment in generation.attachments:
-            self._attach_to(attachment, hooks, undo)
+            try:
+                self._attach_to(attachment, hooks, undo)
+            except attach.GoneError:
+                if self.plan.missing == "refuse" or attachment.role != "pod":
+                    raise
+                del self.devices[attachment.interface]
             if attachment.role == "tunnel":
                 tunnel.start(attachment.ifindex, undo)
             if attachment.role == "detour":
@@ -457,8 +467,12 @@ class _Loading:
             try:
                 self._attach_to(attachment, hooks, undo)
             except HostError:
-                if leftovers.is_there(attachment):
+                if attach.is_there(attachment):
                     raise
+        found = without_missing(generation, self.devices, self.warn)
+        if found != generation:
+            self._write_endpoints(found, undo)
+        return found
 
     def _attach_to(self, attachment: Attachment, hooks: HookPrograms, undo: Undo) -> None:
         if not self._is_attached(attachment):

@@ -57,7 +57,7 @@ def require_hooks(
     """
     with _netlink() as netlink:
         for pod in pods:
-            if pod.interface is None:
+            if pod.interface is None or pod.interface not in ifindexes:
                 continue
             found = _others(netlink, ifindexes[pod.interface])
             own = {address.packed for address in pod.addresses.values()}

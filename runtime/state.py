@@ -40,7 +40,7 @@ class RecordError(HostError):
 
 @dataclass(frozen=True, slots=True)
 class LoadedEndpoint:
-    """A pod or a node as the maps hold it. ifindex 0: not a pod of this node."""
+    """A pod or a node as the maps hold it. ifindex 0: not a pod of this node, or its device is gone."""
 
     id: int
     namespace: str
@@ -58,6 +58,11 @@ class LoadedEndpoint:
     def title(self) -> str:
         """`namespace/name`, or `node NAME`."""
         return f"node {self.name}" if self.is_node else f"{self.namespace}/{self.name}"
+
+    @property
+    def is_missing(self) -> bool:
+        """A pod of this node whose device was gone at the load."""
+        return bool(self.interface) and not self.ifindex
 
     @property
     def identity(self) -> tuple[str, str, tuple[str, ...]]:

@@ -108,6 +108,7 @@ class NodeStatus:
     services_outside: dict[str, int] = field(default_factory=dict)
     """Addresses and ports of Services that say themselves how: "tunnel", "dsr" -> how many."""
     xdp: tuple[XdpUplink, ...] = ()  # where packets are handed to other nodes by XDP
+    missing_devices: tuple[str, ...] = ()  # pods of this node whose device was gone at the load
     services_unfinished: bool = False  # a change of Services that was killed half way
 
     def to_json(self) -> dict[str, Any]:
@@ -168,6 +169,7 @@ def _status(where: Pins, generation: Generation, word: switch.Word) -> NodeStatu
         reassembly=_reassembly(where, generation),
         services_outside=service_maps.ways_back(where),
         xdp=_xdp(where),
+        missing_devices=tuple(each.title for each in generation.endpoints if each.is_missing),
         services_unfinished=service_maps.is_unfinished(where),
     )
 

@@ -5,7 +5,7 @@ from rich.console import Console
 from rich.table import Table
 
 from policyc.runtime import service_route
-from policyc.runtime.state import LoadedMasquerade
+from policyc.runtime.state import LoadedEndpoint, LoadedMasquerade
 from policyc.runtime.status import NodeStatus
 
 
@@ -57,6 +57,14 @@ def show(status: NodeStatus, console: Console) -> None:
         console.print(
             f"[bold red]{device}: a hook does not run there any more; load again[/]",
             highlight=False,
+        )
+    if status.missing_devices:
+        n = len(status.missing_devices)
+        console.print(
+            f"{n} {'pod' if n == 1 else 'pods'} of this node without a device: "
+            f"{' '.join(status.missing_devices)}",
+            highlight=False,
+            soft_wrap=True,
         )
     if status.services_unfinished:
         console.print(
@@ -113,11 +121,17 @@ def _endpoints(status: NodeStatus) -> Table:
             str(endpoint.id),
             endpoint.title,
             " ".join(endpoint.addresses),
-            endpoint.interface or ("(this node)" if endpoint.is_host else "(another node)"),
+            _device(endpoint),
             "yes" if endpoint.has_peer else "",
             " ".join(f"{name} {at}" for name, at in endpoint.place.items()),
         )
     return table
+
+
+def _device(endpoint: LoadedEndpoint) -> str:
+    if endpoint.is_missing:
+        return f"{endpoint.interface} (missing)"
+    return endpoint.interface or ("(this node)" if endpoint.is_host else "(another node)")
 
 
 def _maps(status: NodeStatus) -> Table:

@@ -18,7 +18,9 @@ from policyc.runtime.attach import Mode
 from policyc.runtime.errors import NodeError
 from policyc.runtime.failsafes import Side
 from policyc.runtime.forwarding import Forwarding
+from policyc.runtime.local_devices import Missing
 from policyc.runtime.pins import DEFAULT_ROOT
+from policyc.runtime.state import Generation
 from policyc.runtime.uplinks import Outside
 from policyc.runtime.xdp import Mode as XdpMode
 
@@ -159,6 +161,14 @@ def node() -> None:
     metavar="PATH",
     help="the cluster that BUNDLE was compiled with, for --reprove; may be repeated",
 )
+@click.option(
+    "--missing-devices",
+    "missing",
+    type=click.Choice(get_args(Missing)),
+    default="refuse",
+    show_default=True,
+    help="a pod of this node whose device does not exist: refuse the load, or load the other pods",
+)
 @click.option("--verbose", is_flag=True, help="show the kernel's whole log if it refuses a program")
 def load(
     bundle: Path,
@@ -181,6 +191,7 @@ def load(
     proof_keys: tuple[Path, ...],
     reprove: tuple[str, ...],
     reprove_cluster: tuple[str, ...],
+    missing: Missing,
     verbose: bool,
 ) -> None:
     """Load BUNDLE, in place of what is loaded. A load that fails changes nothing."""
@@ -215,6 +226,7 @@ def load(
             service_cidr=service_cidr,
             proof_keys=proof_keys,
             digest=digest,
+            missing=missing,
             warn=_warn,
             note=_note,
         )
@@ -223,7 +235,7 @@ def load(
     verb = "replaced" if done.replaced_epoch else "loaded"
     click.echo(
         f"{verb}: epoch {generation.epoch}, {len(generation.endpoints)} endpoints, "
-        f"{n_local} of this node",
+        f"{n_local} of this node{_without_device(generation)}",
         err=True,
     )
     if generation.host is not None:
@@ -377,6 +389,13 @@ def follow_streams(streams: tuple[Path, ...], bpffs: Path, form: str, settled: f
 
     with _details(verbose=False):
         follow_services(streams, bpffs, form, settled)
+
+
+def _without_device(generation: Generation) -> str:
+    n = sum(each.is_missing for each in generation.endpoints)
+    if not n:
+        return ""
+    return f", {n} without {'its device' if n == 1 else 'their devices'}"
 
 
 def _note(message: str) -> None:
