@@ -19,6 +19,7 @@ from typing import Any
 from policyc.runtime import (
     attach,
     bpf_syscall,
+    command_lock,
     endpoint_maps,
     forwarding,
     host,
@@ -30,6 +31,7 @@ from policyc.runtime import (
 from policyc.runtime.attested_maps import foreign, images_of
 from policyc.runtime.btf import Btf
 from policyc.runtime.bundle import HOOKS_OBJECT, POLICY_OBJECT, Bundle, read_bundle
+from policyc.runtime.command_lock import Patience
 from policyc.runtime.endpoints import EndpointsFile, read_endpoints
 from policyc.runtime.errors import HostError, InputError
 from policyc.runtime.libbpf import Object
@@ -90,12 +92,13 @@ def attest(
     endpoints_path: Path,
     *,
     digest: str = "",
+    patience: Patience = command_lock.NONE,
     bpffs: Path = DEFAULT_ROOT,
     state_root: Path = DEFAULT_STATE,
 ) -> Attested:
     """Compare; HostError where nothing is loaded, or its record is lost.
 
-    `digest`: the manifest of the bundle has to have this SHA-256.
+    `digest`: the manifest of the bundle has to have this SHA-256. Another command is waited for.
     """
     bundle = read_bundle(bundle_path)
     if digest and bundle.digest != digest:
@@ -109,7 +112,7 @@ def attest(
         )
     host.require_root()
     where, state = Pins(bpffs), StateDir(bpffs, state_root)
-    with state.lock():
+    with state.lock("attest", patience):
         network.require_here(where, state)
         if not where.is_there() or not (word := switch.read(where.map("pc_state"))).epoch:
             raise HostError("nothing is loaded on this node", "policyc node load BUNDLE")

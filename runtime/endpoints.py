@@ -208,7 +208,7 @@ def _port(value: JsonValue) -> ContainerPort:
     protocol = fields["protocol"].text() if "protocol" in fields else "TCP"
     if protocol not in _PROTOCOLS:
         fields["protocol"].fail(f"expected one of {', '.join(_PROTOCOLS)}, found {protocol!r}")
-    name = fields["name"].text() if "name" in fields else ""
+    name = fields["name"].text(may_be_empty=True) if "name" in fields else ""
     return ContainerPort(name, protocol, fields["port"].number(1, 65535))
 
 

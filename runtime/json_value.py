@@ -49,9 +49,9 @@ class JsonValue:
             self.fail(f"expected {_TYPE_NAMES[wanted]}, found {describe(self.raw)}")
         return self.raw
 
-    def text(self) -> str:
-        """The string; empty ones are rejected."""
-        if not self._of_type(str):
+    def text(self, may_be_empty: bool = False) -> str:
+        """The string; empty ones are rejected unless they may be empty."""
+        if not self._of_type(str) and not may_be_empty:
             self.fail("expected a string that is not empty")
         if any("\ud800" <= each <= "\udfff" for each in self.raw):
             self.fail("expected text, found a half of a surrogate pair")

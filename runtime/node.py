@@ -18,6 +18,7 @@ from policyc.runtime import (
     attach,
     bpf_syscall,
     clock,
+    command_lock,
     endpoint_maps,
     failsafes,
     forwarding,
@@ -44,6 +45,7 @@ from policyc.runtime import (
 )
 from policyc.runtime.btf import Btf, StructLayout
 from policyc.runtime.bundle import HOOKS_OBJECT, POLICY_OBJECT, Bundle, read_bundle
+from policyc.runtime.command_lock import Patience
 from policyc.runtime.endpoints import EndpointsFile, read_endpoints
 from policyc.runtime.errors import HostError, InputError
 from policyc.runtime.failsafes import Failsafes, Side
@@ -107,6 +109,7 @@ def load(
     proof_keys: Sequence[Path] = (),
     digest: str = "",
     missing: Missing = "refuse",
+    patience: Patience = command_lock.NONE,
     warn: Warn = to_nobody,
     note: Warn = to_nobody,
 ) -> Loaded:
@@ -122,7 +125,8 @@ def load(
     if this kernel can; `warn` is told if not. `service_cidr` are ranges that the host's stack routes to
     Services, for what no hook of the cgroup sees. `proof_keys`: one of them has to have signed a proof
     of the bundle; `digest`: its manifest has to have this SHA-256. `missing`: what is done when
-    the device of a pod does not exist, or goes meanwhile.
+    the device of a pod does not exist, or goes meanwhile. `patience`: how long another command is waited
+    for, which `unload` does too.
     """
     bundle = read_bundle(bundle_path)
     if digest and bundle.digest != digest:
@@ -152,7 +156,7 @@ def load(
     if cgroup is not None:
         socket_hooks.require_cgroup(cgroup)
     state = StateDir(bpffs, state_root)
-    with state.lock():
+    with state.lock("load", patience):
         network.require_here(Pins(bpffs), state)
         devices = local_devices(file.endpoints, missing, warn)
         pod_devices.require_hooks(endpoints_path, file.endpoints, devices, note)
@@ -166,13 +170,17 @@ def load(
 
 
 def unload(
-    *, bpffs: Path = DEFAULT_ROOT, state_root: Path = DEFAULT_STATE, warn: Warn = to_nobody
+    *,
+    bpffs: Path = DEFAULT_ROOT,
+    state_root: Path = DEFAULT_STATE,
+    patience: Patience = command_lock.NONE,
+    warn: Warn = to_nobody,
 ) -> bool:
     """Detach from every device and remove every pin. False when nothing was loaded."""
     host.require_root()
     where = Pins(bpffs)
     state = StateDir(bpffs, state_root)
-    with state.lock():
+    with state.lock("unload", patience):
         is_reachable = network.is_reachable(where, state, warn)
         word = switch.read(where.map("pc_state"))
         generation = state.remembered(word.epoch, warn)

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from policyc.runtime import host, network, service_maps, switch
+from policyc.runtime import command_lock, host, network, service_maps, switch
+from policyc.runtime.command_lock import Patience
 from policyc.runtime.errors import HostError
 from policyc.runtime.json_value import JsonValue
 from policyc.runtime.pins import DEFAULT_ROOT, Pins
@@ -24,13 +25,14 @@ def update_services(
     *,
     bpffs: Path = DEFAULT_ROOT,
     state_root: Path = DEFAULT_STATE,
+    patience: Patience = command_lock.NONE,
     note: Warn = to_nobody,
 ) -> tuple[Frontend, ...]:
     """Replace the node's Services by these, in one step. One that fails changes nothing.
 
     `note` is told what of them the node cannot have.
     """
-    with loaded(bpffs, state_root) as node:
+    with loaded(bpffs, state_root, patience) as node:
         frontends = read_services(objects, node.own, note)
         node.replace(frontends)
     return frontends
@@ -70,12 +72,14 @@ def is_loaded(bpffs: Path) -> bool:
 
 
 @contextmanager
-def loaded(bpffs: Path, state_root: Path) -> Iterator[LoadedNode]:
+def loaded(
+    bpffs: Path, state_root: Path, patience: Patience = command_lock.NONE
+) -> Iterator[LoadedNode]:
     """The node as it is; `HostError` where nothing is loaded."""
     host.require_root()
     where = Pins(bpffs)
     state = StateDir(bpffs, state_root)
-    with state.lock():
+    with state.lock("services", patience):
         network.require_here(where, state)
         word = switch.read(where.map("pc_state"))
         generation = state.read(word.epoch) if word.epoch else None

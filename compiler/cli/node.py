@@ -15,6 +15,7 @@ import click
 from rich.console import Console
 
 from policyc.runtime.attach import Mode
+from policyc.runtime.command_lock import AT_WORK, Patience
 from policyc.runtime.errors import NodeError
 from policyc.runtime.failsafes import Side
 from policyc.runtime.forwarding import Forwarding
@@ -31,6 +32,14 @@ _bpffs = click.option(
     show_default=True,
     metavar="DIR",
     help="folder of our own in a mounted bpf file system",
+)
+_wait = click.option(
+    "--wait",
+    type=click.IntRange(0, 3600),
+    default=10,
+    show_default=True,
+    metavar="SECONDS",
+    help="how long another command that changes the node is waited for; 0: not at all",
 )
 
 
@@ -169,6 +178,7 @@ def node() -> None:
     show_default=True,
     help="a pod of this node whose device does not exist: refuse the load, or load the other pods",
 )
+@_wait
 @click.option("--verbose", is_flag=True, help="show the kernel's whole log if it refuses a program")
 def load(
     bundle: Path,
@@ -192,6 +202,7 @@ def load(
     reprove: tuple[str, ...],
     reprove_cluster: tuple[str, ...],
     missing: Missing,
+    wait: int,
     verbose: bool,
 ) -> None:
     """Load BUNDLE, in place of what is loaded. A load that fails changes nothing."""
@@ -227,6 +238,7 @@ def load(
             proof_keys=proof_keys,
             digest=digest,
             missing=missing,
+            patience=Patience(wait, _note),
             warn=_warn,
             note=_note,
         )
@@ -277,6 +289,7 @@ def load(
     help="the cluster that BUNDLE was compiled with, for --reprove; may be repeated",
 )
 @_bpffs
+@_wait
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
 def attest(
     bundle: Path,
@@ -284,6 +297,7 @@ def attest(
     reprove: tuple[str, ...],
     reprove_cluster: tuple[str, ...],
     bpffs: Path,
+    wait: int,
     form: str,
 ) -> int:
     """Compare what runs with BUNDLE: programs, hooks, every entry of the tables, every endpoint.
@@ -300,19 +314,21 @@ def attest(
 
         digest = proved_digest(str(bundle), reprove, reprove_cluster)
     with _details(verbose=False):
-        return show_attested(bundle, endpoints, bpffs, form, digest)
+        return show_attested(bundle, endpoints, bpffs, form, digest, Patience(wait, _note))
 
 
 @node.command("services")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @_bpffs
-def replace_services(files: tuple[Path, ...], bpffs: Path) -> None:
+@_wait
+def replace_services(files: tuple[Path, ...], bpffs: Path, wait: int) -> None:
     """Replace the node's Services by those in FILES (JSON or YAML). Failing changes nothing."""
     from policyc.compiler.cli.service_files import read_objects
     from policyc.runtime.service_update import update_services
 
     with _details(verbose=False):
-        frontends = update_services(read_objects(files), bpffs=bpffs, note=_note)
+        patience = Patience(wait, _note)
+        frontends = update_services(read_objects(files), bpffs=bpffs, patience=patience, note=_note)
     n_backends = sum(each.takes_new for found in frontends for each in found.backends)
     ways = Counter(each.way_back for each in frontends if each.way_back)
     own = "".join(f", {n} of them answered outside by {way}" for way, n in sorted(ways.items()))
@@ -325,12 +341,13 @@ def replace_services(files: tuple[Path, ...], bpffs: Path) -> None:
 
 @node.command()
 @_bpffs
-def unload(bpffs: Path) -> None:
+@_wait
+def unload(bpffs: Path, wait: int) -> None:
     """Detach from every device and remove everything; pods are unprotected afterwards."""
     from policyc.runtime import node as runtime
 
     with _details(verbose=False):
-        was_there = runtime.unload(bpffs=bpffs, warn=_warn)
+        was_there = runtime.unload(bpffs=bpffs, patience=Patience(wait, _note), warn=_warn)
     click.echo("unloaded" if was_there else "nothing is loaded", err=True)
 
 
@@ -339,14 +356,17 @@ def unload(bpffs: Path) -> None:
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
 def status(bpffs: Path, form: str) -> None:
     """Show programs, endpoints, maps, verdicts by rule and drops by reason."""
-    from policyc.runtime.status import SCHEMA
-    from policyc.runtime.status import status as ask
+    from policyc.runtime.status import SCHEMA, status_and_command
 
     with _details(verbose=False):
-        found = ask(bpffs=bpffs)
+        found, command = status_and_command(bpffs)
     if form == "json":
-        click.echo(json.dumps(found.to_json() if found else {"schema": SCHEMA, "loaded": False}))
-    elif found is None:
+        nothing = {"schema": SCHEMA, "loaded": False, "in_progress": command or ""}
+        click.echo(json.dumps(found.to_json() if found else nothing))
+        return
+    if command is not None:
+        click.echo(AT_WORK.get(command, "another command is at work"))
+    if found is None:
         click.echo("nothing is loaded")
     else:
         from policyc.runtime.status_text import show
