@@ -15,7 +15,8 @@ from pathlib import Path
 
 from policyc.runtime.errors import BusyError, InputError
 from policyc.runtime.health_checks import Health, HealthChecks, Place
-from policyc.runtime.json_value import JsonStream, JsonValue
+from policyc.runtime.json_stream import JsonStream
+from policyc.runtime.json_value import JsonValue
 from policyc.runtime.pins import DEFAULT_ROOT
 from policyc.runtime.service_live import FullError, Live, StaleError
 from policyc.runtime.service_update import LoadedNode, is_loaded, loaded
