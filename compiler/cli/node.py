@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`policyc node`: load a bundle on this node, take it away, see what it does.
 
-Needs no compiler: this module imports the runtime, click and rich, and for YAML files PyYAML.
+Needs no compiler: this module imports the runtime and click. Commands import rich and PyYAML where
+they need them.
 """
 
 import json
@@ -12,7 +13,6 @@ from pathlib import Path
 from typing import get_args
 
 import click
-from rich.console import Console
 
 from policyc.runtime.attach import Mode
 from policyc.runtime.command_lock import AT_WORK, Patience
@@ -369,6 +369,8 @@ def status(bpffs: Path, form: str) -> None:
     if found is None:
         click.echo("nothing is loaded")
     else:
+        from rich.console import Console
+
         from policyc.runtime.status_text import show
 
         show(found, Console())
