@@ -8,7 +8,7 @@ import ipaddress
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from policyc.runtime import service_annotations
+from policyc.runtime import service_annotations, service_labels
 from policyc.runtime.address_value import Address, host_address
 from policyc.runtime.json_value import JsonValue, one_of
 from policyc.runtime.uplinks import Outside
@@ -18,7 +18,6 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 READY = 2
 """The rank of an endpoint that is ready."""
 
-_SERVICE_NAME = "kubernetes.io/service-name"
 _PROTOCOLS = ("TCP", "UDP", "SCTP")
 _TYPES = ("ClusterIP", "NodePort", "LoadBalancer", "ExternalName")
 _OBJECT = ("apiVersion", "kind", "metadata")
@@ -54,7 +53,7 @@ class ServicePort:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A Service with addresses of its own."""
+    """A Service with addresses of its own, that is not for another proxy."""
 
     namespace: str
     name: str
@@ -173,6 +172,8 @@ def _names(metadata: JsonValue) -> tuple[str, str]:
 def _service(
     place: JsonValue, fields: dict[str, JsonValue], namespace: str, name: str
 ) -> Iterator[Service]:
+    if service_labels.is_for_another_proxy(fields["metadata"]):
+        return
     if "spec" not in fields:
         place.fail("the field `spec` is missing")
     spec = fields["spec"].fields((), _SERVICE_SPEC)
@@ -266,9 +267,12 @@ def _service_port(value: JsonValue, has_node_ports: bool) -> ServicePort:
 def _slice(
     place: JsonValue, fields: dict[str, JsonValue], namespace: str
 ) -> Iterator[EndpointSlice]:
-    """None of a slice that belongs to no Service, or has names in the place of addresses."""
-    labels = fields["metadata"].members().get("labels")
-    service = labels.strings().get(_SERVICE_NAME, "") if labels else ""
+    """None of a slice that belongs to no Service, or is for another proxy, or has names in the place
+    of addresses.
+    """
+    service = service_labels.service_name(fields["metadata"])
+    if service_labels.is_for_another_proxy(fields["metadata"]):
+        return
     if "addressType" not in fields:
         place.fail("the field `addressType` is missing")
     kind = one_of(fields["addressType"], ("IPv4", "IPv6", "FQDN"), "")
