@@ -55,7 +55,9 @@ from policyc.runtime.outside import Nodes
 from policyc.runtime.pins import DEFAULT_ROOT, Pins
 from policyc.runtime.placement import Placer
 from policyc.runtime.roster import Roster, assign_ids, local_devices
-from policyc.runtime.services import Frontend, OwnNode, read_services
+from policyc.runtime.service_list import read_services
+from policyc.runtime.service_objects import Network
+from policyc.runtime.services import Frontend, OwnNode
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
 from policyc.runtime.state import (
     Attachment,
@@ -103,6 +105,7 @@ def load(
     open_ports: Mapping[Side, str] = NO_PORTS,
     reassemble: bool = False,
     service_cidr: Sequence[str] = (),
+    external: tuple[Network, ...] | None = None,
     proof_keys: Sequence[Path] = (),
     digest: str = "",
     warn: Warn = to_nobody,
@@ -118,7 +121,8 @@ def load(
     `open_ports` are the failsafe ports of each side where they are not to be the usual ones
     (`failsafes.read_ports`). `reassemble`: fragments that come before their first one are put in order,
     if this kernel can; `warn` is told if not. `service_cidr` are ranges that the host's stack routes to
-    Services, for what no hook of the cgroup sees. `proof_keys`: one of them has to have signed a proof
+    Services, for what no hook of the cgroup sees. `external` are the ranges that externalIPs have to be
+    in, None: any address is taken. `proof_keys`: one of them has to have signed a proof
     of the bundle; `digest`: its manifest has to have this SHA-256.
     """
     bundle = read_bundle(bundle_path)
@@ -132,8 +136,8 @@ def load(
     guarded = host_policy.guarded(bundle, file, uplink, open_ports, note)
     xdp.require_uplinks(xdp_mode, uplink, guarded is not None, note)
     ports = masquerade.ports if masquerade else range(0)
-    own = OwnNode(file.node, file.own_addresses, file.own_zone, ports)
-    frontends = None if services is None else read_services(services, own, note)
+    own = OwnNode(file.node, file.own_addresses, file.own_zone, ports, file.pods)
+    frontends = None if services is None else read_services(services, own, external, note, warn)
     routes = service_route.read(service_cidr, file, uplink, guarded is not None)
     if bundle.node not in ("", file.node):
         raise InputError(

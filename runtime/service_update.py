@@ -11,8 +11,10 @@ from policyc.runtime import host, network, service_maps, switch
 from policyc.runtime.errors import HostError
 from policyc.runtime.json_value import JsonValue
 from policyc.runtime.pins import DEFAULT_ROOT, Pins
+from policyc.runtime.service_list import read_services
 from policyc.runtime.service_maps import Filled
-from policyc.runtime.services import Frontend, OwnNode, read_services
+from policyc.runtime.service_objects import Network
+from policyc.runtime.services import Frontend, OwnNode
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
 from policyc.runtime.state import Generation, StateDir, Warn, to_nobody
 from policyc.runtime.switch import Word
@@ -24,14 +26,17 @@ def update_services(
     *,
     bpffs: Path = DEFAULT_ROOT,
     state_root: Path = DEFAULT_STATE,
+    external: tuple[Network, ...] | None = None,
     note: Warn = to_nobody,
+    warn: Warn = to_nobody,
 ) -> tuple[Frontend, ...]:
     """Replace the node's Services by these, in one step. One that fails changes nothing.
 
-    `note` is told what of them the node cannot have.
+    `external` are the ranges that externalIPs have to be in; None: any address is taken. `note` is told
+    what of the Services the node cannot have, `warn` which of their addresses are another's.
     """
     with loaded(bpffs, state_root) as node:
-        frontends = read_services(objects, node.own, note)
+        frontends = read_services(objects, node.own, external, note, warn)
         node.replace(frontends)
     return frontends
 
@@ -49,7 +54,13 @@ class LoadedNode:
         """The node that Services are read for."""
         addresses = tuple(map(ipaddress.ip_address, self.generation.node_addresses))
         of = self.generation
-        return OwnNode(of.node, addresses, of.node_zone, of.masquerade_ports)
+        pods = frozenset(
+            ipaddress.ip_address(address)
+            for each in of.endpoints
+            if not (each.is_node or each.is_host)
+            for address in each.addresses
+        )
+        return OwnNode(of.node, addresses, of.node_zone, of.masquerade_ports, pods)
 
     def replace(self, frontends: Iterable[Frontend]) -> Filled:
         """These in the place of all that there are, in one step."""

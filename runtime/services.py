@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """From Kubernetes Services (v1) and EndpointSlices (discovery.k8s.io/v1) to frontends and backends.
 
-`read_services` takes the objects as JSON values and gives what the datapath is to do: for every
-address and port of a Service, the endpoints behind it. Which of those take new connections is what
+`frontends_of` takes a Service and its slices and gives what the datapath is to do: for every address
+and port of the Service, the endpoints behind it. Who has an address that several ask for is decided
+in service_claims.py. Which of those take new connections is what
 KEP-1672 says: those that are ready; where none is, those that still serve while they terminate.
 Clients outside the cluster may be held to those of this node (KEP-1669), which are told apart.
 
@@ -26,13 +27,21 @@ from policyc.runtime.service_objects import (
     Network,
     Service,
     ServicePort,
-    objects,
 )
-from policyc.runtime.state import Warn, to_nobody
+from policyc.runtime.state import Warn
 from policyc.runtime.uplinks import Outside
 
 PROTOCOLS = {"TCP": 6, "UDP": 17, "SCTP": 132}
 """The names of the API's `protocol`, and the numbers of the wire."""
+
+
+class Kind(Enum):
+    """What an address and port are to their Service: one of its own, which the API server gives to no
+    other (CLUSTER for pods only, NODE for clients outside, too), or one that somebody names (BALANCER
+    in the status, for those in the ranges, EXTERNAL in the spec).
+    """
+
+    CLUSTER, NODE, BALANCER, EXTERNAL = range(4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +55,8 @@ class OwnNode:
     """Its label topology.kubernetes.io/zone, which hints of endpoints name."""
     masquerade_ports: range = range(0)
     """By which its pods leave the cluster: no node port is one of these."""
+    pods: frozenset[Address] = frozenset()
+    """Of the cluster, as far as the endpoints file lists them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,48 +103,23 @@ class Frontend:
     """internalTrafficPolicy Local: there are endpoints, and none of them is on this node."""
     is_node_port: bool
     """The node's own processes find it at the loopback address, too."""
+    kind: Kind
     ranges: tuple[Network, ...] | None
     """Who may come there, of its family; None: everybody."""
     backends: tuple[Backend, ...]
 
 
-def read_services(
-    roots: Iterable[JsonValue], own: OwnNode, note: Warn = to_nobody
-) -> tuple[Frontend, ...]:
-    """Every frontend, as this node has it, sorted. `note` is told what the node cannot have.
-
-    `InputError` where an object is wrong, asks for what is not supported, or has what another has.
-    """
-    services, slices = objects(roots)
-    by_service: dict[tuple[str, str], list[EndpointSlice]] = {}
-    for each in slices:
-        by_service.setdefault((each.namespace, each.service), []).append(each)
-    found: dict[tuple[Address, str, int], Frontend] = {}
-    for service in services:
-        listed = by_service.get((service.namespace, service.name), [])
-        for frontend in _frontends(service, listed, own):
-            key = frontend.address, frontend.protocol, frontend.port
-            if key in found:
-                service.place.fail(
-                    f"{frontend.address} port {frontend.port}/{frontend.protocol} is also that of "
-                    f"the Service {found[key].service}"
-                )
-            found[key] = frontend
-    _note_node_ports(services, own, note)
-    _note_health(services, note)
-    return tuple(
-        sorted(found.values(), key=lambda f: (f.address.version, f.address, f.port, f.protocol))
-    )
-
-
 def frontends_of(
     service: Service, slices: list[EndpointSlice], own: OwnNode
 ) -> tuple[Frontend, ...]:
-    """Those of one Service, of which these are all the slices; `InputError` as above."""
+    """Those of one Service, of which these are all the slices, as this node has them.
+
+    `InputError` where it asks for what is not supported.
+    """
     return tuple(_frontends(service, slices, own))
 
 
-def _note_node_ports(services: Iterable[Service], own: OwnNode, note: Warn) -> None:
+def note_node_ports(services: Iterable[Service], own: OwnNode, note: Warn) -> None:
     """Tells of those that are nobody's on this node."""
     ports = [port for each in services for port in each.ports if port.node_port]
     if ports and not own.addresses:
@@ -149,7 +135,7 @@ def _note_node_ports(services: Iterable[Service], own: OwnNode, note: Warn) -> N
             )
 
 
-def _note_health(services: Iterable[Service], note: Warn) -> None:
+def note_health(services: Iterable[Service], note: Warn) -> None:
     """Tells of what only a command that goes on can do."""
     asked = sum(each.health_port != 0 for each in services)
     if asked:
@@ -181,7 +167,7 @@ def _frontends(service: Service, slices: list[EndpointSlice], own: OwnNode) -> I
         if own.addresses:
             _require_not_masqueraded(port.node_port, port.place, own)
         for (address, number), kind in _sites(service, port, own).items():
-            is_external = kind is not _Site.CLUSTER
+            is_external = kind is not Kind.CLUSTER
             stays = service.internal_local and not is_external
             backends = _backends(port, slices, address.version, own, stays, is_external)
             yield Frontend(
@@ -197,10 +183,9 @@ def _frontends(service: Service, slices: list[EndpointSlice], own: OwnNode) -> I
                 is_elsewhere=stays
                 and any(each.drains for each in backends)
                 and not any(each.takes_new for each in backends),
-                is_node_port=kind is _Site.EXTERNAL
-                and address in own.addresses
-                and number == port.node_port,
-                ranges=_ranges(service, address.version) if kind is _Site.BALANCER else None,
+                is_node_port=kind is Kind.NODE,
+                kind=kind,
+                ranges=_ranges(service, address.version) if kind is Kind.BALANCER else None,
                 backends=backends,
             )
 
@@ -226,22 +211,14 @@ def _ranges(service: Service, family: int) -> tuple[Network, ...] | None:
     return tuple(sorted({each for each in service.ranges if each.version == family}))
 
 
-class _Site(Enum):
-    """For pods only; for clients outside, too; and for those of them that the Service names."""
-
-    CLUSTER, EXTERNAL, BALANCER = range(3)
-
-
-def _sites(
-    service: Service, port: ServicePort, own: OwnNode
-) -> Mapping[tuple[Address, int], _Site]:
+def _sites(service: Service, port: ServicePort, own: OwnNode) -> Mapping[tuple[Address, int], Kind]:
     """Where a port of a Service is. An address that is two things is the more guarded one."""
     nodes = own.addresses if _has_node_port(port) else ()
     return (
-        {(each, port.node_port): _Site.EXTERNAL for each in nodes}
-        | {(each, port.port): _Site.EXTERNAL for each in service.external_ips}
-        | {(each, port.port): _Site.BALANCER for each in service.balancer_ips}
-        | {(each, port.port): _Site.CLUSTER for each in service.cluster_ips}
+        {(each, port.port): Kind.EXTERNAL for each in service.external_ips}
+        | {(each, port.node_port): Kind.NODE for each in nodes}
+        | {(each, port.port): Kind.BALANCER for each in service.balancer_ips}
+        | {(each, port.port): Kind.CLUSTER for each in service.cluster_ips}
     )
 
 
