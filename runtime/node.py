@@ -55,9 +55,9 @@ from policyc.runtime.outside import Nodes
 from policyc.runtime.pins import DEFAULT_ROOT, Pins
 from policyc.runtime.placement import Placer
 from policyc.runtime.roster import Roster, assign_ids, local_devices
-from policyc.runtime.service_list import read_services
+from policyc.runtime.service_list import Served, serve
 from policyc.runtime.service_objects import Network
-from policyc.runtime.services import Frontend, OwnNode
+from policyc.runtime.services import OwnNode
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
 from policyc.runtime.state import (
     Attachment,
@@ -137,7 +137,7 @@ def load(
     xdp.require_uplinks(xdp_mode, uplink, guarded is not None, note)
     ports = masquerade.ports if masquerade else range(0)
     own = OwnNode(file.node, file.own_addresses, file.own_zone, ports, file.pods)
-    frontends = None if services is None else read_services(services, own, external, note, warn)
+    served = None if services is None else serve(services, own, external, note, warn)
     routes = service_route.read(service_cidr, file, uplink, guarded is not None)
     if bundle.node not in ("", file.node):
         raise InputError(
@@ -159,7 +159,7 @@ def load(
         pod_devices.require_hooks(endpoints_path, file.endpoints, devices, note)
         pod_devices.require_passed(uplink, devices)
         plan = _Plan(
-            *(bundle, file, devices, frontends, mode, forward, tuple(uplink), way_back),
+            *(bundle, file, devices, served, mode, forward, tuple(uplink), way_back),
             *(masquerade, cgroup, guarded, reassemble, xdp_mode, routes),
         )
         loading = _Loading(Pins(bpffs), state, plan, warn, note)
@@ -211,7 +211,7 @@ class _Plan:
     bundle: Bundle
     file: EndpointsFile
     devices: dict[str, int]
-    frontends: tuple[Frontend, ...] | None
+    served: Served | None
     mode: attach.Mode
     forward: forwarding.Forwarding
     uplinks: tuple[str, ...]
@@ -232,7 +232,7 @@ class _Loading:
         self.state = state
         self.plan = plan
         self.warn = warn
-        self.bundle, self.file, self.frontends = plan.bundle, plan.file, plan.frontends
+        self.bundle, self.file, self.served = plan.bundle, plan.file, plan.served
         self.kind = attach.kind_for(plan.mode)
         self.devices = plan.devices
         self.uplinks = uplinks.find(plan.uplinks, self.devices)
@@ -286,6 +286,8 @@ class _Loading:
             undo.forget()
         if services:
             services.finish(self.pins)
+        if self.served:
+            self.state.set_left_out(self.served.left_out)
         self._sweep(generation, nodes)
         replaced = bool(self.before and hooks.are_new)
         return Loaded(
@@ -311,7 +313,7 @@ class _Loading:
         if not self.ports:
             return
         self.masquerading.note_gaps(self.note)
-        there = self.frontends is None and self.before_word.epoch
+        there = self.served is None and self.before_word.epoch
         if there and (taken := service_maps.node_ports(self.pins, self.ports)):
             raise InputError(
                 f"--masquerade-ports {reserved_ports.shown(self.ports)}: "
@@ -437,9 +439,10 @@ class _Loading:
             bpf_syscall.map_delete(fd, struct.pack("=I", slot))
 
     def _fill_services(self, generation: Generation, undo: Undo) -> service_maps.Filled | None:
-        if self.frontends is None:
+        if self.served is None:
             return None
-        return service_maps.fill(self.pins, self.word, self.frontends, generation.nodes, undo)
+        frontends = self.served.frontends
+        return service_maps.fill(self.pins, self.word, frontends, generation.nodes, undo)
 
     def _attach(self, generation: Generation, hooks: HookPrograms, undo: Undo) -> None:
         """Attach where nothing is yet, before the switch: afterwards it could no longer fail.

@@ -171,6 +171,8 @@ class _Following:
                     whole = True
             if whole:
                 self._fill(node)
+            if node.state.left_out() != self._world.left_out:
+                node.state.set_left_out(self._world.left_out)
         self._health.set(self._asked())
         return Applied(n_events, len(changes), whole, time.monotonic() - began)
 

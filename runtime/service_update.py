@@ -11,9 +11,10 @@ from policyc.runtime import host, network, service_maps, switch
 from policyc.runtime.errors import HostError
 from policyc.runtime.json_value import JsonValue
 from policyc.runtime.pins import DEFAULT_ROOT, Pins
-from policyc.runtime.service_list import read_services
+from policyc.runtime.service_list import serve
 from policyc.runtime.service_maps import Filled
 from policyc.runtime.service_objects import Network
+from policyc.runtime.service_rows import NoRoomError, rows_of, standing
 from policyc.runtime.services import Frontend, OwnNode
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
 from policyc.runtime.state import Generation, StateDir, Warn, to_nobody
@@ -36,9 +37,10 @@ def update_services(
     what of the Services the node cannot have, `warn` which of their addresses are another's.
     """
     with loaded(bpffs, state_root) as node:
-        frontends = read_services(objects, node.own, external, note, warn)
-        node.replace(frontends)
-    return frontends
+        served = serve(objects, node.own, external, note, warn)
+        node.replace(served.frontends)
+        node.state.set_left_out(served.left_out)
+    return served.frontends
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ class LoadedNode:
     pins: Pins
     word: Word
     generation: Generation
+    state: StateDir
 
     @property
     def own(self) -> OwnNode:
@@ -63,9 +66,22 @@ class LoadedNode:
         return OwnNode(of.node, addresses, of.node_zone, of.masquerade_ports, pods)
 
     def replace(self, frontends: Iterable[Frontend]) -> Filled:
-        """These in the place of all that there are, in one step."""
+        """These in the place of all that there are, in one step.
+
+        Where endpoints that go leave no room for those that come, it takes two: first they go.
+        """
+        wanted = tuple(frontends)
+        try:
+            return self._replaced(wanted, self.word)
+        except NoRoomError:
+            with service_maps.mapped(self.pins, "pc_rows") as rows:
+                there = rows_of(rows[:])
+            staying = standing(wanted, there, self.generation.nodes)
+            return self._replaced(wanted, self._replaced(staying, self.word).word)
+
+    def _replaced(self, frontends: Iterable[Frontend], word: Word) -> Filled:
         with Undo() as undo:
-            filled = service_maps.fill(self.pins, self.word, frontends, self.generation.nodes, undo)
+            filled = service_maps.fill(self.pins, word, frontends, self.generation.nodes, undo)
             switch.store(self.pins.map("pc_state"), filled.word)
             undo.forget()
         filled.finish(self.pins)
@@ -95,4 +111,4 @@ def loaded(bpffs: Path, state_root: Path) -> Iterator[LoadedNode]:
                 "nothing is loaded here that could use Services",
                 "`policyc node load BUNDLE --endpoints FILE --services FILE`",
             )
-        yield LoadedNode(where, word, generation)
+        yield LoadedNode(where, word, generation, state)

@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from policyc.runtime.errors import InputError
 from policyc.runtime.json_value import JsonValue
 from policyc.runtime.service_claims import Changes, Claims, Name, Site, surroundings
+from policyc.runtime.service_limits import Limits, asked_of
+from policyc.runtime.service_list import left_out
 from policyc.runtime.service_objects import EndpointSlice, Network, Service, named, objects
-from policyc.runtime.services import Frontend, OwnNode, frontends_of, local_endpoints
+from policyc.runtime.services import Frontend, OwnNode, local_endpoints
 from policyc.runtime.state import Warn, to_nobody
 
 
@@ -38,14 +40,20 @@ class World:
     _by_service: dict[Name, dict[Name, EndpointSlice]] = field(default_factory=dict)
     _touched: dict[Name, None] = field(default_factory=dict)
     _claims: Claims = field(init=False)
+    _limits: Limits = field(init=False)
 
     def __post_init__(self) -> None:
-        self._claims = Claims(self.warn)
+        self._claims, self._limits = Claims(self.warn), Limits(self.warn)
 
     @property
     def frontends(self) -> dict[Site, Frontend]:
         """Those of the last `changes`."""
         return self._claims.frontends
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """What is not in force, as service_list.py counts it."""
+        return left_out(self._claims, self._limits)
 
     def take(self, event: JsonValue) -> None:
         """A watch event (`type` and `object`), or an object as it is now.
@@ -116,21 +124,26 @@ class World:
 
     def changes(self) -> Changes:
         """Works out what was told since the last time; `frontends` is that of now afterwards."""
-        for name in self._touched:
-            self._work_out(name)
+        changed = [name for name in self._touched if self._work_out(name)]
         self._touched.clear()
+        for name in dict.fromkeys((*changed, *self._limits.settle())):
+            service, asked = self._services.get(name), self._limits.asked(name)
+            frontends = self._limits.grant(name).of(asked.frontends) if asked else ()
+            self._claims.put(name, service.created if service else "", frontends)
         return self._claims.settle(surroundings(self.own, self.external))
 
-    def _work_out(self, name: Name) -> None:
+    def _work_out(self, name: Name) -> bool:
+        """False where the Service stays as it was."""
         service = self._services.get(name)
         slices = list(self._by_service.get(name, {}).values())
         try:
-            frontends = frontends_of(service, slices, self.own) if service else ()
+            asked = asked_of(service, slices, self.own) if service else None
         except InputError as error:
             self.warn(f"{'/'.join(name)} stays as it was: {error}")
-            return
+            return False
         self._note_health(name, service)
-        self._claims.put(name, service.created if service else "", frontends)
+        self._limits.put(name, service.created if service else "", asked)
+        return True
 
     def _note_health(self, name: Name, service: Service | None) -> None:
         self.health.pop(name, None)

@@ -109,6 +109,8 @@ class NodeStatus:
     """Addresses and ports of Services that say themselves how: "tunnel", "dsr" -> how many."""
     xdp: tuple[XdpUplink, ...] = ()  # where packets are handed to other nodes by XDP
     services_unfinished: bool = False  # a change of Services that was killed half way
+    services_left_out: dict[str, int] = field(default_factory=dict)
+    """What of the Services is not in force, as service_list.py counts it."""
 
     def to_json(self) -> dict[str, Any]:
         """The status as plain values, with the name of its schema."""
@@ -133,7 +135,7 @@ def status(*, bpffs: Path = DEFAULT_ROOT, state_root: Path = DEFAULT_STATE) -> N
                 f"what was loaded as epoch {word.epoch} is not on record any more",
                 "load again: the policy in force goes on until then",
             )
-        return _status(where, generation, word)
+        return _status(where, generation, word, state)
     except FileNotFoundError as error:
         raise _half_loaded() from error
 
@@ -144,7 +146,7 @@ def _half_loaded() -> HostError:
     )
 
 
-def _status(where: Pins, generation: Generation, word: switch.Word) -> NodeStatus:
+def _status(where: Pins, generation: Generation, word: switch.Word, state: StateDir) -> NodeStatus:
     programs, unprotected = _programs(where, generation)
     return NodeStatus(
         node=generation.node,
@@ -169,6 +171,7 @@ def _status(where: Pins, generation: Generation, word: switch.Word) -> NodeStatu
         services_outside=service_maps.ways_back(where),
         xdp=_xdp(where),
         services_unfinished=service_maps.is_unfinished(where),
+        services_left_out=state.left_out(),
     )
 
 

@@ -287,3 +287,28 @@ def test_sockets_as_the_kernel_lists_them(tmp_path: Path) -> None:
         ("SCTP", 132, "10.0.0.7"),
         ("SCTP", 132, "2001:db8::1"),
     }
+
+
+def test_limits_keep_the_oldest_whatever_the_order() -> None:
+    """A namespace has room for 16384 addresses and ports, an object for 4096."""
+    ports = [{"name": f"p{n}", "port": n + 1} for n in range(100)]
+    everything = []
+    for n in range(6):
+        each = service(f"s{n}", f"10.96.0.{n}", 9 - n, ports=ports)
+        each["spec"]["externalIPs"] = [f"198.51.{n}.{i}" for i in range(26 + n)]
+        everything.append(each)
+    dice = random.Random(1)
+    expected = owners(everything, ("0.0.0.0/0",))
+    assert set(expected[0].values()) == {f"s{n}" for n in range(1, 6)}
+    assert len(expected[1]) == 1 and expected[1][0].startswith("shop/s0: left out: the namespace")
+    for _ in range(3):
+        assert owners(dice.sample(everything, 6), ("0.0.0.0/0",)) == expected
+        world = World(NODE, external=external_ranges(["0.0.0.0/0"]))
+        for each in dice.sample(everything, 6):
+            world.take(JsonValue({"type": "ADDED", "object": each}, Path("watch")))
+            world.changes()
+        assert of_world(world) == expected[0]
+        assert world.left_out == {"over_limits": 2700}
+        world.take(JsonValue({"type": "DELETED", "object": everything[1]}, Path("watch")))
+        world.changes()
+        assert "s0" in of_world(world).values() and world.left_out == {}
