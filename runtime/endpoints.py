@@ -96,6 +96,16 @@ class EndpointsFile:
         return self._own.addresses
 
     @property
+    def pods(self) -> frozenset[Address]:
+        """The addresses of pods, without those on the network of their node."""
+        return frozenset(
+            address
+            for each in self.endpoints
+            if not each.host_network
+            for address in each.addresses.values()
+        )
+
+    @property
     def own_zone(self) -> str:
         """Its zone; empty where nobody says."""
         return self._own.labels.get(ZONE_LABEL, "")

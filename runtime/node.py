@@ -58,7 +58,9 @@ from policyc.runtime.outside import Nodes
 from policyc.runtime.pins import DEFAULT_ROOT, Pins
 from policyc.runtime.placement import Placer
 from policyc.runtime.roster import Roster, assign_ids
-from policyc.runtime.services import Frontend, OwnNode, read_services
+from policyc.runtime.service_list import Served, serve
+from policyc.runtime.service_objects import Network
+from policyc.runtime.services import OwnNode
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
 from policyc.runtime.state import (
     Attachment,
@@ -106,6 +108,7 @@ def load(
     open_ports: Mapping[Side, str] = NO_PORTS,
     reassemble: bool = False,
     service_cidr: Sequence[str] = (),
+    external: tuple[Network, ...] | None = None,
     proof_keys: Sequence[Path] = (),
     digest: str = "",
     missing: Missing = "refuse",
@@ -123,7 +126,8 @@ def load(
     `open_ports` are the failsafe ports of each side where they are not to be the usual ones
     (`failsafes.read_ports`). `reassemble`: fragments that come before their first one are put in order,
     if this kernel can; `warn` is told if not. `service_cidr` are ranges that the host's stack routes to
-    Services, for what no hook of the cgroup sees. `proof_keys`: one of them has to have signed a proof
+    Services, for what no hook of the cgroup sees. `external` are the ranges that externalIPs have to be
+    in, None: any address is taken. `proof_keys`: one of them has to have signed a proof
     of the bundle; `digest`: its manifest has to have this SHA-256. `missing`: what is done when
     the device of a pod does not exist, or goes meanwhile. `patience`: how long another command is waited
     for, which `unload` does too.
@@ -139,8 +143,8 @@ def load(
     guarded = host_policy.guarded(bundle, file, uplink, open_ports, note)
     xdp.require_uplinks(xdp_mode, uplink, guarded is not None, note)
     ports = masquerade.ports if masquerade else range(0)
-    own = OwnNode(file.node, file.own_addresses, file.own_zone, ports)
-    frontends = None if services is None else read_services(services, own, note)
+    own = OwnNode(file.node, file.own_addresses, file.own_zone, ports, file.pods)
+    served = None if services is None else serve(services, own, external, note, warn)
     routes = service_route.read(service_cidr, file, uplink, guarded is not None)
     if bundle.node not in ("", file.node):
         raise InputError(
@@ -162,7 +166,7 @@ def load(
         pod_devices.require_hooks(endpoints_path, file.endpoints, devices, note)
         pod_devices.require_passed(uplink, devices)
         plan = _Plan(
-            *(bundle, file, devices, frontends, mode, forward, tuple(uplink), way_back),
+            *(bundle, file, devices, served, mode, forward, tuple(uplink), way_back),
             *(masquerade, cgroup, guarded, reassemble, xdp_mode, routes, missing),
         )
         loading = _Loading(Pins(bpffs), state, plan, warn, note)
@@ -218,7 +222,7 @@ class _Plan:
     bundle: Bundle
     file: EndpointsFile
     devices: dict[str, int]
-    frontends: tuple[Frontend, ...] | None
+    served: Served | None
     mode: attach.Mode
     forward: forwarding.Forwarding
     uplinks: tuple[str, ...]
@@ -240,7 +244,7 @@ class _Loading:
         self.state = state
         self.plan = plan
         self.warn = warn
-        self.bundle, self.file, self.frontends = plan.bundle, plan.file, plan.frontends
+        self.bundle, self.file, self.served = plan.bundle, plan.file, plan.served
         self.kind = attach.kind_for(plan.mode)
         self.devices = dict(plan.devices)
         self.uplinks = uplinks.find(plan.uplinks, self.devices)
@@ -294,6 +298,8 @@ class _Loading:
             undo.forget()
         if services:
             services.finish(self.pins)
+        if self.served:
+            self.state.set_left_out(self.served.left_out)
         self._sweep(generation, nodes)
         replaced = bool(self.before and hooks.are_new)
         return Loaded(
@@ -319,7 +325,7 @@ class _Loading:
         if not self.ports:
             return
         self.masquerading.note_gaps(self.note)
-        there = self.frontends is None and self.before_word.epoch
+        there = self.served is None and self.before_word.epoch
         if there and (taken := service_maps.node_ports(self.pins, self.ports)):
             raise InputError(
                 f"--masquerade-ports {reserved_ports.shown(self.ports)}: "
@@ -445,9 +451,10 @@ class _Loading:
             bpf_syscall.map_delete(fd, struct.pack("=I", slot))
 
     def _fill_services(self, generation: Generation, undo: Undo) -> service_maps.Filled | None:
-        if self.frontends is None:
+        if self.served is None:
             return None
-        return service_maps.fill(self.pins, self.word, self.frontends, generation.nodes, undo)
+        frontends = self.served.frontends
+        return service_maps.fill(self.pins, self.word, frontends, generation.nodes, undo)
 
     def _attach(self, generation: Generation, hooks: HookPrograms, undo: Undo) -> Generation:
         """Attach where nothing is yet, before the switch: afterwards it could no longer fail. The

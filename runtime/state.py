@@ -7,7 +7,7 @@ file holds: a loader that dies on the way leaves nothing that contradicts the ke
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -217,6 +217,21 @@ class StateDir:
         else:
             self._reserved.unlink(missing_ok=True)
 
+    def left_out(self) -> dict[str, int]:
+        """What of the Services in force is left out (service_list.py); empty: nothing."""
+        try:
+            found = json.loads(self._left_out.read_text())
+            return {str(name): int(count) for name, count in found.items()}
+        except (OSError, ValueError, TypeError, AttributeError):
+            return {}
+
+    def set_left_out(self, counts: Mapping[str, int]) -> None:
+        """Remember it; no file where nothing is."""
+        if counts:
+            self._write(self._left_out, counts)
+        else:
+            self._left_out.unlink(missing_ok=True)
+
     def keep_only(self, epoch: int) -> None:
         """Forget every generation but one."""
         for path in self.path.glob("generation-*"):
@@ -261,6 +276,10 @@ class StateDir:
     @property
     def _reserved(self) -> Path:
         return self.path / "reserved-ports"
+
+    @property
+    def _left_out(self) -> Path:
+        return self.path / "services-left-out"
 
     def _file(self, epoch: int) -> Path:
         return self.path / f"generation-{epoch}.json"

@@ -112,6 +112,8 @@ class NodeStatus:
     xdp: tuple[XdpUplink, ...] = ()  # where packets are handed to other nodes by XDP
     missing_devices: tuple[str, ...] = ()  # pods of this node whose device was gone at the load
     services_unfinished: bool = False  # a change of Services that was killed half way
+    services_left_out: dict[str, int] = field(default_factory=dict)
+    """What of the Services is not in force, as service_list.py counts it."""
 
     in_progress: str = ""  # the command that changes the node now: a key of command_lock.AT_WORK
 
@@ -175,14 +177,14 @@ def _asked(where: Pins, state: StateDir, is_changing: bool) -> NodeStatus | None
             f"what was loaded as epoch {word.epoch} is not on record any more",
             "load again: the policy in force goes on until then",
         )
-    return _status(where, generation, word)
+    return _status(where, generation, word, state)
 
 
 def _half_loaded() -> HostError:
     return HostError("this node is half loaded: a command died", "load or unload again")
 
 
-def _status(where: Pins, generation: Generation, word: switch.Word) -> NodeStatus:
+def _status(where: Pins, generation: Generation, word: switch.Word, state: StateDir) -> NodeStatus:
     programs, unprotected = _programs(where, generation)
     return NodeStatus(
         node=generation.node,
@@ -208,6 +210,7 @@ def _status(where: Pins, generation: Generation, word: switch.Word) -> NodeStatu
         xdp=_xdp(where),
         missing_devices=tuple(each.title for each in generation.endpoints if each.is_missing),
         services_unfinished=service_maps.is_unfinished(where),
+        services_left_out=state.left_out(),
     )
 
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The status of a node, for people. Takes a `NodeStatus`, prints tables."""
 
+from collections.abc import Mapping
+
 from rich.console import Console
 from rich.table import Table
 
@@ -73,6 +75,8 @@ def show(status: NodeStatus, console: Console) -> None:
             highlight=False,
             soft_wrap=True,
         )
+    if status.services_left_out:
+        console.print(_left_out(status.services_left_out), highlight=False, soft_wrap=True)
     tables = (
         _programs(status),
         _endpoints(status),
@@ -84,6 +88,16 @@ def show(status: NodeStatus, console: Console) -> None:
         if table.row_count:
             console.print()
             console.print(table)
+
+
+def _left_out(counts: Mapping[str, int]) -> str:
+    said = {
+        "conflicts": "{} addresses and ports are another's",
+        "over_limits": "{} addresses and ports are over a limit",
+        "without_maglev": "{} Services ask for Maglev tables and have none",
+    }
+    shown = (said[name].format(count) for name, count in counts.items() if name in said)
+    return f"[bold]Services left out: {', '.join(shown)}[/]"
 
 
 def _outside(status: NodeStatus) -> str:

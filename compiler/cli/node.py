@@ -21,6 +21,7 @@ from policyc.runtime.failsafes import Side
 from policyc.runtime.forwarding import Forwarding
 from policyc.runtime.local_devices import Missing
 from policyc.runtime.pins import DEFAULT_ROOT
+from policyc.runtime.service_objects import Network
 from policyc.runtime.state import Generation
 from policyc.runtime.uplinks import Outside
 from policyc.runtime.xdp import Mode as XdpMode
@@ -40,6 +41,15 @@ _wait = click.option(
     show_default=True,
     metavar="SECONDS",
     help="how long another command that changes the node is waited for; 0: not at all",
+)
+
+_external = click.option(
+    "--external-cidr",
+    "external_cidr",
+    multiple=True,
+    metavar="CIDR",
+    help="a range that externalIPs of Services have to be in, else they are left out; may be repeated "
+    "(default: any address, with a warning)",
 )
 
 
@@ -150,6 +160,7 @@ def node() -> None:
     metavar="CIDR",
     help="a range of Services' addresses, which the node itself reaches by a route; may be repeated",
 )
+@_external
 @click.option(
     "--require-proof",
     "proof_keys",
@@ -198,6 +209,7 @@ def load(
     failsafe_outbound: str | None,
     reassemble: bool,
     service_cidr: tuple[str, ...],
+    external_cidr: tuple[str, ...],
     proof_keys: tuple[Path, ...],
     reprove: tuple[str, ...],
     reprove_cluster: tuple[str, ...],
@@ -235,6 +247,7 @@ def load(
             open_ports={side: ports for side, ports in given.items() if ports is not None},
             reassemble=reassemble,
             service_cidr=service_cidr,
+            external=_external_ranges(external_cidr),
             proof_keys=proof_keys,
             digest=digest,
             missing=missing,
@@ -321,14 +334,23 @@ def attest(
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @_bpffs
 @_wait
-def replace_services(files: tuple[Path, ...], bpffs: Path, wait: int) -> None:
+@_external
+def replace_services(
+    files: tuple[Path, ...], bpffs: Path, wait: int, external_cidr: tuple[str, ...]
+) -> None:
     """Replace the node's Services by those in FILES (JSON or YAML). Failing changes nothing."""
     from policyc.compiler.cli.service_files import read_objects
     from policyc.runtime.service_update import update_services
 
     with _details(verbose=False):
-        patience = Patience(wait, _note)
-        frontends = update_services(read_objects(files), bpffs=bpffs, patience=patience, note=_note)
+        frontends = update_services(
+            read_objects(files),
+            bpffs=bpffs,
+            external=_external_ranges(external_cidr),
+            patience=Patience(wait, _note),
+            note=_note,
+            warn=_warn,
+        )
     n_backends = sum(each.takes_new for found in frontends for each in found.backends)
     ways = Counter(each.way_back for each in frontends if each.way_back)
     own = "".join(f", {n} of them answered outside by {way}" for way, n in sorted(ways.items()))
@@ -405,12 +427,25 @@ def events(bpffs: Path, form: str, count: int | None, seconds: float | None) -> 
     metavar="SECONDS",
     help="silence after which what came first is taken for all that there is",
 )
-def follow_streams(streams: tuple[Path, ...], bpffs: Path, form: str, settled: float) -> None:
+@_external
+def follow_streams(
+    streams: tuple[Path, ...],
+    bpffs: Path,
+    form: str,
+    settled: float,
+    external_cidr: tuple[str, ...],
+) -> None:
     """Keep the node's Services as STREAMS tell: watch events in JSON, from pipes, files or `-`."""
     from policyc.compiler.cli.node_follow import follow_services
 
     with _details(verbose=False):
-        follow_services(streams, bpffs, form, settled)
+        follow_services(streams, bpffs, form, settled, _external_ranges(external_cidr))
+
+
+def _external_ranges(given: tuple[str, ...]) -> tuple[Network, ...] | None:
+    from policyc.runtime.service_claims import external_ranges
+
+    return external_ranges(given)
 
 
 def _without_device(generation: Generation) -> str:
