@@ -4,7 +4,7 @@
 import errno
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from policyc.runtime import bpf_syscall, clsact, features, tcx
@@ -104,3 +104,12 @@ def attached_program(pins: Pins, at: Attachment, hook: Hook) -> int | None:
         return link.prog_id if link else None
     found = clsact.find(at.ifindex, hook.direction)
     return found.prog_id if found and found.name == hook.program else None
+
+
+def is_any(pins: Pins, at: Attachment) -> bool:
+    """Whether hooks of the role run there, whichever way they are attached."""
+    return any(
+        attached_program(pins, replace(at, kind=kind), hook) is not None
+        for kind in (tcx.KIND, clsact.KIND)
+        for hook in hooks_at(at)
+    )

@@ -27,6 +27,7 @@ from policyc.runtime import (
     host_policy,
     leftovers,
     network,
+    own_device,
     pins,
     pod_devices,
     reassembly,
@@ -491,6 +492,8 @@ class _Loading:
 
     def _attach_to(self, attachment: Attachment, hooks: HookPrograms, undo: Undo) -> None:
         if not self._is_attached(attachment):
+            if attachment.role in own_device.ROLES and not attach.is_any(self.pins, attachment):
+                own_device.stop(attachment.ifindex, f"the device {attachment.interface}")
             undo.by(attach.detach, self.pins, attachment)
         elif not hooks.are_new:
             return
@@ -511,6 +514,7 @@ class _Loading:
 
     def _sweep(self, generation: Generation, nodes: Nodes) -> None:
         """Take away what only the generation before needed. It cannot undo the switch any more."""
+        self._drop_devices(generation)  # before their hooks
         leftovers.sweep(self.pins, generation.former, generation.attachments)
         xdp.keep_only(self.pins, self.uplinks.values() if self.plan.xdp_mode else ())
         socket_hooks.keep_only(self.pins, generation.epoch)
@@ -518,11 +522,6 @@ class _Loading:
         nodes.forget_others()
         self.masquerading.forget_others()
         reserved_ports.settle(self.state, self.ports, self.warn)
-        if not any(at.role == "tunnel" for at in generation.attachments):
-            tunnel.remove()
-        if not any(at.role == "detour" for at in generation.attachments):
-            reassembly.remove(self.state.reassembly)
-        service_route.settle(self.pins, self.plan.routes)
         switch.wait_for_readers()
         failsafes.keep_only(self.pins, generation.epoch)
         if self.before_word.epoch:
@@ -532,3 +531,12 @@ class _Loading:
                 pins.remove_folder(folder)
         hook_programs.forget_replaced(self.pins)
         self.state.keep_only(generation.epoch)
+
+    def _drop_devices(self, generation: Generation) -> None:
+        """Those of our own that this generation has no use for."""
+        roles = {at.role for at in generation.attachments}
+        if "tunnel" not in roles:
+            tunnel.remove()
+        if "detour" not in roles:
+            reassembly.remove(self.state.reassembly)
+        service_route.settle(self.pins, self.plan.routes)

@@ -15,6 +15,8 @@ from policyc.runtime import bpf_syscall, rtnetlink
 from policyc.runtime.pins import Pins
 from policyc.runtime.undo import Undo
 
+ROLES = ("tunnel", "detour", "route")
+"""Of attachments: those that are up with their hook alone."""
 _DEVICE = struct.Struct("=I")
 
 
@@ -48,6 +50,11 @@ def start(ifindex: int, purpose: str, undo: Undo) -> None:
         if link["state"] != "up":
             undo.by(_set_state, ifindex, "down", purpose)
             netlink.link("set", index=ifindex, state="up")
+
+
+def stop(ifindex: int, purpose: str) -> None:
+    """Set it down: it has lost its hook, and gets another one."""
+    _set_state(ifindex, "down", purpose)
 
 
 def _set_state(ifindex: int, state: str, purpose: str) -> None:
