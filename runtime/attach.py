@@ -2,12 +2,14 @@
 """The hooks at a device, whichever way they are attached."""
 
 import errno
+import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from policyc.runtime import bpf_syscall, clsact, features, tcx
 from policyc.runtime.errors import HostError
+from policyc.runtime.local_devices import SKIP_HINT
 from policyc.runtime.pins import Pins
 from policyc.runtime.state import Attachment
 
@@ -21,6 +23,14 @@ class Hook:
     program: str
     direction: str
     tcx_type: int
+
+
+class GoneError(HostError):
+    """A device went while it was attached to."""
+
+    def __init__(self, at: Attachment) -> None:
+        hint = SKIP_HINT if at.role == "pod" else ""
+        super().__init__(f"the device {at.interface} vanished while it was attached to", hint)
 
 
 def _both(device: str) -> tuple[Hook, Hook]:
@@ -65,11 +75,17 @@ def attach(pins: Pins, at: Attachment, programs: Mapping[str, int]) -> None:
             else:
                 clsact.attach(prog, at.ifindex, hook.direction, hook.program)
     except OSError as error:
-        if error.errno in (errno.ENODEV, errno.ENOLINK):
-            raise HostError(
-                f"the device {at.interface} vanished while it was attached to"
-            ) from error
+        if error.errno in (errno.ENODEV, errno.ENOLINK) or not is_there(at):
+            raise GoneError(at) from error
         raise HostError(f"cannot attach to {at.interface}: {error.strerror}") from error
+
+
+def is_there(at: Attachment) -> bool:
+    """Whether the device still exists."""
+    try:
+        return bool(socket.if_indextoname(at.ifindex))
+    except OSError:
+        return False
 
 
 def detach(pins: Pins, at: Attachment) -> None:
@@ -88,3 +104,12 @@ def attached_program(pins: Pins, at: Attachment, hook: Hook) -> int | None:
         return link.prog_id if link else None
     found = clsact.find(at.ifindex, hook.direction)
     return found.prog_id if found and found.name == hook.program else None
+
+
+def is_any(pins: Pins, at: Attachment) -> bool:
+    """Whether hooks of the role run there, whichever way they are attached."""
+    return any(
+        attached_program(pins, replace(at, kind=kind), hook) is not None
+        for kind in (tcx.KIND, clsact.KIND)
+        for hook in hooks_at(at)
+    )

@@ -19,6 +19,7 @@ from typing import Any
 from policyc.runtime import (
     attach,
     bpf_syscall,
+    command_lock,
     endpoint_maps,
     forwarding,
     host,
@@ -31,11 +32,13 @@ from policyc.runtime import (
 from policyc.runtime.attested_maps import foreign, images_of
 from policyc.runtime.btf import Btf
 from policyc.runtime.bundle import HOOKS_OBJECT, POLICY_OBJECT, Bundle, read_bundle
+from policyc.runtime.command_lock import Patience
 from policyc.runtime.endpoints import EndpointsFile, read_endpoints
 from policyc.runtime.errors import HostError, InputError
 from policyc.runtime.libbpf import Object
+from policyc.runtime.local_devices import local_devices
 from policyc.runtime.pins import DEFAULT_ROOT, Pins
-from policyc.runtime.roster import Roster, assign_ids, local_devices
+from policyc.runtime.roster import Roster, assign_ids
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
 from policyc.runtime.state import Attachment, Generation, LoadedEndpoint, StateDir
 from policyc.runtime.tables import PolicyTables
@@ -90,12 +93,13 @@ def attest(
     endpoints_path: Path,
     *,
     digest: str = "",
+    patience: Patience = command_lock.NONE,
     bpffs: Path = DEFAULT_ROOT,
     state_root: Path = DEFAULT_STATE,
 ) -> Attested:
     """Compare; HostError where nothing is loaded, or its record is lost.
 
-    `digest`: the manifest of the bundle has to have this SHA-256.
+    `digest`: the manifest of the bundle has to have this SHA-256. Another command is waited for.
     """
     bundle = read_bundle(bundle_path)
     if digest and bundle.digest != digest:
@@ -109,7 +113,7 @@ def attest(
         )
     host.require_root()
     where, state = Pins(bpffs), StateDir(bpffs, state_root)
-    with state.lock():
+    with state.lock("attest", patience):
         network.require_here(where, state)
         if not where.is_there() or not (word := switch.read(where.map("pc_state"))).epoch:
             raise HostError("nothing is loaded on this node", "policyc node load BUNDLE")
@@ -193,7 +197,9 @@ class _Live:
     ) -> None:
         self.pins, self.bundle, self.file, self.generation = pins, bundle, file, generation
         self.word = word
-        self.devices = local_devices(file.endpoints)
+        known_missing = {each.title for each in generation.endpoints if each.is_missing}
+        sought = (each for each in file.endpoints if str(each) not in known_missing)
+        self.devices = local_devices(sought)
 
     def parts(self) -> Iterator[AttestedPart]:
         """One after the other; the programs first, by which the maps are read."""

@@ -11,8 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from policyc.runtime import regular_file
 from policyc.runtime.errors import InputError
-from policyc.runtime.json_value import JsonValue, read_json
+from policyc.runtime.json_value import JsonValue, parsed
 
 SCHEMA = "policyc.dev/bundle/v1"
 MANIFEST = "manifest.json"
@@ -22,6 +23,8 @@ SOCKETS_OBJECT = "sockets.bpf.o"
 XDP_OBJECT = "xdp.bpf.o"
 _NEEDED = (POLICY_OBJECT, HOOKS_OBJECT, "plan.json", "classifier.json", "rules.json")
 
+MOST_BYTES = 1 << 30
+"""Of all files of a bundle together."""
 WORD = 4  # bytes: all that seeds hold are little-endian 32-bit words
 
 
@@ -58,7 +61,7 @@ class Bundle:
     @cached_property
     def plan(self) -> dict[str, Any]:
         """plan.json: sizes, layouts, reserved ids."""
-        return self._object("plan.json")
+        return self._json("plan.json").object()
 
     @property
     def endpoints(self) -> int:
@@ -71,12 +74,12 @@ class Bundle:
     @cached_property
     def classifier(self) -> dict[str, Any]:
         """classifier.json: what places an endpoint that the compiler has not seen."""
-        return self._object("classifier.json")
+        return self._json("classifier.json").object()
 
     @cached_property
     def rules(self) -> tuple[dict[str, Any], ...]:
         """rules.json: one entry a rule, in the order of their ids."""
-        value = read_json(self.path / "rules.json")
+        value = self._json("rules.json")
         if isinstance(value.raw, dict) and "rules" in value.raw:
             value = value.members()["rules"]
         return tuple(item.object() for item in value.items())
@@ -91,15 +94,15 @@ class Bundle:
     def seed(self, name: str) -> bytes:
         """The seed of a map, whole entries; empty for a map without one."""
         spec = self.map(name)
-        return (self.path / spec.seed).read_bytes() if spec.seed else b""
+        return _read(self.path / spec.seed) if spec.seed else b""
 
     def seed_words(self, name: str) -> tuple[int, ...]:
         """The seed of an array as its words."""
         data = self.seed(name)
         return struct.unpack(f"<{len(data) // WORD}I", data)
 
-    def _object(self, name: str) -> dict[str, Any]:
-        return read_json(self.path / name).object()
+    def _json(self, name: str) -> JsonValue:
+        return _parsed(_read(self.path / name), self.path / name)
 
 
 def read_bundle(path: Path) -> Bundle:
@@ -109,9 +112,10 @@ def read_bundle(path: Path) -> Bundle:
         raise InputError(
             f"{path}: is not a directory", "give the directory `policyc compile` wrote"
         )
-    if not manifest_path.is_file():
+    if not manifest_path.exists():
         raise InputError(f"{path}: has no {MANIFEST}", "is this what `policyc compile` wrote?")
-    manifest = read_json(manifest_path)
+    raw = _read(manifest_path)
+    manifest = _parsed(raw, manifest_path)
     members = manifest.members()
     _check_schema(manifest, members)
     for name in ("minimum_kernel", "maps", "files"):
@@ -120,7 +124,7 @@ def read_bundle(path: Path) -> Bundle:
     digests = _check_files(path, members["files"])
     return Bundle(
         path=path,
-        digest=hashlib.sha256(manifest_path.read_bytes()).hexdigest(),
+        digest=hashlib.sha256(raw).hexdigest(),
         policyc=members["policyc"].text() if "policyc" in members else "",
         minimum_kernel=_kernel_version(members["minimum_kernel"]),
         maps=tuple(_map_spec(item, path, digests) for item in members["maps"].items()),
@@ -142,6 +146,7 @@ def _check_schema(manifest: JsonValue, members: dict[str, JsonValue]) -> None:
 
 def _check_files(path: Path, files: JsonValue) -> dict[str, str]:
     digests: dict[str, str] = {}
+    left = MOST_BYTES
     for name, value in files.members().items():
         digests[name] = value.text().removeprefix("sha256").lstrip(" :")
         if not _is_name(name):
@@ -149,7 +154,8 @@ def _check_files(path: Path, files: JsonValue) -> dict[str, str]:
         if Path(name).is_absolute() or ".." in Path(name).parts:
             value.fail(f"the file {name!r} is outside the bundle")
         try:
-            found = hashlib.sha256((path / name).read_bytes()).hexdigest()
+            found, size = _digest(path / name, left)
+            left -= size
         except OSError as error:
             value.fail(f"the file {name!r} cannot be read: {error.strerror}")
         if found != digests[name]:
@@ -161,6 +167,29 @@ def _check_files(path: Path, files: JsonValue) -> dict[str, str]:
         if name not in digests:
             files.fail(f"the file `{name}` is missing")
     return digests
+
+
+def _digest(path: Path, most: int) -> tuple[str, int]:
+    """The SHA-256 of a file, and its size."""
+    hashed, size = hashlib.sha256(), 0
+    for piece in regular_file.pieces(path, most):
+        hashed.update(piece)
+        size += len(piece)
+    return hashed.hexdigest(), size
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return regular_file.read(path, MOST_BYTES)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _parsed(raw: bytes, path: Path) -> JsonValue:
+    try:
+        return parsed(raw.decode(), path)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: is not UTF-8 text") from error
 
 
 def _is_name(name: str) -> bool:

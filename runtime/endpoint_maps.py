@@ -24,6 +24,7 @@ from policyc.runtime.endpoint_tables import (
     laid_out,
 )
 from policyc.runtime.errors import HostError, InputError
+from policyc.runtime.local_devices import NO_DEVICE
 from policyc.runtime.pins import Pins
 from policyc.runtime.state import LoadedEndpoint
 from policyc.runtime.undo import Undo
@@ -76,7 +77,7 @@ def held_of(endpoints: Iterable[LoadedEndpoint], layout: StructLayout) -> Held:
     for endpoint in endpoints:
         value = layout.pack(
             id=endpoint.id,
-            ifindex=endpoint.ifindex,
+            ifindex=NO_DEVICE if endpoint.is_missing else endpoint.ifindex,
             mac=bytes.fromhex(endpoint.mac.replace(":", "")) or bytes(6),
             flags=NODE_FLAG * endpoint.is_node
             | PEER_FLAG * endpoint.has_peer

@@ -96,6 +96,16 @@ class EndpointsFile:
         return self._own.addresses
 
     @property
+    def pods(self) -> frozenset[Address]:
+        """The addresses of pods, without those on the network of their node."""
+        return frozenset(
+            address
+            for each in self.endpoints
+            if not each.host_network
+            for address in each.addresses.values()
+        )
+
+    @property
     def own_zone(self) -> str:
         """Its zone; empty where nobody says."""
         return self._own.labels.get(ZONE_LABEL, "")
@@ -208,7 +218,7 @@ def _port(value: JsonValue) -> ContainerPort:
     protocol = fields["protocol"].text() if "protocol" in fields else "TCP"
     if protocol not in _PROTOCOLS:
         fields["protocol"].fail(f"expected one of {', '.join(_PROTOCOLS)}, found {protocol!r}")
-    name = fields["name"].text() if "name" in fields else ""
+    name = fields["name"].text(may_be_empty=True) if "name" in fields else ""
     return ContainerPort(name, protocol, fields["port"].number(1, 65535))
 
 

@@ -8,7 +8,7 @@ namespace; so every device is asked what it is.
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from policyc.runtime import rtnetlink
+from policyc.runtime import pod_devices, rtnetlink
 from policyc.runtime.errors import HostError
 
 Forwarding = Literal["redirect", "stack"]
@@ -25,12 +25,11 @@ def with_peers(ifindexes: Iterable[int], forwarding: Forwarding) -> frozenset[in
     if forwarding == "stack" or not wanted:
         return frozenset()
     try:
-        with rtnetlink.connection("handing packets over", f", or {_OTHERWISE}") as netlink:
-            return frozenset(each for each in wanted if _has_peer(netlink, each))
-    except OSError as error:
-        raise HostError(
-            f"rtnetlink does not tell what the pods' devices are: {error.strerror}", _OTHERWISE
-        ) from error
+        asked = pod_devices.is_veth_to_elsewhere(wanted)
+    except HostError as error:
+        error.hint = _OTHERWISE
+        raise
+    return frozenset(each for each, is_veth in asked.items() if is_veth)
 
 
 def without_master(uplinks: Mapping[str, int]) -> dict[str, int]:
@@ -51,16 +50,3 @@ def without_master(uplinks: Mapping[str, int]) -> dict[str, int]:
 def _has_master(netlink: Any, ifindex: int) -> bool:
     (link,) = netlink.link("get", index=ifindex)
     return link.get_attr("IFLA_MASTER") is not None
-
-
-def _has_peer(netlink: Any, ifindex: int) -> bool:
-    """One by one: a list of all is cut short where a device comes or goes meanwhile."""
-    link = rtnetlink.find_link(netlink, index=ifindex)
-    return link is not None and _is_veth_to_elsewhere(link)
-
-
-def _is_veth_to_elsewhere(link: Any) -> bool:
-    """IFLA_LINK_NETNSID is there only where the peer is not here."""
-    about = link.get_attr("IFLA_LINKINFO")
-    kind = about.get_attr("IFLA_INFO_KIND") if about is not None else None
-    return kind == "veth" and link.get_attr("IFLA_LINK_NETNSID") is not None

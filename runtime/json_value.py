@@ -4,7 +4,6 @@
 Nothing is guessed: a wrong type, an unknown field, a field given twice is an `InputError`.
 """
 
-import codecs
 import difflib
 import json
 from collections.abc import Iterator, Mapping
@@ -49,9 +48,9 @@ class JsonValue:
             self.fail(f"expected {_TYPE_NAMES[wanted]}, found {describe(self.raw)}")
         return self.raw
 
-    def text(self) -> str:
-        """The string; empty ones are rejected."""
-        if not self._of_type(str):
+    def text(self, may_be_empty: bool = False) -> str:
+        """The string; empty ones are rejected unless they may be empty."""
+        if not self._of_type(str) and not may_be_empty:
             self.fail("expected a string that is not empty")
         if any("\ud800" <= each <= "\udfff" for each in self.raw):
             self.fail("expected text, found a half of a surrogate pair")
@@ -128,12 +127,16 @@ def read_text(path: Path) -> str:
 
 def read_json(path: Path) -> JsonValue:
     """Parse a file; `InputError` with line and column where it is no JSON."""
-    text = read_text(path)
+    return parsed(read_text(path), path)
+
+
+def parsed(text: str, path: Path) -> JsonValue:
+    """Parse the text of a file, as `read_json` does."""
     try:
-        return JsonValue(json.loads(text, object_pairs_hook=_without_duplicates), path)
+        return JsonValue(json.loads(text, object_pairs_hook=without_duplicates), path)
     except json.JSONDecodeError as error:
         raise InputError(f"{path}:{error.lineno}:{error.colno}: not JSON: {error.msg}") from error
-    except _DuplicateKeyError as error:
+    except DuplicateKeyError as error:
         raise InputError(f"{path}: the field `{error}` is given twice in one object") from error
     except RecursionError as error:
         raise InputError(f"{path}: is nested too deeply") from error
@@ -141,78 +144,16 @@ def read_json(path: Path) -> JsonValue:
         raise InputError(f"{path}: not JSON: {error}") from error
 
 
-class JsonStream:
-    """JSON values one after the other, as a watch writes them, from text that comes in pieces."""
-
-    def __init__(self, file: Path) -> None:
-        self.file = file
-        self._rest = ""
-        self._line, self._column = 1, 1
-        self._utf8 = codecs.getincrementaldecoder("utf-8")()
-        self._decoder = json.JSONDecoder(object_pairs_hook=_without_duplicates)
-
-    def values(self, piece: bytes) -> Iterator[JsonValue]:
-        """Those that are complete with this piece; `InputError` where it is no JSON."""
-        try:
-            self._rest += self._utf8.decode(piece)
-        except UnicodeDecodeError as error:
-            raise self._malformed("it is not UTF-8 text") from error
-        while self._rest:
-            blank = len(self._rest) - len(self._rest.lstrip())
-            self._pass(blank)
-            if not self._rest:
-                return
-            try:
-                raw, end = self._decoder.raw_decode(self._rest)
-            except json.JSONDecodeError as error:
-                if self._may_go_on(error):
-                    return
-                raise self._malformed(error.msg, error.pos) from error
-            except _DuplicateKeyError as error:
-                raise self._malformed(
-                    f"the field `{error}` is given twice in one object"
-                ) from error
-            except RecursionError as error:
-                raise self._malformed("it is nested too deeply") from error
-            except ValueError as error:
-                raise self._malformed(str(error)) from error
-            yield JsonValue(raw, self.file, "$", {"$": f"{self._line}:{self._column}"})
-            self._pass(end)
-
-    def end(self) -> None:
-        """There is no more text; `InputError` in the middle of a value."""
-        if self._rest.strip():
-            raise self._malformed("it ends in the middle of a value", len(self._rest))
-
-    def _may_go_on(self, error: json.JSONDecodeError) -> bool:
-        """The end of what has come so far is the only thing that is wrong, as far as one can say."""
-        return error.msg.startswith("Unterminated") or len(self._rest) - error.pos < _LONGEST_WORD
-
-    def _pass(self, n: int) -> None:
-        passed = self._rest[:n]
-        self._line += passed.count("\n")
-        newline = passed.rfind("\n")
-        self._column = len(passed) - newline if newline >= 0 else self._column + n
-        self._rest = self._rest[n:]
-
-    def _malformed(self, message: str, at: int = 0) -> InputError:
-        self._pass(at)
-        return InputError(f"{self.file}:{self._line}:{self._column}: not JSON: {message}")
-
-
-_LONGEST_WORD = 8
-"""More than `false` or an escape that was cut."""
-
-
-class _DuplicateKeyError(Exception):
+class DuplicateKeyError(Exception):
     """A key that occurs twice: JSON would silently keep the last."""
 
 
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object's members, for the decoder."""
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise _DuplicateKeyError(key)
+            raise DuplicateKeyError(key)
         found[key] = value
     return found
 

@@ -70,11 +70,6 @@ def is_attached(pins: Pins, at: Attachment) -> bool:
     return any(attach.attached_program(pins, at, hook) is not None for hook in attach.hooks_at(at))
 
 
-def is_there(at: Attachment) -> bool:
-    """Whether the device still exists."""
-    return bool(_name(at.ifindex))
-
-
 def _candidates(pins: Pins, before: Generation | None, on_record: bool) -> Iterator[Attachment]:
     """Where hooks may be: at pinned links, on record, and when that is not all, at any device."""
     linked = {int(pin.name.partition("-")[0]) for pin in _links(pins)}

@@ -18,6 +18,7 @@ from policyc.runtime import (
     attach,
     bpf_syscall,
     clock,
+    command_lock,
     endpoint_maps,
     failsafes,
     forwarding,
@@ -26,6 +27,7 @@ from policyc.runtime import (
     host_policy,
     leftovers,
     network,
+    own_device,
     pins,
     pod_devices,
     reassembly,
@@ -44,18 +46,22 @@ from policyc.runtime import (
 )
 from policyc.runtime.btf import Btf, StructLayout
 from policyc.runtime.bundle import HOOKS_OBJECT, POLICY_OBJECT, Bundle, read_bundle
+from policyc.runtime.command_lock import Patience
 from policyc.runtime.endpoints import EndpointsFile, read_endpoints
 from policyc.runtime.errors import HostError, InputError
 from policyc.runtime.failsafes import Failsafes, Side
 from policyc.runtime.hook_programs import HookPrograms
 from policyc.runtime.json_value import JsonValue
 from policyc.runtime.libbpf import Object
+from policyc.runtime.local_devices import Missing, local_devices, without_missing
 from policyc.runtime.masquerade import Masquerade, Masquerading
 from policyc.runtime.outside import Nodes
 from policyc.runtime.pins import DEFAULT_ROOT, Pins
 from policyc.runtime.placement import Placer
-from policyc.runtime.roster import Roster, assign_ids, local_devices
-from policyc.runtime.services import Frontend, OwnNode, read_services
+from policyc.runtime.roster import Roster, assign_ids
+from policyc.runtime.service_list import Served, serve
+from policyc.runtime.service_objects import Network
+from policyc.runtime.services import OwnNode
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
 from policyc.runtime.state import (
     Attachment,
@@ -103,8 +109,11 @@ def load(
     open_ports: Mapping[Side, str] = NO_PORTS,
     reassemble: bool = False,
     service_cidr: Sequence[str] = (),
+    external: tuple[Network, ...] | None = None,
     proof_keys: Sequence[Path] = (),
     digest: str = "",
+    missing: Missing = "refuse",
+    patience: Patience = command_lock.NONE,
     warn: Warn = to_nobody,
     note: Warn = to_nobody,
 ) -> Loaded:
@@ -118,8 +127,11 @@ def load(
     `open_ports` are the failsafe ports of each side where they are not to be the usual ones
     (`failsafes.read_ports`). `reassemble`: fragments that come before their first one are put in order,
     if this kernel can; `warn` is told if not. `service_cidr` are ranges that the host's stack routes to
-    Services, for what no hook of the cgroup sees. `proof_keys`: one of them has to have signed a proof
-    of the bundle; `digest`: its manifest has to have this SHA-256.
+    Services, for what no hook of the cgroup sees. `external` are the ranges that externalIPs have to be
+    in, None: any address is taken. `proof_keys`: one of them has to have signed a proof
+    of the bundle; `digest`: its manifest has to have this SHA-256. `missing`: what is done when
+    the device of a pod does not exist, or goes meanwhile. `patience`: how long another command is waited
+    for, which `unload` does too.
     """
     bundle = read_bundle(bundle_path)
     if digest and bundle.digest != digest:
@@ -132,8 +144,8 @@ def load(
     guarded = host_policy.guarded(bundle, file, uplink, open_ports, note)
     xdp.require_uplinks(xdp_mode, uplink, guarded is not None, note)
     ports = masquerade.ports if masquerade else range(0)
-    own = OwnNode(file.node, file.own_addresses, file.own_zone, ports)
-    frontends = None if services is None else read_services(services, own, note)
+    own = OwnNode(file.node, file.own_addresses, file.own_zone, ports, file.pods)
+    served = None if services is None else serve(services, own, external, note, warn)
     routes = service_route.read(service_cidr, file, uplink, guarded is not None)
     if bundle.node not in ("", file.node):
         raise InputError(
@@ -149,27 +161,31 @@ def load(
     if cgroup is not None:
         socket_hooks.require_cgroup(cgroup)
     state = StateDir(bpffs, state_root)
-    with state.lock():
+    with state.lock("load", patience):
         network.require_here(Pins(bpffs), state)
-        devices = local_devices(file.endpoints)
+        devices = local_devices(file.endpoints, missing, warn)
         pod_devices.require_hooks(endpoints_path, file.endpoints, devices, note)
         pod_devices.require_passed(uplink, devices)
         plan = _Plan(
-            *(bundle, file, devices, frontends, mode, forward, tuple(uplink), way_back),
-            *(masquerade, cgroup, guarded, reassemble, xdp_mode, routes),
+            *(bundle, file, devices, served, mode, forward, tuple(uplink), way_back),
+            *(masquerade, cgroup, guarded, reassemble, xdp_mode, routes, missing),
         )
         loading = _Loading(Pins(bpffs), state, plan, warn, note)
         return loading.run(placer or _tables)
 
 
 def unload(
-    *, bpffs: Path = DEFAULT_ROOT, state_root: Path = DEFAULT_STATE, warn: Warn = to_nobody
+    *,
+    bpffs: Path = DEFAULT_ROOT,
+    state_root: Path = DEFAULT_STATE,
+    patience: Patience = command_lock.NONE,
+    warn: Warn = to_nobody,
 ) -> bool:
     """Detach from every device and remove every pin. False when nothing was loaded."""
     host.require_root()
     where = Pins(bpffs)
     state = StateDir(bpffs, state_root)
-    with state.lock():
+    with state.lock("unload", patience):
         is_reachable = network.is_reachable(where, state, warn)
         word = switch.read(where.map("pc_state"))
         generation = state.remembered(word.epoch, warn)
@@ -207,7 +223,7 @@ class _Plan:
     bundle: Bundle
     file: EndpointsFile
     devices: dict[str, int]
-    frontends: tuple[Frontend, ...] | None
+    served: Served | None
     mode: attach.Mode
     forward: forwarding.Forwarding
     uplinks: tuple[str, ...]
@@ -218,6 +234,7 @@ class _Plan:
     reassemble: bool
     xdp_mode: xdp.Mode | None
     routes: tuple[service_route.Route, ...]
+    missing: Missing
 
 
 class _Loading:
@@ -228,9 +245,9 @@ class _Loading:
         self.state = state
         self.plan = plan
         self.warn = warn
-        self.bundle, self.file, self.frontends = plan.bundle, plan.file, plan.frontends
+        self.bundle, self.file, self.served = plan.bundle, plan.file, plan.served
         self.kind = attach.kind_for(plan.mode)
-        self.devices = plan.devices
+        self.devices = dict(plan.devices)
         self.uplinks = uplinks.find(plan.uplinks, self.devices)
         self.masquerading = Masquerading(
             where, plan.masquerade, self.uplinks, plan.file.own_addresses
@@ -271,7 +288,7 @@ class _Loading:
             )
             self._fill_slot(policy, undo)
             clock.set_rate(self.pins.map("pc_clock"))
-            self._attach(generation, hooks, undo)
+            generation = self._attach(generation, hooks, undo)
             self._attach_sockets(undo)
             where = self.uplinks, self.file.own_addresses
             xdp.attach(self.pins, self.bundle, *where, self.plan.xdp_mode, self.note, objects, undo)
@@ -282,6 +299,8 @@ class _Loading:
             undo.forget()
         if services:
             services.finish(self.pins)
+        if self.served:
+            self.state.set_left_out(self.served.left_out)
         self._sweep(generation, nodes)
         replaced = bool(self.before and hooks.are_new)
         return Loaded(
@@ -307,7 +326,7 @@ class _Loading:
         if not self.ports:
             return
         self.masquerading.note_gaps(self.note)
-        there = self.frontends is None and self.before_word.epoch
+        there = self.served is None and self.before_word.epoch
         if there and (taken := service_maps.node_ports(self.pins, self.ports)):
             raise InputError(
                 f"--masquerade-ports {reserved_ports.shown(self.ports)}: "
@@ -434,17 +453,24 @@ class _Loading:
             bpf_syscall.map_delete(fd, struct.pack("=I", slot))
 
     def _fill_services(self, generation: Generation, undo: Undo) -> service_maps.Filled | None:
-        if self.frontends is None:
+        if self.served is None:
             return None
-        return service_maps.fill(self.pins, self.word, self.frontends, generation.nodes, undo)
+        frontends = self.served.frontends
+        return service_maps.fill(self.pins, self.word, frontends, generation.nodes, undo)
 
-    def _attach(self, generation: Generation, hooks: HookPrograms, undo: Undo) -> None:
-        """Attach where nothing is yet, before the switch: afterwards it could no longer fail.
+    def _attach(self, generation: Generation, hooks: HookPrograms, undo: Undo) -> Generation:
+        """Attach where nothing is yet, before the switch: afterwards it could no longer fail. The
+        generation without the devices that went meanwhile.
 
         Asks the kernel and not the record, which may be lost: what is attached is never undone.
         """
         for attachment in generation.attachments:
-            self._attach_to(attachment, hooks, undo)
+            try:
+                self._attach_to(attachment, hooks, undo)
+            except attach.GoneError:
+                if self.plan.missing == "refuse" or attachment.role != "pod":
+                    raise
+                del self.devices[attachment.interface]
             if attachment.role == "tunnel":
                 tunnel.start(attachment.ifindex, undo)
             if attachment.role == "detour":
@@ -458,11 +484,17 @@ class _Loading:
             try:
                 self._attach_to(attachment, hooks, undo)
             except HostError:
-                if leftovers.is_there(attachment):
+                if attach.is_there(attachment):
                     raise
+        found = without_missing(generation, self.devices, self.warn)
+        if found != generation:
+            self._write_endpoints(found, undo)
+        return found
 
     def _attach_to(self, attachment: Attachment, hooks: HookPrograms, undo: Undo) -> None:
         if not self._is_attached(attachment):
+            if attachment.role in own_device.ROLES and not attach.is_any(self.pins, attachment):
+                own_device.stop(attachment.ifindex, f"the device {attachment.interface}")
             undo.by(attach.detach, self.pins, attachment)
         elif not hooks.are_new:
             return
@@ -483,6 +515,7 @@ class _Loading:
 
     def _sweep(self, generation: Generation, nodes: Nodes) -> None:
         """Take away what only the generation before needed. It cannot undo the switch any more."""
+        self._drop_devices(generation)  # before their hooks
         leftovers.sweep(self.pins, generation.former, generation.attachments)
         xdp.keep_only(self.pins, self.uplinks.values() if self.plan.xdp_mode else ())
         socket_hooks.keep_only(self.pins, generation.epoch)
@@ -490,11 +523,6 @@ class _Loading:
         nodes.forget_others()
         self.masquerading.forget_others()
         reserved_ports.settle(self.state, self.ports, self.warn)
-        if not any(at.role == "tunnel" for at in generation.attachments):
-            tunnel.remove()
-        if not any(at.role == "detour" for at in generation.attachments):
-            reassembly.remove(self.state.reassembly)
-        service_route.settle(self.pins, self.plan.routes)
         switch.wait_for_readers()
         failsafes.keep_only(self.pins, generation.epoch)
         if self.before_word.epoch:
@@ -504,3 +532,12 @@ class _Loading:
                 pins.remove_folder(folder)
         hook_programs.forget_replaced(self.pins)
         self.state.keep_only(generation.epoch)
+
+    def _drop_devices(self, generation: Generation) -> None:
+        """Those of our own that this generation has no use for."""
+        roles = {at.role for at in generation.attachments}
+        if "tunnel" not in roles:
+            tunnel.remove()
+        if "detour" not in roles:
+            reassembly.remove(self.state.reassembly)
+        service_route.settle(self.pins, self.plan.routes)

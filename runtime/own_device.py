@@ -5,6 +5,7 @@ Hooks are told of one by a map with its ifindex.
 """
 
 import errno
+import socket
 import struct
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from policyc.runtime import bpf_syscall, rtnetlink
 from policyc.runtime.pins import Pins
 from policyc.runtime.undo import Undo
 
+ROLES = ("tunnel", "detour", "route")
+"""Of attachments: those that are up with their hook alone."""
 _DEVICE = struct.Struct("=I")
 
 
@@ -49,14 +52,27 @@ def start(ifindex: int, purpose: str, undo: Undo) -> None:
             netlink.link("set", index=ifindex, state="up")
 
 
+def stop(ifindex: int, purpose: str) -> None:
+    """Set it down: it has lost its hook, and gets another one."""
+    _set_state(ifindex, "down", purpose)
+
+
 def _set_state(ifindex: int, state: str, purpose: str) -> None:
     with rtnetlink.connection(purpose) as netlink:
         netlink.link("set", index=ifindex, state=state)
 
 
+def is_named(name: str) -> bool:
+    """Whether any device has the name: asked first, as pyroute2 takes 0.3 s to import."""
+    try:
+        return bool(socket.if_nametoindex(name))
+    except OSError:
+        return False
+
+
 def remove(name: str, mac: str, purpose: str) -> None:
     """Take it away; nothing happens where there is none of ours."""
-    if not rtnetlink.is_usable():
+    if not is_named(name) or not rtnetlink.is_usable():
         return
     there = find(name, mac, purpose)
     if there is not None:

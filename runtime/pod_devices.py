@@ -27,6 +27,7 @@ _LINK, _ADDRESS = struct.Struct("=BxHiII"), struct.Struct("=BBBBI")  # ifinfomsg
 _NUMBER = struct.Struct("=i")
 _NAME, _PEER, _MASTER = 3, 5, 10  # IFLA_IFNAME, IFLA_LINK, IFLA_MASTER
 _PEER_SPACE, _LINK_SPACE = 37, 46  # IFLA_LINK_NETNSID, IFLA_TARGET_NETNSID
+_INFO, _KIND = 18, 1  # IFLA_LINKINFO, IFLA_INFO_KIND
 _OWN_ADDRESS, _LOCAL_ADDRESS = 1, 2  # IFA_ADDRESS, IFA_LOCAL
 _ADDRESS_SPACE = 10  # IFA_TARGET_NETNSID
 _UP, _LOOPBACK = 0x1, 0x8  # IFF_*
@@ -57,7 +58,7 @@ def require_hooks(
     """
     with _netlink() as netlink:
         for pod in pods:
-            if pod.interface is None:
+            if pod.interface is None or pod.interface not in ifindexes:
                 continue
             found = _others(netlink, ifindexes[pod.interface])
             own = {address.packed for address in pod.addresses.values()}
@@ -104,6 +105,19 @@ def require_passed(uplinks: Iterable[str], ifindexes: Mapping[str, int]) -> None
                     "bridge, so what pods send need not pass it",
                     "name the port of the bridge that leads out of the node",
                 )
+
+
+def is_veth_to_elsewhere(ifindexes: Iterable[int]) -> dict[int, bool]:
+    """Of each device: whether it is a veth whose peer is in another network namespace. One that is gone
+    is none. IFLA_LINK_NETNSID is there only where the peer is not here.
+    """
+    found: dict[int, bool] = {}
+    with _netlink() as netlink:
+        for each in ifindexes:
+            about = _about(netlink, each)
+            kind = _attributes(about.get(_INFO, b"")).get(_KIND, b"").rstrip(b"\0")
+            found[each] = kind == b"veth" and _PEER_SPACE in about
+    return found
 
 
 def _index(device: str) -> int:

@@ -8,7 +8,6 @@ as there are ids. The id of a pod that went
 is not given away in the same load: the generation before still has its class under it.
 """
 
-import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -30,22 +29,6 @@ def identity(record: EndpointRecord) -> Identity:
 def node_identity(node: NodeRecord, addresses: tuple[Address, ...]) -> Identity:
     """The same for a node under some addresses; no pod is without a namespace."""
     return "", node.name, tuple(map(str, addresses))
-
-
-def local_devices(records: tuple[EndpointRecord, ...]) -> dict[str, int]:
-    """Interface -> ifindex of every local pod; `InputError` for one that is not there."""
-    found: dict[str, int] = {}
-    for record in records:
-        if record.interface is None:
-            continue
-        try:
-            found[record.interface] = socket.if_nametoindex(record.interface)
-        except OSError as error:
-            raise InputError(
-                f"the pod {record} has the interface {record.interface}, which does not exist here",
-                "name the host's side of its veth, and run in the host's network namespace",
-            ) from error
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +82,7 @@ class Roster:
         for record in self.pods():
             place = placer.place(record)
             namespace, name, addresses = identity(record)
-            ifindex = self.devices[record.interface] if record.interface else 0
+            ifindex = self.devices.get(record.interface or "", 0)
             yield LoadedEndpoint(
                 id=ids[namespace, name, addresses],
                 namespace=namespace,

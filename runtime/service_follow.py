@@ -15,9 +15,11 @@ from pathlib import Path
 
 from policyc.runtime.errors import BusyError, InputError
 from policyc.runtime.health_checks import Health, HealthChecks, Place
-from policyc.runtime.json_value import JsonStream, JsonValue
+from policyc.runtime.json_stream import JsonStream
+from policyc.runtime.json_value import JsonValue
 from policyc.runtime.pins import DEFAULT_ROOT
 from policyc.runtime.service_live import FullError, Live, StaleError
+from policyc.runtime.service_objects import Network
 from policyc.runtime.service_update import LoadedNode, is_loaded, loaded
 from policyc.runtime.service_world import WatchError, World
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
@@ -56,17 +58,19 @@ def follow(
     bpffs: Path = DEFAULT_ROOT,
     state_root: Path = DEFAULT_STATE,
     settled: float = SETTLED,
+    external: tuple[Network, ...] | None = None,
     warn: Warn = to_nobody,
 ) -> None:
     """Read watch events (or objects) from files and pipes until all have ended, or it is over.
 
     `InputError` where a stream is no JSON, or says that the watch failed. Of an object that is wrong
-    `warn` is told, and it stays as it was. What is in force stays when this ends.
+    `warn` is told, and it stays as it was. `external` are the ranges that externalIPs have to be in;
+    None: any address is taken. What is in force stays when this ends.
     """
     with ExitStack() as held:
         reading = _Reading(streams, held)
         with _unhurried(bpffs, state_root, is_over) as node:
-            world = World(node.own, warn)
+            world = World(node.own, warn, external)
         following = _Following(world, bpffs, state_root, is_over, warn)
         held.callback(following.close)
         wait = settled, _UNSETTLED * settled
@@ -168,6 +172,8 @@ class _Following:
                     whole = True
             if whole:
                 self._fill(node)
+            if node.state.left_out() != self._world.left_out:
+                node.state.set_left_out(self._world.left_out)
         self._health.set(self._asked())
         return Applied(n_events, len(changes), whole, time.monotonic() - began)
 

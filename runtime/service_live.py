@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from policyc.runtime import bpf_syscall, service_maps
 from policyc.runtime.pins import Pins
+from policyc.runtime.service_claims import Changes, Site
 from policyc.runtime.service_maps import Filled
 from policyc.runtime.service_rows import (
     CHOICES,
@@ -35,7 +36,6 @@ from policyc.runtime.service_rows import (
     row_of,
     with_next_id,
 )
-from policyc.runtime.service_world import Changes, Site
 from policyc.runtime.services import Frontend
 
 GRACE = 0.2

@@ -5,10 +5,11 @@
 """
 
 import ipaddress
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from policyc.runtime import service_annotations
+from policyc.runtime import service_annotations, service_labels
 from policyc.runtime.address_value import Address, host_address
 from policyc.runtime.json_value import JsonValue, one_of
 from policyc.runtime.uplinks import Outside
@@ -18,7 +19,6 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 READY = 2
 """The rank of an endpoint that is ready."""
 
-_SERVICE_NAME = "kubernetes.io/service-name"
 _PROTOCOLS = ("TCP", "UDP", "SCTP")
 _TYPES = ("ClusterIP", "NodePort", "LoadBalancer", "ExternalName")
 _OBJECT = ("apiVersion", "kind", "metadata")
@@ -38,6 +38,7 @@ _ENDPOINT = (
 _CONDITIONS = ("ready", "serving", "terminating")
 _HINTS = ("forNodes", "forZones")
 _AFFINITY = 10800
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class ServicePort:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A Service with addresses of its own."""
+    """A Service with addresses of its own, that is not for another proxy."""
 
     namespace: str
     name: str
@@ -76,6 +77,8 @@ class Service:
     """Of a table that endpoints are chosen by (annotations); 0: by chance."""
     way_back: Outside | None
     """How clients are answered that came to another node (annotation); None: as the load says."""
+    created: str
+    """creationTimestamp, by which objects are in order; empty: it has none."""
     place: JsonValue
 
 
@@ -173,6 +176,8 @@ def _names(metadata: JsonValue) -> tuple[str, str]:
 def _service(
     place: JsonValue, fields: dict[str, JsonValue], namespace: str, name: str
 ) -> Iterator[Service]:
+    if service_labels.is_for_another_proxy(fields["metadata"]):
+        return
     if "spec" not in fields:
         place.fail("the field `spec` is missing")
     spec = fields["spec"].fields((), _SERVICE_SPEC)
@@ -195,8 +200,19 @@ def _service(
         affinity=_affinity(spec),
         maglev_slots=service_annotations.maglev_slots(fields["metadata"]),
         way_back=service_annotations.way_back(fields["metadata"]),
+        created=_created(fields["metadata"]),
         place=place,
     )
+
+
+def _created(metadata: JsonValue) -> str:
+    """As metav1.Time writes it, which has no other zone and nothing below a second."""
+    found = metadata.members().get("creationTimestamp")
+    if found is None or found.raw is None:
+        return ""
+    if not _TIME.fullmatch(found.text()):
+        found.fail(f"expected a time as 2026-01-31T12:00:00Z, found {found.raw!r}")
+    return found.text()
 
 
 def _health_port(spec: dict[str, JsonValue], kind: str) -> int:
@@ -266,9 +282,12 @@ def _service_port(value: JsonValue, has_node_ports: bool) -> ServicePort:
 def _slice(
     place: JsonValue, fields: dict[str, JsonValue], namespace: str
 ) -> Iterator[EndpointSlice]:
-    """None of a slice that belongs to no Service, or has names in the place of addresses."""
-    labels = fields["metadata"].members().get("labels")
-    service = labels.strings().get(_SERVICE_NAME, "") if labels else ""
+    """None of a slice that belongs to no Service, or is for another proxy, or has names in the place
+    of addresses.
+    """
+    service = service_labels.service_name(fields["metadata"])
+    if service_labels.is_for_another_proxy(fields["metadata"]):
+        return
     if "addressType" not in fields:
         place.fail("the field `addressType` is missing")
     kind = one_of(fields["addressType"], ("IPv4", "IPv6", "FQDN"), "")

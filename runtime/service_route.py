@@ -190,7 +190,7 @@ def start(
     try:
         with rtnetlink.connection(_PURPOSE) as netlink:
             before = {_destination(each): each for each in _ours(netlink, ifindex)}
-            mtu = min((_mtu(netlink, each) for each in others), default=_MTU)
+            mtu = min(_mtus(netlink, others), default=_MTU)
             for each in _with_itself(routes):
                 undo.by(_restore, ifindex, each.to, before.get(each.to))
                 _put(netlink, ifindex, each.to, str(each.source), mtu)
@@ -265,6 +265,9 @@ def _restore(ifindex: int, to: Network, before: Any) -> None:
         _put(netlink, ifindex, to, before.get_attr("RTA_PREFSRC"), metrics.get_attr("RTAX_MTU"))
 
 
-def _mtu(netlink: Any, ifindex: int) -> int:
-    (link,) = netlink.link("get", index=ifindex)
-    return int(link.get_attr("IFLA_MTU"))
+def _mtus(netlink: Any, devices: Iterable[int]) -> Iterator[int]:
+    """A device that went meanwhile has none."""
+    for each in devices:
+        link = rtnetlink.find_link(netlink, index=each)
+        if link is not None:
+            yield int(link.get_attr("IFLA_MTU"))

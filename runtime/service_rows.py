@@ -7,7 +7,7 @@ that is free. It writes nothing.
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from policyc.runtime.errors import InputError
 from policyc.runtime.maglev import Tables
@@ -116,8 +116,22 @@ def wanted(
     return Wanted(rows, tuple(new), parts, tuple(choices), lists, tables)
 
 
+class NoRoomError(InputError):
+    """The tables, with what has to stay in them until the change is done, would not hold it all."""
+
+
+def standing(
+    frontends: Iterable[Frontend], there: Iterable[bytes], nodes: Mapping[str, int] = _NO_NODES
+) -> Iterator[Frontend]:
+    """The frontends with those endpoints alone that have a row already."""
+    known = {identity(row) for row in there if row[:4] != bytes(4)}
+    for each in frontends:
+        backends = tuple(b for b in each.backends if identity(row_of(each, b, nodes)) in known)
+        yield replace(each, backends=backends)
+
+
 def _too_many(what: str, room: int) -> InputError:
-    return InputError(
+    return NoRoomError(
         f"there is room for {room} {what}, and these are more",
         "endpoints that went count until the next update is done: leave out new ones first",
     )

@@ -7,12 +7,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from policyc.runtime import host, network, service_maps, switch
+from policyc.runtime import command_lock, host, network, service_maps, switch
+from policyc.runtime.command_lock import Patience
 from policyc.runtime.errors import HostError
 from policyc.runtime.json_value import JsonValue
 from policyc.runtime.pins import DEFAULT_ROOT, Pins
+from policyc.runtime.service_list import serve
 from policyc.runtime.service_maps import Filled
-from policyc.runtime.services import Frontend, OwnNode, read_services
+from policyc.runtime.service_objects import Network
+from policyc.runtime.service_rows import NoRoomError, rows_of, standing
+from policyc.runtime.services import Frontend, OwnNode
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
 from policyc.runtime.state import Generation, StateDir, Warn, to_nobody
 from policyc.runtime.switch import Word
@@ -24,16 +28,21 @@ def update_services(
     *,
     bpffs: Path = DEFAULT_ROOT,
     state_root: Path = DEFAULT_STATE,
+    external: tuple[Network, ...] | None = None,
+    patience: Patience = command_lock.NONE,
     note: Warn = to_nobody,
+    warn: Warn = to_nobody,
 ) -> tuple[Frontend, ...]:
     """Replace the node's Services by these, in one step. One that fails changes nothing.
 
-    `note` is told what of them the node cannot have.
+    `external` are the ranges that externalIPs have to be in; None: any address is taken. `note` is told
+    what of the Services the node cannot have, `warn` which of their addresses are another's.
     """
-    with loaded(bpffs, state_root) as node:
-        frontends = read_services(objects, node.own, note)
-        node.replace(frontends)
-    return frontends
+    with loaded(bpffs, state_root, patience) as node:
+        served = serve(objects, node.own, external, note, warn)
+        node.replace(served.frontends)
+        node.state.set_left_out(served.left_out)
+    return served.frontends
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +52,38 @@ class LoadedNode:
     pins: Pins
     word: Word
     generation: Generation
+    state: StateDir
 
     @property
     def own(self) -> OwnNode:
         """The node that Services are read for."""
         addresses = tuple(map(ipaddress.ip_address, self.generation.node_addresses))
         of = self.generation
-        return OwnNode(of.node, addresses, of.node_zone, of.masquerade_ports)
+        pods = frozenset(
+            ipaddress.ip_address(address)
+            for each in of.endpoints
+            if not (each.is_node or each.is_host)
+            for address in each.addresses
+        )
+        return OwnNode(of.node, addresses, of.node_zone, of.masquerade_ports, pods)
 
     def replace(self, frontends: Iterable[Frontend]) -> Filled:
-        """These in the place of all that there are, in one step."""
+        """These in the place of all that there are, in one step.
+
+        Where endpoints that go leave no room for those that come, it takes two: first they go.
+        """
+        wanted = tuple(frontends)
+        try:
+            return self._replaced(wanted, self.word)
+        except NoRoomError:
+            with service_maps.mapped(self.pins, "pc_rows") as rows:
+                there = rows_of(rows[:])
+            staying = standing(wanted, there, self.generation.nodes)
+            return self._replaced(wanted, self._replaced(staying, self.word).word)
+
+    def _replaced(self, frontends: Iterable[Frontend], word: Word) -> Filled:
         with Undo() as undo:
-            filled = service_maps.fill(self.pins, self.word, frontends, self.generation.nodes, undo)
+            filled = service_maps.fill(self.pins, word, frontends, self.generation.nodes, undo)
             switch.store(self.pins.map("pc_state"), filled.word)
             undo.forget()
         filled.finish(self.pins)
@@ -70,12 +99,14 @@ def is_loaded(bpffs: Path) -> bool:
 
 
 @contextmanager
-def loaded(bpffs: Path, state_root: Path) -> Iterator[LoadedNode]:
+def loaded(
+    bpffs: Path, state_root: Path, patience: Patience = command_lock.NONE
+) -> Iterator[LoadedNode]:
     """The node as it is; `HostError` where nothing is loaded."""
     host.require_root()
     where = Pins(bpffs)
     state = StateDir(bpffs, state_root)
-    with state.lock():
+    with state.lock("services", patience):
         network.require_here(where, state)
         word = switch.read(where.map("pc_state"))
         generation = state.read(word.epoch) if word.epoch else None
@@ -84,4 +115,4 @@ def loaded(bpffs: Path, state_root: Path) -> Iterator[LoadedNode]:
                 "nothing is loaded here that could use Services",
                 "`policyc node load BUNDLE --endpoints FILE --services FILE`",
             )
-        yield LoadedNode(where, word, generation)
+        yield LoadedNode(where, word, generation, state)

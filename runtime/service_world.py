@@ -5,23 +5,20 @@
     world.take(event)           as often as there are events
     world.changes()             site -> frontend before and after, of what has changed since
 
-A site is an address, protocol and port. Where two Services want one, the first one has it until it
-leaves; the other is told of, and gets it then.
+A site is an address, protocol and port. Which Service has one that several want is decided in
+service_claims.py, whatever order the events come in.
 """
 
 from dataclasses import dataclass, field
 
-from policyc.runtime.address_value import Address
 from policyc.runtime.errors import InputError
 from policyc.runtime.json_value import JsonValue
-from policyc.runtime.service_objects import EndpointSlice, Service, named, objects
-from policyc.runtime.services import Frontend, OwnNode, frontends_of, local_endpoints
+from policyc.runtime.service_claims import Changes, Claims, Name, Site, surroundings
+from policyc.runtime.service_limits import Limits, asked_of
+from policyc.runtime.service_list import left_out
+from policyc.runtime.service_objects import EndpointSlice, Network, Service, named, objects
+from policyc.runtime.services import Frontend, OwnNode, local_endpoints
 from policyc.runtime.state import Warn, to_nobody
-
-Name = tuple[str, str]
-"""Namespace and name."""
-Site = tuple[Address, str, int]
-Changes = dict[Site, tuple[Frontend | None, Frontend | None]]
 
 
 class WatchError(InputError):
@@ -34,16 +31,29 @@ class World:
 
     own: OwnNode
     warn: Warn = to_nobody
-    frontends: dict[Site, Frontend] = field(default_factory=dict)
-    """Those of the last `changes`."""
+    external: tuple[Network, ...] | None = None
+    """The ranges that externalIPs have to be in; None: any address is taken."""
     health: dict[Name, tuple[int, dict[int, int]]] = field(default_factory=dict)
-    """Of these, too: the port where health is asked for, and by family the node's endpoints."""
+    """By Service, the port where health is asked for, and by family the node's endpoints."""
     _services: dict[Name, Service] = field(default_factory=dict)
     _slices: dict[Name, EndpointSlice] = field(default_factory=dict)
     _by_service: dict[Name, dict[Name, EndpointSlice]] = field(default_factory=dict)
-    _sites: dict[Name, tuple[Site, ...]] = field(default_factory=dict)
-    _waiting: dict[Site, set[Name]] = field(default_factory=dict)
     _touched: dict[Name, None] = field(default_factory=dict)
+    _claims: Claims = field(init=False)
+    _limits: Limits = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._claims, self._limits = Claims(self.warn), Limits(self.warn)
+
+    @property
+    def frontends(self) -> dict[Site, Frontend]:
+        """Those of the last `changes`."""
+        return self._claims.frontends
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """What is not in force, as service_list.py counts it."""
+        return left_out(self._claims, self._limits)
 
     def take(self, event: JsonValue) -> None:
         """A watch event (`type` and `object`), or an object as it is now.
@@ -114,37 +124,26 @@ class World:
 
     def changes(self) -> Changes:
         """Works out what was told since the last time; `frontends` is that of now afterwards."""
-        found: Changes = {}
-        while self._touched:
-            name = next(iter(self._touched))
-            del self._touched[name]
-            self._work_out(name, found)
-        return {site: pair for site, pair in found.items() if pair[0] != pair[1]}
+        changed = [name for name in self._touched if self._work_out(name)]
+        self._touched.clear()
+        for name in dict.fromkeys((*changed, *self._limits.settle())):
+            service, asked = self._services.get(name), self._limits.asked(name)
+            frontends = self._limits.grant(name).of(asked.frontends) if asked else ()
+            self._claims.put(name, service.created if service else "", frontends)
+        return self._claims.settle(surroundings(self.own, self.external))
 
-    def _work_out(self, name: Name, found: Changes) -> None:
+    def _work_out(self, name: Name) -> bool:
+        """False where the Service stays as it was."""
         service = self._services.get(name)
+        slices = list(self._by_service.get(name, {}).values())
         try:
-            wanted = self._wanted(name, service) if service else {}
+            asked = asked_of(service, slices, self.own) if service else None
         except InputError as error:
             self.warn(f"{'/'.join(name)} stays as it was: {error}")
-            return
+            return False
         self._note_health(name, service)
-        for site in self._sites.get(name, ()):
-            if site not in wanted:
-                self._set(site, None, found)
-                for other in sorted(self._waiting.pop(site, ())):
-                    self._touched[other] = None
-        had = set(self._sites.get(name, ()))
-        own = []
-        for site, frontend in wanted.items():
-            if site in self.frontends and site not in had:
-                self._wait(site, name)
-                continue
-            self._set(site, frontend, found)
-            own.append(site)
-        self._sites[name] = tuple(own)
-        if not service:
-            del self._sites[name]
+        self._limits.put(name, service.created if service else "", asked)
+        return True
 
     def _note_health(self, name: Name, service: Service | None) -> None:
         self.health.pop(name, None)
@@ -152,28 +151,3 @@ class World:
             found = local_endpoints(self._by_service.get(name, {}).values(), self.own)
             families = {each.version for each in service.cluster_ips}
             self.health[name] = service.health_port, {each: found[each] for each in families}
-
-    def _wanted(self, name: Name, service: Service) -> dict[Site, Frontend]:
-        slices = list(self._by_service.get(name, {}).values())
-        return {
-            (each.address, each.protocol, each.port): each
-            for each in frontends_of(service, slices, self.own)
-        }
-
-    def _wait(self, site: Site, name: Name) -> None:
-        waiting = self._waiting.setdefault(site, set())
-        if name not in waiting:
-            address, protocol, port = site
-            self.warn(
-                f"{'/'.join(name)}: {address} port {port}/{protocol} is also that of the Service "
-                f"{self.frontends[site].service}, which keeps it"
-            )
-        waiting.add(name)
-
-    def _set(self, site: Site, frontend: Frontend | None, found: Changes) -> None:
-        before = found[site][0] if site in found else self.frontends.get(site)
-        found[site] = before, frontend
-        if frontend:
-            self.frontends[site] = frontend
-        else:
-            del self.frontends[site]

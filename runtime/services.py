@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """From Kubernetes Services (v1) and EndpointSlices (discovery.k8s.io/v1) to frontends and backends.
 
-`read_services` takes the objects as JSON values and gives what the datapath is to do: for every
-address and port of a Service, the endpoints behind it. Which of those take new connections is what
+`frontends_of` takes a Service and its slices and gives what the datapath is to do: for every address
+and port of the Service, the endpoints behind it. Who has an address that several ask for is decided
+in service_claims.py. Which of those take new connections is what
 KEP-1672 says: those that are ready; where none is, those that still serve while they terminate.
 Clients outside the cluster may be held to those of this node (KEP-1669), which are told apart.
 
@@ -14,7 +15,7 @@ import hashlib
 import ipaddress
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from policyc.runtime.address_value import Address
@@ -26,13 +27,21 @@ from policyc.runtime.service_objects import (
     Network,
     Service,
     ServicePort,
-    objects,
 )
-from policyc.runtime.state import Warn, to_nobody
+from policyc.runtime.state import Warn
 from policyc.runtime.uplinks import Outside
 
 PROTOCOLS = {"TCP": 6, "UDP": 17, "SCTP": 132}
 """The names of the API's `protocol`, and the numbers of the wire."""
+
+
+class Kind(Enum):
+    """What an address and port are to their Service: one of its own, which the API server gives to no
+    other (CLUSTER for pods only, NODE for clients outside, too), or one that somebody names (BALANCER
+    in the status, for those in the ranges, EXTERNAL in the spec).
+    """
+
+    CLUSTER, NODE, BALANCER, EXTERNAL = range(4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +55,8 @@ class OwnNode:
     """Its label topology.kubernetes.io/zone, which hints of endpoints name."""
     masquerade_ports: range = range(0)
     """By which its pods leave the cluster: no node port is one of these."""
+    pods: frozenset[Address] = frozenset()
+    """Of the cluster, as far as the endpoints file lists them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,48 +103,26 @@ class Frontend:
     """internalTrafficPolicy Local: there are endpoints, and none of them is on this node."""
     is_node_port: bool
     """The node's own processes find it at the loopback address, too."""
+    kind: Kind
     ranges: tuple[Network, ...] | None
     """Who may come there, of its family; None: everybody."""
     backends: tuple[Backend, ...]
 
 
-def read_services(
-    roots: Iterable[JsonValue], own: OwnNode, note: Warn = to_nobody
-) -> tuple[Frontend, ...]:
-    """Every frontend, as this node has it, sorted. `note` is told what the node cannot have.
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a Service asks for, and how much room that takes in the tables, the same on every node."""
 
-    `InputError` where an object is wrong, asks for what is not supported, or has what another has.
-    """
-    services, slices = objects(roots)
-    by_service: dict[tuple[str, str], list[EndpointSlice]] = {}
-    for each in slices:
-        by_service.setdefault((each.namespace, each.service), []).append(each)
-    found: dict[tuple[Address, str, int], Frontend] = {}
-    for service in services:
-        listed = by_service.get((service.namespace, service.name), [])
-        for frontend in _frontends(service, listed, own):
-            key = frontend.address, frontend.protocol, frontend.port
-            if key in found:
-                service.place.fail(
-                    f"{frontend.address} port {frontend.port}/{frontend.protocol} is also that of "
-                    f"the Service {found[key].service}"
-                )
-            found[key] = frontend
-    _note_node_ports(services, own, note)
-    _note_health(services, note)
-    return tuple(
-        sorted(found.values(), key=lambda f: (f.address.version, f.address, f.port, f.protocol))
-    )
+    frontends: tuple[Frontend, ...]
+    sites: int
+    endpoints: int
+    ranges: int
+    slots: int
+    n_over: int
+    """Addresses and ports that are more than an object may have: the last ones of it."""
 
 
-def frontends_of(
-    service: Service, slices: list[EndpointSlice], own: OwnNode
-) -> tuple[Frontend, ...]:
-    """Those of one Service, of which these are all the slices; `InputError` as above."""
-    return tuple(_frontends(service, slices, own))
-
-
-def _note_node_ports(services: Iterable[Service], own: OwnNode, note: Warn) -> None:
+def note_node_ports(services: Iterable[Service], own: OwnNode, note: Warn) -> None:
     """Tells of those that are nobody's on this node."""
     ports = [port for each in services for port in each.ports if port.node_port]
     if ports and not own.addresses:
@@ -149,7 +138,7 @@ def _note_node_ports(services: Iterable[Service], own: OwnNode, note: Warn) -> N
             )
 
 
-def _note_health(services: Iterable[Service], note: Warn) -> None:
+def note_health(services: Iterable[Service], note: Warn) -> None:
     """Tells of what only a command that goes on can do."""
     asked = sum(each.health_port != 0 for each in services)
     if asked:
@@ -175,34 +164,137 @@ def _has_node_port(port: ServicePort) -> bool:
     return port.node_port != 0 and (port.protocol != "SCTP" or port.node_port == port.port)
 
 
-def _frontends(service: Service, slices: list[EndpointSlice], own: OwnNode) -> Iterator[Frontend]:
+def frontends_of(
+    service: Service, slices: list[EndpointSlice], own: OwnNode, most: tuple[int, int]
+) -> Asked:
+    """Those of one Service, of which these are all the slices, as this node has them.
+
+    `most` are the addresses and ports, and the endpoints behind them, that an object may have: of more
+    the first are taken, its own addresses before others. `InputError` where it asks for what is not
+    supported.
+    """
     _require_not_masqueraded(service.health_port, service.place, own)
     for port in service.ports:
         if own.addresses:
             _require_not_masqueraded(port.node_port, port.place, own)
-        for (address, number), kind in _sites(service, port, own).items():
-            is_external = kind is not _Site.CLUSTER
-            stays = service.internal_local and not is_external
-            backends = _backends(port, slices, address.version, own, stays, is_external)
-            yield Frontend(
-                f"{service.namespace}/{service.name}",
-                address,
-                port.protocol,
-                number,
-                affinity=service.affinity,
-                maglev_slots=service.maglev_slots,
-                way_back=service.way_back,
-                number=_number(service, port, address.version),
-                is_local=service.external_local and is_external,
-                is_elsewhere=stays
-                and any(each.drains for each in backends)
-                and not any(each.takes_new for each in backends),
-                is_node_port=kind is _Site.EXTERNAL
-                and address in own.addresses
-                and number == port.node_port,
-                ranges=_ranges(service, address.version) if kind is _Site.BALANCER else None,
-                backends=backends,
-            )
+    found: dict[tuple[Address, str, int], Frontend] = {}
+    view = _View(service, slices, own)
+    n_sites = n_endpoints = n_left = 0
+    for kind, family, addresses, port in _places(service, own):
+        weight = _NODE_WEIGHT if kind is Kind.NODE else 1
+        parts = 1 if kind is Kind.CLUSTER else 2
+        behind = weight * parts * len(view.listed(port, family))
+        if n_sites + weight > most[0] or n_endpoints + behind > most[1]:
+            n_left = _n_places(service) - n_sites
+            break
+        n_sites += weight
+        n_endpoints += behind
+        for address in addresses:
+            frontend = view.frontend(kind, address, port)
+            found.setdefault((address, frontend.protocol, frontend.port), frontend)
+    return Asked(
+        tuple(found.values()),
+        *(n_sites, n_endpoints),
+        ranges=len(service.ranges) if service.balancer_ips else 0,
+        slots=service.maglev_slots * _n_tables(service),
+        n_over=n_left,
+    )
+
+
+_NODE_WEIGHT = 4
+"""Addresses of a family that a node may have; of more the tables may not have all."""
+
+
+def _places(
+    service: Service, own: OwnNode
+) -> Iterator[tuple[Kind, int, tuple[Address, ...], ServicePort]]:
+    """Where a Service is: kind, family, addresses and port. An address that is two things is the more
+    guarded one, which comes first.
+    """
+    for kind, given in (
+        (Kind.CLUSTER, service.cluster_ips),
+        (Kind.BALANCER, service.balancer_ips),
+        (Kind.NODE, ()),
+        (Kind.EXTERNAL, service.external_ips),
+    ):
+        if kind is Kind.NODE:
+            for port in filter(_has_node_port, service.ports):
+                for family in (4, 6):
+                    at = tuple(each for each in own.addresses if each.version == family)
+                    yield kind, family, at, port
+        for address in sorted(set(given), key=lambda each: (each.version, each)):
+            for port in service.ports:
+                yield kind, address.version, (address,), port
+
+
+def _n_places(service: Service) -> int:
+    """How many there are, as they count."""
+    given = (service.cluster_ips, service.balancer_ips, service.external_ips)
+    n_node = sum(map(_has_node_port, service.ports))
+    return len(service.ports) * sum(len(set(each)) for each in given) + 2 * _NODE_WEIGHT * n_node
+
+
+def _n_tables(service: Service) -> int:
+    """How many of Maglev's it may need: of each port and family for all endpoints, and the node's."""
+    given = (*service.cluster_ips, *service.balancer_ips, *service.external_ips)
+    has_node_port = any(map(_has_node_port, service.ports))
+    families = {4, 6} if has_node_port else {each.version for each in given}
+    is_external = has_node_port or bool(service.balancer_ips or service.external_ips)
+    return len(service.ports) * len(families) * (2 if is_external or service.internal_local else 1)
+
+
+@dataclass(slots=True)
+class _View:
+    """A Service and its endpoints; what several addresses have in common is worked out once."""
+
+    service: Service
+    slices: list[EndpointSlice]
+    own: OwnNode
+    _listed: dict[tuple[int, int], dict[tuple[Address, int], Endpoint]] = field(
+        default_factory=dict
+    )
+    _backends: dict[tuple[int, int, bool], tuple[Backend, ...]] = field(default_factory=dict)
+
+    def listed(self, port: ServicePort, family: int) -> dict[tuple[Address, int], Endpoint]:
+        """The endpoints of a port and family."""
+        key = id(port), family
+        if key not in self._listed:
+            self._listed[key] = _listed(port, self.slices, family)
+        return self._listed[key]
+
+    def backends(self, port: ServicePort, family: int, is_external: bool) -> tuple[Backend, ...]:
+        """The same as a client has them."""
+        key = id(port), family, is_external
+        if key not in self._backends:
+            stays = self.service.internal_local and not is_external
+            listed = self.listed(port, family)
+            self._backends[key] = _backends(listed, self.own, stays, is_external)
+        return self._backends[key]
+
+    def frontend(self, kind: Kind, address: Address, port: ServicePort) -> Frontend:
+        """The port at one address."""
+        service = self.service
+        is_external = kind is not Kind.CLUSTER
+        backends = self.backends(port, address.version, is_external)
+        return Frontend(
+            f"{service.namespace}/{service.name}",
+            address,
+            port.protocol,
+            port.node_port if kind is Kind.NODE else port.port,
+            affinity=service.affinity,
+            maglev_slots=service.maglev_slots,
+            way_back=service.way_back,
+            number=_number(service, port, address.version),
+            is_local=service.external_local and is_external,
+            is_elsewhere=service.internal_local
+            and not is_external
+            and any(each.drains for each in backends)
+            and not any(each.takes_new for each in backends),
+            is_node_port=kind is Kind.NODE,
+            kind=kind,
+            ranges=_ranges(service, address.version) if kind is Kind.BALANCER else None,
+            backends=backends,
+        )
 
 
 def _require_not_masqueraded(port: int, place: JsonValue, own: OwnNode) -> None:
@@ -226,35 +318,10 @@ def _ranges(service: Service, family: int) -> tuple[Network, ...] | None:
     return tuple(sorted({each for each in service.ranges if each.version == family}))
 
 
-class _Site(Enum):
-    """For pods only; for clients outside, too; and for those of them that the Service names."""
-
-    CLUSTER, EXTERNAL, BALANCER = range(3)
-
-
-def _sites(
-    service: Service, port: ServicePort, own: OwnNode
-) -> Mapping[tuple[Address, int], _Site]:
-    """Where a port of a Service is. An address that is two things is the more guarded one."""
-    nodes = own.addresses if _has_node_port(port) else ()
-    return (
-        {(each, port.node_port): _Site.EXTERNAL for each in nodes}
-        | {(each, port.port): _Site.EXTERNAL for each in service.external_ips}
-        | {(each, port.port): _Site.BALANCER for each in service.balancer_ips}
-        | {(each, port.port): _Site.CLUSTER for each in service.cluster_ips}
-    )
-
-
 def _backends(
-    port: ServicePort,
-    slices: list[EndpointSlice],
-    family: int,
-    own: OwnNode,
-    stays: bool,
-    is_external: bool,
+    listed: Mapping[tuple[Address, int], Endpoint], own: OwnNode, stays: bool, is_external: bool
 ) -> tuple[Backend, ...]:
     """Of one family. `stays`: no other node's takes anything new."""
-    listed = _listed(port, slices, family)
     here = {at: each for at, each in listed.items() if each.node == own.name != ""}
     local = _best(here)
     chosen = local if stays else _meant(listed, own)

@@ -5,17 +5,18 @@ The file of the next generation is written before the switch, and the kernel's o
 file holds: a loader that dies on the way leaves nothing that contradicts the kernel.
 """
 
-import fcntl
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 from urllib.parse import quote
 
-from policyc.runtime.errors import BusyError, HostError
+from policyc.runtime import command_lock
+from policyc.runtime.command_lock import CommandLock, Patience
+from policyc.runtime.errors import HostError
 from policyc.runtime.failsafes import Failsafes
 
 DEFAULT_ROOT = Path("/run/policyc")
@@ -40,7 +41,7 @@ class RecordError(HostError):
 
 @dataclass(frozen=True, slots=True)
 class LoadedEndpoint:
-    """A pod or a node as the maps hold it. ifindex 0: not a pod of this node."""
+    """A pod or a node as the maps hold it. ifindex 0: not a pod of this node, or its device is gone."""
 
     id: int
     namespace: str
@@ -59,6 +60,11 @@ class LoadedEndpoint:
     def title(self) -> str:
         """`namespace/name`, or `node NAME`."""
         return f"node {self.name}" if self.is_node else f"{self.namespace}/{self.name}"
+
+    @property
+    def is_missing(self) -> bool:
+        """A pod of this node whose device was gone at the load."""
+        return bool(self.interface) and not self.ifindex
 
     @property
     def identity(self) -> tuple[str, str, tuple[str, ...]]:
@@ -212,6 +218,21 @@ class StateDir:
         else:
             self._reserved.unlink(missing_ok=True)
 
+    def left_out(self) -> dict[str, int]:
+        """What of the Services in force is left out (service_list.py); empty: nothing."""
+        try:
+            found = json.loads(self._left_out.read_text())
+            return {str(name): int(count) for name, count in found.items()}
+        except (OSError, ValueError, TypeError, AttributeError):
+            return {}
+
+    def set_left_out(self, counts: Mapping[str, int]) -> None:
+        """Remember it; no file where nothing is."""
+        if counts:
+            self._write(self._left_out, counts)
+        else:
+            self._left_out.unlink(missing_ok=True)
+
     def keep_only(self, epoch: int) -> None:
         """Forget every generation but one."""
         for path in self.path.glob("generation-*"):
@@ -226,52 +247,19 @@ class StateDir:
             if path not in (self._lock, self._reserved):
                 path.unlink(missing_ok=True)
 
-    @contextmanager
-    def lock(self) -> Iterator[None]:
-        """One command at a time changes a node."""
-        with self._locked():
-            try:
-                yield
-            finally:
-                self._leave_if_empty()
+    def lock(
+        self, command: str = "", patience: Patience = command_lock.NONE
+    ) -> AbstractContextManager[None]:
+        """One command at a time changes a node: a key of command_lock.AT_WORK, or "" for another."""
+        return self._command_lock.held(command, patience)
 
-    def _locked(self) -> IO[str]:
-        """The lock's file, locked. One that its holder removed meanwhile locks nobody else out."""
-        while True:
-            try:
-                self.path.mkdir(parents=True, exist_ok=True, mode=0o755)
-                file = self._lock.open("w")
-            except FileNotFoundError:  # the folder went in between
-                continue
-            except OSError as error:
-                raise self._no_place(error) from error
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if self._is_lock(file):
-                    return file
-            except BlockingIOError as error:
-                file.close()
-                raise BusyError(
-                    "another `policyc node` command is changing this node", "try again shortly"
-                ) from error
-            file.close()
+    def at_work(self) -> str | None:
+        """The command that has the lock now; "" is one without a name, None is none."""
+        return self._command_lock.at_work()
 
-    def _is_lock(self, file: IO[str]) -> bool:
-        try:
-            return os.path.samestat(os.fstat(file.fileno()), self._lock.stat())
-        except FileNotFoundError:
-            return False
-
-    def _leave_if_empty(self) -> None:
-        """A command that loaded nothing leaves nothing behind, not even its lock."""
-        if not self.path.is_dir() or list(self.path.iterdir()) != [self._lock]:
-            return
-        self._lock.unlink()
-        with suppress(
-            OSError
-        ):  # the next command has its lock there; other nodes of a lab, folders
-            self.path.rmdir()
-            self.path.parent.rmdir()
+    @property
+    def _command_lock(self) -> CommandLock:
+        return CommandLock(self.path, self._no_place)
 
     @property
     def reassembly(self) -> Path:
@@ -280,7 +268,7 @@ class StateDir:
 
     @property
     def _lock(self) -> Path:
-        return self.path / "lock"
+        return self._command_lock.file
 
     @property
     def _network(self) -> Path:
@@ -289,6 +277,10 @@ class StateDir:
     @property
     def _reserved(self) -> Path:
         return self.path / "reserved-ports"
+
+    @property
+    def _left_out(self) -> Path:
+        return self.path / "services-left-out"
 
     def _file(self, epoch: int) -> Path:
         return self.path / f"generation-{epoch}.json"

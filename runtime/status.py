@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What runs on this node now: asked of the kernel, named by what the last load remembered."""
 
+import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from policyc.runtime.state import (
 from policyc.runtime.xdp import XdpUplink
 
 SCHEMA = "policyc.dev/node-status/v1"
+_LONGEST, _PAUSE = 10.0, 0.02  # seconds
 _COUNTED = (
     "pc_if",
     *("pc_ct4", "pc_ct4_new", "pc_ct6", "pc_ct6_new"),
@@ -108,7 +110,12 @@ class NodeStatus:
     services_outside: dict[str, int] = field(default_factory=dict)
     """Addresses and ports of Services that say themselves how: "tunnel", "dsr" -> how many."""
     xdp: tuple[XdpUplink, ...] = ()  # where packets are handed to other nodes by XDP
+    missing_devices: tuple[str, ...] = ()  # pods of this node whose device was gone at the load
     services_unfinished: bool = False  # a change of Services that was killed half way
+    services_left_out: dict[str, int] = field(default_factory=dict)
+    """What of the Services is not in force, as service_list.py counts it."""
+
+    in_progress: str = ""  # the command that changes the node now: a key of command_lock.AT_WORK
 
     def to_json(self) -> dict[str, Any]:
         """The status as plain values, with the name of its schema."""
@@ -117,34 +124,67 @@ class NodeStatus:
 
 def status(*, bpffs: Path = DEFAULT_ROOT, state_root: Path = DEFAULT_STATE) -> NodeStatus | None:
     """Ask the kernel; None when nothing is loaded."""
+    return status_and_command(bpffs, state_root)[0]
+
+
+def status_and_command(
+    bpffs: Path, state_root: Path = DEFAULT_STATE
+) -> tuple[NodeStatus | None, str | None]:
+    """The status, and the command that changes the node meanwhile, as `StateDir.at_work` has it.
+
+    What such a command takes away while it is read is asked again. The node is half loaded only where
+    no command is at work that will finish it.
+    """
     host.require_root()
     where = Pins(bpffs)
     state = StateDir(bpffs, state_root)
-    network.require_here(where, state)
+    deadline = time.monotonic() + _LONGEST
+    is_second = False
+    while True:
+        before, command = _epoch(where), state.at_work()
+        try:
+            found = _asked(where, state, is_changing=command is not None)
+            return (replace(found, in_progress=command or "") if found else None), command
+        except (FileNotFoundError, HostError) as error:
+            is_changing = command is not None or state.at_work() is not None
+            is_still = not is_changing and before == _epoch(where)
+            if (is_still and is_second) or time.monotonic() >= deadline:
+                if isinstance(error, HostError):
+                    raise
+                raise _half_loaded() from error
+            is_second = is_still
+        time.sleep(_PAUSE)
+
+
+def _epoch(where: Pins) -> int:
+    """0 also where the pin goes this very moment."""
     try:
-        word = switch.read(where.map("pc_state"))
-        if word.epoch == 0:
-            if where.is_any():
-                raise _half_loaded()
-            return None
-        generation = state.read(word.epoch)
-        if generation is None:
-            raise HostError(
-                f"what was loaded as epoch {word.epoch} is not on record any more",
-                "load again: the policy in force goes on until then",
-            )
-        return _status(where, generation, word)
-    except FileNotFoundError as error:
-        raise _half_loaded() from error
+        return switch.read(where.map("pc_state")).epoch
+    except FileNotFoundError:
+        return 0
+
+
+def _asked(where: Pins, state: StateDir, is_changing: bool) -> NodeStatus | None:
+    network.require_here(where, state)
+    word = switch.read(where.map("pc_state"))
+    if word.epoch == 0:
+        if where.is_any() and not is_changing:
+            raise _half_loaded()
+        return None
+    generation = state.read(word.epoch)
+    if generation is None:
+        raise HostError(
+            f"what was loaded as epoch {word.epoch} is not on record any more",
+            "load again: the policy in force goes on until then",
+        )
+    return _status(where, generation, word, state)
 
 
 def _half_loaded() -> HostError:
-    return HostError(
-        "this node is half loaded: a command is at work, or died", "load or unload again"
-    )
+    return HostError("this node is half loaded: a command died", "load or unload again")
 
 
-def _status(where: Pins, generation: Generation, word: switch.Word) -> NodeStatus:
+def _status(where: Pins, generation: Generation, word: switch.Word, state: StateDir) -> NodeStatus:
     programs, unprotected = _programs(where, generation)
     return NodeStatus(
         node=generation.node,
@@ -168,7 +208,9 @@ def _status(where: Pins, generation: Generation, word: switch.Word) -> NodeStatu
         reassembly=_reassembly(where, generation),
         services_outside=service_maps.ways_back(where),
         xdp=_xdp(where),
+        missing_devices=tuple(each.title for each in generation.endpoints if each.is_missing),
         services_unfinished=service_maps.is_unfinished(where),
+        services_left_out=state.left_out(),
     )
 
 

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The status of a node, for people. Takes a `NodeStatus`, prints tables."""
 
+from collections.abc import Mapping
+
 from rich.console import Console
 from rich.table import Table
 
 from policyc.runtime import service_route
-from policyc.runtime.state import LoadedMasquerade
+from policyc.runtime.state import LoadedEndpoint, LoadedMasquerade
 from policyc.runtime.status import NodeStatus
 
 
@@ -58,6 +60,14 @@ def show(status: NodeStatus, console: Console) -> None:
             f"[bold red]{device}: a hook does not run there any more; load again[/]",
             highlight=False,
         )
+    if status.missing_devices:
+        n = len(status.missing_devices)
+        console.print(
+            f"{n} {'pod' if n == 1 else 'pods'} of this node without a device: "
+            f"{' '.join(status.missing_devices)}",
+            highlight=False,
+            soft_wrap=True,
+        )
     if status.services_unfinished:
         console.print(
             "[bold red]a change of Services was not finished, and connections to endpoints that were"
@@ -65,6 +75,8 @@ def show(status: NodeStatus, console: Console) -> None:
             highlight=False,
             soft_wrap=True,
         )
+    if status.services_left_out:
+        console.print(_left_out(status.services_left_out), highlight=False, soft_wrap=True)
     tables = (
         _programs(status),
         _endpoints(status),
@@ -76,6 +88,16 @@ def show(status: NodeStatus, console: Console) -> None:
         if table.row_count:
             console.print()
             console.print(table)
+
+
+def _left_out(counts: Mapping[str, int]) -> str:
+    said = {
+        "conflicts": "{} addresses and ports are another's",
+        "over_limits": "{} addresses and ports are over a limit",
+        "without_maglev": "{} Services ask for Maglev tables and have none",
+    }
+    shown = (said[name].format(count) for name, count in counts.items() if name in said)
+    return f"[bold]Services left out: {', '.join(shown)}[/]"
 
 
 def _outside(status: NodeStatus) -> str:
@@ -113,11 +135,17 @@ def _endpoints(status: NodeStatus) -> Table:
             str(endpoint.id),
             endpoint.title,
             " ".join(endpoint.addresses),
-            endpoint.interface or ("(this node)" if endpoint.is_host else "(another node)"),
+            _device(endpoint),
             "yes" if endpoint.has_peer else "",
             " ".join(f"{name} {at}" for name, at in endpoint.place.items()),
         )
     return table
+
+
+def _device(endpoint: LoadedEndpoint) -> str:
+    if endpoint.is_missing:
+        return f"{endpoint.interface} (missing)"
+    return endpoint.interface or ("(this node)" if endpoint.is_host else "(another node)")
 
 
 def _maps(status: NodeStatus) -> Table:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`policyc node`: load a bundle on this node, take it away, see what it does.
 
-Needs no compiler: this module imports the runtime, click and rich, and for YAML files PyYAML.
+Needs no compiler: this module imports the runtime and click. Commands import rich and PyYAML where
+they need them.
 """
 
 import json
@@ -12,13 +13,16 @@ from pathlib import Path
 from typing import get_args
 
 import click
-from rich.console import Console
 
 from policyc.runtime.attach import Mode
+from policyc.runtime.command_lock import AT_WORK, Patience
 from policyc.runtime.errors import NodeError
 from policyc.runtime.failsafes import Side
 from policyc.runtime.forwarding import Forwarding
+from policyc.runtime.local_devices import Missing
 from policyc.runtime.pins import DEFAULT_ROOT
+from policyc.runtime.service_objects import Network
+from policyc.runtime.state import Generation
 from policyc.runtime.uplinks import Outside
 from policyc.runtime.xdp import Mode as XdpMode
 
@@ -29,6 +33,23 @@ _bpffs = click.option(
     show_default=True,
     metavar="DIR",
     help="folder of our own in a mounted bpf file system",
+)
+_wait = click.option(
+    "--wait",
+    type=click.IntRange(0, 3600),
+    default=10,
+    show_default=True,
+    metavar="SECONDS",
+    help="how long another command that changes the node is waited for; 0: not at all",
+)
+
+_external = click.option(
+    "--external-cidr",
+    "external_cidr",
+    multiple=True,
+    metavar="CIDR",
+    help="a range that externalIPs of Services have to be in, else they are left out; may be repeated "
+    "(default: any address, with a warning)",
 )
 
 
@@ -139,6 +160,7 @@ def node() -> None:
     metavar="CIDR",
     help="a range of Services' addresses, which the node itself reaches by a route; may be repeated",
 )
+@_external
 @click.option(
     "--require-proof",
     "proof_keys",
@@ -159,6 +181,15 @@ def node() -> None:
     metavar="PATH",
     help="the cluster that BUNDLE was compiled with, for --reprove; may be repeated",
 )
+@click.option(
+    "--missing-devices",
+    "missing",
+    type=click.Choice(get_args(Missing)),
+    default="refuse",
+    show_default=True,
+    help="a pod of this node whose device does not exist: refuse the load, or load the other pods",
+)
+@_wait
 @click.option("--verbose", is_flag=True, help="show the kernel's whole log if it refuses a program")
 def load(
     bundle: Path,
@@ -178,9 +209,12 @@ def load(
     failsafe_outbound: str | None,
     reassemble: bool,
     service_cidr: tuple[str, ...],
+    external_cidr: tuple[str, ...],
     proof_keys: tuple[Path, ...],
     reprove: tuple[str, ...],
     reprove_cluster: tuple[str, ...],
+    missing: Missing,
+    wait: int,
     verbose: bool,
 ) -> None:
     """Load BUNDLE, in place of what is loaded. A load that fails changes nothing."""
@@ -213,8 +247,11 @@ def load(
             open_ports={side: ports for side, ports in given.items() if ports is not None},
             reassemble=reassemble,
             service_cidr=service_cidr,
+            external=_external_ranges(external_cidr),
             proof_keys=proof_keys,
             digest=digest,
+            missing=missing,
+            patience=Patience(wait, _note),
             warn=_warn,
             note=_note,
         )
@@ -223,7 +260,7 @@ def load(
     verb = "replaced" if done.replaced_epoch else "loaded"
     click.echo(
         f"{verb}: epoch {generation.epoch}, {len(generation.endpoints)} endpoints, "
-        f"{n_local} of this node",
+        f"{n_local} of this node{_without_device(generation)}",
         err=True,
     )
     if generation.host is not None:
@@ -265,6 +302,7 @@ def load(
     help="the cluster that BUNDLE was compiled with, for --reprove; may be repeated",
 )
 @_bpffs
+@_wait
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
 def attest(
     bundle: Path,
@@ -272,6 +310,7 @@ def attest(
     reprove: tuple[str, ...],
     reprove_cluster: tuple[str, ...],
     bpffs: Path,
+    wait: int,
     form: str,
 ) -> int:
     """Compare what runs with BUNDLE: programs, hooks, every entry of the tables, every endpoint.
@@ -288,19 +327,30 @@ def attest(
 
         digest = proved_digest(str(bundle), reprove, reprove_cluster)
     with _details(verbose=False):
-        return show_attested(bundle, endpoints, bpffs, form, digest)
+        return show_attested(bundle, endpoints, bpffs, form, digest, Patience(wait, _note))
 
 
 @node.command("services")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @_bpffs
-def replace_services(files: tuple[Path, ...], bpffs: Path) -> None:
+@_wait
+@_external
+def replace_services(
+    files: tuple[Path, ...], bpffs: Path, wait: int, external_cidr: tuple[str, ...]
+) -> None:
     """Replace the node's Services by those in FILES (JSON or YAML). Failing changes nothing."""
     from policyc.compiler.cli.service_files import read_objects
     from policyc.runtime.service_update import update_services
 
     with _details(verbose=False):
-        frontends = update_services(read_objects(files), bpffs=bpffs, note=_note)
+        frontends = update_services(
+            read_objects(files),
+            bpffs=bpffs,
+            external=_external_ranges(external_cidr),
+            patience=Patience(wait, _note),
+            note=_note,
+            warn=_warn,
+        )
     n_backends = sum(each.takes_new for found in frontends for each in found.backends)
     ways = Counter(each.way_back for each in frontends if each.way_back)
     own = "".join(f", {n} of them answered outside by {way}" for way, n in sorted(ways.items()))
@@ -313,12 +363,13 @@ def replace_services(files: tuple[Path, ...], bpffs: Path) -> None:
 
 @node.command()
 @_bpffs
-def unload(bpffs: Path) -> None:
+@_wait
+def unload(bpffs: Path, wait: int) -> None:
     """Detach from every device and remove everything; pods are unprotected afterwards."""
     from policyc.runtime import node as runtime
 
     with _details(verbose=False):
-        was_there = runtime.unload(bpffs=bpffs, warn=_warn)
+        was_there = runtime.unload(bpffs=bpffs, patience=Patience(wait, _note), warn=_warn)
     click.echo("unloaded" if was_there else "nothing is loaded", err=True)
 
 
@@ -327,16 +378,21 @@ def unload(bpffs: Path) -> None:
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
 def status(bpffs: Path, form: str) -> None:
     """Show programs, endpoints, maps, verdicts by rule and drops by reason."""
-    from policyc.runtime.status import SCHEMA
-    from policyc.runtime.status import status as ask
+    from policyc.runtime.status import SCHEMA, status_and_command
 
     with _details(verbose=False):
-        found = ask(bpffs=bpffs)
+        found, command = status_and_command(bpffs)
     if form == "json":
-        click.echo(json.dumps(found.to_json() if found else {"schema": SCHEMA, "loaded": False}))
-    elif found is None:
+        nothing = {"schema": SCHEMA, "loaded": False, "in_progress": command or ""}
+        click.echo(json.dumps(found.to_json() if found else nothing))
+        return
+    if command is not None:
+        click.echo(AT_WORK.get(command, "another command is at work"))
+    if found is None:
         click.echo("nothing is loaded")
     else:
+        from rich.console import Console
+
         from policyc.runtime.status_text import show
 
         show(found, Console())
@@ -371,12 +427,32 @@ def events(bpffs: Path, form: str, count: int | None, seconds: float | None) -> 
     metavar="SECONDS",
     help="silence after which what came first is taken for all that there is",
 )
-def follow_streams(streams: tuple[Path, ...], bpffs: Path, form: str, settled: float) -> None:
+@_external
+def follow_streams(
+    streams: tuple[Path, ...],
+    bpffs: Path,
+    form: str,
+    settled: float,
+    external_cidr: tuple[str, ...],
+) -> None:
     """Keep the node's Services as STREAMS tell: watch events in JSON, from pipes, files or `-`."""
     from policyc.compiler.cli.node_follow import follow_services
 
     with _details(verbose=False):
-        follow_services(streams, bpffs, form, settled)
+        follow_services(streams, bpffs, form, settled, _external_ranges(external_cidr))
+
+
+def _external_ranges(given: tuple[str, ...]) -> tuple[Network, ...] | None:
+    from policyc.runtime.service_claims import external_ranges
+
+    return external_ranges(given)
+
+
+def _without_device(generation: Generation) -> str:
+    n = sum(each.is_missing for each in generation.endpoints)
+    if not n:
+        return ""
+    return f", {n} without {'its device' if n == 1 else 'their devices'}"
 
 
 def _note(message: str) -> None:

@@ -7,11 +7,14 @@ from pathlib import Path
 import click
 
 from policyc.runtime.attest import Attested, attest
+from policyc.runtime.command_lock import Patience
 
 
-def show_attested(bundle: Path, endpoints: Path, bpffs: Path, form: str, digest: str) -> int:
+def show_attested(
+    bundle: Path, endpoints: Path, bpffs: Path, form: str, digest: str, patience: Patience
+) -> int:
     """Compare and say what is found; 1 where anything is other than it should be."""
-    found = attest(bundle, endpoints, digest=digest, bpffs=bpffs)
+    found = attest(bundle, endpoints, digest=digest, bpffs=bpffs, patience=patience)
     click.echo(json.dumps(found.to_json()) if form == "json" else _in_words(found))
     return 0 if found.is_good else 1
 

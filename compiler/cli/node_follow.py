@@ -8,9 +8,16 @@ import click
 
 from policyc.compiler.cli.stopped import stopped_by_signals
 from policyc.runtime.service_follow import Applied, follow
+from policyc.runtime.service_objects import Network
 
 
-def follow_services(streams: tuple[Path, ...], bpffs: Path, form: str, settled: float) -> None:
+def follow_services(
+    streams: tuple[Path, ...],
+    bpffs: Path,
+    form: str,
+    settled: float,
+    external: tuple[Network, ...] | None,
+) -> None:
     """Follow until the streams end or a signal comes; a line for each change that is in force."""
     with stopped_by_signals() as signals:
         follow(
@@ -19,6 +26,7 @@ def follow_services(streams: tuple[Path, ...], bpffs: Path, form: str, settled: 
             is_over=lambda: bool(signals),
             bpffs=bpffs,
             settled=settled,
+            external=external,
             warn=lambda message: click.echo(f"warning: {message}", err=True),
         )
 

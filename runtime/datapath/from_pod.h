@@ -16,6 +16,7 @@
 #include "opener.h"
 #include "parse.h"
 #include "related.h"
+#include "tunnel_port.h"
 
 /* A connection that the policy in force has decided: one lookup, and no other map. */
 static __always_inline enum drop_reason
@@ -82,9 +83,13 @@ static __always_inline enum drop_reason pc_from_pod_ip(struct __sk_buff *skb, st
 		match = pc_ct_find(flow);
 	if (slot & PC_STATE_SERVICES) {
 		reason = pc_to_service(skb, flow, &match, slot, &passed);
-		if (reason || passed)
+		if (reason)
 			return reason;
 	}
+	if (pc_is_to_tunnel(flow))
+		return PC_DROP_TUNNEL_PORT;
+	if (passed)
+		return PC_PASS;
 	if (match.at.ct && match.is_fresh)
 		return pc_from_pod_known(skb, flow, &match);
 	pc_endpoints_of(flow);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* hairpin.h - a pod that is its Service's only endpoint reaches itself.
+/* hairpin.h - a pod that is an endpoint of a Service reaches itself through it.
  * Gives pc_hairpin() for the end of from_pod, where all of it is done: what the pod sends to the
  * Service comes back to it from an address that is nobody's, and what it answers to that one comes
  * back from the Service. No policy is asked, as a pod cannot block itself (semantics A23).
@@ -7,7 +7,7 @@
  * The node that is its own endpoint goes the same way at the device of to_route.h.
  *
  * Such a connection has two entries as others have (ct_front.h), with the reserved address in the
- * place of the client's in the entry proper. They stay among the new: nothing else is as rare.
+ * place of the client's in the entry proper. They stay in the new-connection table.
  */
 #pragma once
 #include "hairpin_addr.h"
@@ -35,6 +35,7 @@ __noinline int pc_hairpin_open(struct pc_flow *flow)
 	ct.src.nat.port = flow->nat.sport;
 	ct.src.nat.row = flow->nat.row;
 	ct.dst.nat = ct.src.nat;
+	flow->frag_row = flow->nat.row;
 	pc_hairpin_address(&flow->t.saddr, flow->t.family);
 	if (!pc_ct_put(&flow->t, &ct, flow->is_kept))
 		return PC_DROP_CT_FULL;
@@ -81,6 +82,7 @@ __noinline int pc_hairpin_on(struct pc_flow *flow)
 	if (!row)
 		return PC_DROP_BACKEND_GONE;
 	pc_tuple_translate(flow, row, front->src.nat.row, front->src.nat.port);
+	flow->frag_row = flow->nat.row;
 	pc_hairpin_address(&flow->t.saddr, flow->t.family);
 	ct = pc_hairpin_find(flow, false);
 	if (ct && ct->flow_id == front->flow_id) {
@@ -112,6 +114,8 @@ __noinline int pc_hairpin_back(struct pc_flow *flow)
 	flow->t.dport = ct->src.nat.port;
 	flow->t.saddr = *pc_as_client_knows(row, flow->t.family, ct);
 	flow->t.sport = row->frontend_port;
+	flow->frag_row = ct->src.nat.row | PC_FRAG_REPLY;
+	flow->node = pc_ct_node(ct);
 	pc_ct_note(ct, flow, true);
 	front = pc_hairpin_find(flow, true);
 	if (front && front->flow_id == ct->flow_id)
@@ -119,14 +123,45 @@ __noinline int pc_hairpin_back(struct pc_flow *flow)
 	return PC_PASS;
 }
 
-/* Writes flow->t into the packet, in the place of what is there. */
+/* A fragment behind the first, which has no ports: its addresses become what those of the first
+ * did.
+ */
+__noinline int pc_hairpin_follow(struct pc_flow *flow)
+{
+	const struct pc_frag *first = flow ? pc_frag_first(flow) : 0;
+	const struct pc_row *row;
+
+	if (!first)
+		return PC_DROP_FRAGMENT;
+	row = pc_row_of(first->row & ~PC_FRAG_REPLY);
+	if (!row)
+		return PC_DROP_BACKEND_GONE;
+	flow->t.daddr = flow->t.saddr;
+	if (first->row & PC_FRAG_REPLY)
+		flow->t.saddr = *pc_as_known(&row->frontend, flow->t.family, first->node);
+	else
+		pc_hairpin_address(&flow->t.saddr, flow->t.family);
+	return PC_PASS;
+}
+
+static __always_inline bool pc_hairpin_ports_into(struct __sk_buff *skb, const struct pc_flow *flow)
+{
+	__be16 port[2];
+
+	if (flow->fragment == PC_FRAG_LATER)
+		return true;
+	return !bpf_skb_load_bytes(skb, flow->l4, port, sizeof(port)) &&
+	       pc_nat_port(skb, flow, PC_NAT_SRC, port[0], flow->t.sport) &&
+	       pc_nat_port(skb, flow, PC_NAT_DST, port[1], flow->t.dport);
+}
+
+/* Writes flow->t into the packet, in the place of what is there, which flow->t is afterwards. */
 __noinline int pc_hairpin_write(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	struct pc_addr6 src = {}, dst = {};
-	__be16 port[2];
 	bool is_read;
 
-	if (!flow || bpf_skb_load_bytes(skb, flow->l4, port, sizeof(port)))
+	if (!flow)
 		return PC_DROP_MALFORMED;
 	if (flow->t.family == PC_IPV4)
 		is_read = !bpf_skb_load_bytes(skb, PC_IP4_SADDR_AT, &src, 4) &&
@@ -136,10 +171,21 @@ __noinline int pc_hairpin_write(struct __sk_buff *skb, struct pc_flow *flow)
 			  !bpf_skb_load_bytes(skb, PC_IP6_DADDR_AT, &dst, sizeof(dst));
 	if (!is_read || !pc_nat_addr(skb, flow, PC_NAT_SRC, &src, &flow->t.saddr) ||
 	    !pc_nat_addr(skb, flow, PC_NAT_DST, &dst, &flow->t.daddr) ||
-	    !pc_nat_port(skb, flow, PC_NAT_SRC, port[0], flow->t.sport) ||
-	    !pc_nat_port(skb, flow, PC_NAT_DST, port[1], flow->t.dport))
+	    !pc_hairpin_ports_into(skb, flow))
 		return PC_DROP_MALFORMED;
+	flow->t.saddr = src;
+	flow->t.daddr = dst;
 	return PC_PASS;
+}
+
+/* By its addresses as it came, under which those behind it are looked for. */
+__noinline int pc_hairpin_record(struct pc_flow *flow)
+{
+	if (!flow)
+		return 0;
+	flow->nat.row = 0;
+	pc_frag_record(flow);
+	return 0;
 }
 
 /* A function of its own for its stack. */
@@ -150,6 +196,8 @@ __noinline int pc_hairpin_macs(struct __sk_buff *skb)
 
 static __always_inline enum drop_reason pc_hairpin_ends(struct pc_flow *flow)
 {
+	if (flow->fragment == PC_FRAG_LATER)
+		return pc_hairpin_follow(flow);
 	if (pc_is_hairpin(&flow->t.daddr, flow->t.family))
 		return pc_hairpin_back(flow);
 	return flow->nat.row ? pc_hairpin_open(flow) : pc_hairpin_on(flow);
@@ -160,14 +208,14 @@ static __always_inline enum drop_reason pc_hairpin_turn(struct __sk_buff *skb, s
 {
 	enum drop_reason reason;
 
-	if (flow->fragment) /* those behind the first would have to follow it here */
-		return PC_DROP_HAIRPIN;
 	if (pc_is_icmp_error(flow)) {
-		reason = pc_hairpin_error(skb, flow);
+		reason = flow->fragment ? PC_DROP_HAIRPIN : pc_hairpin_error(skb, flow);
 	} else {
 		reason = pc_hairpin_ends(flow);
 		if (!reason)
 			reason = pc_hairpin_write(skb, flow);
+		if (!reason)
+			pc_hairpin_record(flow);
 	}
 	return reason ? reason : pc_hairpin_macs(skb);
 }

@@ -8,8 +8,7 @@
 #include "nat_icmp.h"
 #include "neighbour.h"
 #include "outside.h"
-
-#define PC_TUNNEL_PORT 8477 /* of runtime/tunnel.py */
+#include "tunnel_port.h"
 
 /* What is to be done next, where it is no reason: of a packet that begins something, of one in its
  * entry's direction or against it, whose policy is to be asked; of one whose client is asked; of
@@ -38,7 +37,7 @@ static __always_inline bool pc_is_between_nodes(const struct pc_flow *flow, enum
 {
 	const __u32 *other;
 
-	if (flow->t.proto != IPPROTO_UDP || flow->t.dport != bpf_htons(PC_TUNNEL_PORT))
+	if (!pc_is_to_tunnel(flow))
 		return false;
 	other = pc_node_at(flow->t.family, side == PC_HOST_IN ? &flow->t.saddr : &flow->t.daddr);
 	return other && *other;

@@ -4,6 +4,7 @@
  */
 #pragma once
 #include "fragments.h"
+#include "hairpin_addr.h"
 #include "nat.h"
 #include "outside_map.h"
 #include "service_map.h"
@@ -20,11 +21,15 @@ static __always_inline enum drop_reason pc_nat_follow(struct __sk_buff *skb, str
 
 	if (!first)
 		return PC_DROP_FRAGMENT;
+	if (!reply && first->row && pc_is_hairpin(&flow->t.daddr, flow->t.family))
+		return PC_DROP_HAIRPIN; /* goes on in hairpin.h */
 	if (!first->row || !(first->row & PC_FRAG_REPLY) == reply)
 		return PC_PASS;
 	row = pc_row_of(first->row & ~PC_FRAG_REPLY);
 	if (!row)
 		return PC_DROP_BACKEND_GONE;
+	if (!reply && pc_addr_eq(&row->backend, &flow->t.saddr))
+		return PC_DROP_HAIRPIN;
 	if (reply)
 		done = pc_nat_addr(skb, flow, PC_NAT_SRC, &flow->t.saddr,
 				   pc_as_known(&row->frontend, flow->t.family, first->node));

@@ -12,7 +12,7 @@
 #include "service_map.h"
 #include "source_range.h"
 
-#define PC_PICKS 8 /* ports that are tried; the pod itself is passed over as often */
+#define PC_PICKS 8 /* ports that are tried, and endpoints that a client may not have */
 
 /* Of TCP and SCTP only what opens a connection is given an endpoint. */
 static __always_inline bool pc_service_opens(const struct pc_flow *flow)
@@ -20,8 +20,22 @@ static __always_inline bool pc_service_opens(const struct pc_flow *flow)
 	return flow->opens || flow->t.proto == IPPROTO_UDP;
 }
 
-/* By a table, or by chance; the next one where that is the pod itself, and the pod where there is
- * no other. A client that is to stay where it is has one place in the table, not one for each port.
+/* Whether the client may be given itself: its own hook turns such a packet around (hairpin.h). One
+ * that is not of this node would get a packet that comes from its own address.
+ */
+static __always_inline bool pc_may_be_itself(const struct pc_flow *flow)
+{
+	return flow->client == PC_CLIENT_POD || flow->client == PC_CLIENT_NODE;
+}
+
+/* Whether the client may be given the endpoint. */
+static __always_inline bool pc_is_for_client(const struct pc_flow *flow, const struct pc_row *row)
+{
+	return row && (pc_may_be_itself(flow) || !pc_addr_eq(&row->backend, &flow->t.saddr));
+}
+
+/* By a table, or by chance; the next one where the client may not have that. A client that is to
+ * stay where it is has one place in the table, not one for each port.
  */
 static __always_inline const struct pc_row *pc_service_choose(const struct pc_flow *flow,
 							      const struct pc_frontend *frontend,
@@ -40,14 +54,14 @@ static __always_inline const struct pc_row *pc_service_choose(const struct pc_fl
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < PC_PICKS; i++) {
 		row = pc_choice(part, n, word);
-		if (row && !pc_addr_eq(&row->backend, &flow->t.saddr))
+		if (pc_is_for_client(flow, row))
 			break;
 		n = n + 1 < part->count ? n + 1 : 0;
 	}
 	return row;
 }
 
-/* The one that the client had, where the Service asks for that; but not the pod itself. */
+/* The one that the client had, where the Service asks for that. */
 static __always_inline const struct pc_row *pc_service_row(const struct pc_flow *flow,
 							   const struct pc_frontend *frontend,
 							   const struct pc_part *part, __u32 word)
@@ -56,7 +70,7 @@ static __always_inline const struct pc_row *pc_service_row(const struct pc_flow 
 
 	if (frontend->affinity)
 		row = pc_affine(flow, frontend, part, word);
-	if (!row || pc_addr_eq(&row->backend, &flow->t.saddr))
+	if (!pc_is_for_client(flow, row))
 		row = pc_service_choose(flow, frontend, part, word);
 	return row;
 }

@@ -169,7 +169,7 @@ static __always_inline enum drop_reason pc_to_route_frame(struct __sk_buff *skb,
 	return pc_to_route_ip(skb, flow);
 }
 
-/* The node is its Service's only endpoint, or answers itself: what the hook returns. */
+/* The node is the endpoint that was chosen, or answers itself: what the hook returns. */
 static __always_inline int pc_route_itself(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	flow->reason = pc_hairpin_turn(skb, flow);

@@ -15,6 +15,7 @@
 #include "parse.h"
 #include "service_refuse.h"
 #include "tunnel.h"
+#include "tunnel_port.h"
 #include "way_back.h"
 #include "way_out.h"
 
@@ -86,6 +87,8 @@ static __always_inline int pc_to_uplink_service(struct __sk_buff *skb, struct pc
 		return PC_DROP_SPOOFED_IP; /* nobody but this hook says it is the Service */
 	if (!match->is_reply)
 		return PC_NO_SERVICE;
+	if (pc_is_tunnel_port(flow->t.proto, ct->dst.nat.port))
+		return PC_DROP_TUNNEL_PORT; /* the client's port, as it is from here on */
 	if (pc_answer_is_too_big(skb, flow, ct))
 		return PC_DROP_TOO_BIG;
 	flow->client = PC_CLIENT_OUTSIDE;
@@ -141,6 +144,8 @@ static __always_inline enum drop_reason pc_to_uplink_frame(struct __sk_buff *skb
 
 	if (!flow->t.family)
 		return PC_PASS;
+	if (pc_is_forwarded_to_tunnel(skb, flow))
+		return PC_DROP_TUNNEL_PORT;
 	if (reason && pc_host_unknown(flow, PC_HOST_OUT, reason))
 		return reason;
 	slot = pc_generation(flow);

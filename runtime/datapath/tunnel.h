@@ -7,6 +7,7 @@
 #pragma once
 #include "nat.h"
 #include "outside_map.h"
+#include "tunnel_port.h"
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <stddef.h>
@@ -85,6 +86,7 @@ __noinline int pc_into_tunnel(struct __sk_buff *skb, struct pc_flow *flow, __u32
 	} else {
 		__builtin_memcpy(key.remote_ipv6, &node->end, sizeof(key.remote_ipv6));
 		flags = BPF_F_TUNINFO_IPV6;
+		skb->mark = PC_TUNNEL_MARK;
 	}
 	if (bpf_skb_set_tunnel_key(skb, &key, PC_TUNNEL_KEY, flags))
 		return PC_DROP_NO_NODE;

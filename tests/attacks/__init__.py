@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that load BPF into the kernel they run on. They need root."""
+"""One attack, or one family of attacks, a file: each against a loaded datapath. They need root."""

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pod that is its Service's only endpoint reaches itself: every frame, and real sockets."""
+"""A pod that is an endpoint of its Service reaches itself: every frame, and real sockets."""
 
 import socket
+from dataclasses import replace
 
 import pytest
 
 from tests.kernel.answers import REDIRECT
+from tests.kernel.fragments import cut
 from tests.kernel.node_under_test import A, B, C, NodeUnderTest
 from tests.kernel.packets import (
     ACK,
     FIN,
-    MORE,
     RST,
     SYN,
     Host,
@@ -135,9 +136,9 @@ def test_another_endpoint_that_comes_and_goes(node: NodeUnderTest, family: int) 
     assert comes_back(node, to_vip(tcp(4000, PORT, SYN), family))
     node.serve(web(A, C))
     assert comes_back(node, to_vip(tcp(4000, PORT, ACK), family)), "it goes on"
+    node.serve(web(C))
     sent = node.leaves("a", to_vip(tcp(4001, PORT, SYN), family))
     assert sent == frame(A, VIP, tcp(4001, TARGET, SYN), family=family, daddr=C.address(family))
-    node.serve(web(C))
     assert node.leaves("a", to_vip(tcp(4000, PORT, ACK), family)) is None
     assert node.leaves("a", reply(tcp(TARGET, 4000, ACK), family)) is None
     assert node.drops() == {"backend gone": 2}
@@ -176,13 +177,49 @@ def test_a_change_of_policy_asks_nobody(node: NodeUnderTest, family: int) -> Non
     assert node.drops() == {}
 
 
-def test_fragments_are_dropped(node: NodeUnderTest) -> None:
+@families
+def test_fragments_follow_their_first(node: NodeUnderTest, family: int) -> None:
+    """There and back; each becomes, byte for byte, a piece of the datagram as the pod gets it."""
     node.load(node.policy(), services=web(A, protocol="UDP", port=53))
-    first = frame(A, VIP, udp(4000, PORT, b"x" * 24), fragment=MORE)
-    assert node.leaves("a", first) is None
-    later = frame(A, VIP, udp(4000, PORT, b"x" * 24), fragment=3)
-    assert node.leaves("a", later) is None
-    assert node.drops() == {"hairpin": 1, "fragment": 1}
+    data = bytes(range(200))
+    ends = (
+        (A, VIP, udp(4000, PORT, data), RESERVED, A, udp(4000, 53, data)),
+        (A, RESERVED, udp(53, 4000, data), VIP, A, udp(PORT, 4000, data)),
+    )
+    for ident, (src, dst, sent, seen_src, seen_dst, seen) in enumerate(ends, 7):
+        before = cut(src, dst, whole(sent, src, dst, family), [64, 64], family, ident=ident)
+        expected = whole(seen, seen_src, seen_dst, family)
+        after = cut(
+            replace(seen_src, mac=dst.mac), seen_dst, expected, [64, 64], family, ident=ident
+        )
+        assert [comes_back(node, each) for each in before] == after
+    assert node.drops() == {}
+
+
+@families
+def test_a_fragment_whose_first_has_not_come_back_does_not(
+    node: NodeUnderTest, family: int
+) -> None:
+    node.load(node.policy(), services=web(A, protocol="UDP", port=53))
+    for dst in (VIP, RESERVED):
+        segment = whole(udp(4000, PORT, bytes(100)), A, dst, family)
+        assert node.leaves("a", cut(A, dst, segment, [64], family)[1]) is None
+    assert node.drops() == {"fragment": 2}
+
+
+@families
+def test_fragments_of_another_pod_do_not_follow(node: NodeUnderTest, family: int) -> None:
+    node.load(node.policy(), services=web(A, protocol="UDP", port=53))
+    first, later = cut(A, VIP, whole(udp(4000, PORT, bytes(100)), A, VIP, family), [64], family)
+    assert comes_back(node, first)
+    assert node.leaves("b", later) is None
+    assert node.drops() == {"spoofed ip": 1}
+    assert comes_back(node, later)
+
+
+def whole(payload: Payload, src: Host, dst: Host, family: int) -> bytes:
+    """A segment with its checksum."""
+    return frame(src, dst, payload, family=family)[34 if family == 4 else 54 :]
 
 
 @families
@@ -210,11 +247,29 @@ def test_sockets_of_a_pod_that_serves_itself(
     server = wire.server("a", family, UDP, TARGET)
     asking = wire.client(family, UDP, PORT)
     assert asking is not None
-    for text in (b"who?", b"is there?"):
+    for text in (b"who?", b"is there?", b"in fragments" * 1000):
         asking.send(text)
-        got, where = server.recvfrom(100)
+        got, where = server.recvfrom(len(text))
         assert got == text and where[0] == RESERVED.address(family)
         server.sendto(got.upper(), where)
-        assert asking.recv(100) == text.upper()
+        assert asking.recv(len(text)) == text.upper()
     assert wire.bad_checksums() == 0
     assert node.drops() == {}
+
+
+@families
+def test_udp_selects_again_when_its_endpoint_goes(node: NodeUnderTest, family: int) -> None:
+    """From the pod itself to another endpoint, and from another one to the pod itself."""
+    node.load(node.policy().allow("a", "c", ANY), services=web(A, protocol="UDP"))
+    assert comes_back(node, to_vip(udp(4000, PORT), family))
+    assert comes_back(node, reply(udp(TARGET, 4000), family))
+    node.serve(web(C, protocol="UDP"))
+    sent = node.leaves("a", to_vip(udp(4000, PORT), family))
+    assert sent == frame(A, VIP, udp(4000, TARGET), family=family, daddr=C.address(family))
+    assert node.leaves("a", reply(udp(TARGET, 4000), family)) is None
+    node.serve(web(A, protocol="UDP"))
+    port, target = ports_of(comes_back(node, to_vip(udp(4000, PORT), family)), family)
+    assert target == TARGET and port != 4000, "the first connection has the port still"
+    got = comes_back(node, reply(udp(TARGET, port), family))
+    assert got == from_vip(udp(PORT, 4000), family)
+    assert node.drops() == {"backend gone": 1}

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from policyc.runtime.json_value import JsonValue
-from tests.kernel.node_under_test import A, C, NodeUnderTest
-from tests.kernel.packets import SYN, Host, packed, tcp
+from tests.kernel.node_under_test import C, NodeUnderTest
+from tests.kernel.packets import Host
 from tests.kernel.picks import HANDED, OUTSIDE, POD, Asked, Picks, picking
 from tests.kernel.service_yaml import OTHER_VIP, PORT, VIP, service, slices, value
 from tests.kernel.table_policy import ANY
-from tests.kernel.test_services import to_vip
 
 pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])
@@ -111,10 +110,3 @@ def test_with_affinity_a_client_has_one_place(
     ends = ends_of(picks, family, kind=OUTSIDE)
     by_client = [set(ends[at : at + FLOWS // 20]) for at in range(0, FLOWS, FLOWS // 20)]
     assert all(len(each) == 1 for each in by_client) and len(set().union(*by_client)) > 10
-
-
-def test_a_pod_is_not_led_to_itself(node: NodeUnderTest) -> None:
-    node.load(node.policy().allow("a", "world", ANY), services=steady(A, HUNDRED[0]))
-    for port in range(5000, 5030):
-        sent = node.leaves("a", to_vip(tcp(port, PORT, SYN)))
-        assert sent is not None and sent[30:34] == packed(HUNDRED[0].ip4)

@@ -11,7 +11,7 @@ import pytest
 from policyc.runtime import bpf_syscall
 from policyc.runtime.json_value import JsonValue
 from tests.kernel.node_under_test import WORLD, A, B, C, NodeUnderTest
-from tests.kernel.packets import SYN, Host, frame, packed, tcp
+from tests.kernel.packets import SYN, Host, frame, tcp
 from tests.kernel.picks import OUTSIDE, Asked, Picks, picking
 from tests.kernel.service_yaml import OTHER_VIP, PORT, VIP, service, slices
 from tests.kernel.table_policy import ANY
@@ -159,15 +159,6 @@ def test_a_pod_stays_with_its_endpoint(node: NodeUnderTest, family: int) -> None
     forged = frame(A, VIP, tcp(6000, PORT, SYN), family=family, saddr=B.address(family))
     assert node.leaves("a", forged) is None
     assert remembered(node) == 1, "nobody is remembered in the name of another"
-
-
-def test_a_pod_leaves_itself_where_there_is_another(node: NodeUnderTest) -> None:
-    node.load(node.policy().allow("a", "world", ANY), services=sticky(ENDPOINTS[0]))
-    assert node.leaves("a", to_vip(tcp(5000, PORT, SYN)))
-    node.serve(sticky(A, ENDPOINTS[1]))
-    for sport in range(5001, 5020):
-        sent = node.leaves("a", to_vip(tcp(sport, PORT, SYN)))
-        assert sent is not None and sent[30:34] == packed(ENDPOINTS[1].ip4)
 
 
 @pytest.mark.native

@@ -12,7 +12,8 @@ from policyc.runtime import bpf_syscall, service_maps, service_rows, switch
 from policyc.runtime import node as runtime
 from policyc.runtime.errors import HostError, InputError
 from policyc.runtime.json_value import JsonValue
-from policyc.runtime.services import Frontend, OwnNode, read_services
+from policyc.runtime.service_list import read_services
+from policyc.runtime.services import Frontend, OwnNode
 from tests.kernel.node_under_test import B, C, NodeUnderTest
 from tests.kernel.packets import SYN, Host, packed, tcp, udp
 from tests.kernel.service_yaml import PORT, VIP, service, slices, value, web
@@ -194,6 +195,19 @@ def test_the_commands(
         assert "1 with 2 addresses and ports, 4 endpoints" in capsys.readouterr().err
         assert policyc(["node", "status", *bpffs]) == 0
         assert "pc_frontends" in capsys.readouterr().out
+        external = web(B)
+        external[0].raw["spec"]["externalIPs"] = ["8.8.8.8", "198.51.100.1"]
+        files[0].write_text(
+            json.dumps({"apiVersion": "v1", "kind": "List", "items": [e.raw for e in external]})
+        )
+        for command in (["node", "services", str(files[0]), *bpffs], load):
+            assert policyc(command) == 0
+            assert "warning: externalIPs of shop/web are served" in capsys.readouterr().err
+            assert policyc([*command, "--external-cidr", "198.51.100.0/24"]) == 0
+            said = capsys.readouterr().err
+            assert "warning: shop/web: left out: 8.8.8.8 port 80/TCP: is in no range of" in said
+            assert policyc([*command, "--external-cidr", "8.8.8.8.8"]) == 2
+            assert "--external-cidr: expected a range of addresses" in capsys.readouterr().err
         assert policyc(["node", "services", str(files[1]), str(files[1]), *bpffs]) == 2
         assert "is also" in capsys.readouterr().err
         assert policyc(["node", "services", *bpffs]) == 2

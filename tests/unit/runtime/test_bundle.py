@@ -3,7 +3,10 @@
 
 import hashlib
 import json
+import os
 import struct
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -92,3 +95,57 @@ def test_what_is_no_bundle(tmp_path: Path, make: bool, message: str) -> None:
         (tmp_path / "b").mkdir()
     with pytest.raises(InputError, match=message):
         read_bundle(tmp_path / "b")
+
+
+def _in_place_of(path: Path, what: str) -> None:
+    path.unlink()
+    match what:
+        case "FIFO":
+            os.mkfifo(path)
+        case "huge file":
+            with path.open("wb") as file:
+                file.truncate(1 << 40)
+        case "directory":
+            path.mkdir()
+        case _:
+            path.symlink_to(what)
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "rules.json", "seeds/pc_cell_in.bin"])
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("FIFO", "it is not a regular file"),
+        ("/dev/zero", "it is not a regular file"),
+        ("/dev/tty", "it is not a regular file"),
+        ("directory", "it is not a regular file"),
+        ("huge file", "it is larger than"),
+        ("/proc/kmsg", "cannot be read|has sha256|not JSON|has no"),
+    ],
+)
+def test_a_file_that_is_no_regular_one(tmp_path: Path, name: str, what: str, message: str) -> None:
+    """At the command line, where a reader that waits would never end."""
+    folder = write(tmp_path / "b")
+    _in_place_of(folder / name, what)
+    load = f"['node', 'load', {str(folder)!r}, '--endpoints', '/nowhere']"
+    done = subprocess.run(
+        [sys.executable, "-c", f"from policyc.compiler.cli.main import run; exit(run({load}))"],
+        capture_output=True, text=True, timeout=20, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    with pytest.raises(InputError, match=message) as failed:
+        read_bundle(folder)
+    assert name in str(failed.value)
+
+
+def test_the_files_of_a_bundle_are_bounded_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write(tmp_path / "b")
+    total = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    monkeypatch.setattr("policyc.runtime.bundle.MOST_BYTES", total)
+    read_bundle(folder)
+    without_manifest = total - (folder / "manifest.json").stat().st_size
+    monkeypatch.setattr("policyc.runtime.bundle.MOST_BYTES", without_manifest - 1)
+    with pytest.raises(InputError, match="larger than"):
+        read_bundle(folder)

@@ -52,6 +52,12 @@ def test_a_whole_record(tmp_path: Path) -> None:
     assert str(web) == "shop/web-0"
 
 
+def test_a_port_with_an_empty_name_is_unnamed(tmp_path: Path) -> None:
+    named = {**WEB, "ports": [{"name": "", "port": 80}, {"port": 81, "name": "x"}, {"port": 82}]}
+    (web,) = read_endpoints(_file(tmp_path, named)).endpoints
+    assert [each.name for each in web.ports] == ["", "x", ""]
+
+
 def test_pods_in_the_hosts_network_share_their_nodes_address(tmp_path: Path) -> None:
     host = {**REMOTE, "hostNetwork": True}
     assert len(read_endpoints(_file(tmp_path, host, {**host, "name": "db-1"})).endpoints) == 2

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading files of a folder that others may have written: regular, of bounded size, without waiting.
+
+A FIFO or a device in a file's place would make the reader wait, or never end.
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+_PIECE = 1 << 20
+
+
+def pieces(path: Path, most: int) -> Iterator[bytes]:
+    """The file's bytes, at most so many. For any other file an `OSError`; its `strerror` says why."""
+    _require_regular(path.stat(), most)  # to open a device may do something
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    try:
+        _require_regular(os.fstat(fd), most)
+        n = 0
+        while piece := os.read(fd, _PIECE):
+            n += len(piece)
+            if n > most:  # it grows, or the kernel makes it up as it is read
+                raise _too_large(most)
+            yield piece
+    finally:
+        os.close(fd)
+
+
+def read(path: Path, most: int) -> bytes:
+    """As `pieces`, in one."""
+    return b"".join(pieces(path, most))
+
+
+def _require_regular(about: os.stat_result, most: int) -> None:
+    if not stat.S_ISREG(about.st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file")
+    if about.st_size > most:
+        raise _too_large(most)
+
+
+def _too_large(most: int) -> OSError:
+    return OSError(errno.EFBIG, f"it is larger than {most} bytes")
