@@ -46,6 +46,7 @@ from policyc.runtime import (
 from policyc.runtime.btf import Btf, StructLayout
 from policyc.runtime.bundle import HOOKS_OBJECT, POLICY_OBJECT, Bundle, read_bundle
 from policyc.runtime.command_lock import Patience
+from policyc.runtime.denied_devices import Patterns
 from policyc.runtime.endpoints import EndpointsFile, read_endpoints
 from policyc.runtime.errors import HostError, InputError
 from policyc.runtime.failsafes import Failsafes, Side
@@ -88,6 +89,7 @@ class Loaded:
     hooks_replaced: bool
     closed: tuple[str, ...]  # pods that the tables had no room for: what has no cell is denied
     n_unnoted: int  # decisions that lost their notes, as rule ids had run out
+    denied: tuple[str, ...]  # devices without an endpoint, under default deny
 
 
 def load(
@@ -112,6 +114,7 @@ def load(
     proof_keys: Sequence[Path] = (),
     digest: str = "",
     missing: Missing = "refuse",
+    deny: Patterns | None = None,
     patience: Patience = command_lock.NONE,
     warn: Warn = to_nobody,
     note: Warn = to_nobody,
@@ -129,8 +132,9 @@ def load(
     Services, for what no hook of the cgroup sees. `external` are the ranges that externalIPs have to be
     in, None: any address is taken. `proof_keys`: one of them has to have signed a proof
     of the bundle; `digest`: its manifest has to have this SHA-256. `missing`: what is done when
-    the device of a pod does not exist, or goes meanwhile. `patience`: how long another command is waited
-    for, which `unload` does too.
+    the device of a pod does not exist, or goes meanwhile. `deny` are patterns of devices that are under
+    default deny without an endpoint, None: those of the load before. `patience`: how long another
+    command is waited for, which `unload` does too.
     """
     bundle = read_bundle(bundle_path)
     if digest and bundle.digest != digest:
@@ -167,7 +171,7 @@ def load(
         pod_devices.require_passed(uplink, devices)
         plan = _Plan(
             *(bundle, file, devices, served, mode, forward, tuple(uplink), way_back),
-            *(masquerade, cgroup, guarded, reassemble, xdp_mode, routes, missing),
+            *(masquerade, cgroup, guarded, reassemble, xdp_mode, routes, missing, deny),
         )
         loading = _Loading(Pins(bpffs), state, plan, warn, note)
         return loading.run(placer or _tables)
@@ -201,7 +205,7 @@ def unload(
         else:
             state.set_reserved(())  # of a namespace that is no more
         reassembly.forget(state.reassembly)
-        leftovers.drop_links(where, keep=())
+        leftovers.drop_links(where)
         xdp.keep_only(where, ())
         socket_hooks.keep_only(where, epoch=0)
         where.remove()
@@ -234,6 +238,7 @@ class _Plan:
     xdp_mode: xdp.Mode | None
     routes: tuple[service_route.Route, ...]
     missing: Missing
+    deny: Patterns | None
 
 
 class _Loading:
@@ -263,6 +268,15 @@ class _Loading:
         )
         self.before = state.remembered(self.before_word.epoch, warn)
         self.on_record = leftovers.is_all_on_record(where, self.before)
+        self.deny = self._denied_patterns()
+
+    def _denied_patterns(self) -> Patterns:
+        """Those of the option, else of the load before."""
+        if self.plan.deny is not None:
+            return self.plan.deny
+        if self.before_word.epoch and not self.before:
+            self.warn("what --deny-devices said before is not known any more: say it again")
+        return self.before.deny_devices if self.before else ()
 
     def run(self, placer: PlacerFactory) -> Loaded:
         with ExitStack() as objects, Undo() as undo:
@@ -303,7 +317,12 @@ class _Loading:
         self._sweep(generation, nodes)
         replaced = bool(self.before and hooks.are_new)
         return Loaded(
-            generation, self.before_word.epoch, replaced, tables.refused(), tables.n_unnoted
+            generation,
+            self.before_word.epoch,
+            replaced,
+            tables.refused(),
+            tables.n_unnoted,
+            leftovers.names_kept(generation),
         )
 
     def _make_room(self, undo: Undo) -> None:
@@ -387,6 +406,7 @@ class _Loading:
         if placer.class_fields:
             endpoint_maps.write_classes(endpoints, placer.class_fields, policy.map_fd("pc_class"))
         attachments = self._attachments(ours)
+        former = leftovers.others(self.pins, self.before, attachments, self.on_record)
         return Generation(
             epoch=self.word.epoch,
             slot=self.word.slot,
@@ -399,7 +419,7 @@ class _Loading:
             node_zone=self.file.own_zone,
             endpoints=endpoints,
             attachments=attachments,
-            former=leftovers.others(self.pins, self.before, attachments, self.on_record),
+            former=former,
             rules=(*self.bundle.rules, *placer.new_rules()),
             drop_reasons=Btf.of_object(self.bundle.path / HOOKS_OBJECT).enum("drop_reason"),
             forwarding=self.plan.forward,
@@ -408,6 +428,7 @@ class _Loading:
             masquerade=self.masquerading.on_record,
             host=LoadedHost(guarded.host.name, guarded.failsafes) if guarded else None,
             service_cidrs=tuple(str(each.to) for each in self.plan.routes),
+            deny_devices=self.deny,
         )
 
     @property
@@ -478,19 +499,32 @@ class _Loading:
                 service_route.start(self.pins, attachment.ifindex, self.plan.routes, by, undo)
         detour = next((at.ifindex for at in generation.attachments if at.role == "detour"), 0)
         reassembly.configure(self.pins, detour, undo)
-        for attachment in leftovers.kept(generation.former, generation.attachments):
-            try:
-                self._attach_to(attachment, hooks, undo)
-            except HostError:
-                if attach.is_there(attachment):
-                    raise
         found = without_missing(generation, self.devices, self.warn)
         if found != generation:
             self._write_endpoints(found, undo)
-        return found
+        return self._attach_to_others(found, hooks, undo)
+
+    def _attach_to_others(
+        self, generation: Generation, hooks: HookPrograms, undo: Undo
+    ) -> Generation:
+        """At devices without an endpoint, until no more of them are found: the generation with them."""
+        for attachment in leftovers.kept(generation):
+            self._attach_if_there(attachment, hooks, undo)
+        while news := leftovers.unhooked(generation, self.kind):
+            for attachment in news:
+                self._attach_if_there(attachment, hooks, undo)
+            generation = replace(generation, former=(*generation.former, *news))
+        return generation
+
+    def _attach_if_there(self, attachment: Attachment, hooks: HookPrograms, undo: Undo) -> None:
+        try:
+            self._attach_to(attachment, hooks, undo)
+        except HostError:
+            if attach.is_there(attachment):
+                raise
 
     def _attach_to(self, attachment: Attachment, hooks: HookPrograms, undo: Undo) -> None:
-        if not self._is_attached(attachment):
+        if not attach.is_whole(self.pins, attachment):
             undo.by(attach.detach, self.pins, attachment)
         elif not hooks.are_new:
             return
@@ -503,15 +537,9 @@ class _Loading:
             own = self.file.own_addresses
             socket_hooks.attach(self.pins, self.word.epoch, self.bundle, self.cgroup, own, undo)
 
-    def _is_attached(self, attachment: Attachment) -> bool:
-        return all(
-            attach.attached_program(self.pins, attachment, hook) is not None
-            for hook in attach.hooks_at(attachment)
-        )
-
     def _sweep(self, generation: Generation, nodes: Nodes) -> None:
         """Take away what only the generation before needed. It cannot undo the switch any more."""
-        leftovers.sweep(self.pins, generation.former, generation.attachments)
+        leftovers.sweep(self.pins, generation)
         xdp.keep_only(self.pins, self.uplinks.values() if self.plan.xdp_mode else ())
         socket_hooks.keep_only(self.pins, generation.epoch)
         endpoint_maps.keep_only(self.pins, generation.endpoints, self._endpoint_layout())

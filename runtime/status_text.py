@@ -57,7 +57,7 @@ def show(status: NodeStatus, console: Console) -> None:
         )
     for device in status.unprotected:
         console.print(
-            f"[bold red]{device}: a hook does not run there any more; load again[/]",
+            f"[bold red]{device}: a hook does not run there; load again[/]",
             highlight=False,
         )
     if status.missing_devices:
@@ -67,6 +67,21 @@ def show(status: NodeStatus, console: Console) -> None:
             f"{' '.join(status.missing_devices)}",
             highlight=False,
             soft_wrap=True,
+        )
+    if status.denied_devices:
+        n = len(status.denied_devices)
+        console.print(
+            f"{n} {'device' if n == 1 else 'devices'} without an endpoint, under default deny: "
+            f"{' '.join(status.denied_devices)}",
+            highlight=False,
+            soft_wrap=True,
+        )
+    if status.deny_devices:
+        console.print(
+            f"denied without an endpoint: {' '.join(status.deny_devices)}",
+            highlight=False,
+            soft_wrap=True,
+            markup=False,
         )
     if status.services_unfinished:
         console.print(

@@ -52,6 +52,15 @@ _external = click.option(
     "(default: any address, with a warning)",
 )
 
+_deny = click.option(
+    "--deny-devices",
+    "deny_devices",
+    multiple=True,
+    metavar="PATTERN",
+    help="default deny on devices of these names (veth*, lxc*, cali*) that no pod of the endpoints file "
+    "has; may be repeated; '' ends it (default: as before)",
+)
+
 
 @click.group()
 def node() -> None:
@@ -189,6 +198,7 @@ def node() -> None:
     show_default=True,
     help="a pod of this node whose device does not exist: refuse the load, or load the other pods",
 )
+@_deny
 @_wait
 @click.option("--verbose", is_flag=True, help="show the kernel's whole log if it refuses a program")
 def load(
@@ -214,6 +224,7 @@ def load(
     reprove: tuple[str, ...],
     reprove_cluster: tuple[str, ...],
     missing: Missing,
+    deny_devices: tuple[str, ...],
     wait: int,
     verbose: bool,
 ) -> None:
@@ -222,6 +233,7 @@ def load(
         raise click.UsageError("--reprove-cluster is for --reprove")
     from policyc.compiler.cli.service_files import read_objects
     from policyc.runtime import node as runtime
+    from policyc.runtime.denied_devices import read_patterns
     from policyc.runtime.masquerade import read_options
 
     digest = ""
@@ -251,6 +263,7 @@ def load(
             proof_keys=proof_keys,
             digest=digest,
             missing=missing,
+            deny=read_patterns(deny_devices),
             patience=Patience(wait, _note),
             warn=_warn,
             note=_note,
@@ -260,7 +273,7 @@ def load(
     verb = "replaced" if done.replaced_epoch else "loaded"
     click.echo(
         f"{verb}: epoch {generation.epoch}, {len(generation.endpoints)} endpoints, "
-        f"{n_local} of this node{_without_device(generation)}",
+        f"{n_local} of this node{_without_device(generation)}{_denied(done.denied)}",
         err=True,
     )
     if generation.host is not None:
@@ -414,9 +427,7 @@ def events(bpffs: Path, form: str, count: int | None, seconds: float | None) -> 
 
 
 @node.command("follow")
-@click.argument(
-    "streams", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True)
-)
+@click.argument("streams", nargs=-1, type=click.Path(path_type=Path, allow_dash=True))
 @_bpffs
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
 @click.option(
@@ -428,18 +439,27 @@ def events(bpffs: Path, form: str, count: int | None, seconds: float | None) -> 
     help="silence after which what came first is taken for all that there is",
 )
 @_external
+@_deny
 def follow_streams(
     streams: tuple[Path, ...],
     bpffs: Path,
     form: str,
     settled: float,
     external_cidr: tuple[str, ...],
+    deny_devices: tuple[str, ...],
 ) -> None:
-    """Keep the node's Services as STREAMS tell: watch events in JSON, from pipes, files or `-`."""
-    from policyc.compiler.cli.node_follow import follow_services
+    """Keep the node's Services as STREAMS tell, and new devices under default deny.
+
+    STREAMS are watch events in JSON, from pipes, files or `-`; the command ends with them. Devices are
+    denied by the patterns of --deny-devices, here or of the load. Without STREAMS the command denies
+    devices until it is interrupted.
+    """
+    from policyc.compiler.cli.node_follow import follow
+    from policyc.runtime.denied_devices import read_patterns
 
     with _details(verbose=False):
-        follow_services(streams, bpffs, form, settled, _external_ranges(external_cidr))
+        ranges, deny = _external_ranges(external_cidr), read_patterns(deny_devices)
+        follow(streams, bpffs, form, settled, ranges, deny)
 
 
 def _external_ranges(given: tuple[str, ...]) -> tuple[Network, ...] | None:
@@ -453,6 +473,12 @@ def _without_device(generation: Generation) -> str:
     if not n:
         return ""
     return f", {n} without {'its device' if n == 1 else 'their devices'}"
+
+
+def _denied(devices: tuple[str, ...]) -> str:
+    if not devices:
+        return ""
+    return f", {len(devices)} {'device' if len(devices) == 1 else 'devices'} denied without an endpoint"
 
 
 def _note(message: str) -> None:
