@@ -115,6 +115,7 @@ def load(
     digest: str = "",
     missing: Missing = "refuse",
     deny: Patterns | None = None,
+    strict_services: bool = False,
     patience: Patience = command_lock.NONE,
     warn: Warn = to_nobody,
     note: Warn = to_nobody,
@@ -122,7 +123,8 @@ def load(
     """Load a bundle for these endpoints, in place of what is loaded, in this network namespace.
 
     `services` are Services and EndpointSlices; None leaves those that are loaded. Processes of `cgroup`
-    that are in this network namespace reach them, too. `note` is told what of them the node cannot have.
+    that are in this network namespace reach them, too. `note` is told what of them the node cannot have,
+    `warn` what is left out; with `strict_services` a wrong object is an `InputError`.
     `uplink` are the devices by which clients outside come in; `way_back` says how they are answered when
     they came to another node; `xdp_mode` is who hands what is known to other nodes by XDP, None: nobody.
     `masquerade` is how the node's pods leave by uplinks, None: as they are.
@@ -148,7 +150,9 @@ def load(
     xdp.require_uplinks(xdp_mode, uplink, guarded is not None, note)
     ports = masquerade.ports if masquerade else range(0)
     own = OwnNode(file.node, file.own_addresses, file.own_zone, ports, file.pods)
-    served = None if services is None else serve(services, own, external, note, warn)
+    served = (
+        None if services is None else serve(services, own, external, note, warn, strict_services)
+    )
     routes = service_route.read(service_cidr, file, uplink, guarded is not None)
     if bundle.node not in ("", file.node):
         raise InputError(

@@ -52,6 +52,12 @@ _external = click.option(
     "(default: any address, with a warning)",
 )
 
+_strict = click.option(
+    "--strict-services",
+    "strict_services",
+    is_flag=True,
+    help="refuse all Services where an object is wrong (default: leave that one out, with a warning)",
+)
 _deny = click.option(
     "--deny-devices",
     "deny_devices",
@@ -170,6 +176,7 @@ def node() -> None:
     help="a range of Services' addresses, which the node itself reaches by a route; may be repeated",
 )
 @_external
+@_strict
 @click.option(
     "--require-proof",
     "proof_keys",
@@ -220,6 +227,7 @@ def load(
     reassemble: bool,
     service_cidr: tuple[str, ...],
     external_cidr: tuple[str, ...],
+    strict_services: bool,
     proof_keys: tuple[Path, ...],
     reprove: tuple[str, ...],
     reprove_cluster: tuple[str, ...],
@@ -264,6 +272,7 @@ def load(
             digest=digest,
             missing=missing,
             deny=read_patterns(deny_devices),
+            strict_services=strict_services,
             patience=Patience(wait, _note),
             warn=_warn,
             note=_note,
@@ -348,8 +357,13 @@ def attest(
 @_bpffs
 @_wait
 @_external
+@_strict
 def replace_services(
-    files: tuple[Path, ...], bpffs: Path, wait: int, external_cidr: tuple[str, ...]
+    files: tuple[Path, ...],
+    bpffs: Path,
+    wait: int,
+    external_cidr: tuple[str, ...],
+    strict_services: bool,
 ) -> None:
     """Replace the node's Services by those in FILES (JSON or YAML). Failing changes nothing."""
     from policyc.compiler.cli.service_files import read_objects
@@ -363,6 +377,7 @@ def replace_services(
             patience=Patience(wait, _note),
             note=_note,
             warn=_warn,
+            strict=strict_services,
         )
     n_backends = sum(each.takes_new for found in frontends for each in found.backends)
     ways = Counter(each.way_back for each in frontends if each.way_back)

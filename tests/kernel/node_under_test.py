@@ -166,7 +166,11 @@ class NodeUnderTest:
     def serve(self, services: Sequence[JsonValue]) -> None:
         """Replace the Services of the loaded node."""
         update_services(
-            services, bpffs=self.bpffs, state_root=self.state_root, note=self.notes.append
+            services,
+            bpffs=self.bpffs,
+            state_root=self.state_root,
+            note=self.notes.append,
+            warn=self.warnings.append,
         )
 
     def unload(self) -> bool:
