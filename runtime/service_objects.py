@@ -115,8 +115,8 @@ def _refuse(error: InputError) -> None:
 def objects(
     roots: Iterable[JsonValue], wrong: Callable[[InputError], object] = _refuse
 ) -> tuple[list[Service], list[EndpointSlice]]:
-    """Everything in the documents; `InputError` for any other kind. `wrong` is told of an object that is
-    malformed or given twice: it is left out, unless that raises.
+    """Everything in the documents; `InputError` for any other kind, or an object given twice.
+    `wrong` is told of an object that is malformed: it is left out, unless that raises.
     """
     services: list[Service] = []
     slices: list[EndpointSlice] = []
@@ -126,17 +126,18 @@ def objects(
             try:
                 fields = place.fields(_OBJECT, _FIELDS[kind])
                 namespace, name = _names(fields["metadata"])
-                if (kind, namespace, name) in given:
-                    place.fail(
-                        f"the {kind} {namespace}/{name} is also {given[kind, namespace, name].where}"
-                    )
-                given[kind, namespace, name] = place
-                if kind == "Service":
-                    services.extend(_service(place, fields, namespace, name))
-                else:
-                    slices.extend(_slice(place, fields, namespace))
+                found = list(_service(place, fields, namespace, name)) if kind == "Service" else []
+                of_it = list(_slice(place, fields, namespace)) if kind != "Service" else []
             except InputError as error:
                 wrong(error)
+                continue
+            if (kind, namespace, name) in given:
+                place.fail(
+                    f"the {kind} {namespace}/{name} is also {given[kind, namespace, name].where}"
+                )
+            given[kind, namespace, name] = place
+            services += found
+            slices += of_it
     return services, slices
 
 

@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 
 from policyc.compiler.cli.main import run as policyc
+from policyc.runtime.errors import InputError
 from policyc.runtime.json_value import JsonValue
 from policyc.runtime.service_list import serve
 from policyc.runtime.service_world import World
@@ -124,8 +125,7 @@ def test_a_watch_keeps_the_others_of_a_list(tmp_path: Path) -> None:
     assert world.left_out == {}
 
 
-def test_the_second_of_two_objects_of_one_name_is_left_out() -> None:
-    said: list[str] = []
-    found = serve([service(), service()], OwnNode("node-1"), warn=said.append)
-    assert found.left_out == {"wrong_objects": 1} and len(found.frontends) == 2
-    assert "is also" in said[0]
+def test_an_object_that_is_given_twice_is_refused() -> None:
+    """The API server has it once: nothing says which one is meant."""
+    with pytest.raises(InputError, match="is also"):
+        serve([service(), service()], OwnNode("node-1"))
