@@ -88,6 +88,11 @@ def is_there(at: Attachment) -> bool:
         return False
 
 
+def is_whole(pins: Pins, at: Attachment) -> bool:
+    """Whether each of its hooks runs there."""
+    return all(attached_program(pins, at, hook) is not None for hook in hooks_at(at))
+
+
 def detach(pins: Pins, at: Attachment) -> None:
     """Take its hooks off; nothing happens where the device is gone."""
     for hook in hooks_at(at):

@@ -20,6 +20,7 @@ AT_WORK: Mapping[str, str] = {
     "unload": "an unload is in progress",
     "services": "a change of Services is in progress",
     "attest": "an attestation is in progress",
+    "follow": "devices that appeared are being denied",
 }
 _OTHER = "another command is at work"
 _POLL = 0.02

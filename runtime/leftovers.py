@@ -2,7 +2,8 @@
 """Hooks that earlier loads left on devices, and which of them stay.
 
 A device outlives its pod's entry in the endpoints file: until it is gone its hooks stay, and drop
-for want of an endpoint. What is taken off is the other kind of attaching, and what is left of gone
+for want of an endpoint. So do those of a device that was never a pod's, for as long as a pattern denies
+it. What is taken off is the other kind of attaching, and what is left of gone
 devices. They are on record from before the switch: a load that dies behind it loses none.
 """
 
@@ -10,7 +11,7 @@ import socket
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from policyc.runtime import attach, clsact, rtnetlink, tcx
+from policyc.runtime import attach, clsact, denied_devices, rtnetlink, tcx
 from policyc.runtime.pins import Pins
 from policyc.runtime.state import Attachment, Generation
 
@@ -34,35 +35,51 @@ def others(
     )
 
 
-def kept(former: Attachments, now: Attachments) -> Attachments:
-    """Those that go on running: of pods' devices that have no hooks of another kind or role.
+def kept(of: Generation) -> Attachments:
+    """Those that go on running: of devices without an endpoint that have no hooks of another kind or
+    role.
 
-    An uplink that is none any more is left alone, as if it had never been one.
+    An uplink that is none any more is left alone, as if it had never been one; so is a device that no
+    pattern denies any more.
     """
-    hooked = {each.ifindex for each in now}
-    return tuple(each for each in former if each.role == "pod" and each.ifindex not in hooked)
+    hooked = {each.ifindex for each in of.attachments}
+    return tuple(
+        each
+        for each in of.former
+        if each.role == "pod"
+        and each.ifindex not in hooked
+        and (not each.by_pattern or denied_devices.is_denied(each, of.deny_devices))
+    )
 
 
-def sweep(pins: Pins, former: Attachments, now: Attachments) -> None:
-    """Take off what is not kept, and the pins of links whose device is gone."""
-    staying = {_place(each) for each in kept(former, now)}
-    for each in former:
-        if _place(each) not in staying:
+def unhooked(of: Generation, kind: str) -> Attachments:
+    """Devices that are to be denied and have no hooks on record; they get them of that kind."""
+    hooked = {each.ifindex for each in (*of.attachments, *kept(of))}
+    found = denied_devices.found(of.deny_devices, hooked)
+    return tuple(Attachment(name, at, kind, by_pattern=True) for name, at in found.items())
+
+
+def names_kept(of: Generation) -> tuple[str, ...]:
+    """Devices without an endpoint that have hooks, by their present names."""
+    return tuple(name for each in kept(of) if (name := denied_devices.name_of(each.ifindex)))
+
+
+def sweep(pins: Pins, of: Generation) -> None:
+    """Take off what is not kept, and remove the pins of links whose device is gone."""
+    staying = kept(of)
+    places = {_place(each) for each in staying}
+    for each in of.former:
+        if _place(each) not in places:
             attach.detach(pins, each)
-    drop_links(pins, keep=(*kept(former, now), *now))
-
-
-def drop_links(pins: Pins, keep: Iterable[Attachment]) -> None:
-    """Detach tcx links of devices that are not to be kept, dead ones among them."""
-    kept_pins = {
-        pins.link(each.ifindex, hook.program)
-        for each in keep
-        if each.kind == tcx.KIND
-        for hook in attach.hooks_at(each)
-    }
     for pin in _links(pins):
-        if pin not in kept_pins:
+        if tcx.find(pin) is None:  # one that lives was attached meanwhile, by device_watch.py
             tcx.detach(pin)
+
+
+def drop_links(pins: Pins) -> None:
+    """Detach all tcx links, dead ones among them."""
+    for pin in _links(pins):
+        tcx.detach(pin)
 
 
 def is_attached(pins: Pins, at: Attachment) -> bool:
@@ -71,15 +88,17 @@ def is_attached(pins: Pins, at: Attachment) -> bool:
 
 
 def _candidates(pins: Pins, before: Generation | None, on_record: bool) -> Iterator[Attachment]:
-    """Where hooks may be: at pinned links, on record, and when that is not all, at any device."""
+    """Where hooks may be: at pinned links, when the record is not all at any device, and on record,
+    which says most of them.
+    """
     linked = {int(pin.name.partition("-")[0]) for pin in _links(pins)}
     for ifindex in linked:
         yield from _in_any_role(_name(ifindex), ifindex, tcx.KIND)
-    if before:
-        yield from (*before.former, *before.attachments)
     if not on_record and rtnetlink.is_usable():
         for ifindex, name in socket.if_nameindex():
             yield from _in_any_role(name, ifindex, clsact.KIND)
+    if before:
+        yield from (*before.former, *before.attachments)
 
 
 def _in_any_role(name: str, ifindex: int, kind: str) -> Iterator[Attachment]:

@@ -47,6 +47,7 @@ from policyc.runtime import (
 from policyc.runtime.btf import Btf, StructLayout
 from policyc.runtime.bundle import HOOKS_OBJECT, POLICY_OBJECT, Bundle, read_bundle
 from policyc.runtime.command_lock import Patience
+from policyc.runtime.denied_devices import Patterns
 from policyc.runtime.endpoints import EndpointsFile, read_endpoints
 from policyc.runtime.errors import HostError, InputError
 from policyc.runtime.failsafes import Failsafes, Side
@@ -89,6 +90,7 @@ class Loaded:
     hooks_replaced: bool
     closed: tuple[str, ...]  # pods that the tables had no room for: what has no cell is denied
     n_unnoted: int  # decisions that lost their notes, as rule ids had run out
+    denied: tuple[str, ...]  # devices without an endpoint, under default deny
 
 
 def load(
@@ -113,6 +115,8 @@ def load(
     proof_keys: Sequence[Path] = (),
     digest: str = "",
     missing: Missing = "refuse",
+    deny: Patterns | None = None,
+    strict_services: bool = False,
     patience: Patience = command_lock.NONE,
     warn: Warn = to_nobody,
     note: Warn = to_nobody,
@@ -120,7 +124,8 @@ def load(
     """Load a bundle for these endpoints, in place of what is loaded, in this network namespace.
 
     `services` are Services and EndpointSlices; None leaves those that are loaded. Processes of `cgroup`
-    that are in this network namespace reach them, too. `note` is told what of them the node cannot have.
+    that are in this network namespace reach them, too. `note` is told what of them the node cannot have,
+    `warn` what is left out; with `strict_services` a wrong object is an `InputError`.
     `uplink` are the devices by which clients outside come in; `way_back` says how they are answered when
     they came to another node; `xdp_mode` is who hands what is known to other nodes by XDP, None: nobody.
     `masquerade` is how the node's pods leave by uplinks, None: as they are.
@@ -130,8 +135,9 @@ def load(
     Services, for what no hook of the cgroup sees. `external` are the ranges that externalIPs have to be
     in, None: any address is taken. `proof_keys`: one of them has to have signed a proof
     of the bundle; `digest`: its manifest has to have this SHA-256. `missing`: what is done when
-    the device of a pod does not exist, or goes meanwhile. `patience`: how long another command is waited
-    for, which `unload` does too.
+    the device of a pod does not exist, or goes meanwhile. `deny` are patterns of devices that are under
+    default deny without an endpoint, None: those of the load before. `patience`: how long another
+    command is waited for, which `unload` does too.
     """
     bundle = read_bundle(bundle_path)
     if digest and bundle.digest != digest:
@@ -145,7 +151,9 @@ def load(
     xdp.require_uplinks(xdp_mode, uplink, guarded is not None, note)
     ports = masquerade.ports if masquerade else range(0)
     own = OwnNode(file.node, file.own_addresses, file.own_zone, ports, file.pods)
-    served = None if services is None else serve(services, own, external, note, warn)
+    served = (
+        None if services is None else serve(services, own, external, note, warn, strict_services)
+    )
     routes = service_route.read(service_cidr, file, uplink, guarded is not None)
     if bundle.node not in ("", file.node):
         raise InputError(
@@ -168,7 +176,7 @@ def load(
         pod_devices.require_passed(uplink, devices)
         plan = _Plan(
             *(bundle, file, devices, served, mode, forward, tuple(uplink), way_back),
-            *(masquerade, cgroup, guarded, reassemble, xdp_mode, routes, missing),
+            *(masquerade, cgroup, guarded, reassemble, xdp_mode, routes, missing, deny),
         )
         loading = _Loading(Pins(bpffs), state, plan, warn, note)
         return loading.run(placer or _tables)
@@ -202,7 +210,7 @@ def unload(
         else:
             state.set_reserved(())  # of a namespace that is no more
         reassembly.forget(state.reassembly)
-        leftovers.drop_links(where, keep=())
+        leftovers.drop_links(where)
         xdp.keep_only(where, ())
         socket_hooks.keep_only(where, epoch=0)
         where.remove()
@@ -235,6 +243,7 @@ class _Plan:
     xdp_mode: xdp.Mode | None
     routes: tuple[service_route.Route, ...]
     missing: Missing
+    deny: Patterns | None
 
 
 class _Loading:
@@ -264,6 +273,15 @@ class _Loading:
         )
         self.before = state.remembered(self.before_word.epoch, warn)
         self.on_record = leftovers.is_all_on_record(where, self.before)
+        self.deny = self._denied_patterns()
+
+    def _denied_patterns(self) -> Patterns:
+        """Those of the option, else of the load before."""
+        if self.plan.deny is not None:
+            return self.plan.deny
+        if self.before_word.epoch and not self.before:
+            self.warn("what --deny-devices said before is not known any more: say it again")
+        return self.before.deny_devices if self.before else ()
 
     def run(self, placer: PlacerFactory) -> Loaded:
         with ExitStack() as objects, Undo() as undo:
@@ -304,7 +322,12 @@ class _Loading:
         self._sweep(generation, nodes)
         replaced = bool(self.before and hooks.are_new)
         return Loaded(
-            generation, self.before_word.epoch, replaced, tables.refused(), tables.n_unnoted
+            generation,
+            self.before_word.epoch,
+            replaced,
+            tables.refused(),
+            tables.n_unnoted,
+            leftovers.names_kept(generation),
         )
 
     def _make_room(self, undo: Undo) -> None:
@@ -389,6 +412,7 @@ class _Loading:
         if placer.class_fields:
             endpoint_maps.write_classes(endpoints, placer.class_fields, policy.map_fd("pc_class"))
         attachments = self._attachments(ours)
+        former = leftovers.others(self.pins, self.before, attachments, self.on_record)
         return Generation(
             epoch=self.word.epoch,
             slot=self.word.slot,
@@ -401,7 +425,7 @@ class _Loading:
             node_zone=self.file.own_zone,
             endpoints=endpoints,
             attachments=attachments,
-            former=leftovers.others(self.pins, self.before, attachments, self.on_record),
+            former=former,
             rules=(*self.bundle.rules, *placer.new_rules()),
             drop_reasons=Btf.of_object(self.bundle.path / HOOKS_OBJECT).enum("drop_reason"),
             forwarding=self.plan.forward,
@@ -410,6 +434,7 @@ class _Loading:
             masquerade=self.masquerading.on_record,
             host=LoadedHost(guarded.host.name, guarded.failsafes) if guarded else None,
             service_cidrs=tuple(str(each.to) for each in self.plan.routes),
+            deny_devices=self.deny,
         )
 
     @property
@@ -480,19 +505,32 @@ class _Loading:
                 service_route.start(self.pins, attachment.ifindex, self.plan.routes, by, undo)
         detour = next((at.ifindex for at in generation.attachments if at.role == "detour"), 0)
         reassembly.configure(self.pins, detour, undo)
-        for attachment in leftovers.kept(generation.former, generation.attachments):
-            try:
-                self._attach_to(attachment, hooks, undo)
-            except HostError:
-                if attach.is_there(attachment):
-                    raise
         found = without_missing(generation, self.devices, self.warn)
         if found != generation:
             self._write_endpoints(found, undo)
-        return found
+        return self._attach_to_others(found, hooks, undo)
+
+    def _attach_to_others(
+        self, generation: Generation, hooks: HookPrograms, undo: Undo
+    ) -> Generation:
+        """At devices without an endpoint, until no more of them are found: the generation with them."""
+        for attachment in leftovers.kept(generation):
+            self._attach_if_there(attachment, hooks, undo)
+        while news := leftovers.unhooked(generation, self.kind):
+            for attachment in news:
+                self._attach_if_there(attachment, hooks, undo)
+            generation = replace(generation, former=(*generation.former, *news))
+        return generation
+
+    def _attach_if_there(self, attachment: Attachment, hooks: HookPrograms, undo: Undo) -> None:
+        try:
+            self._attach_to(attachment, hooks, undo)
+        except HostError:
+            if attach.is_there(attachment):
+                raise
 
     def _attach_to(self, attachment: Attachment, hooks: HookPrograms, undo: Undo) -> None:
-        if not self._is_attached(attachment):
+        if not attach.is_whole(self.pins, attachment):
             if attachment.role in own_device.ROLES and not attach.is_any(self.pins, attachment):
                 own_device.stop(attachment.ifindex, f"the device {attachment.interface}")
             undo.by(attach.detach, self.pins, attachment)
@@ -507,16 +545,10 @@ class _Loading:
             own = self.file.own_addresses
             socket_hooks.attach(self.pins, self.word.epoch, self.bundle, self.cgroup, own, undo)
 
-    def _is_attached(self, attachment: Attachment) -> bool:
-        return all(
-            attach.attached_program(self.pins, attachment, hook) is not None
-            for hook in attach.hooks_at(attachment)
-        )
-
     def _sweep(self, generation: Generation, nodes: Nodes) -> None:
         """Take away what only the generation before needed. It cannot undo the switch any more."""
         self._drop_devices(generation)  # before their hooks
-        leftovers.sweep(self.pins, generation.former, generation.attachments)
+        leftovers.sweep(self.pins, generation)
         xdp.keep_only(self.pins, self.uplinks.values() if self.plan.xdp_mode else ())
         socket_hooks.keep_only(self.pins, generation.epoch)
         endpoint_maps.keep_only(self.pins, generation.endpoints, self._endpoint_layout())

@@ -69,7 +69,7 @@ def follow(
     """
     with ExitStack() as held:
         reading = _Reading(streams, held)
-        with _unhurried(bpffs, state_root, is_over) as node:
+        with unhurried(bpffs, state_root, is_over) as node:
             world = World(node.own, warn, external)
         following = _Following(world, bpffs, state_root, is_over, warn)
         held.callback(following.close)
@@ -123,7 +123,7 @@ def _believe(world: World, event: JsonValue, warn: Warn) -> None:
 
 
 @contextmanager
-def _unhurried(bpffs: Path, state_root: Path, is_over: Callable[[], bool]) -> Iterator[LoadedNode]:
+def unhurried(bpffs: Path, state_root: Path, is_over: Callable[[], bool]) -> Iterator[LoadedNode]:
     """As `loaded`; another command that is changing the node is waited for, unless it is over."""
     with ExitStack() as held:
         while True:
@@ -161,7 +161,7 @@ class _Following:
 
     def catch_up(self, n_events: int) -> Applied:
         began = time.monotonic()
-        with _unhurried(self._bpffs, self._state_root, self._is_over) as node:
+        with unhurried(self._bpffs, self._state_root, self._is_over) as node:
             self._world.move_to(node.own)
             changes = self._world.changes()
             whole = self._is_replaced(node)

@@ -4,6 +4,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from policyc.runtime.errors import InputError
 from policyc.runtime.json_value import JsonValue
 from policyc.runtime.service_claims import Claims, surroundings
 from policyc.runtime.service_limits import Limits, asked_of
@@ -27,14 +28,15 @@ class Served:
     """As `left_out` counts it."""
 
 
-def left_out(claims: Claims, limits: Limits) -> dict[str, int]:
+def left_out(claims: Claims, limits: Limits, n_wrong: int) -> dict[str, int]:
     """Addresses and ports that are another's, and that are over a limit; Services without the tables
-    of Maglev that they ask for. Without what is 0.
+    of Maglev that they ask for; objects that are wrong. Without what is 0.
     """
     found = {
         "conflicts": len(claims.lost),
         "over_limits": limits.n_over,
         "without_maglev": limits.n_by_chance,
+        "wrong_objects": n_wrong,
     }
     return {name: count for name, count in found.items() if count}
 
@@ -46,8 +48,8 @@ def read_services(
     note: Warn = to_nobody,
     warn: Warn = to_nobody,
 ) -> tuple[Frontend, ...]:
-    """The frontends of `serve`."""
-    return serve(roots, own, external, note, warn).frontends
+    """The frontends of `serve`; `InputError` where an object is wrong."""
+    return serve(roots, own, external, note, warn, strict=True).frontends
 
 
 def serve(
@@ -56,22 +58,37 @@ def serve(
     external: tuple[Network, ...] | None = None,
     note: Warn = to_nobody,
     warn: Warn = to_nobody,
+    strict: bool = False,
 ) -> Served:
     """Every frontend, as this node has it.
 
     `external` are the ranges that externalIPs have to be in; None: any address is taken. `note` is told
-    what the node cannot have, `warn` what is left out as it is another's. `InputError` where an object
-    is wrong, or asks for what is not supported.
+    what the node cannot have, `warn` what is left out: as it is another's, or wrong, or not supported.
+    With `strict` a wrong object is an `InputError`; so is always what is no object of the API.
     """
-    services, slices = objects(roots)
+    n_wrong = 0
+
+    def wrong(error: InputError) -> None:
+        nonlocal n_wrong
+        if strict:
+            raise error
+        n_wrong += 1
+        warn(f"left out: {error}")
+
+    given, slices = objects(roots, wrong)
     by_service: dict[tuple[str, str], list[EndpointSlice]] = {}
     for each in slices:
         by_service.setdefault((each.namespace, each.service), []).append(each)
     claims, limits = Claims(warn), Limits(warn)
-    asked = {}
-    for service in services:
+    asked, services = {}, []
+    for service in given:
         name = service.namespace, service.name
-        asked[name] = asked_of(service, by_service.get(name, []), own)
+        try:
+            asked[name] = asked_of(service, by_service.get(name, []), own)
+        except InputError as error:
+            wrong(error)
+            continue
+        services.append(service)
         limits.put(name, service.created, asked[name])
     limits.settle()
     for service in services:
@@ -83,5 +100,5 @@ def serve(
     found = claims.frontends.values()
     return Served(
         tuple(sorted(found, key=lambda f: (f.address.version, f.address, f.port, f.protocol))),
-        left_out(claims, limits),
+        left_out(claims, limits, n_wrong),
     )

@@ -6,11 +6,12 @@
 
 import ipaddress
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from policyc.runtime import service_annotations, service_labels
 from policyc.runtime.address_value import Address, host_address
+from policyc.runtime.errors import InputError
 from policyc.runtime.json_value import JsonValue, one_of
 from policyc.runtime.uplinks import Outside
 
@@ -107,24 +108,36 @@ class EndpointSlice:
     endpoints: tuple[Endpoint, ...]
 
 
-def objects(roots: Iterable[JsonValue]) -> tuple[list[Service], list[EndpointSlice]]:
-    """Everything in the documents; `InputError` for any other kind, or an object given twice."""
+def _refuse(error: InputError) -> None:
+    raise error
+
+
+def objects(
+    roots: Iterable[JsonValue], wrong: Callable[[InputError], object] = _refuse
+) -> tuple[list[Service], list[EndpointSlice]]:
+    """Everything in the documents; `InputError` for any other kind, or an object given twice.
+    `wrong` is told of an object that is malformed: it is left out, unless that raises.
+    """
     services: list[Service] = []
     slices: list[EndpointSlice] = []
     given: dict[tuple[str, str, str], JsonValue] = {}
     for root in roots:
         for place, kind in _objects(root):
-            fields = place.fields(_OBJECT, _FIELDS[kind])
-            namespace, name = _names(fields["metadata"])
+            try:
+                fields = place.fields(_OBJECT, _FIELDS[kind])
+                namespace, name = _names(fields["metadata"])
+                found = list(_service(place, fields, namespace, name)) if kind == "Service" else []
+                of_it = list(_slice(place, fields, namespace)) if kind != "Service" else []
+            except InputError as error:
+                wrong(error)
+                continue
             if (kind, namespace, name) in given:
                 place.fail(
                     f"the {kind} {namespace}/{name} is also {given[kind, namespace, name].where}"
                 )
             given[kind, namespace, name] = place
-            if kind == "Service":
-                services.extend(_service(place, fields, namespace, name))
-            else:
-                slices.extend(_slice(place, fields, namespace))
+            services += found
+            slices += of_it
     return services, slices
 
 

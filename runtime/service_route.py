@@ -25,7 +25,7 @@ from policyc.runtime.state import Attachment
 from policyc.runtime.undo import Undo
 
 NAME, DEVICE = "policyc-svc", "pc_route_to"
-_FAR = "policyc-svc-far"
+FAR = "policyc-svc-far"
 _MAC, _FAR_MAC = "02:70:63:00:00:03", "02:70:63:00:00:04"  # PC_ROUTE_MAC; on no other wire
 _PURPOSE = "--service-cidr"
 _MTU = 65535
@@ -120,13 +120,13 @@ def _make(routes: Sequence[Route], undo: Undo) -> int:
     undo.by(remove)
     try:
         with rtnetlink.connection(_PURPOSE) as netlink:
-            far = {"ifname": _FAR, "address": _FAR_MAC, "mtu": _MTU}
+            far = {"ifname": FAR, "address": _FAR_MAC, "mtu": _MTU}
             netlink.link("add", ifname=NAME, kind="veth", address=_MAC, mtu=_MTU, peer=far)
             _settle_in(netlink)
     except OSError as error:
         raise HostError(
             f"cannot make the device {NAME}: {error.strerror}",
-            f"is there another device of that name, or {_FAR}?",
+            f"is there another device of that name, or {FAR}?",
         ) from error
     made = own_device.find(NAME, _MAC, _PURPOSE)
     if made is None:
@@ -138,13 +138,13 @@ def _settle_in(netlink: Any) -> None:
     """Neighbours are not asked for, and no address is made up. The kernel's look-up of the way to an
     endpoint (bpf_fib_lookup) tells none where the device does not forward.
     """
-    own_device.quieten(_FAR)
+    own_device.quieten(FAR)
     settings = {"addr_gen_mode": "1", "disable_ipv6": "0", "forwarding": "1", "accept_ra": "0"}
     for name, value in settings.items():
         with suppress(FileNotFoundError):
             Path(f"/proc/sys/net/ipv6/conf/{NAME}/{name}").write_text(value)
     Path(f"/proc/sys/net/ipv4/conf/{NAME}/forwarding").write_text("1")
-    for name in (NAME, _FAR):
+    for name in (NAME, FAR):
         (ifindex,) = netlink.link_lookup(ifname=name)
         netlink.link("set", index=ifindex, flags=_NO_ARP, mask=_NO_ARP)
     netlink.link("set", index=ifindex, state="up")  # the far side's: ours has a hook first

@@ -32,14 +32,16 @@ def update_services(
     patience: Patience = command_lock.NONE,
     note: Warn = to_nobody,
     warn: Warn = to_nobody,
+    strict: bool = False,
 ) -> tuple[Frontend, ...]:
     """Replace the node's Services by these, in one step. One that fails changes nothing.
 
     `external` are the ranges that externalIPs have to be in; None: any address is taken. `note` is told
-    what of the Services the node cannot have, `warn` which of their addresses are another's.
+    what of the Services the node cannot have, `warn` what of them is left out. `strict`: a wrong object
+    is an `InputError`.
     """
     with loaded(bpffs, state_root, patience) as node:
-        served = serve(objects, node.own, external, note, warn)
+        served = serve(objects, node.own, external, note, warn, strict)
         node.replace(served.frontends)
         node.state.set_left_out(served.left_out)
     return served.frontends

@@ -38,6 +38,8 @@ class World:
     _services: dict[Name, Service] = field(default_factory=dict)
     _slices: dict[Name, EndpointSlice] = field(default_factory=dict)
     _by_service: dict[Name, dict[Name, EndpointSlice]] = field(default_factory=dict)
+    _wrong: set[tuple[str, Name]] = field(default_factory=set)
+    """Objects that stay as they were, by kind, and Services whose ports do ("ports")."""
     _touched: dict[Name, None] = field(default_factory=dict)
     _claims: Claims = field(init=False)
     _limits: Limits = field(init=False)
@@ -53,12 +55,13 @@ class World:
     @property
     def left_out(self) -> dict[str, int]:
         """What is not in force, as service_list.py counts it."""
-        return left_out(self._claims, self._limits)
+        return left_out(self._claims, self._limits, len(self._wrong))
 
     def take(self, event: JsonValue) -> None:
         """A watch event (`type` and `object`), or an object as it is now.
 
-        `InputError` where it is malformed; then nothing changed. `WatchError` where it is the last.
+        `InputError` where an object is malformed; then that one stays as it was. `WatchError`
+        where the event is the last.
         """
         members = event.members()
         if "kind" in members or "type" not in members:
@@ -81,8 +84,15 @@ class World:
             members["type"].fail("expected ADDED, MODIFIED, DELETED, BOOKMARK or ERROR")
 
     def _put(self, value: JsonValue) -> None:
-        read = [(kind, name, objects([place])) for kind, name, place in named(value)]
-        for kind, name, (services, slices) in read:
+        errors: list[InputError] = []
+        for kind, name, place in list(named(value)):
+            try:
+                services, slices = objects([place])
+            except InputError as error:
+                self._wrong.add((kind, name))
+                errors.append(error)
+                continue
+            self._wrong.discard((kind, name))
             if kind == "EndpointSlice":
                 self._put_slice(name, slices[0] if slices else None)
             elif services:
@@ -90,9 +100,14 @@ class World:
                 self._touched[name] = None
             else:
                 self._forget_service(name)  # it has no addresses any more
+        for each in errors[:-1]:
+            self.warn(f"left as it was: {each}")
+        if errors:
+            raise errors[-1]
 
     def _take_away(self, value: JsonValue) -> None:
         for kind, name, _ in list(named(value)):
+            self._wrong.discard((kind, name))
             if kind == "EndpointSlice":
                 self._put_slice(name, None)
             else:
@@ -140,7 +155,9 @@ class World:
             asked = asked_of(service, slices, self.own) if service else None
         except InputError as error:
             self.warn(f"{'/'.join(name)} stays as it was: {error}")
+            self._wrong.add(("ports", name))
             return False
+        self._wrong.discard(("ports", name))
         self._note_health(name, service)
         self._limits.put(name, service.created if service else "", asked)
         return True

@@ -88,6 +88,7 @@ class Attachment:
     ifindex: int
     kind: str
     role: str = "pod"  # a key of attach.BY_ROLE, which says which hooks they are
+    by_pattern: bool = False  # denied by --deny-devices under that name, and never a pod's
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +125,7 @@ class Generation:
     masquerade: LoadedMasquerade | None  # None: pods leave the cluster under their own address
     host: LoadedHost | None = None  # None: no policy guards the node itself
     service_cidrs: tuple[str, ...] = ()  # what the node's own packets are routed to Services by
+    deny_devices: tuple[str, ...] = ()  # patterns of devices under default deny without an endpoint
 
     @property
     def masquerade_ports(self) -> range:
@@ -309,6 +311,7 @@ def _generation(raw: dict[str, Any]) -> Generation:
         node_addresses=tuple(raw.pop("node_addresses")),
         rules=tuple(raw.pop("rules")),
         service_cidrs=tuple(raw.pop("service_cidrs", ())),
+        deny_devices=tuple(raw.pop("deny_devices", ())),
         **raw,
     )
 

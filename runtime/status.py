@@ -2,7 +2,7 @@
 """What runs on this node now: asked of the kernel, named by what the last load remembered."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from policyc.runtime import (
     attach,
     bpf_syscall,
+    denied_devices,
     endpoint_maps,
     host,
     leftovers,
@@ -18,6 +19,7 @@ from policyc.runtime import (
     service_maps,
     socket_hooks,
     switch,
+    tcx,
     xdp,
 )
 from policyc.runtime.endpoint_halves import TABLES
@@ -115,6 +117,8 @@ class NodeStatus:
     services_left_out: dict[str, int] = field(default_factory=dict)
     """What of the Services is not in force, as service_list.py counts it."""
 
+    denied_devices: tuple[str, ...] = ()  # without an endpoint: nothing passes there
+    deny_devices: tuple[str, ...] = ()  # patterns of devices that are denied without an endpoint
     in_progress: str = ""  # the command that changes the node now: a key of command_lock.AT_WORK
 
     def to_json(self) -> dict[str, Any]:
@@ -211,6 +215,8 @@ def _status(where: Pins, generation: Generation, word: switch.Word, state: State
         missing_devices=tuple(each.title for each in generation.endpoints if each.is_missing),
         services_unfinished=service_maps.is_unfinished(where),
         services_left_out=state.left_out(),
+        denied_devices=_denied(where, generation),
+        deny_devices=generation.deny_devices,
     )
 
 
@@ -235,7 +241,7 @@ def _programs(
                 missing.append(at.interface)
         devices += [
             f"{at.interface} ({at.kind}, no pod)"
-            for at in leftovers.kept(generation.former, generation.attachments)
+            for at in leftovers.kept(generation)
             if at.role == role and attach.attached_program(where, at, hook) == info.id
         ]
         found.append(ProgramStatus(hook.program, info.id, info.tag, tuple(devices)))
@@ -251,7 +257,25 @@ def _programs(
         with bpf_syscall.prog_by_id(ident) as fd:
             info = bpf_syscall.prog_info(fd)
         found.append(ProgramStatus(xdp.PROGRAM, info.id, info.tag, (f"{device} (xdp)",)))
-    return tuple(found), tuple(missing)
+    return tuple(found), (*missing, *_open(where, generation))
+
+
+def _denied(where: Pins, generation: Generation) -> tuple[str, ...]:
+    """Devices without an endpoint where nothing passes."""
+    return tuple(
+        denied_devices.name_of(at.ifindex)
+        for at in leftovers.kept(generation)
+        if attach.is_whole(where, at) and attach.is_there(at)
+    )
+
+
+def _open(where: Pins, generation: Generation) -> Iterator[str]:
+    """Devices that are to be denied, and that packets pass."""
+    for at in leftovers.kept(generation):
+        if attach.is_there(at) and not attach.is_whole(where, at):
+            yield denied_devices.name_of(at.ifindex)
+    for at in leftovers.unhooked(generation, tcx.KIND):
+        yield at.interface
 
 
 def _xdp(where: Pins) -> tuple[XdpUplink, ...]:

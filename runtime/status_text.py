@@ -57,7 +57,7 @@ def show(status: NodeStatus, console: Console) -> None:
         )
     for device in status.unprotected:
         console.print(
-            f"[bold red]{device}: a hook does not run there any more; load again[/]",
+            f"[bold red]{device}: a hook does not run there; load again[/]",
             highlight=False,
         )
     if status.missing_devices:
@@ -67,6 +67,21 @@ def show(status: NodeStatus, console: Console) -> None:
             f"{' '.join(status.missing_devices)}",
             highlight=False,
             soft_wrap=True,
+        )
+    if status.denied_devices:
+        n = len(status.denied_devices)
+        console.print(
+            f"{n} {'device' if n == 1 else 'devices'} without an endpoint, under default deny: "
+            f"{' '.join(status.denied_devices)}",
+            highlight=False,
+            soft_wrap=True,
+        )
+    if status.deny_devices:
+        console.print(
+            f"denied without an endpoint: {' '.join(status.deny_devices)}",
+            highlight=False,
+            soft_wrap=True,
+            markup=False,
         )
     if status.services_unfinished:
         console.print(
@@ -90,13 +105,26 @@ def show(status: NodeStatus, console: Console) -> None:
             console.print(table)
 
 
+_LEFT_OUT: Mapping[str, tuple[str, str]] = {
+    "conflicts": (
+        "{} address and port is another's",
+        "{} addresses and ports are another's",
+    ),
+    "over_limits": (
+        "{} address and port is over a limit",
+        "{} addresses and ports are over a limit",
+    ),
+    "without_maglev": (
+        "{} Service asks for Maglev tables and has none",
+        "{} Services ask for Maglev tables and have none",
+    ),
+    "wrong_objects": ("{} object is wrong", "{} objects are wrong"),
+}
+"""One, and more."""
+
+
 def _left_out(counts: Mapping[str, int]) -> str:
-    said = {
-        "conflicts": "{} addresses and ports are another's",
-        "over_limits": "{} addresses and ports are over a limit",
-        "without_maglev": "{} Services ask for Maglev tables and have none",
-    }
-    shown = (said[name].format(count) for name, count in counts.items() if name in said)
+    shown = (_LEFT_OUT[name][count != 1].format(count) for name, count in counts.items())
     return f"[bold]Services left out: {', '.join(shown)}[/]"
 
 

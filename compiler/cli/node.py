@@ -52,6 +52,21 @@ _external = click.option(
     "(default: any address, with a warning)",
 )
 
+_strict = click.option(
+    "--strict-services",
+    "strict_services",
+    is_flag=True,
+    help="refuse all Services where an object is wrong (default: leave that one out, with a warning)",
+)
+_deny = click.option(
+    "--deny-devices",
+    "deny_devices",
+    multiple=True,
+    metavar="PATTERN",
+    help="default deny on devices of these names (veth*, lxc*, cali*) that no pod of the endpoints file "
+    "has; may be repeated; '' ends it (default: as before)",
+)
+
 
 @click.group()
 def node() -> None:
@@ -161,6 +176,7 @@ def node() -> None:
     help="a range of Services' addresses, which the node itself reaches by a route; may be repeated",
 )
 @_external
+@_strict
 @click.option(
     "--require-proof",
     "proof_keys",
@@ -189,6 +205,7 @@ def node() -> None:
     show_default=True,
     help="a pod of this node whose device does not exist: refuse the load, or load the other pods",
 )
+@_deny
 @_wait
 @click.option("--verbose", is_flag=True, help="show the kernel's whole log if it refuses a program")
 def load(
@@ -210,10 +227,12 @@ def load(
     reassemble: bool,
     service_cidr: tuple[str, ...],
     external_cidr: tuple[str, ...],
+    strict_services: bool,
     proof_keys: tuple[Path, ...],
     reprove: tuple[str, ...],
     reprove_cluster: tuple[str, ...],
     missing: Missing,
+    deny_devices: tuple[str, ...],
     wait: int,
     verbose: bool,
 ) -> None:
@@ -222,6 +241,7 @@ def load(
         raise click.UsageError("--reprove-cluster is for --reprove")
     from policyc.compiler.cli.service_files import read_objects
     from policyc.runtime import node as runtime
+    from policyc.runtime.denied_devices import read_patterns
     from policyc.runtime.masquerade import read_options
 
     digest = ""
@@ -251,6 +271,8 @@ def load(
             proof_keys=proof_keys,
             digest=digest,
             missing=missing,
+            deny=read_patterns(deny_devices),
+            strict_services=strict_services,
             patience=Patience(wait, _note),
             warn=_warn,
             note=_note,
@@ -260,7 +282,7 @@ def load(
     verb = "replaced" if done.replaced_epoch else "loaded"
     click.echo(
         f"{verb}: epoch {generation.epoch}, {len(generation.endpoints)} endpoints, "
-        f"{n_local} of this node{_without_device(generation)}",
+        f"{n_local} of this node{_without_device(generation)}{_denied(done.denied)}",
         err=True,
     )
     if generation.host is not None:
@@ -335,8 +357,13 @@ def attest(
 @_bpffs
 @_wait
 @_external
+@_strict
 def replace_services(
-    files: tuple[Path, ...], bpffs: Path, wait: int, external_cidr: tuple[str, ...]
+    files: tuple[Path, ...],
+    bpffs: Path,
+    wait: int,
+    external_cidr: tuple[str, ...],
+    strict_services: bool,
 ) -> None:
     """Replace the node's Services by those in FILES (JSON or YAML). Failing changes nothing."""
     from policyc.compiler.cli.service_files import read_objects
@@ -350,6 +377,7 @@ def replace_services(
             patience=Patience(wait, _note),
             note=_note,
             warn=_warn,
+            strict=strict_services,
         )
     n_backends = sum(each.takes_new for found in frontends for each in found.backends)
     ways = Counter(each.way_back for each in frontends if each.way_back)
@@ -414,9 +442,7 @@ def events(bpffs: Path, form: str, count: int | None, seconds: float | None) -> 
 
 
 @node.command("follow")
-@click.argument(
-    "streams", nargs=-1, required=True, type=click.Path(path_type=Path, allow_dash=True)
-)
+@click.argument("streams", nargs=-1, type=click.Path(path_type=Path, allow_dash=True))
 @_bpffs
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
 @click.option(
@@ -428,18 +454,27 @@ def events(bpffs: Path, form: str, count: int | None, seconds: float | None) -> 
     help="silence after which what came first is taken for all that there is",
 )
 @_external
+@_deny
 def follow_streams(
     streams: tuple[Path, ...],
     bpffs: Path,
     form: str,
     settled: float,
     external_cidr: tuple[str, ...],
+    deny_devices: tuple[str, ...],
 ) -> None:
-    """Keep the node's Services as STREAMS tell: watch events in JSON, from pipes, files or `-`."""
-    from policyc.compiler.cli.node_follow import follow_services
+    """Keep the node's Services as STREAMS tell, and new devices under default deny.
+
+    STREAMS are watch events in JSON, from pipes, files or `-`; the command ends with them. Devices are
+    denied by the patterns of --deny-devices, here or of the load. Without STREAMS the command denies
+    devices until it is interrupted.
+    """
+    from policyc.compiler.cli.node_follow import follow
+    from policyc.runtime.denied_devices import read_patterns
 
     with _details(verbose=False):
-        follow_services(streams, bpffs, form, settled, _external_ranges(external_cidr))
+        ranges, deny = _external_ranges(external_cidr), read_patterns(deny_devices)
+        follow(streams, bpffs, form, settled, ranges, deny)
 
 
 def _external_ranges(given: tuple[str, ...]) -> tuple[Network, ...] | None:
@@ -453,6 +488,12 @@ def _without_device(generation: Generation) -> str:
     if not n:
         return ""
     return f", {n} without {'its device' if n == 1 else 'their devices'}"
+
+
+def _denied(devices: tuple[str, ...]) -> str:
+    if not devices:
+        return ""
+    return f", {len(devices)} {'device' if len(devices) == 1 else 'devices'} denied without an endpoint"
 
 
 def _note(message: str) -> None:

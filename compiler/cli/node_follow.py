@@ -1,34 +1,73 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`policyc node follow`: Services as the API server's watches tell of them."""
+"""`policyc node follow`: Services as the API server's watches tell of them, and devices that appear."""
 
 import json
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 
 from policyc.compiler.cli.stopped import stopped_by_signals
-from policyc.runtime.service_follow import Applied, follow
+from policyc.runtime.denied_devices import Patterns
+from policyc.runtime.device_watch import DeviceWatch, remember
+from policyc.runtime.errors import InputError
+from policyc.runtime.service_follow import Applied, unhurried
+from policyc.runtime.service_follow import follow as follow_services
 from policyc.runtime.service_objects import Network
+from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
+
+_ROUND = 0.1  # seconds between two looks at whether it is over
 
 
-def follow_services(
+def follow(
     streams: tuple[Path, ...],
     bpffs: Path,
     form: str,
     settled: float,
     external: tuple[Network, ...] | None,
+    deny: Patterns | None,
 ) -> None:
-    """Follow until the streams end or a signal comes; a line for each change that is in force."""
+    """Follow until the streams end or a signal comes; a line for each change of Services in force."""
     with stopped_by_signals() as signals:
-        follow(
-            streams,
-            told=lambda applied: click.echo(_line(applied, form)),
-            is_over=lambda: bool(signals),
-            bpffs=bpffs,
-            settled=settled,
-            external=external,
-            warn=lambda message: click.echo(f"warning: {message}", err=True),
-        )
+        _begin(bpffs, deny, bool(streams), lambda: bool(signals))
+        with DeviceWatch(bpffs, DEFAULT_STATE, _warn) as watch:
+
+            def is_over() -> bool:
+                return bool(signals) or watch.is_broken
+
+            if streams:
+                follow_services(
+                    streams,
+                    told=lambda applied: click.echo(_line(applied, form)),
+                    is_over=is_over,
+                    bpffs=bpffs,
+                    settled=settled,
+                    external=external,
+                    warn=_warn,
+                )
+            while not (streams or is_over()):
+                time.sleep(_ROUND)
+
+
+def _begin(
+    bpffs: Path, deny: Patterns | None, has_streams: bool, is_over: Callable[[], bool]
+) -> None:
+    """The patterns are in force, if any are given; `InputError` where there is nothing to follow."""
+    if has_streams and deny is None:
+        return
+    with unhurried(bpffs, DEFAULT_STATE, is_over) as node:
+        if not (has_streams or deny or node.generation.deny_devices):
+            raise InputError(
+                "there is nothing to follow",
+                "name STREAMS with watch events of Services, or devices with --deny-devices",
+            )
+        if deny is not None:
+            remember(node.pins, node.state, node.generation, deny)
+
+
+def _warn(message: str) -> None:
+    click.echo(f"warning: {message}", err=True)
 
 
 def _line(applied: Applied, form: str) -> str:

@@ -9,6 +9,7 @@
 #include "from_tunnel.h"
 #include "from_uplink.h"
 #include "hairpin.h"
+#include "no_endpoint.h"
 #include "route_back.h"
 #include "service_refuse.h"
 #include "to_pod.h"
@@ -50,6 +51,8 @@ int pc_to_pod(struct __sk_buff *skb)
 	if (!flow)
 		return pc_verdict(PC_DROP_NO_POLICY);
 	flow->reason = pc_to_pod_frame(skb, flow);
+	if (!flow->reason && pc_has_no_endpoint(skb, flow))
+		flow->reason = PC_DROP_NO_ENDPOINT;
 	/* What a pod of this node sends was put in order where it was sent. */
 	if (flow->reason == PC_DROP_FRAGMENT && !flow->src.ifindex)
 		return pc_detour(skb, flow, PC_DETOUR_TO_POD);

@@ -30,9 +30,10 @@ from tests.kernel.table_policy import NamePlacer, TablePolicy, endpoints_json, w
 A = Host("02:00:00:00:00:0a", "10.0.0.10", "fd00::10")
 B = Host("02:00:00:00:00:0b", "10.0.0.11", "fd00::11")
 C = Host("02:00:00:00:00:0c", "10.0.1.12", "fd00:1::12")  # a pod of another node
+NEW = Host("02:00:00:00:00:1e", "10.0.0.30", "fd00::30")  # a pod of this node that no load knows
 WORLD = Host("02:00:00:00:00:ee", "203.0.113.9", "2001:db8::9")
 NODE = Host("02:00:00:00:00:ff", "10.0.0.1", "fd00::1")
-HOSTS = {"a": A, "b": B, "c": C, "world": WORLD, "node": NODE}
+HOSTS = {"a": A, "b": B, "c": C, "new": NEW, "world": WORLD, "node": NODE}
 LOCAL = {"a": "pca", "b": "pcb"}  # pod -> the host's side of its veth
 UPLINK = "pcup"
 GROUP = 112
@@ -165,7 +166,11 @@ class NodeUnderTest:
     def serve(self, services: Sequence[JsonValue]) -> None:
         """Replace the Services of the loaded node."""
         update_services(
-            services, bpffs=self.bpffs, state_root=self.state_root, note=self.notes.append
+            services,
+            bpffs=self.bpffs,
+            state_root=self.state_root,
+            note=self.notes.append,
+            warn=self.warnings.append,
         )
 
     def unload(self) -> bool:

@@ -37,9 +37,12 @@ class ServiceWire:
         _enable_ipv6("lo")
         ip("addr", "add", f"{NODE.ip4}/32", "dev", "lo")
         ip("addr", "add", f"{NODE.ip6}/128", "dev", "lo")
-        self._pods = {name: self._connect(name, device) for name, device in DEVICES.items()}
+        self._pods: dict[str, int] = {}
+        for name, device in DEVICES.items():
+            self.connect(name, device)
 
-    def _connect(self, name: str, device: str) -> int:
+    def connect(self, name: str, device: str) -> None:
+        """The peer of a veth becomes the device of a pod, in a namespace of its own."""
         with own_network() as inside:
             namespace = os.dup(inside)
         self._owned.callback(os.close, namespace)
@@ -53,7 +56,7 @@ class ServiceWire:
         # Left to the device, a checksum is not looked at by who is at the other end of a veth.
         _offload(device, tx=False, segments=True)
         self._in(namespace, lambda: _configure(name, peer, own))
-        return namespace
+        self._pods[name] = namespace
 
     def within(self, pod: str | None, step: Callable[[], T]) -> T:
         """Do something in a pod's namespace; None is the node's."""

@@ -12,7 +12,7 @@ from policyc.compiler.cli.main import run as policyc
 from policyc.runtime import attach, clsact, endpoint_maps, forwarding, pod_devices, switch, tcx
 from policyc.runtime import node as runtime
 from policyc.runtime.attach import Mode
-from policyc.runtime.state import StateDir
+from policyc.runtime.state import DEFAULT_ROOT, StateDir
 from tests.kernel.network import network
 from tests.kernel.node_under_test import A, B, C, NodeUnderTest, ip
 from tests.kernel.packets import frame, udp
@@ -32,10 +32,18 @@ class Commands:
 
     def load(self, policy: TablePolicy, *options: str) -> tuple[int, str]:
         """Exit code, and what standard error says."""
-        files = [str(self.node.bundle(policy)), "--endpoints", str(self.node.endpoints())]
+        return self.run(str(self.node.bundle(policy)), self.node.endpoints(), *options)
+
+    def run(self, bundle: str, endpoints: Path, *options: str) -> tuple[int, str]:
+        """The same, with these files."""
+        files = [bundle, "--endpoints", str(endpoints)]
         self._capfd.readouterr()
         code = policyc(["node", "load", *files, *self._bpffs, *options])
         return code, self._capfd.readouterr().err
+
+    def records(self) -> list[Path]:
+        """What is remembered of the generation in force."""
+        return list(StateDir(self.node.bpffs).path.glob("generation-*"))
 
     def status(self, form: str = "json") -> str:
         self._capfd.readouterr()
@@ -58,7 +66,7 @@ def commands(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Iterator[Commands]:
     monkeypatch.setattr(runtime, "_tables", NamePlacer)
-    node.node_addresses = ()
+    node.node_addresses, node.state_root = (), DEFAULT_ROOT
     made = Commands(node, capfd)
     yield made
     made.unload()

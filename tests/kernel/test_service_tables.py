@@ -93,10 +93,8 @@ def test_a_change_that_fails_leaves_nothing(
         else:
             node.load(node.policy(), services=services)
 
-    with pytest.raises(InputError, match="unknown field"):
-        change(
-            [value({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x"}, "sepc": 1})]
-        )
+    with pytest.raises(InputError, match="expected a Service"):
+        change([value({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}})])
     assert _snapshot(node) == before
     with monkeypatch.context() as patched:
         patched.setattr(switch, "store", fail)

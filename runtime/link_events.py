@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Devices that come, change or go, as rtnetlink multicasts it (RTNLGRP_LINK)."""
+
+import select
+import socket
+import struct
+from collections.abc import Iterator
+
+from policyc.runtime.errors import HostError
+
+_GROUP_LINK = 0x1  # RTMGRP_LINK
+_NEW_LINK, _DEL_LINK = 16, 17  # RTM_*
+_HEAD = struct.Struct("=IH")  # of nlmsghdr: length and type
+_INDEX, _INDEX_AT = struct.Struct("=i"), 20  # of ifinfomsg, behind nlmsghdr
+_BUFFER, _PIECE = 1 << 20, 1 << 16
+
+
+class LinkEvents:
+    """A socket of this network namespace. What comes between two calls waits in it."""
+
+    def __init__(self) -> None:
+        kind = socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
+        try:
+            self._socket = socket.socket(socket.AF_NETLINK, kind, 0)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
+            self._socket.bind((0, _GROUP_LINK))
+        except OSError as error:
+            raise HostError(f"rtnetlink tells of no devices: {error.strerror}") from error
+
+    def wait(self, seconds: float, also: int) -> None:
+        """Until there is an event, the descriptor can be read, or so many seconds have passed."""
+        select.select([self._socket.fileno(), also], [], [], seconds)
+
+    def touched(self) -> set[int] | None:
+        """The ifindexes of all events that wait; None where some were lost."""
+        found: set[int] = set()
+        while True:
+            try:
+                data, (sender, _) = self._socket.recvfrom(_PIECE)
+            except BlockingIOError:
+                return found
+            except OSError:  # ENOBUFS: more came than there was room for
+                return None
+            if sender == 0:  # the kernel
+                found.update(_indexes(data))
+
+    def close(self) -> None:
+        """No more events."""
+        self._socket.close()
+
+
+def _indexes(data: bytes) -> Iterator[int]:
+    while len(data) >= _HEAD.size:
+        size, kind = _HEAD.unpack_from(data)
+        if kind in (_NEW_LINK, _DEL_LINK) and size >= _INDEX_AT + _INDEX.size:
+            yield _INDEX.unpack_from(data, _INDEX_AT)[0]
+        if size < _HEAD.size:
+            return
+        data = data[(size + 3) & ~3 :]

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`node follow` denies devices that appear, by the patterns of the load or its own."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from policyc.runtime import attach
+from policyc.runtime.attach import Mode
+from policyc.runtime.state import Attachment, StateDir
+from tests.eventually import eventually
+from tests.kernel.new_pod import DEVICE, NewPod, make_device
+from tests.kernel.node_under_test import ip
+from tests.kernel.service_wire import ServiceWire
+from tests.kernel.service_yaml import service
+from tests.kernel.test_denied_devices import DENY, denied, load
+from tests.kernel.test_missing_devices import Commands, commands
+
+pytestmark = pytest.mark.kernel
+modes = pytest.mark.parametrize("mode", ["tcx", "clsact"])
+__all__ = ["commands"]
+
+
+class Follower:
+    """The command, in a process of its own."""
+
+    def __init__(self, commands: Commands, *words: str, streams: str = "") -> None:
+        self._said = commands.node.folder / "follow.err"
+        command = [sys.executable, "-m", "policyc.compiler.cli", "node", "follow"]
+        words = ("--bpffs", str(commands.node.bpffs), *words)
+        with self._said.open("w") as said:
+            self._process = subprocess.Popen(
+                [*command, *words, *streams.split()],
+                stderr=said, stdout=said, stdin=subprocess.PIPE,
+            )  # fmt: skip
+
+    @property
+    def stdin(self) -> int:
+        assert self._process.stdin
+        return self._process.stdin.fileno()
+
+    def said(self) -> str:
+        return self._said.read_text()
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Its exit code."""
+        if self._process.poll() is None:
+            self._process.send_signal(number)
+        try:
+            code = self._process.wait(30)
+        finally:
+            self._process.kill()
+            self._process.wait()
+            assert self._process.stdin
+            self._process.stdin.close()
+        return code
+
+
+@contextmanager
+def following(commands: Commands, *words: str, streams: str = "") -> Iterator[Follower]:
+    """Until the block ends, without an error."""
+    made = Follower(commands, *words, streams=streams)
+    try:
+        yield made
+    except BaseException:
+        made.stop(signal.SIGKILL)
+        raise
+    assert made.stop() == 0, made.said()
+
+
+def is_denied(commands: Commands, device: str, kind: str) -> bool:
+    try:
+        at = Attachment(device, socket.if_nametoindex(device), kind)
+    except OSError:
+        return False
+    return attach.is_whole(commands.node.pins, at)
+
+
+def becomes_denied(commands: Commands, device: str, kind: str, what: str) -> None:
+    eventually(lambda: is_denied(commands, device, kind), what)
+    eventually(lambda: device in denied_now(commands), f"{what}, and on record")
+
+
+def denied_now(commands: Commands) -> list[str]:
+    found: list[str] = json.loads(commands.status())["denied_devices"]
+    return found
+
+
+@modes
+def test_a_device_that_appears_is_denied(commands: Commands, wire: ServiceWire, mode: Mode) -> None:
+    node = commands.node
+    load(commands, *DENY, "--attach", mode)
+    with following(commands):
+        new = NewPod(node, wire)
+        becomes_denied(commands, DEVICE, mode, "a new device is denied")
+        for family in (4, 6):
+            assert not new.reaches(None, family)
+            assert not new.is_reached(None, family)
+            assert not new.reaches("c", family)
+        ip("link", "del", DEVICE)
+        eventually(lambda: denied_now(commands) == [], "it is forgotten")
+        make_device(node)
+        becomes_denied(commands, DEVICE, mode, "a device of the same name is denied again")
+    assert denied(commands) == [DEVICE], "the hooks outlive the command"
+    load(commands, "--attach", mode)
+    assert denied(commands) == [DEVICE]
+
+
+def test_what_came_before_the_command_is_denied_when_it_begins(commands: Commands) -> None:
+    load(commands, *DENY)
+    make_device(commands.node)
+    with following(commands):
+        becomes_denied(commands, DEVICE, "tcx", "the device that was there")
+
+
+@modes
+def test_a_device_is_denied_when_it_gets_a_name_that_matches(
+    commands: Commands, mode: Mode
+) -> None:
+    load(commands, *DENY, "--attach", mode)
+    make_device(commands.node, "tmp1")
+    with following(commands):
+        ip("link", "set", "tmp1", "down")
+        assert not is_denied(commands, "tmp1", mode)
+        ip("link", "set", "tmp1", "name", DEVICE)
+        becomes_denied(commands, DEVICE, mode, "the renamed device is denied")
+        ip("link", "set", DEVICE, "down")
+        ip("link", "set", DEVICE, "name", "tmp1")
+        assert is_denied(commands, "tmp1", mode), "and it is not open under the old name"
+        load(commands, "--attach", mode)
+        assert denied(commands) == ["tmp1"]
+
+
+def test_a_pods_device_that_is_made_again_is_denied(commands: Commands) -> None:
+    """It is another device, of which the load knows nothing but the name."""
+    load(commands, *DENY, "--deny-devices", "pc?")
+    with following(commands):
+        ip("link", "del", "pcb")
+        make_device(commands.node, "pcb")
+        becomes_denied(commands, "pcb", "tcx", "the device of the pod's name is denied")
+
+
+def test_a_device_is_denied_while_another_command_has_the_lock(commands: Commands) -> None:
+    load(commands, *DENY)
+    with following(commands):
+        make_device(commands.node, "veth0000")
+        becomes_denied(commands, "veth0000", "tcx", "the command has begun")
+        with StateDir(commands.node.bpffs).lock("load"):
+            make_device(commands.node)
+            eventually(lambda: is_denied(commands, DEVICE, "tcx"), "denied at once")
+            assert DEVICE not in denied_now(commands), "another command has the record"
+        becomes_denied(commands, DEVICE, "tcx", "it is on record afterwards")
+
+
+def test_other_patterns_of_a_later_load_are_followed(commands: Commands) -> None:
+    load(commands)
+    with following(commands, streams="-") as follower:
+        make_device(commands.node)
+        os.write(follower.stdin, json.dumps(service().raw).encode())
+        eventually(lambda: "in force" in follower.said(), "Services are followed, too")
+        assert not is_denied(commands, DEVICE, "tcx")
+        load(commands, "--deny-devices", "lxc*")
+        make_device(commands.node, "lxc1")
+        becomes_denied(commands, "lxc1", "tcx", "the pattern of the load")
+        assert not is_denied(commands, DEVICE, "tcx")
+
+
+@modes
+def test_patterns_of_the_command_itself_are_remembered(commands: Commands, mode: Mode) -> None:
+    load(commands, "--attach", mode)
+    make_device(commands.node)
+    with following(commands, *DENY):
+        becomes_denied(commands, DEVICE, mode, "by the command's own pattern")
+    assert "1 device denied without an endpoint" in load(commands, "--attach", mode)
+    with following(commands, "--deny-devices", "", streams="-") as follower:
+        eventually(lambda: not is_denied(commands, DEVICE, mode), "it is let go")
+        os.write(follower.stdin, json.dumps(service().raw).encode())
+        eventually(lambda: "in force" in follower.said(), "Services are followed")
+    assert denied_now(commands) == []
+
+
+def test_an_unload_meanwhile_takes_everything_off(commands: Commands) -> None:
+    load(commands, *DENY)
+    with following(commands):
+        make_device(commands.node)
+        becomes_denied(commands, DEVICE, "tcx", "the new device")
+        commands.unload()
+        make_device(commands.node, "veth0000")
+        load(commands, *DENY)
+        assert denied(commands) == sorted([DEVICE, "veth0000"])
+        make_device(commands.node, "veth2222")
+        becomes_denied(commands, "veth2222", "tcx", "after the new load")
+
+
+def test_there_is_nothing_to_follow(commands: Commands) -> None:
+    load(commands)
+    follower = Follower(commands)
+    assert follower.stop(0) == 2
+    assert "there is nothing to follow" in follower.said()
