@@ -42,8 +42,8 @@ def policy_object(case: str, backend: Backend = Backend.LLVM) -> bytes:
     )
 
 
-SIZES = {"0": 8, "0:0": 8, "0:1": 8, "0:2": 2, "0:3": 2, "0:4": 4}
-"""Of the fields of `struct sk_buff___pc`, as the object declares it."""
+SIZES = {"0": 8, "0:0": 8, "0:1": 8, "0:2": 2, "0:3": 2, "0:4": 4, "0:0:0:0:0": 4}
+"""Of the fields of `struct sk_buff___pc` and `struct tcp_sock`, as the objects declare them."""
 
 
 class SomeKernel:
@@ -54,7 +54,7 @@ class SomeKernel:
             case CoreKind.FIELD_BYTE_SIZE:
                 return SIZES[relocation.access]
             case CoreKind.FIELD_BYTE_OFFSET:
-                return 16 * (1 + int(relocation.access.partition(":")[2] or 0))
+                return 16 * (1 + int(relocation.access.partition(":")[2].rpartition(":")[2] or 0))
             case CoreKind.TYPE_EXISTS:
                 return 0
         return 1
