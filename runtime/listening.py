@@ -21,7 +21,7 @@ _SCTP_LISTENS = "10"
 
 @dataclass(frozen=True, slots=True)
 class Sockets:
-    """By protocol and port, the addresses where somebody waits."""
+    """By protocol and port, the addresses where a socket listens."""
 
     found: frozenset[tuple[str, int, Address]] = frozenset()
 

@@ -37,7 +37,7 @@ PROTOCOLS = {"TCP": 6, "UDP": 17, "SCTP": 132}
 
 class Kind(Enum):
     """What an address and port are to their Service: one of its own, which the API server gives to no
-    other (CLUSTER for pods only, NODE for clients outside, too), or one that somebody names (BALANCER
+    other (CLUSTER for pods only, NODE for clients outside, too), or one that an object names (BALANCER
     in the status, for those in the ranges, EXTERNAL in the spec).
     """
 

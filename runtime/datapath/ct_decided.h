@@ -115,7 +115,7 @@ static __always_inline bool pc_ct_is_translated_as(const struct pc_ct *ct,
 
 /* The connection was allowed again, by the policy of now; its id and state stay. What the host's
  * stack has let pass stays so unless a pod has moved: a firewall that has not seen the packets in
- * between would take the next ones for nobody's. An entry that vanished between lookup and here is
+ * between would drop the next ones as invalid. An entry that vanished between lookup and here is
  * made anew.
  */
 static __always_inline bool pc_ct_renew(const struct pc_flow *flow, __u32 egress_rule,

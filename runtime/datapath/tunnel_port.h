@@ -28,7 +28,7 @@ static __always_inline bool pc_is_to_tunnel(const struct pc_flow *flow)
 	return pc_is_tunnel_port(flow->t.proto, flow->t.dport);
 }
 
-/* At an uplink: whether it is somebody's packet that the node routes, and not the node's own. A
+/* At an uplink: whether the node forwards the packet, or has generated it itself. A
  * function of its own, as the hook's stack is full.
  */
 __noinline int pc_is_forwarded_to_tunnel(struct __sk_buff *skb, struct pc_flow *flow)

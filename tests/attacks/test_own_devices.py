@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A device of policyc's own that is up without its hook lets in what nobody has decided.
+"""A device of policyc's own that is up without its hook lets packets in undecided.
 
 At each step of each command the kernel is asked for devices that are up, and for programs at them.
 """

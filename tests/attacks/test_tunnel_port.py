@@ -213,7 +213,7 @@ def test_nor_behind_extension_headers(lab: TwoNodes, bundle: Path) -> None:
 
 @outers
 def test_nor_as_an_answer(lab: TwoNodes, bundle: Path, outer: int) -> None:
-    """Somebody outside opens the flow from the tunnel's port; what the pod answers goes to that port."""
+    """An external host opens the flow from the tunnel's port; what the pod answers goes to that port."""
     loaded(lab, bundle)
     server = lab.server("pod-a", outer, socket.SOCK_DGRAM, 9000)
     client = lab.server("client1", outer, socket.SOCK_DGRAM, TUNNEL_PORT)

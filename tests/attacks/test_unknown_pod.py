@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A pod that no load knows yet: to outside, back, to other pods and to the node's ports.
 
-Nobody has attached anything to its device, so without `--deny-devices` it is open despite every policy.
+Its device has no hooks, so without `--deny-devices` it is open despite every policy.
 """
 
 import pytest

@@ -37,7 +37,7 @@ def wait_at(patched: pytest.MonkeyPatch, *found: tuple[str, int, str]) -> None:
 def service(
     name: str, cluster: str, day: int = 1, port: int = 80, protocol: str = "TCP", **spec: Any
 ) -> dict[str, Any]:
-    """Made on a day of January; 0: nobody says when."""
+    """Made on a day of January; 0: no timestamp."""
     made = {"creationTimestamp": f"2026-01-{day:02}T00:00:00Z"} if day else {}
     ports = [{"port": port, "protocol": protocol}]
     return {
