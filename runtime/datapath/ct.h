@@ -39,12 +39,14 @@ static __always_inline bool pc_ct_is_crossed(const struct pc_ct *ct, const struc
 	return pc_has_opening(flow->t.proto) && !(ct->state & (PC_CT_NODE | PC_CT_NAT));
 }
 
-/* A SYN-ACK of the end that opened the connection: now the other one has opened another. */
+/* A SYN-ACK of the end that opened the connection: now the other one has opened another. Not if it
+ * is denied: that end would have one word to say to be rid of it.
+ */
 static __always_inline bool pc_ct_is_reopened(const struct pc_ct *ct, const struct pc_flow *flow,
 					      bool is_reply)
 {
 	return flow->tcp_flags & PC_TCP_SYN && !flow->opens && !is_reply &&
-	       ct->state & PC_CT_CROSSED;
+	       (ct->state & (PC_CT_CROSSED | PC_CT_DENIED)) == PC_CT_CROSSED;
 }
 
 /* A packet that opens a flow uses no entry of a flow the other way, nor one that is over. */

@@ -163,7 +163,7 @@ static __always_inline void pc_ct_deny(const struct pc_flow *flow)
 		return;
 	__sync_fetch_and_or(&ct->state, PC_CT_DENIED);
 	__sync_fetch_and_and(&ct->state, ~PC_CT_NODE);
-	ct->epoch = flow->epoch;
+	/* Its epoch stays: another CPU may take the bit away, by the policy before. */
 	pc_ct_stay(ct, flow);
 }
 

@@ -15,8 +15,8 @@
 #define PC_UNREPLIED       30
 #define PC_REPLIED         180
 #define PC_SCTP_REPLIED    3600
-#define PC_DENIED_IDLE     3600 /* of TCP and SCTP: longer than a stack retransmits */
-#define PC_ICMP_OTHER      5    /* nothing answers it */
+#define PC_DENIED_IDLE     (8 * 3600) /* of TCP and SCTP: as long as if it were allowed */
+#define PC_ICMP_OTHER      5          /* nothing answers it */
 
 enum pc_ct_state {
 	PC_CT_REPLIED = 1,

@@ -11,16 +11,20 @@
 #pragma once
 #include "ct_decided.h"
 #include "endpoints.h"
+#include "fragments.h"
 #include "generation.h"
 
-#define PC_SOCKET_SYN_SENT 2 /* BPF_TCP_SYN_SENT, BPF_TCP_LISTEN of <linux/bpf.h> */
+#define PC_SOCKET_SYN_SENT 2 /* BPF_TCP_* of <linux/bpf.h> */
 #define PC_SOCKET_LISTEN   10
+#define PC_SOCKET_SYN_RECV 12
+
+#define PC_FIRST_EPOCH 1 /* nothing was loaded before */
 
 /* What an end's socket says. */
 enum pc_socket { PC_SOCKET_SILENT = 0, PC_SOCKET_CONNECTED, PC_SOCKET_ACCEPTED };
 
-/* The end of a flow that is the own one. */
-enum pc_flow_end { PC_FLOW_SRC = 0, PC_FLOW_DST, PC_FLOW_NONE };
+/* The end of a flow that is the own one, or has opened it; the node is the destination. */
+enum pc_flow_end { PC_FLOW_SRC = 0, PC_FLOW_DST, PC_FLOW_NONE, PC_FLOW_NODE };
 
 /* The kernel's own, as far as it is read; the loader puts in where this kernel has it. */
 struct sock {
@@ -85,6 +89,30 @@ static __always_inline bool pc_socket_listens(struct __sk_buff *skb, struct pc_s
 	return listens;
 }
 
+/* The packet goes to this end of the flow. */
+static __always_inline bool pc_is_sent_to(const struct pc_flow *flow, enum pc_flow_end own)
+{
+	return (own == PC_FLOW_DST) != flow->is_reply;
+}
+
+/* A pod can make its own stack accept what no other end has sent, by a raw socket. So what it sends
+ * is no answer on the word of its own socket, but under the first load, which ends no connection
+ * that it allows. What is sent to it may open a connection all the same.
+ */
+static __always_inline int pc_socket_accepted(const struct pc_flow *flow, enum pc_flow_end own)
+{
+	return pc_is_sent_to(flow, own) || flow->epoch == PC_FIRST_EPOCH ? PC_SOCKET_ACCEPTED
+									 : PC_SOCKET_SILENT;
+}
+
+/* Before it is answered a SYN says nothing about data: those may be of an older connection. */
+static __always_inline int pc_socket_connects(const struct pc_flow *flow, enum pc_flow_end own)
+{
+	return pc_is_sent_to(flow, own) && flow->tcp_flags & (PC_TCP_SYN | PC_TCP_RST)
+		   ? PC_SOCKET_CONNECTED
+		   : PC_SOCKET_SILENT;
+}
+
 /* A socket that was accepted has the backlog of the one that listened, one that has connected has
  * none: that and a listening socket have to say the same. Verified once, by itself.
  */
@@ -100,21 +128,23 @@ __noinline int pc_socket_says(struct __sk_buff *skb, const struct pc_flow *flow,
 	if (!flow)
 		return PC_SOCKET_SILENT;
 	at = pc_socket_at(&flow->t, own, netns);
-	sk = bpf_sk_lookup_tcp(skb, &at.tuple, at.size, at.netns, 0);
+	sk = bpf_skc_lookup_tcp(skb, &at.tuple, at.size, at.netns, 0);
 	if (!sk)
 		return PC_SOCKET_SILENT;
 	state = sk->state;
 	tcp = bpf_skc_to_tcp_sock(sk);
 	backlog = tcp ? tcp->inet_conn.icsk_inet.sk.sk_max_ack_backlog : 0;
 	bpf_sk_release(sk);
+	if (state == PC_SOCKET_SYN_RECV)
+		return pc_socket_accepted(flow, own);
 	if (!tcp || state == PC_SOCKET_LISTEN)
 		return PC_SOCKET_SILENT;
 	if (state == PC_SOCKET_SYN_SENT)
-		return PC_SOCKET_CONNECTED;
+		return pc_socket_connects(flow, own);
 	listens = pc_socket_listens(skb, &at);
 	if (listens == !backlog)
 		return PC_SOCKET_SILENT;
-	return listens ? PC_SOCKET_ACCEPTED : PC_SOCKET_CONNECTED;
+	return listens ? pc_socket_accepted(flow, own) : PC_SOCKET_CONNECTED;
 }
 
 /* Of a pod of this node, in its network namespace. */
@@ -130,8 +160,7 @@ static __always_inline int pc_pod_says(struct __sk_buff *skb, const struct pc_fl
 }
 
 /* The end that has opened the flow's connection; PC_FLOW_NONE where its sockets do not tell, or
- * contradict each other. The node's own connections are judged as its pod's: a policy is asked of
- * that alone. Ends that are filled in.
+ * contradict each other. Ends that are filled in.
  */
 __noinline int pc_flow_opener(struct __sk_buff *skb, const struct pc_flow *flow)
 {
@@ -141,8 +170,10 @@ __noinline int pc_flow_opener(struct __sk_buff *skb, const struct pc_flow *flow)
 		return PC_FLOW_NONE;
 	src = pc_pod_says(skb, flow, PC_FLOW_SRC);
 	dst = pc_pod_says(skb, flow, PC_FLOW_DST);
-	if (!flow->dst.ifindex && pc_socket_says(skb, flow, PC_FLOW_DST, BPF_F_CURRENT_NETNS))
-		return PC_FLOW_SRC;
+	if (!flow->dst.ifindex)
+		dst = pc_socket_says(skb, flow, PC_FLOW_DST, BPF_F_CURRENT_NETNS);
+	if (!flow->dst.ifindex && dst == PC_SOCKET_CONNECTED)
+		return PC_FLOW_NODE;
 	if (src == dst)
 		return PC_FLOW_NONE;
 	return src == PC_SOCKET_CONNECTED || dst == PC_SOCKET_ACCEPTED ? PC_FLOW_SRC : PC_FLOW_DST;
@@ -155,12 +186,28 @@ static __always_inline bool pc_node_has_opened(struct __sk_buff *skb, const stru
 	       pc_socket_says(skb, flow, PC_FLOW_SRC, BPF_F_CURRENT_NETNS) == PC_SOCKET_CONNECTED;
 }
 
-/* Asks the policy about a flow whose opener no entry tells; does not return, as pc_ask_policy(). */
+/* A pod answers on a connection that the node has opened, which always passes (semantics A22). A
+ * function of its own for its stack.
+ */
+__noinline int pc_node_opened(struct pc_flow *flow)
+{
+	if (!flow)
+		return PC_DROP_CT_FULL;
+	pc_flow_turn(flow);
+	if (!pc_ct_insert(flow, 0, 0, PC_CT_NODE))
+		return PC_DROP_CT_FULL;
+	pc_frag_record(flow);
+	return PC_PASS;
+}
+
+/* Asks the policy about a flow whose opener no entry tells; does not return then. */
 static __always_inline enum drop_reason pc_ask_unknown(struct __sk_buff *skb, struct pc_flow *flow,
 						       __u32 slot)
 {
 	int opener = pc_flow_opener(skb, flow);
 
+	if (opener == PC_FLOW_NODE)
+		return pc_node_opened(flow);
 	if (opener == PC_FLOW_NONE) {
 		flow->opener = PC_OPENER_PROBE;
 		flow->slot = slot & PC_STATE_SLOT;

@@ -235,7 +235,14 @@ class Model:
         return self._open(packet, found.meets, is_told=was_node)
 
     def node_to_pod(self, device: str, packet: Packet) -> bool:
-        """What the node itself says to a pod always passes; what it opens is remembered."""
+        """What the node itself says to a pod always passes; what it opens is remembered.
+
+        A device that no endpoint names is no pod's: nothing passes there.
+        """
+        passes = self._node_sends(device, packet)
+        return passes and self._is_pods_device(device)
+
+    def _node_sends(self, device: str, packet: Packet) -> bool:
         found = self._find(packet)
         known, src, dst = found.connection, self._who(packet.src), self._who(packet.dst)
         is_its = dst.device == device and src.told is not Told.POD
@@ -260,7 +267,7 @@ class Model:
             return Found(meets=connection)
         if packet.opens and (is_reply or connection.is_over):
             return Found()
-        if packet.accepts and not is_reply and connection.crossed:
+        if packet.accepts and not is_reply and connection.crossed and not connection.denied:
             return Found(connection, is_reply=True)
         if connection.opening and not (
             packet.resets or (packet.accepts if is_reply else packet.opens)
@@ -362,7 +369,7 @@ class Model:
             known.by_node = known.denied = False
             known.src, known.dst, known.version = src, dst, self.version
             return self._go_on(known, packet, is_reply)
-        known.denied, known.by_node, known.version = True, False, self.version
+        known.denied, known.by_node = True, False
         return False
 
     def _reopen(self, opened: Conversation, packet: Packet, src: Who, dst: Who) -> None:
@@ -370,6 +377,9 @@ class Model:
         made = Connection(opened, src, dst, self.version)
         made.note(packet, is_reply=True)
         self.connections[both_ways(opened)] = made
+
+    def _is_pods_device(self, device: str) -> bool:
+        return any(each.device == device for each in self.who.values())
 
     def _node_opens(self, packet: Packet) -> bool:
         """Not in the middle of a conversation: no socket of the node says so."""

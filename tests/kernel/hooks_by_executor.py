@@ -48,7 +48,7 @@ class OfTheKernel(Oracle):
                 return Answer(self._ticks)
             case "GET_PRANDOM_U32":
                 return Answer(self._drawn)
-            case "SK_LOOKUP_TCP":
+            case "SK_LOOKUP_TCP" | "SKC_LOOKUP_TCP":
                 return Answer(0)  # nothing in the node's namespace has a socket
             case "bpf_cast_to_kern_ctx":
                 return Answer(

@@ -135,6 +135,10 @@ class ServiceModel(Model):
 
     def sent_by_node(self, device: str, packet: Packet) -> Packet | None:
         """What the node itself says to a pod, as that gets it."""
+        sent = self._sent_by_node(device, packet)
+        return sent if self._is_pods_device(device) else None
+
+    def _sent_by_node(self, device: str, packet: Packet) -> Packet | None:
         found = self._find(packet)
         known = found.connection
         if not isinstance(known, Half):
@@ -259,7 +263,7 @@ class ServiceModel(Model):
         """As `_again` does; a connection the other way is not meant."""
         back = self._any(conversation)
         if back is not None and back.opened == conversation:
-            back.denied, back.by_node, back.version = True, False, self.version
+            back.denied, back.by_node = True, False
             back.expired = False
 
     # --- answers --------------------------------------------------------------------------------

@@ -291,7 +291,7 @@ class Forgiving(Model):
 
     def _again(self, known: Connection, packet: Packet, is_reply: bool) -> bool:
         passes = super()._again(known, packet, is_reply)
-        known.denied = False
+        known.denied, known.version = False, self.version
         return passes
 
 

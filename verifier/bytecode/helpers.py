@@ -50,6 +50,7 @@ class Helper(IntEnum):
     FIB_LOOKUP = 69
     SK_LOOKUP_TCP = 84
     SK_RELEASE = 86
+    SKC_LOOKUP_TCP = 99
     PROBE_READ_KERNEL = 113
     JIFFIES64 = 118
     GET_NETNS_COOKIE = 122
@@ -83,6 +84,7 @@ ASKED = frozenset(
         Helper.FIB_LOOKUP,
         Helper.SK_LOOKUP_TCP,
         Helper.SK_RELEASE,
+        Helper.SKC_LOOKUP_TCP,
         Helper.SKC_TO_TCP_SOCK,
         Helper.PROBE_READ_KERNEL,
         Helper.JIFFIES64,
