@@ -221,11 +221,6 @@ def _end(node: NodeUnderTest, port: int) -> str:
     return ".".join(str(byte) for byte in sent[30:34])
 
 
-def test_a_pod_is_not_sent_to_itself_where_there_is_another(node: NodeUnderTest) -> None:
-    node.load(node.policy().allow("a", "c", ANY), services=web(A, C))
-    assert {_end(node, 5000 + i) for i in range(30)} == {C.ip4}
-
-
 @families
 def test_a_port_that_is_taken_is_another_one(node: NodeUnderTest, family: int) -> None:
     """The pod has the same port for the endpoint itself, and for another address of the Service."""
