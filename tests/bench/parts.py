@@ -54,7 +54,7 @@ PARTS: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     ),
     "the policy program, and the entries in the connections' tables": (
         "from_pod.h",
-        "\treturn pc_ask_policy(skb, slot);",
+        "\treturn pc_ask_new(skb, flow, slot);",
         "\treturn PC_PASS;",
         NEW,
     ),
