@@ -320,7 +320,6 @@ def test_nobody_completes_the_datagram_of_another(
     assert counts(node)["back"] == 0, "none of the forged went there"
 
 
-@pytest.mark.waits
 @families
 def test_a_flood_of_lone_fragments_is_bounded_and_leaves_others_alone(
     node: NodeUnderTest, wire: ServiceWire, family: int
@@ -343,7 +342,6 @@ def test_a_flood_of_lone_fragments_is_bounded_and_leaves_others_alone(
     assert node.drops() == {"fragment": found["over"]}
 
 
-@pytest.mark.waits
 @families
 def test_a_policy_that_changes_in_between_decides(
     node: NodeUnderTest, wire: ServiceWire, family: int

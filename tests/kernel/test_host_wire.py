@@ -88,7 +88,6 @@ def test_clients_reach_what_is_open_and_nothing_else(
     assert lab.bad_checksums() == 0
 
 
-@pytest.mark.waits
 @families
 def test_failsafe_ports_are_open_in_spite_of_all(lab: TwoNodes, bundle: Path, family: int) -> None:
     lab.load("a", bundle, None)
@@ -167,7 +166,6 @@ def answers(client: socket.socket, server: socket.socket) -> bool:
     return True
 
 
-@pytest.mark.waits
 @families
 def test_a_change_of_policy_ends_sessions_but_at_failsafe_ports(
     lab: TwoNodes, bundle: Path, other: Path, family: int
@@ -192,7 +190,6 @@ def test_a_change_of_policy_ends_sessions_but_at_failsafe_ports(
         server.close()
 
 
-@pytest.mark.waits
 @families
 def test_a_session_at_a_failsafe_port_survives_the_first_load(
     lab: TwoNodes, bundle: Path, family: int

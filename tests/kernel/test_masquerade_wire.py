@@ -272,7 +272,6 @@ def test_a_server_hears_that_a_pods_socket_is_closed(
     assert lab.status("a").drops == {} and lab.bad_checksums() == 0
 
 
-@pytest.mark.waits
 @families
 def test_the_nodes_sockets_and_pods_never_share_a_port(
     lab: TwoNodes, bundle: Path, family: int

@@ -561,7 +561,6 @@ def test_nodes_that_have_ipv6_alone(lab: TwoNodes, bundle: Path, family: int) ->
     assert lab.drops() == {} and lab.bad_checksums() == 0
 
 
-@pytest.mark.waits
 def test_the_tunnel_goes_with_what_needs_it(
     lab: TwoNodes, bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -98,7 +98,6 @@ def test_streams_and_datagrams_arrive_whole(
     assert node.drops() == {}
 
 
-@pytest.mark.waits
 @families
 def test_policy_on_the_wire_sees_client_and_endpoint(
     node: NodeUnderTest, wire: ServiceWire, family: int

@@ -265,7 +265,6 @@ def test_the_driver_runs_it(lab: TwoNodes, bundle: Path, tmp_path: Path) -> None
     assert lab.drops() == {} and lab.bad_checksums() == 0
 
 
-@pytest.mark.waits
 def test_a_foreign_program_stays_and_the_load_fails(
     lab: TwoNodes, bundle: Path, tmp_path: Path
 ) -> None:
@@ -286,7 +285,6 @@ def test_a_foreign_program_stays_and_the_load_fails(
     assert sent_on(lab)[0]
 
 
-@pytest.mark.waits
 @pytest.mark.parametrize("mode", ["generic", "native"], ids=["the same way", "another way"])
 def test_a_load_that_fails_later_leaves_what_was(
     lab: TwoNodes, bundle: Path, mode: xdp.Mode, monkeypatch: pytest.MonkeyPatch
@@ -322,7 +320,6 @@ def test_a_first_load_that_fails_leaves_nothing(
     assert "prog/xdp" not in shown.stdout
 
 
-@pytest.mark.waits
 def test_it_needs_an_uplink(lab: TwoNodes, bundle: Path, tmp_path: Path) -> None:
     lab.load("a", bundle, None)
     endpoints = tmp_path / "endpoints-a.json"
