@@ -31,6 +31,7 @@ from policyc.runtime import (
     pins,
     pod_devices,
     reassembly,
+    refusals,
     reserved_ports,
     route_mtu,
     route_rules,
@@ -549,6 +550,7 @@ class _Loading:
         """Take away what only the generation before needed. It cannot undo the switch any more."""
         self._drop_devices(generation)  # before their hooks
         leftovers.sweep(self.pins, generation)
+        refusals.forget(self.pins, {each.ifindex for each in generation.endpoints})
         xdp.keep_only(self.pins, self.uplinks.values() if self.plan.xdp_mode else ())
         socket_hooks.keep_only(self.pins, generation.epoch)
         endpoint_maps.keep_only(self.pins, generation.endpoints, self._endpoint_layout())

@@ -16,6 +16,7 @@ from policyc.runtime import (
     leftovers,
     network,
     reassembly,
+    refusals,
     service_maps,
     socket_hooks,
     switch,
@@ -119,6 +120,7 @@ class NodeStatus:
 
     denied_devices: tuple[str, ...] = ()  # without an endpoint: nothing passes there
     deny_devices: tuple[str, ...] = ()  # patterns of devices that are denied without an endpoint
+    refused: tuple[refusals.Refusal, ...] = ()  # what endpoints asked for above their quota
     in_progress: str = ""  # the command that changes the node now: a key of command_lock.AT_WORK
 
     def to_json(self) -> dict[str, Any]:
@@ -217,6 +219,7 @@ def _status(where: Pins, generation: Generation, word: switch.Word, state: State
         services_left_out=state.left_out(),
         denied_devices=_denied(where, generation),
         deny_devices=generation.deny_devices,
+        refused=refusals.read(where, generation),
     )
 
 

@@ -98,6 +98,7 @@ def show(status: NodeStatus, console: Console) -> None:
         _maps(status),
         _rules(status),
         _drops(status),
+        _refused(status),
     )
     for table in tables:
         if table.row_count:
@@ -196,4 +197,11 @@ def _drops(status: NodeStatus) -> Table:
     table = _table("Drops by reason", "reason", "packets")
     for reason, packets in status.drops.items():
         table.add_row(reason, str(packets))
+    return table
+
+
+def _refused(status: NodeStatus) -> Table:
+    table = _table("Refused as a quota was full", "endpoint", "what", "times")
+    for each in status.refused:
+        table.add_row(each.endpoint, each.what, str(each.times))
     return table

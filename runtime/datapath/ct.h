@@ -4,7 +4,7 @@
  * ct_decided.h.
  */
 #pragma once
-#include "ct_state.h"
+#include "ct_store.h"
 
 /* What is known about the connection that a packet belongs to. */
 struct pc_ct_match {

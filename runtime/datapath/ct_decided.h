@@ -75,23 +75,28 @@ static __always_inline void pc_ct_decide(struct pc_ct *ct, const struct pc_flow 
 	ct->epoch = flow->epoch;
 }
 
-/* A connection whose first packet is at hand, in its direction. */
-static __always_inline struct pc_ct pc_ct_of(const struct pc_flow *flow, __u32 egress_rule,
-					     __u32 ingress_rule, __u32 state)
+/* A connection whose first packet is at hand, in its direction. NULL never, but for the verifier.
+ */
+static __always_inline struct pc_ct *pc_ct_of(const struct pc_flow *flow, __u32 egress_rule,
+					      __u32 ingress_rule, __u32 state)
 {
-	struct pc_ct ct = {
-	    .flow_id = bpf_get_prandom_u32(),
-	    .state = state | pc_ct_news(flow, flow->is_reply),
-	};
+	struct pc_room *room = pc_room_here();
+	struct pc_ct *ct;
 
+	if (!room)
+		return 0;
+	ct = pc_room_ct(room);
+	__builtin_memset(ct, 0, sizeof(*ct));
+	ct->flow_id = bpf_get_prandom_u32();
+	ct->state = state | pc_ct_news(flow, flow->is_reply);
 	if (flow->opener == PC_OPENER_EITHER)
-		ct.state |= PC_CT_EITHER;
+		ct->state |= PC_CT_EITHER;
 	if (flow->nat.row) {
-		ct.state |= PC_CT_NAT | pc_ct_node_bits(flow);
-		ct.dst.nat = (struct pc_ct_nat){.port = flow->nat.sport, .row = flow->nat.row};
+		ct->state |= PC_CT_NAT | pc_ct_node_bits(flow);
+		ct->dst.nat = (struct pc_ct_nat){.port = flow->nat.sport, .row = flow->nat.row};
 	}
-	pc_ct_decide(&ct, flow, egress_rule, ingress_rule);
-	ct.expires = flow->now + pc_ct_idle(flow, ct.state);
+	pc_ct_decide(ct, flow, egress_rule, ingress_rule);
+	ct->expires = flow->now + pc_ct_idle(flow, ct->state);
 	return ct;
 }
 
@@ -99,9 +104,9 @@ static __always_inline struct pc_ct pc_ct_of(const struct pc_flow *flow, __u32 e
 static __always_inline bool pc_ct_insert(const struct pc_flow *flow, __u32 egress_rule,
 					 __u32 ingress_rule, __u32 state)
 {
-	struct pc_ct ct = pc_ct_of(flow, egress_rule, ingress_rule, state);
+	struct pc_ct *ct = pc_ct_of(flow, egress_rule, ingress_rule, state);
 
-	return pc_ct_put(&flow->t, &ct, flow->is_kept);
+	return ct && pc_ct_put(flow, &flow->t, ct, flow->is_kept);
 }
 
 /* Of a packet to a Service: is this the entry proper of its front, not what another connection

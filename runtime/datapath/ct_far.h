@@ -29,7 +29,7 @@ __noinline int pc_far_new(struct pc_flow *flow, __u32 node)
 	ct.src.node = node;
 	ct.src.nat = (struct pc_ct_nat){.port = flow->t.sport, .row = flow->nat.row};
 	ct.expires = flow->now + pc_ct_idle(flow, ct.state);
-	if (!pc_ct_put(&flow->t, &ct, flow->is_front_kept))
+	if (!pc_ct_put(flow, &flow->t, &ct, flow->is_front_kept))
 		return PC_DROP_CT_FULL;
 	pc_frag_record(flow);
 	return PC_PASS;

@@ -17,15 +17,26 @@ static __always_inline void pc_tuple_front(struct pc_tuple *t, const struct pc_n
 	t->sport = nat->sport;
 }
 
+/* The tuple that the client has sent, in this CPU's room. NULL never, but for the verifier. */
+static __always_inline struct pc_tuple *pc_front_of(const struct pc_flow *flow)
+{
+	struct pc_room *room = pc_room_here();
+
+	if (!room)
+		return 0;
+	room->front = flow->t;
+	pc_tuple_front(&room->front, &flow->nat);
+	return &room->front;
+}
+
 /* The front of an entry proper, after that, so that there is never a front alone. */
 static __always_inline bool pc_ct_add_front(const struct pc_flow *flow, struct pc_ct *ct)
 {
-	struct pc_tuple front = flow->t;
+	struct pc_tuple *front = pc_front_of(flow);
 
-	pc_tuple_front(&front, &flow->nat);
 	ct->state = (ct->state | PC_CT_FRONT) & ~(PC_CT_TRIED | PC_CT_CAME_SRC | PC_CT_OPENING);
 	ct->src.nat = (struct pc_ct_nat){.port = flow->t.sport, .row = flow->nat.row};
-	if (pc_ct_put(&front, ct, flow->is_front_kept))
+	if (front && pc_ct_put(flow, front, ct, flow->is_front_kept))
 		return true;
 	pc_ct_delete(&flow->t);
 	return false;
@@ -35,10 +46,10 @@ static __always_inline bool pc_ct_add_front(const struct pc_flow *flow, struct p
 static __always_inline bool pc_ct_insert_both(const struct pc_flow *flow, __u32 egress_rule,
 					      __u32 ingress_rule)
 {
-	struct pc_ct ct = pc_ct_of(flow, egress_rule, ingress_rule, pc_ct_opening(flow));
+	struct pc_ct *ct = pc_ct_of(flow, egress_rule, ingress_rule, pc_ct_opening(flow));
 
-	return pc_ct_put(&flow->t, &ct, flow->is_kept) &&
-	       (!flow->nat.row || pc_ct_add_front(flow, &ct));
+	return ct && pc_ct_put(flow, &flow->t, ct, flow->is_kept) &&
+	       (!flow->nat.row || pc_ct_add_front(flow, ct));
 }
 
 /* Of a connection that was decided again. What the one before it knew of the way to the endpoint
@@ -46,35 +57,38 @@ static __always_inline bool pc_ct_insert_both(const struct pc_flow *flow, __u32 
  */
 static __always_inline bool pc_ct_put_front(const struct pc_flow *flow)
 {
-	struct pc_tuple front = flow->t;
-	struct pc_ct *back, *old, ct;
+	struct pc_room *room = pc_room_here();
+	struct pc_ct *back, *old, *ct;
+	struct pc_tuple *front;
 
 	if (!flow->nat.row)
 		return true;
 	back = pc_ct_get(&flow->t, true).ct;
-	if (!back)
+	front = pc_front_of(flow);
+	if (!back || !room || !front)
 		return false;
-	pc_tuple_front(&front, &flow->nat);
-	old = pc_ct_get(&front, true).ct;
-	ct = *back;
-	if (!old || old->flow_id != ct.flow_id || !(old->state & PC_CT_CAME_DST))
-		ct.state &= ~PC_CT_CAME_DST;
+	old = pc_ct_get(front, true).ct;
+	ct = pc_room_ct(room);
+	*ct = *back;
+	if (!old || old->flow_id != ct->flow_id || !(old->state & PC_CT_CAME_DST))
+		ct->state &= ~PC_CT_CAME_DST;
 	else
-		__builtin_memcpy(ct.dst.gateway, old->dst.gateway, sizeof(ct.dst.gateway));
-	if (old && old->flow_id == ct.flow_id && ct.out && !ct.dst.ifindex)
-		ct.dst = old->dst;
+		__builtin_memcpy(ct->dst.gateway, old->dst.gateway, sizeof(ct->dst.gateway));
+	if (old && old->flow_id == ct->flow_id && ct->out && !ct->dst.ifindex)
+		ct->dst = old->dst;
 	else
-		ct.out = 0;
-	return pc_ct_add_front(flow, &ct);
+		ct->out = 0;
+	return pc_ct_add_front(flow, ct);
 }
 
 /* No policy allows it any more. */
 static __always_inline void pc_ct_drop_front(const struct pc_flow *flow)
 {
-	struct pc_tuple front = flow->t;
+	struct pc_tuple *front;
 
 	if (!flow->nat.row)
 		return;
-	pc_tuple_front(&front, &flow->nat);
-	pc_ct_delete(&front);
+	front = pc_front_of(flow);
+	if (front)
+		pc_ct_delete(front);
 }

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* ct_map.h - the connections: one entry each, in one of two tables a family.
- * Gives struct pc_ct, struct pc_ct_at and get, put, keep, delete. An entry is there only for a flow
- * that is allowed, or was: see pc_ct_deny().
+ * Gives struct pc_ct, struct pc_ct_at and get, delete. An entry is there only for a flow that is
+ * allowed, or was: see pc_ct_deny().
  *
- * A flow begins in a small LRU, and moves to a table that evicts nothing when both ends have spoken
- * and the first one again: no flood of first packets, answered or not, ends what is going on.
+ * A flow begins in a small table, and moves to a large one when both ends have spoken and the first
+ * one again: no flood of first packets, answered or not, ends what is going on. Of either a pod may
+ * fill a quarter (ct_room.h).
  */
 #pragma once
 #include "ct_key.h"
+#include "quota.h"
 
 #define PC_CT4_ENTRIES 131072
 #define PC_CT6_ENTRIES 65536
@@ -67,25 +69,14 @@ _Static_assert(sizeof(struct pc_ct) == 64, "one cache line");
 
 PC_CT_TABLE(pc_ct4, BPF_MAP_TYPE_HASH, PC_CT4_ENTRIES, struct pc_ct4_key);
 PC_CT_TABLE(pc_ct6, BPF_MAP_TYPE_HASH, PC_CT6_ENTRIES, struct pc_ct6_key);
-PC_CT_TABLE(pc_ct4_new, BPF_MAP_TYPE_LRU_HASH, PC_NEW_ENTRIES, struct pc_ct4_key);
-PC_CT_TABLE(pc_ct6_new, BPF_MAP_TYPE_LRU_HASH, PC_NEW_ENTRIES, struct pc_ct6_key);
+PC_CT_TABLE(pc_ct4_new, BPF_MAP_TYPE_HASH, PC_NEW_ENTRIES, struct pc_ct4_key);
+PC_CT_TABLE(pc_ct6_new, BPF_MAP_TYPE_HASH, PC_NEW_ENTRIES, struct pc_ct6_key);
 
-/* The keys of what is kept, in a ring that a hand goes around: nobody sweeps, so who comes takes
- * the place of one that is over.
- */
-#define PC_PLACES(name, entries, key_type)                                                         \
-	struct {                                                                                   \
-		__uint(type, BPF_MAP_TYPE_ARRAY);                                                  \
-		__uint(max_entries, entries);                                                      \
-		__type(key, __u32);                                                                \
-		__type(value, key_type);                                                           \
-		__uint(pinning, LIBBPF_PIN_BY_NAME);                                               \
-	} name SEC(".maps")
-
+/* The places of both, as quota.h has them. */
 PC_PLACES(pc_place4, PC_CT4_ENTRIES, struct pc_ct4_key);
 PC_PLACES(pc_place6, PC_CT6_ENTRIES, struct pc_ct6_key);
-PC_PLACES(pc_hand, 2, __u64); /* the next place of each family */
-#define PC_PLACES_TRIED 8
+PC_PLACES(pc_place4_new, PC_NEW_ENTRIES, struct pc_ct4_key);
+PC_PLACES(pc_place6_new, PC_NEW_ENTRIES, struct pc_ct6_key);
 
 /* An entry as one of its packets finds it. */
 struct pc_ct_at {
@@ -126,96 +117,20 @@ static __always_inline struct pc_ct_at pc_ct_get(const struct pc_tuple *t, bool 
 	return at;
 }
 
-/* Stores the entry and its direction: among the new, or in the place of a kept one that is over,
- * which would hide it. False when there was no room.
- */
-static __always_inline bool pc_ct_put(const struct pc_tuple *t, struct pc_ct *ct, bool is_kept)
+/* A function of its own for its stack. */
+__noinline int pc_ct_delete(const struct pc_tuple *t)
 {
 	struct pc_ct4_key key4;
 	struct pc_ct6_key key6;
 
-	if (t->family == PC_IPV4) {
-		ct->back = pc_ct4_key_of(&key4, t);
-		if (is_kept && !bpf_map_update_elem(&pc_ct4, &key4, ct, BPF_EXIST))
-			return true;
-		return !bpf_map_update_elem(&pc_ct4_new, &key4, ct, BPF_ANY);
-	}
-	ct->back = pc_ct6_key_of(&key6, t);
-	if (is_kept && !bpf_map_update_elem(&pc_ct6, &key6, ct, BPF_EXIST))
-		return true;
-	return !bpf_map_update_elem(&pc_ct6_new, &key6, ct, BPF_ANY);
-}
-
-/* Where the key of a connection that is to be kept may be written: the place of one that is over,
- * which is taken away, or gone. NULL where all that were tried go on.
- */
-static __always_inline void *pc_ct_place(void *table, void *places, __u32 family, __u32 entries,
-					 __u64 now)
-{
-	__u64 *hand = bpf_map_lookup_elem(&pc_hand, &family);
-	struct pc_ct *there;
-	void *key;
-	__u32 at;
-
-	if (!hand)
+	if (!t)
 		return 0;
-#pragma clang loop unroll(disable)
-	for (int i = 0; i < PC_PLACES_TRIED; i++) {
-		at = __sync_fetch_and_add(hand, 1) % entries;
-		key = bpf_map_lookup_elem(places, &at);
-		if (!key)
-			return 0;
-		there = bpf_map_lookup_elem(table, key);
-		if (!there)
-			return key;
-		if (there->expires <= now) {
-			bpf_map_delete_elem(table, key);
-			return key;
-		}
-	}
-	return 0;
-}
-
-/* Moves a new entry to where nothing is evicted; where there is no place it stays. Nobody may use
- * the pointer afterwards.
- */
-static __always_inline bool pc_ct_keep(const struct pc_flow *flow, const struct pc_ct *ct)
-{
-	struct pc_ct4_key key4, *place4;
-	struct pc_ct6_key key6, *place6;
-
-	if (flow->t.family == PC_IPV4) {
-		pc_ct4_key_of(&key4, &flow->t);
-		place4 = pc_ct_place(&pc_ct4, &pc_place4, 0, PC_CT4_ENTRIES, flow->now);
-		if (place4 && !bpf_map_update_elem(&pc_ct4, &key4, ct, BPF_NOEXIST)) {
-			*place4 = key4;
-			bpf_map_delete_elem(&pc_ct4_new, &key4);
-			return true;
-		}
-		return false;
-	}
-	pc_ct6_key_of(&key6, &flow->t);
-	place6 = pc_ct_place(&pc_ct6, &pc_place6, 1, PC_CT6_ENTRIES, flow->now);
-	if (place6 && !bpf_map_update_elem(&pc_ct6, &key6, ct, BPF_NOEXIST)) {
-		*place6 = key6;
-		bpf_map_delete_elem(&pc_ct6_new, &key6);
-		return true;
-	}
-	return false;
-}
-
-static __always_inline void pc_ct_delete(const struct pc_tuple *t)
-{
-	struct pc_ct4_key key4;
-	struct pc_ct6_key key6;
-
 	if (t->family == PC_IPV4) {
 		pc_ct4_key_of(&key4, t);
 		bpf_map_delete_elem(&pc_ct4, &key4);
-		bpf_map_delete_elem(&pc_ct4_new, &key4);
-		return;
+		return bpf_map_delete_elem(&pc_ct4_new, &key4);
 	}
 	pc_ct6_key_of(&key6, t);
 	bpf_map_delete_elem(&pc_ct6, &key6);
-	bpf_map_delete_elem(&pc_ct6_new, &key6);
+	return bpf_map_delete_elem(&pc_ct6_new, &key6);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* ct_state.h - what packets do to a connection: TCP's states, and how long an entry lives.
- * Gives pc_ct_touch(), pc_ct_note(), pc_ct_is_over(), pc_ct_idle().
+ * Gives pc_ct_note(), pc_ct_is_over(), pc_ct_idle().
  */
 #pragma once
 #include "ct_map.h"
@@ -90,23 +90,23 @@ static __always_inline __u32 pc_tcp_idle(__u32 state)
 	return state & PC_CT_FINS ? PC_TCP_HALF_CLOSED : PC_TCP_ESTABLISHED;
 }
 
-static __always_inline __u32 pc_idle_seconds(const struct pc_tuple *t, __u32 state)
+static __always_inline __u32 pc_idle_seconds(__u8 proto, __u8 sub, __u32 state)
 {
-	if (state & PC_CT_DENIED && pc_has_opening(t->proto))
+	if (state & PC_CT_DENIED && pc_has_opening(proto))
 		return PC_DENIED_IDLE;
-	if (t->proto == IPPROTO_TCP)
+	if (proto == IPPROTO_TCP)
 		return pc_tcp_idle(state);
-	if (t->sub == PC_SUB_ICMP_OTHER)
+	if (sub == PC_SUB_ICMP_OTHER)
 		return PC_ICMP_OTHER;
 	if (!(state & PC_CT_REPLIED))
 		return PC_UNREPLIED;
-	return t->proto == IPPROTO_SCTP ? PC_SCTP_REPLIED : PC_REPLIED;
+	return proto == IPPROTO_SCTP ? PC_SCTP_REPLIED : PC_REPLIED;
 }
 
 /* How many ticks the connection may be silent. */
 static __always_inline __u64 pc_ct_idle(const struct pc_flow *flow, __u32 state)
 {
-	return (__u64)pc_idle_seconds(&flow->t, state) * flow->second;
+	return (__u64)pc_idle_seconds(flow->t.proto, flow->t.sub, state) * flow->second;
 }
 
 /* A SYN now asks for another connection between the same ports. */
@@ -160,30 +160,4 @@ static __always_inline bool pc_ct_note(struct pc_ct *ct, const struct pc_flow *f
 	if (ct->state & PC_CT_OPENING && is_reply && flow->tcp_flags & PC_TCP_SYN)
 		__sync_fetch_and_and(&ct->state, ~PC_CT_OPENING);
 	return pc_ct_stay(ct, flow) || is_news;
-}
-
-/* Both ends have spoken, and the first one again: an answer alone may be one to a forged address,
- * and a question with one answer is soon over.
- */
-static __always_inline bool pc_ct_is_settled(const struct pc_ct *ct, const struct pc_flow *flow,
-					     bool is_reply)
-{
-	return !is_reply && !flow->opens && ct->state & PC_CT_REPLIED &&
-	       !(ct->state & (PC_CT_RESET | PC_CT_FINS | PC_CT_DENIED));
-}
-
-/* What a packet that passes does to its entry, which may move: where there was no place it is tried
- * again when a second has passed.
- */
-static __always_inline bool pc_ct_touch(const struct pc_ct_at *at, const struct pc_flow *flow,
-					bool is_reply)
-{
-	bool is_written = pc_ct_note(at->ct, flow, is_reply);
-
-	if (at->is_kept || !pc_ct_is_settled(at->ct, flow, is_reply))
-		return false;
-	if (at->ct->state & PC_CT_TRIED && !is_written)
-		return false;
-	__sync_fetch_and_or(&at->ct->state, PC_CT_TRIED);
-	return pc_ct_keep(flow, at->ct);
 }

@@ -10,8 +10,7 @@
  */
 #pragma once
 #include "detour_map.h"
-#include "endpoints.h"
-#include "fragments.h"
+#include "frag_sender.h"
 #include "generation.h"
 #include "packet.h"
 #include <linux/if_ether.h>
@@ -86,7 +85,7 @@ __noinline int pc_detour(struct __sk_buff *skb, struct pc_flow *flow, __u32 by)
 				      : PC_DROP_FRAGMENT);
 	}
 	if (!pc_read(skb, 0, &eth, sizeof(eth)) || !pc_detour_remember(skb, flow, &eth, by) ||
-	    !pc_frag_put(flow, PC_DETOUR_GONE) ||
+	    !pc_frag_put(flow, PC_DETOUR_GONE, pc_frag_sender(flow)) ||
 	    bpf_skb_store_bytes(skb, 0, other_side, sizeof(other_side), 0))
 		return pc_verdict(PC_DROP_FRAGMENT);
 	pc_detour_count(PC_DETOUR_SENT);
@@ -113,7 +112,7 @@ __noinline int pc_outside_seen(struct pc_flow *flow)
 {
 	if (flow && flow->fragment == PC_FRAG_FIRST && flow->now && pc_detour_now() &&
 	    !pc_is_detoured(flow) && !pc_frag_first(flow))
-		pc_frag_put(flow, PC_DETOUR_SEEN);
+		pc_frag_put(flow, PC_DETOUR_SEEN, PC_OWNER_OUTSIDE);
 	return 0;
 }
 
@@ -144,7 +143,7 @@ static __always_inline int pc_come_back(struct __sk_buff *skb, struct pc_flow *f
 		return TC_ACT_SHOT;
 	if (!from || from->expires <= flow->now)
 		return pc_verdict(PC_DROP_FRAGMENT);
-	if (flow->fragment == PC_FRAG_FIRST && !pc_frag_put(flow, PC_DETOUR_CAME_BACK))
+	if (flow->fragment == PC_FRAG_FIRST && !pc_frag_by(flow, PC_DETOUR_CAME_BACK))
 		return pc_verdict(PC_DROP_FRAGMENT);
 	if (!pc_give_hop(skb, flow) ||
 	    bpf_skb_store_bytes(skb, 0, from->dmac, sizeof(from->dmac) + sizeof(from->smac), 0))

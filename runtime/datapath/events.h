@@ -5,12 +5,18 @@
 #pragma once
 #include "effects.h"
 #include "pace.h"
+#include "quota.h"
 
 #define PC_EVENT_BYTES 262144 /* not read yet */
 
 /* Events of one CPU: who floods a node must not keep it busy with notes. */
 #define PC_EVENT_EVERY 1000000 /* nanoseconds: 1000 a second, and 1000 at once */
 #define PC_EVENT_SLACK (999ULL * PC_EVENT_EVERY)
+
+/* Of these a pod may have a quarter, clients outside together a half. */
+#define PC_EVENT_PACES 4096
+#define PC_EVENT_SHARE(owner)                                                                      \
+	((owner) <= PC_OWNER_NODE ? 2ULL * PC_EVENT_EVERY : 4ULL * PC_EVENT_EVERY)
 
 #define PC_EVENT_EGRESS  1 /* the source's policy was asked, and egress_rule decided */
 #define PC_EVENT_INGRESS 2 /* likewise the destination's; not where egress denies */
@@ -52,6 +58,25 @@ struct {
 	__type(value, struct pc_event_count);
 } pc_event_count SEC(".maps");
 
+/* When the next event of the device, or of clients outside, is due. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, PC_EVENT_PACES);
+	__type(key, __u32);
+	__type(value, __u64);
+} pc_event_paces SEC(".maps");
+
+/* Whether the owner has one more event. */
+static __always_inline bool pc_event_is_due(__u32 owner, __u64 now)
+{
+	__u64 every = PC_EVENT_SHARE(owner), first = now + every, *due;
+
+	due = bpf_map_lookup_elem(&pc_event_paces, &owner);
+	if (!due)
+		return !bpf_map_update_elem(&pc_event_paces, &owner, &first, BPF_NOEXIST);
+	return pc_is_within(due, now, every, PC_EVENT_SLACK);
+}
+
 static __always_inline __u8 pc_event_flags(const struct pc_flow *flow, bool denied_by_egress)
 {
 	__u8 flags = 0;
@@ -84,6 +109,11 @@ static __always_inline void pc_log(const struct pc_flow *flow, __u32 egress_rule
 	if (!count)
 		return;
 	now = bpf_ktime_get_ns();
+	if (!pc_event_is_due(flow->src.ifindex, now)) {
+		count->withheld += 1;
+		pc_refuse(flow->src.ifindex, PC_REFUSED_EVENTS);
+		return;
+	}
 	if (!pc_is_within(&count->due, now, PC_EVENT_EVERY, PC_EVENT_SLACK)) {
 		count->withheld += 1;
 		return;

@@ -4,7 +4,7 @@
  */
 #pragma once
 #include "drops.h"
-#include "flow.h"
+#include "quota.h"
 
 #define PC_FRAG_ENTRIES 16384
 #define PC_FRAG_IDLE    30ULL /* seconds: what Linux gives a datagram to come together */
@@ -36,10 +36,13 @@ struct pc_frag {
 	__u32 row;    /* by which they are translated, with PC_FRAG_REPLY; 0: they are not */
 	__u32 node;   /* to which, or by which, they are handed over */
 	__u32 detour; /* enum pc_detour_state; unless it is 0, no first one has passed */
+	__u32 owner;  /* who has sent it, as quota.h says it */
+	__u32 zero;
 };
+_Static_assert(sizeof(struct pc_frag) == 32, "without hidden padding");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PC_FRAG_ENTRIES);
 	__type(key, struct pc_frag4_key);
 	__type(value, struct pc_frag);
@@ -47,12 +50,15 @@ struct {
 } pc_frag4 SEC(".maps");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PC_FRAG_ENTRIES);
 	__type(key, struct pc_frag6_key);
 	__type(value, struct pc_frag);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_frag6 SEC(".maps");
+
+PC_PLACES(pc_frag_place4, PC_FRAG_ENTRIES, struct pc_frag4_key);
+PC_PLACES(pc_frag_place6, PC_FRAG_ENTRIES, struct pc_frag6_key);
 
 static __always_inline struct pc_addr6 pc_frag_daddr(const struct pc_flow *flow)
 {
@@ -84,38 +90,74 @@ static __always_inline struct pc_frag6_key pc_frag6_key_of(const struct pc_flow 
 	};
 }
 
-static __always_inline bool pc_frag_store(const struct pc_flow *flow, const struct pc_frag *frag)
+/* The oldest datagram of the sender gives its place first. */
+static __always_inline __u64 pc_frag_yields(const struct pc_seek *seek, const void *there,
+					    const void *key)
 {
-	struct pc_frag4_key key4;
-	struct pc_frag6_key key6;
+	const struct pc_frag *frag = there;
+	__u64 left = frag->expires - seek->now;
+
+	(void)key;
+	return frag->owner == seek->owner ? left : left + PC_OTHERS;
+}
+
+static __always_inline bool pc_frag_store(struct pc_room *room, const struct pc_flow *flow)
+{
+	struct pc_frag *frag = (struct pc_frag *)room->entry;
 
 	if (flow->t.family == PC_IPV4) {
-		key4 = pc_frag4_key_of(flow);
-		return !bpf_map_update_elem(&pc_frag4, &key4, frag, BPF_ANY);
+		*(struct pc_frag4_key *)room->key = pc_frag4_key_of(flow);
+		return !bpf_map_update_elem(&pc_frag4, room->key, frag, BPF_EXIST) ||
+		       PC_STORE(pc_frag4, pc_frag_place4, PC_FRAG_ENTRIES, room,
+				struct pc_frag4_key, frag, pc_frag_yields);
 	}
-	key6 = pc_frag6_key_of(flow);
-	return !bpf_map_update_elem(&pc_frag6, &key6, frag, BPF_ANY);
+	*(struct pc_frag6_key *)room->key = pc_frag6_key_of(flow);
+	return !bpf_map_update_elem(&pc_frag6, room->key, frag, BPF_EXIST) ||
+	       PC_STORE(pc_frag6, pc_frag_place6, PC_FRAG_ENTRIES, room, struct pc_frag6_key, frag,
+			pc_frag_yields);
 }
 
-/* For every packet that passes; does nothing for a whole one. */
+/* What is known of the datagram, by its addresses as it came: that its first fragment has passed,
+ * or where it has gone. `sender` is its device. False where there is no room. A function of its
+ * own for its stack.
+ */
+__noinline int pc_frag_put(const struct pc_flow *flow, __u32 detour, __u32 sender)
+{
+	struct pc_room *room = pc_room_here();
+	struct pc_frag *frag;
+	bool stored;
+
+	if (!flow || !room)
+		return false;
+	frag = (struct pc_frag *)room->entry;
+	frag->expires = flow->now + PC_FRAG_IDLE * flow->second;
+	frag->epoch = detour ? 0 : flow->epoch;
+	frag->row = detour ? 0 : flow->frag_row;
+	frag->node = detour ? 0 : flow->node;
+	frag->detour = detour;
+	frag->owner = sender;
+	frag->zero = 0;
+	room->seek.now = flow->now;
+	room->seek.second = flow->second;
+	room->seek.owner = frag->owner;
+	room->seek.roll = flow->frag_id ^ bpf_ntohl(flow->frag_id) ^ (__u32)flow->now;
+	room->seek.is_short = PC_REFUSED_FRAGMENTS;
+	room->seek.refusal = PC_REFUSED_NONE;
+	stored = pc_frag_store(room, flow);
+	pc_room_tell(room);
+	return stored;
+}
+
+static __always_inline __u32 pc_frag_sender(const struct pc_flow *flow)
+{
+	return flow->is_reply ? flow->dst.ifindex : flow->src.ifindex;
+}
+
+/* For every packet that passes, once its ends are known; does nothing for a whole one. */
 static __always_inline void pc_frag_record(const struct pc_flow *flow)
 {
-	struct pc_frag frag = {.expires = flow->now + PC_FRAG_IDLE * flow->second,
-			       .epoch = flow->epoch,
-			       .row = flow->frag_row,
-			       .node = flow->node};
-
 	if (flow->fragment == PC_FRAG_FIRST)
-		pc_frag_store(flow, &frag);
-}
-
-/* What is known of the datagram, by its addresses as it came. False where there is no room. */
-static __always_inline bool pc_frag_put(const struct pc_flow *flow, enum pc_detour_state detour)
-{
-	struct pc_frag frag = {.expires = flow->now + PC_FRAG_IDLE * flow->second,
-			       .detour = detour};
-
-	return pc_frag_store(flow, &frag);
+		pc_frag_put(flow, PC_DETOUR_NOT, pc_frag_sender(flow));
 }
 
 static __always_inline const struct pc_frag *pc_frag_of(const struct pc_flow *flow)

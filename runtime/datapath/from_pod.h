@@ -5,7 +5,7 @@
 #pragma once
 #include "detour.h"
 #include "forward_out.h"
-#include "fragments.h"
+#include "frag_sender.h"
 #include "generation.h"
 #include "host_end.h"
 #include "nat_follow.h"
@@ -40,7 +40,7 @@ pc_from_pod_known(struct __sk_buff *skb, struct pc_flow *flow, const struct pc_c
 			pc_send_out(skb, flow, match->at.ct, match->is_reply);
 		pc_ct_touch(&match->at, flow, match->is_reply);
 	}
-	pc_frag_record(flow);
+	pc_frag_passed(flow);
 	return PC_PASS;
 }
 
@@ -58,7 +58,7 @@ static __always_inline enum drop_reason pc_from_pod_stale(struct __sk_buff *skb,
 	if (match->at.ct->state & PC_CT_NODE && !pc_is_pod(&flow->src)) {
 		pc_ct_renew_node(match->at.ct, flow);
 		pc_ct_touch(&match->at, flow, match->is_reply);
-		pc_frag_record(flow);
+		pc_frag_passed(flow);
 		return PC_PASS;
 	}
 	if (slot & PC_STATE_HOSTS)

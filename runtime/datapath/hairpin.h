@@ -18,34 +18,38 @@
 /* A connection begins. The tuple is translated but for the source, and its port is free. */
 __noinline int pc_hairpin_open(struct pc_flow *flow)
 {
-	struct pc_ct ct = {.state = PC_CT_NAT};
+	struct pc_room *room = pc_room_here();
 	__be16 port, target;
+	struct pc_ct *ct;
 
-	if (!flow)
+	if (!flow || !room)
 		return PC_DROP_HAIRPIN;
+	ct = pc_room_ct(room);
+	__builtin_memset(ct, 0, sizeof(*ct));
+	ct->state = PC_CT_NAT;
 	port = flow->t.sport;
 	target = flow->t.dport;
 	flow->dst = flow->src;
-	pc_ct_decide(&ct, flow, 0, 0);
-	ct.state |= pc_ct_node_bits(flow);
+	pc_ct_decide(ct, flow, 0, 0);
+	ct->state |= pc_ct_node_bits(flow);
 	if (flow->client == PC_CLIENT_NODE)
-		ct.state |= PC_CT_NODE;
-	ct.flow_id = bpf_get_prandom_u32();
-	ct.expires = flow->now + pc_ct_idle(flow, 0);
-	ct.src.nat.port = flow->nat.sport;
-	ct.src.nat.row = flow->nat.row;
-	ct.dst.nat = ct.src.nat;
+		ct->state |= PC_CT_NODE;
+	ct->flow_id = bpf_get_prandom_u32();
+	ct->expires = flow->now + pc_ct_idle(flow, 0);
+	ct->src.nat.port = flow->nat.sport;
+	ct->src.nat.row = flow->nat.row;
+	ct->dst.nat = ct->src.nat;
 	flow->frag_row = flow->nat.row;
 	pc_hairpin_address(&flow->t.saddr, flow->t.family);
-	if (!pc_ct_put(&flow->t, &ct, flow->is_kept))
+	if (!pc_ct_put(flow, &flow->t, ct, flow->is_kept))
 		return PC_DROP_CT_FULL;
-	ct.state |= PC_CT_FRONT;
-	ct.src.nat.port = port;
-	ct.dst.nat.port = port;
+	ct->state |= PC_CT_FRONT;
+	ct->src.nat.port = port;
+	ct->dst.nat.port = port;
 	/* The front's tuple, while that is put. */
 	flow->t.saddr = flow->t.daddr;
 	pc_tuple_front(&flow->t, &flow->nat);
-	if (!pc_ct_put(&flow->t, &ct, flow->is_front_kept))
+	if (!pc_ct_put(flow, &flow->t, ct, flow->is_front_kept))
 		return PC_DROP_CT_FULL;
 	flow->t.daddr = flow->t.saddr;
 	flow->t.dport = target;
@@ -184,7 +188,7 @@ __noinline int pc_hairpin_record(struct pc_flow *flow)
 	if (!flow)
 		return 0;
 	flow->nat.row = 0;
-	pc_frag_record(flow);
+	pc_frag_passed(flow);
 	return 0;
 }
 

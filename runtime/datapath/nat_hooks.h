@@ -8,7 +8,7 @@
  */
 #pragma once
 #include "forward_out.h"
-#include "fragments.h"
+#include "frag_sender.h"
 #include "hairpin_addr.h"
 #include "nat.h"
 #include "nat_front.h"
@@ -113,7 +113,7 @@ static __always_inline enum drop_reason pc_service_known(struct __sk_buff *skb,
 	}
 	reason = pc_nat_to_backend(skb, flow);
 	if (!reason && *passed) {
-		pc_frag_record(flow);
+		pc_frag_passed(flow);
 		if (match->at.ct && pc_is_sent_out(flow, match))
 			pc_send_out(skb, flow, match->at.ct, false);
 	}

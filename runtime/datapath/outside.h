@@ -29,17 +29,27 @@ static __always_inline enum drop_reason pc_is_stranger(struct pc_flow *flow)
 	return PC_PASS;
 }
 
-/* What the node itself serves; there is no policy to ask. Two functions, as the stack has no room
- * for both entries of each.
+/* What the node itself serves; there is no policy to ask. Functions of their own, as the stack has
+ * no room for both entries of each.
  */
 __noinline int pc_outside_own(struct pc_flow *flow)
 {
 	return flow && pc_ct_insert_both(flow, 0, 0);
 }
 
-__noinline int pc_outside_own_again(struct pc_flow *flow)
+__noinline int pc_outside_renew(struct pc_flow *flow)
 {
-	return flow && pc_ct_renew(flow, 0, 0) && pc_ct_put_front(flow);
+	return flow && pc_ct_renew(flow, 0, 0);
+}
+
+__noinline int pc_outside_front(struct pc_flow *flow)
+{
+	return flow && pc_ct_put_front(flow);
+}
+
+static __always_inline bool pc_outside_own_again(struct pc_flow *flow)
+{
+	return pc_outside_renew(flow) && pc_outside_front(flow);
 }
 
 /* The tuple is that of client and endpoint, and the packet translated. */
@@ -164,7 +174,9 @@ static __always_inline enum drop_reason pc_to_outside(struct __sk_buff *skb, str
 	    !pc_nat_port(skb, flow, PC_NAT_SRC, flow->t.sport, row->frontend_port) ||
 	    !pc_nat_port(skb, flow, PC_NAT_DST, flow->t.dport, ct->dst.nat.port))
 		return PC_DROP_MALFORMED;
-	pc_frag_record(flow); /* with the node, which those behind the first ask for */
+	/* With the node, which those behind the first ask for. */
+	if (flow->fragment == PC_FRAG_FIRST)
+		pc_frag_put(flow, PC_DETOUR_NOT, ct->dst.ifindex);
 	if (pc_answers_leave_here(row))
 		flow->node = 0;
 	return PC_PASS;

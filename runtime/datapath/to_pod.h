@@ -4,7 +4,7 @@
  */
 #pragma once
 #include "detour.h"
-#include "fragments.h"
+#include "frag_sender.h"
 #include "generation.h"
 #include "nat_follow.h"
 #include "nat_forward.h"
@@ -73,7 +73,7 @@ static __always_inline enum drop_reason pc_to_pod_from_node(struct __sk_buff *sk
 		if (reason)
 			return reason;
 		if (flow->frag_row)
-			pc_frag_record(flow);
+			pc_frag_passed(flow);
 	}
 	if (match.at.ct) {
 		if (match.at.ct->state & PC_CT_NODE && !match.is_reply && !match.is_fresh)
@@ -104,7 +104,7 @@ static __always_inline enum drop_reason pc_to_pod_known(struct __sk_buff *skb, s
 		return PC_DROP_NOT_FOR_POD;
 	pc_forward_seen(skb, flow, match);
 	pc_ct_touch(&match->at, flow, match->is_reply);
-	pc_frag_record(flow);
+	pc_frag_passed(flow);
 	return PC_PASS;
 }
 

@@ -23,13 +23,13 @@
 /* The entries of a connection that begins, under the translated tuple. */
 __noinline int pc_route_open(struct pc_flow *flow)
 {
-	struct pc_ct ct;
+	struct pc_ct *ct;
 
 	if (!flow)
 		return PC_DROP_CT_FULL;
 	pc_endpoints_of(flow);
 	ct = pc_ct_of(flow, 0, 0, PC_CT_NODE);
-	if (!pc_ct_put(&flow->t, &ct, flow->is_kept) || !pc_ct_add_front(flow, &ct))
+	if (!ct || !pc_ct_put(flow, &flow->t, ct, flow->is_kept) || !pc_ct_add_front(flow, ct))
 		return PC_DROP_CT_FULL;
 	return PC_PASS;
 }

@@ -6,7 +6,7 @@
 What a known packet and a first one cost beside so many connections, over what they cost without; how
 many of those go on during the flood and after it; and the memory that the kernel has for the hooks'
 maps. The kernel's own count of a program's time in BPF_PROG_TEST_RUN, a packet a call: half of the
-connections are TCP and half UDP, from pod to pod; the flood is TCP, half from a pod and half from
+connections are TCP and half UDP, from eight pods to one; the flood is TCP, half from a pod and half from
 outside to a node port. Needs root, clang, and for the ratios a quiet machine.
 """
 
@@ -21,9 +21,8 @@ from pathlib import Path
 from bpf_time import pin_to_one_cpu
 from packets_bed import compile_objects
 from policy import machine
-from tests.kernel.many_flows import Flow, Hooks, entries, flows, memory, node_port, sample
-from tests.kernel.node_under_test import UPLINK, NodeUnderTest
-from tests.kernel.table_policy import ANY
+from tests.kernel.many_flows import Flow, Hooks, entries, flows, load_clients, memory, sample
+from tests.kernel.node_under_test import NodeUnderTest
 from tests.kernel_corpus.surroundings import own_bpffs, own_network
 
 ASKED = 20000
@@ -34,7 +33,7 @@ MIB = 1 << 20
 def main(arguments: list[str]) -> int:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--flows", type=int, default=100_000)
+    parser.add_argument("--flows", type=int, default=80_000)
     parser.add_argument("--flood", type=int, default=300_000)
     parser.add_argument("--family", type=int, choices=(4, 6), default=4)
     parser.add_argument("--json", type=Path)
@@ -110,8 +109,7 @@ def _loaded() -> Iterator[NodeUnderTest]:
         node = NodeUnderTest(folder, folder, bpffs)
         node.make_devices()
         try:
-            policy = node.policy().allow("a", "b", ANY).allow("world", "b", ANY)
-            node.load(policy, services=node_port(), uplinks=[UPLINK])
+            load_clients(node, "world")
             yield node
         finally:
             node.close()

@@ -21,7 +21,7 @@ from policyc.runtime.libbpf import Object
 from tests.kernel import map_content
 
 WIPE_OBJECT = "wipe.bpf.o"
-WIPED_BY_PROGRAM = ("pc_place4", "pc_place6", "pc_node_ends")
+WIPED_BY_PROGRAM = ("pc_place4", "pc_place6", "pc_place4_new", "pc_place6_new", "pc_node_ends")
 """By wipe.bpf.c, in a hundredth of the time."""
 MOST = 2
 """Of the same hooks, for a lab of two nodes; they take 100 MB each."""

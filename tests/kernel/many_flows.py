@@ -15,9 +15,23 @@ from pathlib import Path
 
 from policyc.runtime import bpf_syscall
 from policyc.runtime.json_value import JsonValue
-from tests.kernel.node_under_test import LOCAL, NODE, UPLINK, WORLD, A, B, Host, NodeUnderTest
+from tests.kernel.network import network
+from tests.kernel.node_under_test import (
+    GROUP,
+    HOSTS,
+    LOCAL,
+    NODE,
+    UPLINK,
+    WORLD,
+    A,
+    B,
+    Host,
+    NodeUnderTest,
+    endpoint,
+)
 from tests.kernel.packets import ACK, SYN, Payload, frame, tcp, udp
 from tests.kernel.service_yaml import PORT, TARGET, service, slices
+from tests.kernel.table_policy import ANY, TablePolicy
 
 NODE_PORT = 30080
 N_NEW = 32768
@@ -29,22 +43,55 @@ _PORTS_AT = {4: 34, 6: 54}
 _SOURCE_END = {4: 30, 6: 38}
 
 
+MORE = {
+    f"d{number}": Host(
+        f"02:00:00:00:00:{number + 0x40:02x}", f"10.0.0.{number + 64}", f"fd00::{number + 64}"
+    )
+    for number in range(8)
+}
+"""Clients beside pod a: a pod may keep a quarter of a table."""
+CLIENTS = {"a": A, **MORE}
+
+
 @dataclass(frozen=True)
 class Flow:
-    """From pod a to pod b."""
+    """From a client to pod b."""
 
     proto: str
     sport: int
     dport: int
+    client: str = "a"
 
 
 def flows(n: int) -> list[Flow]:
-    """As many, half of them TCP and half UDP."""
-    per_port = 60000
+    """As many, half of them TCP and half UDP, of all clients but a."""
+    per_port = 6000
+    clients = list(MORE)
     return [
-        Flow("tcp" if at % 2 else "udp", 2000 + at % per_port, 8000 + at // per_port)
+        Flow(
+            "tcp" if at // 8 % 2 else "udp",
+            20000 + at // 8 % per_port,
+            8000 + at // 8 // per_port,
+            clients[at % 8],
+        )
         for at in range(n)
     ]
+
+
+def load_clients(node: NodeUnderTest, *others: str) -> None:
+    """Make the clients' devices, and let all clients and `others` open connections to b."""
+    with network() as own:
+        for name in MORE:
+            own.add(f"pc{name}", "veth", group=GROUP, peer={"ifname": f"pc{name}.p"})
+            for device in (f"pc{name}", f"pc{name}.p"):
+                own.up(device)
+            node.ifindex[f"pc{name}"] = own.index(f"pc{name}")
+    policy = TablePolicy(pods=("a", "b", "c", *MORE))
+    for name in (*CLIENTS, *others):
+        policy.allow(name, "b", ANY)
+    entries = [endpoint(name, HOSTS[name], LOCAL.get(name)) for name in ("a", "b", "c")]
+    entries += [endpoint(name, host, f"pc{name}") for name, host in MORE.items()]
+    node.load(policy, entries=entries, services=node_port(), uplinks=[UPLINK])
 
 
 def node_port() -> list[JsonValue]:
@@ -63,12 +110,13 @@ class Hooks:
             for name in ("pc_from_pod", "pc_from_uplink")
         }
         self._runs = {name: bpf_syscall.TestRun(fd) for name, fd in self._fds.items()}
+        payloads = {("udp", 0): udp(1, 1)}
+        payloads |= {("tcp", flags): tcp(1, 1, flags) for flags in (SYN, SYN | ACK, ACK)}
         self._frames = {
-            ("a", "tcp", flags): self._frame(A, B, tcp(1, 1, flags)) for flags in (SYN, ACK)
-        } | {("b", "tcp", flags): self._frame(B, A, tcp(1, 1, flags)) for flags in (SYN | ACK, ACK)}
-        self._frames |= {
-            ("a", "udp", 0): self._frame(A, B, udp(1, 1)),
-            ("b", "udp", 0): self._frame(B, A, udp(1, 1)),
+            (name, is_sent, *how): self._frame(*((host, B) if is_sent else (B, host)), payload)
+            for name, host in CLIENTS.items()
+            for is_sent in (True, False)
+            for how, payload in payloads.items()
         }
         self._outside = self._frame(WORLD, NODE, tcp(1, NODE_PORT, SYN))
         self._stats = bpf_syscall.bpf(_ENABLE_STATS, struct.pack("=I", 0))
@@ -80,34 +128,41 @@ class Hooks:
     def _frame(self, src: Host, dst: Host, payload: Payload) -> bytearray:
         return bytearray(frame(src, dst, payload, family=self.family))
 
-    def _send(self, pod: str, flow: Flow, flags: int = 0) -> bool:
-        made = self._frames[pod, flow.proto, flags]
-        ports = (flow.sport, flow.dport) if pod == "a" else (flow.dport, flow.sport)
+    def _send(self, flow: Flow, flags: int = 0, *, back: bool = False) -> bool:
+        made = self._frames[flow.client, not back, flow.proto, flags]
+        ports = (flow.dport, flow.sport) if back else (flow.sport, flow.dport)
         struct.pack_into("!HH", made, _PORTS_AT[self.family], *ports)
-        device = self.node.ifindex[LOCAL[pod]]
+        sender = "b" if back else flow.client
+        device = self.node.ifindex[LOCAL.get(sender, f"pc{sender}")]
         return self._runs["pc_from_pod"](bytes(made), device, device) != _DROP
 
     def open(self, wanted: Sequence[Flow]) -> int:
-        """Both ends speak, and the first one again; gives how many passed."""
+        """Both ends send, and the first one again; gives how many passed."""
         return sum(self._open(flow) for flow in wanted)
 
     def _open(self, flow: Flow) -> bool:
         if flow.proto == "udp":
-            return self._send("a", flow) and self._send("b", flow) and self._send("a", flow)
+            return self._send(flow) and self._send(flow, back=True) and self._send(flow)
         return (
-            self._send("a", flow, SYN)
-            and self._send("b", flow, SYN | ACK)
-            and self._send("a", flow, ACK)
+            self._send(flow, SYN)
+            and self._send(flow, SYN | ACK, back=True)
+            and self._send(flow, ACK)
         )
+
+    def goes_on(self, wanted: Sequence[Flow]) -> int:
+        """How many of what the clients say pass."""
+        return sum(self._send(flow, ACK if flow.proto == "tcp" else 0) for flow in wanted)
 
     def answers(self, wanted: Sequence[Flow]) -> int:
         """How many of what b says pass: it may open nothing, so that only an entry lets them."""
-        return sum(self._send("b", flow, ACK if flow.proto == "tcp" else 0) for flow in wanted)
+        return sum(
+            self._send(flow, ACK if flow.proto == "tcp" else 0, back=True) for flow in wanted
+        )
 
     def flood_from_pod(self, first: int, n: int) -> int:
         """First packets of TCP, each of a tuple of its own; gives how many passed."""
         return sum(
-            self._send("a", Flow("tcp", 1024 + at % 60000, 100 + at // 60000), SYN)
+            self._send(Flow("tcp", 1024 + at % 60000, 100 + at // 60000), SYN)
             for at in range(first, first + n)
         )
 

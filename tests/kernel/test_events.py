@@ -90,7 +90,8 @@ FAMILIES = (4, 6)
 SCHEMA = Path(__file__).parents[2] / "docs" / "schemas" / "node-event-v1.schema.json"
 ROOM = 262144 // (88 + 8)
 """Events that nobody has read, each with its header."""
-AT_ONCE = 1000
+AT_ONCE = {"clients outside": 500, "a pod": 250}
+"""Events that such an owner may write without a pause, and in each second."""
 
 
 @dataclass
@@ -374,27 +375,49 @@ def test_rules_that_make_notes_count_what_met_them(noting: Noting) -> None:
     }
 
 
-def test_a_flood_has_no_more_events_than_the_rate_and_every_other_one_is_counted(
-    noting: Noting,
+def flood(noting: Noting, sender: str, n: int = 3000) -> None:
+    """First packets of a client outside, or of pod cart, that a rule of web denies and logs."""
+    web, ports = noting.host("web"), range(1000, 1000 + n)
+    if sender == "a pod":
+        frames = syns(noting.host("cart"), web, 81, ports)
+        assert noting.verdicts(frames, "pc_from_pod", "cart") == [DROP] * n
+    else:
+        assert noting.verdicts(syns(OUTSIDE, web, 81, ports)) == [DROP] * n
+
+
+def refused(noting: Noting, sender: str) -> int:
+    """Events of the sender that `node status` says were not written."""
+    title = "shop/cart" if sender == "a pod" else sender
+    found = {(each.endpoint, each.what): each.times for each in noting.status().refused}
+    return found.get((title, "event not written"), 0)
+
+
+@pytest.mark.parametrize("sender", AT_ONCE)
+def test_a_flood_has_no_more_events_than_its_share_and_every_other_one_is_counted(
+    noting: Noting, sender: str
 ) -> None:
-    web = noting.host("web")
-    frames = syns(OUTSIDE, web, 81, range(1000, 4000))
+    before = refused(noting, sender)
     started = time.monotonic()
-    assert noting.verdicts(frames) == [DROP] * 3000
+    flood(noting, sender)
     lasted = time.monotonic() - started
     written, withheld, lost = noting.counts()
     assert written + withheld == 3000 and lost == 0
-    assert AT_ONCE <= written <= n_cpus() * (AT_ONCE + 1000 * lasted + 1)
+    share = AT_ONCE[sender]
+    assert share <= written <= share * (1 + lasted) + 1
     found = noting.read()
     assert sum(isinstance(each, Event) for each in found) == written
     assert [each for each in found if isinstance(each, Lost)] == (
         [Lost(withheld, 0)] if withheld else []
     )
+    assert refused(noting, sender) - before == withheld
 
 
-def n_cpus() -> int:
-    """CPUs that the frames may have run on."""
-    return len(Path("/proc/stat").read_text().split("\ncpu")) - 1
+@pytest.mark.parametrize("sender", AT_ONCE)
+def test_a_flood_of_one_takes_no_event_of_another(noting: Noting, sender: str) -> None:
+    flood(noting, sender)
+    written, _, _ = noting.counts()
+    flood(noting, next(each for each in AT_ONCE if each != sender), 1)
+    assert noting.counts()[0] == written + 1
 
 
 def test_without_a_reader_packets_pass_and_what_is_lost_is_counted_and_said(

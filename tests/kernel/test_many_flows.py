@@ -11,6 +11,7 @@ from contextlib import ExitStack, closing
 
 import pytest
 
+from tests.eventually import eventually
 from tests.kernel.many_flows import (
     N_NEW,
     NODE_PORT,
@@ -18,14 +19,13 @@ from tests.kernel.many_flows import (
     Hooks,
     entries,
     flows,
+    load_clients,
     memory,
-    node_port,
     sample,
 )
-from tests.kernel.node_under_test import NODE, UPLINK, NodeUnderTest
+from tests.kernel.node_under_test import NODE, NodeUnderTest
 from tests.kernel.service_wire import ServiceWire
 from tests.kernel.service_yaml import TARGET
-from tests.kernel.table_policy import ANY
 
 pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
 TCP, UDP = socket.SOCK_STREAM, socket.SOCK_DGRAM
@@ -78,8 +78,8 @@ def go_on(pairs: list[Pair]) -> None:
     [
         (4, 5_000, 40_000),
         (6, 5_000, 40_000),
-        pytest.param(4, 100_000, 300_000, marks=pytest.mark.slow),
-        pytest.param(6, 60_000, 300_000, marks=pytest.mark.slow),
+        pytest.param(4, 80_000, 300_000, marks=pytest.mark.slow),
+        pytest.param(6, 40_000, 300_000, marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.timeout(900)
@@ -92,8 +92,7 @@ def test_connections_outlive_a_flood(
     n_flood: int,
 ) -> None:
     """IPv6 has room for 65,536 that are kept, IPv4 for 131,072."""
-    policy = node.policy().allow("a", "b", ANY).allow("c", "b", ANY).allow("world", "b", ANY)
-    node.load(policy, services=node_port(), uplinks=[UPLINK])
+    load_clients(node, "c", "world")
     before = memory(node)
     real = connections(wire, owned, family)
     go_on(real)
@@ -101,8 +100,13 @@ def test_connections_outlive_a_flood(
     wanted = flows(n)
     with closing(Hooks(node, family)) as hooks:
         assert hooks.open(wanted) == n
+
+        def all_kept() -> bool:
+            assert hooks.goes_on(wanted) == n, "each tries another place when a second has passed"
+            return entries(node, family)[1] >= n + len(real)
+
+        eventually(all_kept, "every connection kept", seconds=60)
         kept = entries(node, family)[1]
-        assert kept >= n + len(real), "all of them"
         assert memory(node) == before
         portion = n_flood // 10
         for at in range(0, n_flood, portion):
@@ -113,7 +117,7 @@ def test_connections_outlive_a_flood(
             go_on(real)
         unanswered, still_kept = entries(node, family)
         assert still_kept == kept, "nothing that was answered was evicted"
-        assert N_NEW // 2 < unanswered <= N_NEW
+        assert N_NEW // 4 < unanswered <= N_NEW
         assert hooks.answers([Flow("tcp", 1024, 100)]) == 0, "the flood's own first was"
         assert memory(node) == before, "no flood takes memory"
         assert hooks.answers(wanted) == n, "afterwards"

@@ -13,8 +13,10 @@
 		return 0;                                                                          \
 	}
 
-WIPE(pc_place4, struct pc_ct4_key)
-WIPE(pc_place6, struct pc_ct6_key)
+WIPE(pc_place4, struct pc_place4_at)
+WIPE(pc_place6, struct pc_place6_at)
+WIPE(pc_place4_new, struct pc_place4_new_at)
+WIPE(pc_place6_new, struct pc_place6_new_at)
 WIPE(pc_node_ends, struct pc_node_end)
 
 SEC("tc")
@@ -23,6 +25,8 @@ int wipe(struct __sk_buff *skb)
 	(void)skb;
 	bpf_for_each_map_elem(&pc_place4, wipe_pc_place4, 0, 0);
 	bpf_for_each_map_elem(&pc_place6, wipe_pc_place6, 0, 0);
+	bpf_for_each_map_elem(&pc_place4_new, wipe_pc_place4_new, 0, 0);
+	bpf_for_each_map_elem(&pc_place6_new, wipe_pc_place6_new, 0, 0);
 	bpf_for_each_map_elem(&pc_node_ends, wipe_pc_node_ends, 0, 0);
 	return 0;
 }

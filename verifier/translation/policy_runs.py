@@ -19,6 +19,8 @@ from policyc.verifier.translation.reading import Flow
 
 ENTRY = "pc_policy_run"
 SCRATCH = "pc_scratch"
+ROOM = "pc_room"
+"""Memory for what is about to be stored (runtime/datapath/quota.h)."""
 CONTEXT = "skb"
 CONTEXT_SIZE = 192
 """Bytes of struct __sk_buff, as programs see it."""
@@ -83,7 +85,7 @@ def run_policy(source: BpfObject) -> PolicyRuns:
     program = link_program(source, ENTRY)
     domain = TermDomain()
     tables = frozenset(name for name in program.maps if is_table(name))
-    around = Surroundings(program, domain, tables, frozenset({SCRATCH}))
+    around = Surroundings(program, domain, tables, frozenset({SCRATCH, ROOM}))
     runner = Runner(program, around, domain)
     around.runner = runner
     context = UnknownMemory(domain, CONTEXT, CONTEXT_SIZE, around.stored_into(CONTEXT))
