@@ -5,6 +5,7 @@
  */
 #pragma once
 #include "host_end.h"
+#include "host_snat.h"
 #include "nat_icmp.h"
 #include "neighbour.h"
 #include "outside.h"
@@ -52,7 +53,7 @@ static __always_inline bool pc_is_link_talk(const struct pc_flow *flow)
 /* A known connection passes; of a pod's, its own hook does the rest. A function of its own, as the
  * next ones: the hooks' stacks are full.
  */
-__noinline int pc_host_known(struct pc_flow *flow, enum pc_host_side side)
+__noinline int pc_host_known(struct __sk_buff *skb, struct pc_flow *flow, enum pc_host_side side)
 {
 	struct pc_ct_match match;
 
@@ -68,6 +69,8 @@ __noinline int pc_host_known(struct pc_flow *flow, enum pc_host_side side)
 	if (match.at.ct->state & PC_CT_NODE && pc_is_without_pods(match.at.ct)) {
 		match.at.ct->epoch = flow->epoch;
 		match.is_fresh = true;
+		if (pc_is_host_snat(match.at.ct))
+			return pc_host_snat_passes(skb, flow, &match) ? PC_PASS : PC_HOST_NEW;
 	}
 	if (match.at.ct->state & PC_CT_DENIED && match.at.ct->state & PC_CT_NAT &&
 	    side == PC_HOST_OUT && pc_is_without_pods(match.at.ct))
@@ -147,28 +150,13 @@ __noinline int pc_host_asks(struct __sk_buff *skb, struct pc_flow *flow, enum pc
 	return pc_host_is_asked(flow, side, known);
 }
 
-/* What the host's stack gave an address of the node to, and routed: its answers are let in as those
- * of what the node opened. Answers of our own go the same way, and have none.
- */
-__noinline int pc_host_routed(struct pc_flow *flow)
-{
-	if (!flow)
-		return PC_DROP_NO_POLICY;
-	if (pc_is_icmp_error(flow) || flow->tcp_flags & PC_TCP_RST)
-		return PC_PASS;
-	if (!pc_ct_insert(flow, 0, 0, PC_CT_NODE))
-		return PC_DROP_CT_FULL;
-	pc_frag_record(flow);
-	return PC_PASS;
-}
-
 /* PC_PASS, a reason, or PC_THEN_DECIDE: the policy is to be asked about the flow as it is left. Of
  * a failsafe port nobody is asked, and what is remembered holds until the next policy.
  */
 static __always_inline int pc_host_decides(struct __sk_buff *skb, struct pc_flow *flow,
 					   enum pc_host_side side)
 {
-	int then = pc_host_known(flow, side);
+	int then = pc_host_known(skb, flow, side);
 
 	if (then >= 0 || pc_host_related(skb, flow))
 		return then > 0 ? then : PC_PASS;
