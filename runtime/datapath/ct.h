@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* ct.h - which connection a packet belongs to, and whether it may use the entry.
- * Gives pc_ct_find(), pc_ct_sender(), pc_ct_receiver(). What a decision makes of an entry is in
- * ct_decided.h.
+ * Gives pc_ct_find(), pc_ct_sender(), pc_ct_receiver(), pc_ct_tells_opener(). What a decision makes
+ * of an entry is in ct_decided.h.
  */
 #pragma once
 #include "ct_store.h"
@@ -84,4 +84,14 @@ static __always_inline struct pc_ct_end *pc_ct_sender(const struct pc_ct_match *
 static __always_inline struct pc_ct_end *pc_ct_receiver(const struct pc_ct_match *match)
 {
 	return match->is_reply ? &match->at.ct->src : &match->at.ct->dst;
+}
+
+/* Whether the entry tells which end has opened the connection. A SYN-ACK of the end that had opened
+ * it tells by itself that the other one has opened another.
+ */
+static __always_inline bool pc_ct_tells_opener(const struct pc_ct_match *match)
+{
+	bool is_reopened = match->is_reply == (match->at.back == match->at.ct->back);
+
+	return is_reopened || !(match->at.ct->state & PC_CT_EITHER);
 }

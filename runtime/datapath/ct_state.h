@@ -36,6 +36,8 @@ enum pc_ct_state {
 	PC_CT_OPENING = 4096, /* opened by a SYN that has no SYN-ACK yet (or INIT, INIT ACK) */
 	PC_CT_CROSSED = 8192, /* the other end was allowed to send a SYN, too */
 	PC_CT_EITHER = 16384, /* nothing tells which end opened it: both directions are allowed */
+	/* of host SNAT: the peer has extended the idle time since the forwarded end spoke */
+	PC_CT_HEARD = 32768,
 };
 
 /* In the bits of `state` above: of a pod's connection to the node port of another node, the number

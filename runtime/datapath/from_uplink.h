@@ -174,7 +174,7 @@ static __always_inline enum drop_reason pc_from_uplink_ip(struct __sk_buff *skb,
 	if (!(slot & PC_STATE_HOSTS) || then || flow->client != PC_CLIENT_OUTSIDE ||
 	    flow->nat.row || flow->node || flow->is_related || flow->forward_to)
 		return then;
-	then = pc_host_decides(skb, flow, PC_HOST_IN);
+	then = pc_host_decides(skb, flow, PC_HOST_IN, slot);
 	return then == PC_THEN_DECIDE ? pc_ask_policy(skb, slot) : then;
 }
 

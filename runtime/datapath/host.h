@@ -4,7 +4,8 @@
  * forwarded is not asked about. Why: docs/decisions/0031-the-node-as-a-subject.md
  */
 #pragma once
-#include "host_end.h"
+#include "host_opener.h"
+#include "host_snat.h"
 #include "nat_icmp.h"
 #include "neighbour.h"
 #include "outside.h"
@@ -22,9 +23,6 @@ enum pc_host_next {
 	PC_HOST_ROUTED = -7,
 	PC_HOST_OPEN = -8,
 };
-
-/* Which way a packet passes the uplink. */
-enum pc_host_side { PC_HOST_IN = 0, PC_HOST_OUT = 1 };
 
 /* Nobody who has it is a pod of this node: it is for this hook to keep it alive. */
 static __always_inline bool pc_is_without_pods(const struct pc_ct *ct)
@@ -52,7 +50,7 @@ static __always_inline bool pc_is_link_talk(const struct pc_flow *flow)
 /* A known connection passes; of a pod's, its own hook does the rest. A function of its own, as the
  * next ones: the hooks' stacks are full.
  */
-__noinline int pc_host_known(struct pc_flow *flow, enum pc_host_side side)
+__noinline int pc_host_known(struct __sk_buff *skb, struct pc_flow *flow, enum pc_host_side side)
 {
 	struct pc_ct_match match;
 
@@ -68,14 +66,19 @@ __noinline int pc_host_known(struct pc_flow *flow, enum pc_host_side side)
 	if (match.at.ct->state & PC_CT_NODE && pc_is_without_pods(match.at.ct)) {
 		match.at.ct->epoch = flow->epoch;
 		match.is_fresh = true;
+		if (pc_is_host_snat(match.at.ct))
+			return pc_host_snat_passes(skb, flow, &match) ? PC_PASS : PC_HOST_NEW;
 	}
 	if (match.at.ct->state & PC_CT_DENIED && match.at.ct->state & PC_CT_NAT &&
 	    side == PC_HOST_OUT && pc_is_without_pods(match.at.ct))
 		return PC_DROP_POLICY; /* the client's last one was asked about, and refused */
 	if (!match.is_fresh && match.at.ct->state & PC_CT_NAT)
 		return PC_HOST_NAT;
-	if (!match.is_fresh)
+	if (!match.is_fresh) {
+		if (!pc_ct_tells_opener(&match))
+			flow->opener = PC_OPENER_PROBE;
 		return match.is_reply ? PC_HOST_REPLY : PC_HOST_STALE;
+	}
 	if (side == PC_HOST_IN && pc_ct_sender(&match)->ifindex)
 		return PC_DROP_SPOOFED_IP;
 	if (pc_is_without_pods(match.at.ct) && !(match.at.ct->state & PC_CT_NAT)) {
@@ -101,20 +104,6 @@ static __always_inline bool pc_is_failsafe_answer(const struct pc_flow *flow)
 	       pc_is_failsafe(flow, PC_FAILSAFE_IN, flow->t.sport);
 }
 
-/* The node is at one end: it is asked about the flow, of which the packet may be an answer. */
-static __always_inline int pc_host_is_asked(struct pc_flow *flow, enum pc_host_side side, int known)
-{
-	if (known != PC_HOST_NEW)
-		flow->entry = PC_ENTRY_RENEW;
-	if (known == PC_HOST_REPLY)
-		pc_flow_turn(flow);
-	if ((side == PC_HOST_IN) == !flow->is_reply)
-		pc_host_receives(flow);
-	else
-		pc_host_sends(flow);
-	return flow->src.ifindex || flow->dst.ifindex ? PC_THEN_DECIDE : PC_HOST_OPEN;
-}
-
 /* To loopback, which is the node as well where the host's stack lets it in (route_localnet). */
 static __always_inline bool pc_is_to_loopback(const struct pc_flow *flow, enum pc_host_side side)
 {
@@ -123,7 +112,7 @@ static __always_inline bool pc_is_to_loopback(const struct pc_flow *flow, enum p
 
 /* Whether the node is at one end, and what is asked of it. */
 __noinline int pc_host_asks(struct __sk_buff *skb, struct pc_flow *flow, enum pc_host_side side,
-			    int known)
+			    int known, __u32 slot)
 {
 	if (!flow)
 		return PC_DROP_NO_POLICY;
@@ -144,35 +133,25 @@ __noinline int pc_host_asks(struct __sk_buff *skb, struct pc_flow *flow, enum pc
 		return PC_PASS;
 	if (side == PC_HOST_OUT && known == PC_HOST_NEW && pc_is_failsafe_answer(flow))
 		return PC_PASS;
-	return pc_host_is_asked(flow, side, known);
-}
-
-/* What the host's stack gave an address of the node to, and routed: its answers are let in as those
- * of what the node opened. Answers of our own go the same way, and have none.
- */
-__noinline int pc_host_routed(struct pc_flow *flow)
-{
-	if (!flow)
-		return PC_DROP_NO_POLICY;
-	if (pc_is_icmp_error(flow) || flow->tcp_flags & PC_TCP_RST)
-		return PC_PASS;
-	if (!pc_ct_insert(flow, 0, 0, PC_CT_NODE))
-		return PC_DROP_CT_FULL;
-	pc_frag_record(flow);
-	return PC_PASS;
+	if (known != PC_HOST_NEW)
+		flow->entry = PC_ENTRY_RENEW;
+	if (known == PC_HOST_REPLY)
+		pc_flow_turn(flow);
+	return pc_host_is_asked(skb, flow, side, known != PC_HOST_NEW, slot) ? PC_THEN_DECIDE
+									     : PC_HOST_OPEN;
 }
 
 /* PC_PASS, a reason, or PC_THEN_DECIDE: the policy is to be asked about the flow as it is left. Of
  * a failsafe port nobody is asked, and what is remembered holds until the next policy.
  */
 static __always_inline int pc_host_decides(struct __sk_buff *skb, struct pc_flow *flow,
-					   enum pc_host_side side)
+					   enum pc_host_side side, __u32 slot)
 {
-	int then = pc_host_known(flow, side);
+	int then = pc_host_known(skb, flow, side);
 
 	if (then >= 0 || pc_host_related(skb, flow))
 		return then > 0 ? then : PC_PASS;
-	then = pc_host_asks(skb, flow, side, then);
+	then = pc_host_asks(skb, flow, side, then, slot);
 	if (then == PC_HOST_ROUTED)
 		return pc_host_routed(flow);
 	if (then != PC_HOST_OPEN)

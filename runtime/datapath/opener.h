@@ -13,6 +13,7 @@
 #include "endpoints.h"
 #include "fragments.h"
 #include "generation.h"
+#include "host_end.h"
 
 #define PC_SOCKET_SYN_SENT 2 /* BPF_TCP_* of <linux/bpf.h> */
 #define PC_SOCKET_LISTEN   10
@@ -170,9 +171,9 @@ __noinline int pc_flow_opener(struct __sk_buff *skb, const struct pc_flow *flow)
 		return PC_FLOW_NONE;
 	src = pc_pod_says(skb, flow, PC_FLOW_SRC);
 	dst = pc_pod_says(skb, flow, PC_FLOW_DST);
-	if (!flow->dst.ifindex)
+	if (flow->dst.ifindex <= PC_HOST_DEVICE)
 		dst = pc_socket_says(skb, flow, PC_FLOW_DST, BPF_F_CURRENT_NETNS);
-	if (!flow->dst.ifindex && dst == PC_SOCKET_CONNECTED)
+	if (flow->dst.ifindex <= PC_HOST_DEVICE && dst == PC_SOCKET_CONNECTED)
 		return PC_FLOW_NODE;
 	if (src == dst)
 		return PC_FLOW_NONE;
@@ -194,6 +195,7 @@ __noinline int pc_node_opened(struct pc_flow *flow)
 	if (!flow)
 		return PC_DROP_CT_FULL;
 	pc_flow_turn(flow);
+	flow->src.ifindex = 0; /* also of a node under host policy */
 	if (!pc_ct_insert(flow, 0, 0, PC_CT_NODE))
 		return PC_DROP_CT_FULL;
 	pc_frag_record(flow);
@@ -226,15 +228,11 @@ static __always_inline enum drop_reason pc_ask_new(struct __sk_buff *skb, struct
 	return pc_ask_policy(skb, slot);
 }
 
-/* Asks about a connection that another policy has decided; the flow is in its direction. A SYN-ACK
- * of the end that had opened it tells by itself that the other one has opened another.
- */
+/* Asks about a connection that another policy has decided; the flow is in its direction. */
 static __always_inline enum drop_reason pc_ask_again(struct __sk_buff *skb, struct pc_flow *flow,
 						     const struct pc_ct_match *match, __u32 slot)
 {
-	const struct pc_ct *ct = match->at.ct;
-	bool is_reopened = match->is_reply == (match->at.back == ct->back);
-	bool is_known = is_reopened || !(ct->state & PC_CT_EITHER);
+	bool is_known = pc_ct_tells_opener(match);
 
 	if (!match->at.is_kept)
 		pc_ct_hold(flow);

@@ -150,7 +150,7 @@ static __always_inline enum drop_reason pc_to_uplink_frame(struct __sk_buff *skb
 		return reason;
 	slot = pc_generation(flow);
 	if (slot & PC_STATE_HOSTS && !reason) {
-		then = pc_host_decides(skb, flow, PC_HOST_OUT);
+		then = pc_host_decides(skb, flow, PC_HOST_OUT, slot);
 		if (then == PC_THEN_DECIDE)
 			return pc_to_uplink_asked(skb, flow, slot);
 		if (then)

@@ -274,9 +274,9 @@ class NodeUnderTest:
             values = [bpf_syscall.map_lookup(fd, key, info.value_size) for key in keys]
         return [self.layout("pc_ct").unpack(value) for value in values if value is not None]
 
-    def expire_connections(self, family: int = 4, ports: Collection[int] = ()) -> None:
-        """Let every connection, or those of the ports, have been silent for too long."""
-        at, size = self.layout("pc_ct").fields["expires"]
+    def expire_connections(self, family: int = 4, ports: Collection[int] = (), at: int = 1) -> None:
+        """Let the idle time of every connection, or of those of the ports, end at that tick."""
+        place, size = self.layout("pc_ct").fields["expires"]
         key_of = self.layout(f"pc_ct{family}_key")
         wanted = {struct.pack("!H", port) for port in ports}
         for name in (f"pc_ct{family}", f"pc_ct{family}_new"):
@@ -287,7 +287,7 @@ class NodeUnderTest:
                     if wanted and not wanted & {of["lo_port"], of["hi_port"]}:
                         continue
                     value = bytearray(bpf_syscall.map_lookup(fd, key, info.value_size) or b"")
-                    value[at : at + size] = struct.pack("=Q", 1)
+                    value[place : place + size] = struct.pack("=Q", at)
                     bpf_syscall.map_update(fd, key, bytes(value))
 
     def evict_connections(self, family: int, ports: Collection[int]) -> None:

@@ -27,6 +27,7 @@ from tests.kernel.node_under_test import (
 from tests.kernel.packets import (
     ACK,
     DSTOPTS,
+    GRE,
     RST,
     SYN,
     TCP,
@@ -57,6 +58,7 @@ from tests.kernel.table_policy import (
     tcp_port,
     udp_port,
 )
+from tests.kernel.ticks import ticks
 
 pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])
@@ -301,6 +303,62 @@ def test_answers_to_what_the_stack_gave_the_nodes_address_come_in(
     assert comes(node, back, family)
     loaded(node)
     assert comes(node, back, family), "what the policy is not about goes on under the next one"
+
+
+def seconds_left(node: NodeUnderTest, family: int, but: int = 0) -> int:
+    """Of the idle time of the one entry, from the kernel's clock of now; takes some away."""
+    with node.shared_map("pc_clock") as fd:
+        second = int.from_bytes(bpf_syscall.map_lookup(fd, bytes(4), 8) or b"", "little")
+    (entry,) = node.connections(family)
+    expires = int.from_bytes(entry["expires"], "little")
+    left = (expires - ticks() & 0xFFFFFFFF) // second
+    if but:
+        node.expire_connections(family, at=expires - but * second)
+    return left
+
+
+@families
+def test_a_peer_extends_what_is_forwarded_once_until_the_forwarded_end_speaks(
+    node: NodeUnderTest, family: int
+) -> None:
+    loaded(node)
+    there, back = frame(NODE, WORLD, udp(5000, 1234), family=family), udp(1234, 5000)
+    assert node.goes_out(there, pod="a")
+    assert comes(node, back, family)
+    for _ in range(2):
+        assert node.goes_out(there, pod="a")
+        seconds_left(node, family, but=100)
+        assert comes(node, back, family)
+        assert 170 <= seconds_left(node, family, but=100) <= 180
+        for _ in range(3):
+            assert comes(node, back, family)
+            assert seconds_left(node, family) <= 80
+    node.expire_connections(family)
+    assert not comes(node, back, family)
+
+
+@families
+def test_a_reset_of_the_peer_shortens_what_is_forwarded(node: NodeUnderTest, family: int) -> None:
+    loaded(node)
+    for flags in (SYN, ACK):
+        assert node.goes_out(frame(NODE, WORLD, tcp(5000, 80, flags), family=family), pod="a")
+        assert comes(node, tcp(80, 5000, flags | ACK), family)
+    assert seconds_left(node, family) > 7 * 3600
+    for flags in (RST, ACK):
+        assert comes(node, tcp(80, 5000, flags), family)
+        assert seconds_left(node, family) <= 10
+
+
+@families
+def test_answers_without_ports_are_judged_as_to_the_node(node: NodeUnderTest, family: int) -> None:
+    """No socket tells that the node itself would not take them."""
+    loaded(node)
+    odd = raw(GRE, bytes(8))
+    assert node.goes_out(frame(NODE, WORLD, odd, family=family), pod="a")
+    assert not comes(node, odd, family)
+    assert node.goes_out(frame(NODE, WORLD, echo(family, 7), family=family), pod="a")
+    assert comes(node, echo_reply(family, 7), family)
+    assert not comes(node, echo(family, 7), family)
 
 
 pieces = partial(two_pieces, WORLD, NODE, 5000)

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A pod lends an outside peer the way to a socket of its node, which host policy closes.
+
+The pod sends from the socket's port, and the host's SNAT keeps the port. Then the host forgets the
+mapping, as it does for a pod that goes, and the peer speaks to the node.
+"""
+
+import socket
+from pathlib import Path
+
+import pytest
+from pyroute2.netlink.nfnetlink.nfctsocket import NFCTSocket
+
+from tests.attacks.test_tunnel_port import masqueraded_by_nft
+from tests.kernel.bundles import compiled
+from tests.kernel.test_host_wire import CLOSED, OPEN, OUT, TCP, UDP, host_policy
+from tests.kernel.test_outside_wire import BULK, exchange
+from tests.kernel.two_nodes import PATIENCE, TwoNodes, address
+
+pytestmark = pytest.mark.kernel
+families = pytest.mark.parametrize("family", [4, 6])
+PEER_PORT = 1234
+SIZE = 4000
+"""More than a packet holds."""
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled(tmp_path_factory.mktemp("host-port"), host_policy())
+
+
+def forget_mappings(lab: TwoNodes) -> None:
+    """As a CNI does for a pod that is deleted."""
+
+    def there() -> None:
+        with NFCTSocket() as conntrack:
+            conntrack.flush()
+
+    lab.at["a"].within(there)
+
+
+def hears(end: socket.socket, size: int = 100) -> bytes | None:
+    """The next datagram; None for silence."""
+    end.settimeout(PATIENCE)
+    try:
+        return end.recv(size)
+    except TimeoutError:
+        return None
+
+
+class Lent:
+    """The pod has sent by the host's SNAT, and was answered."""
+
+    def __init__(self, lab: TwoNodes, family: int, port: int, data: bytes = b"lent") -> None:
+        self.node = address("a", family), port
+        self.peer = lab.server("client2", family, UDP, PEER_PORT)
+        self.pod = lab.server("pod-a", family, UDP, port)
+        self.pod.sendto(data, (address("client2", family), PEER_PORT))
+        found, who = self.peer.recvfrom(9000)
+        assert (found, who[:2]) == (data, self.node), "the host keeps the port"
+        self.peer.sendto(data, self.node)
+        assert hears(self.pod, 9000) == data
+
+
+@families
+@pytest.mark.parametrize("data", [b"in", b"in" * SIZE], ids=["whole", "in fragments"])
+def test_a_peer_of_a_pod_does_not_reach_a_socket_of_the_node(
+    lab: TwoNodes, bundle: Path, family: int, data: bytes
+) -> None:
+    lab.load("a", bundle, None)
+    masqueraded_by_nft(lab)
+    lent = Lent(lab, family, CLOSED)
+    forget_mappings(lab)
+    victim = lab.server("a", family, UDP, CLOSED)
+    lent.peer.sendto(data, lent.node)
+    assert hears(victim, 9000) is None
+    assert lab.status("a").drops["policy"] >= 1
+    lent.pod.sendto(b"again", (address("client2", family), PEER_PORT))
+    assert lent.peer.recv(100) == b"again", "what is forwarded goes on"
+
+
+@families
+def test_a_socket_that_waits_beforehand_is_none_either(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
+    """The pod is not answered: the node has the port."""
+    lab.load("a", bundle, None)
+    masqueraded_by_nft(lab)
+    victim = lab.server("a", family, UDP, CLOSED)
+    peer = lab.server("client2", family, UDP, PEER_PORT)
+    pod = lab.server("pod-a", family, UDP, CLOSED)
+    pod.sendto(b"lent", (address("client2", family), PEER_PORT))
+    assert peer.recvfrom(100)[1][:2] == (address("a", family), CLOSED)
+    forget_mappings(lab)
+    peer.sendto(b"in", (address("a", family), CLOSED))
+    assert hears(victim) is None
+
+
+@families
+def test_a_socket_of_the_node_does_not_send_as_the_pod(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
+    lab.load("a", bundle, None)
+    masqueraded_by_nft(lab)
+    lent = Lent(lab, family, CLOSED)
+    forget_mappings(lab)
+    own = lab.server("a", family, UDP, CLOSED)
+    own.sendto(b"out", (address("client2", family), PEER_PORT))
+    assert hears(lent.peer) is None
+    own.sendto(b"out", (address("client2", family), OUT))
+    assert lab.status("a").drops == {"policy": 1}, "the port that is open"
+
+
+@families
+def test_a_peer_that_is_allowed_reaches_the_socket(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
+    """The control: the same packet, from a peer and to a port that the policy allows."""
+    lab.load("a", bundle, None)
+    masqueraded_by_nft(lab)
+    peer = lab.server("client1", family, UDP, PEER_PORT)
+    pod = lab.server("pod-a", family, UDP, OPEN)
+    pod.sendto(b"lent", (address("client1", family), PEER_PORT))
+    assert peer.recvfrom(100)[1][:2] == (address("a", family), OPEN)
+    forget_mappings(lab)
+    open_socket = lab.server("a", family, UDP, OPEN)
+    peer.sendto(b"in", (address("a", family), OPEN))
+    assert hears(open_socket) == b"in"
+    open_socket.sendto(b"out", (address("client1", family), PEER_PORT))
+    assert hears(peer) == b"out"
+
+
+@families
+def test_tcp_by_the_host_goes_on(lab: TwoNodes, bundle: Path, family: int) -> None:
+    """Beside a listener of the node with the same port, which makes no connection of a segment."""
+    lab.load("a", bundle, None)
+    masqueraded_by_nft(lab)
+    lab.server("a", family, TCP, CLOSED)
+    listening = lab.server("client2", family, TCP, PEER_PORT)
+    made = lab.open_socket("pod-a", family, TCP)
+    made.bind((address("pod-a", family), CLOSED))
+    made.connect((address("client2", family), PEER_PORT))
+    server = lab.accept(listening)
+    assert server.getpeername()[:2] == (address("a", family), CLOSED)
+    exchange(made, server, BULK)
+    assert lab.connect("client2", family, address("a", family), CLOSED) is None

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A TCP connection of the node itself whose opening direction is denied passes nothing more.
+
+The node is under host policy. The policy allows everything but what the client opens, so what the
+server sends is allowed as a flow of its own: that must not carry the client's connection on.
+"""
+
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from tests.attacks.test_revoked_connection import Open, _received
+from tests.kernel.bundles import compiled
+from tests.kernel.test_host_wire import CLOSED, OUT, SSH, TCP
+from tests.kernel.two_nodes import UPLINK, TwoNodes, address
+
+pytestmark = pytest.mark.kernel
+families = pytest.mark.parametrize("family", [4, 6])
+Side = Literal["ingress", "egress"]
+End = Literal["client", "server"]
+sides = pytest.mark.parametrize("side", ["ingress", "egress"])
+firsts = pytest.mark.parametrize("first", ["client", "server"])
+ENDS: dict[Side, tuple[str, str, int]] = {
+    "ingress": ("client1", "a", CLOSED),
+    "egress": ("a", "client2", OUT),
+}
+"""The client, the server and its port; the node's policy of that direction decides."""
+API = 6443
+"""A failsafe port that the node reaches at others."""
+
+
+def policy(ingress: str, egress: str) -> str:
+    """Rules of the node's own policy; what none of them allows is denied."""
+    return f"""\
+apiVersion: projectcalico.org/v3
+kind: HostEndpoint
+metadata: {{name: a-all, labels: {{role: node}}}}
+spec: {{node: a, interfaceName: {UPLINK}}}
+---
+apiVersion: projectcalico.org/v3
+kind: GlobalNetworkPolicy
+metadata: {{name: node}}
+spec:
+  selector: role == 'node'
+  types: [Ingress, Egress]
+  ingress: [{ingress}]
+  egress: [{egress}]
+"""
+
+
+def rule(action: str, side: Side) -> str:
+    return f"{{action: {action}, protocol: TCP, destination: {{ports: [{ENDS[side][2]}]}}}}"
+
+
+ALL = "{action: Allow}"
+OPEN = policy(ALL, ALL)
+CLOSED_BOTH_WAYS = policy("", "")
+DENYING: dict[Side, str] = {
+    "ingress": policy(f"{rule('Deny', 'ingress')}, {ALL}", ALL),
+    "egress": policy(ALL, f"{rule('Deny', 'egress')}, {ALL}"),
+}
+ONE_WAY: dict[Side, str] = {
+    "ingress": policy(rule("Allow", "ingress"), ""),
+    "egress": policy("", rule("Allow", "egress")),
+}
+
+
+class Bundles:
+    """Compiled when they are asked for, once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._made: dict[str, Path] = {}
+
+    def of(self, text: str) -> Path:
+        if text not in self._made:
+            folder = self._folder / str(len(self._made))
+            folder.mkdir()
+            self._made[text] = compiled(folder, text)
+        return self._made[text]
+
+
+@pytest.fixture(scope="module")
+def bundles(tmp_path_factory: pytest.TempPathFactory) -> Bundles:
+    return Bundles(tmp_path_factory.mktemp("revoked"))
+
+
+def connect(lab: TwoNodes, client: str, server: str, port: int, family: int) -> Open:
+    listening = lab.server(server, family, TCP, port)
+    made = lab.connect(client, family, address(server, family), port)
+    assert made
+    found = Open(made, lab.accept(listening))
+    assert found.talks()
+    return found
+
+
+def says(ends: Open, first: End) -> bool:
+    """Whether the other end hears what the first one says."""
+    speaker, listener = (
+        (ends.client, ends.server) if first == "client" else (ends.server, ends.client)
+    )
+    speaker.sendall(b"first")
+    return _received(listener, 5) == b"first"
+
+
+@families
+@sides
+def test_a_revoked_connection_of_the_node_passes_nothing(
+    lab: TwoNodes, bundles: Bundles, family: int, side: Side
+) -> None:
+    """And goes on once it is allowed again."""
+    lab.load("a", bundles.of(OPEN), None)
+    revoked = connect(lab, *ENDS[side], family)
+    lab.load("a", bundles.of(DENYING[side]), None)
+    assert revoked.is_silent("server")
+    assert revoked.is_silent("client", "server")
+    lab.load("a", bundles.of(DENYING[side]), None)
+    assert revoked.is_silent("server", "client")
+    lab.load("a", bundles.of(OPEN), None)
+    assert _received(revoked.client, 60) == b"after the revocation" * 3
+    assert _received(revoked.server, 40) == b"after the revocation" * 2
+
+
+@families
+@sides
+@firsts
+def test_the_first_load_ends_what_it_denies(
+    lab: TwoNodes, bundles: Bundles, family: int, side: Side, first: End
+) -> None:
+    """Nothing is known of the connection: the node's socket tells which end has opened it."""
+    before = connect(lab, *ENDS[side], family)
+    lab.load("a", bundles.of(DENYING[side]), None)
+    assert before.is_silent(first)
+    assert before.is_silent("client", "server")
+
+
+@families
+@sides
+@firsts
+def test_the_first_load_keeps_what_it_allows(
+    lab: TwoNodes, bundles: Bundles, family: int, side: Side, first: End
+) -> None:
+    """Even where the other direction would be denied."""
+    before = connect(lab, *ENDS[side], family)
+    lab.load("a", bundles.of(ONE_WAY[side]), None)
+    assert says(before, first)
+    assert before.talks()
+
+
+@families
+@firsts
+@pytest.mark.parametrize(
+    "ends", [("client1", "a", SSH), ("a", "client2", API)], ids=["inbound", "outbound"]
+)
+def test_the_first_load_keeps_what_uses_a_failsafe_port(
+    lab: TwoNodes, bundles: Bundles, family: int, ends: tuple[str, str, int], first: End
+) -> None:
+    before = connect(lab, *ends, family)
+    lab.load("a", bundles.of(CLOSED_BOTH_WAYS), None)
+    assert says(before, first)
+    assert before.talks()
+    lab.load("a", bundles.of(OPEN), None)
+    lab.load("a", bundles.of(CLOSED_BOTH_WAYS), None)
+    assert says(before, first)
+    assert before.talks()
+
+
+@families
+@firsts
+def test_the_first_load_keeps_what_the_node_has_opened_to_its_pod(
+    lab: TwoNodes, bundles: Bundles, family: int, first: End
+) -> None:
+    """The node always reaches its own pods."""
+    before = connect(lab, "a", "pod-a", OUT, family)
+    lab.load("a", bundles.of(CLOSED_BOTH_WAYS), None)
+    assert says(before, first)
+    assert before.talks()
