@@ -87,16 +87,22 @@ static __always_inline void pc_masq_become(struct pc_masq_end *there, const stru
 	__sync_lock_test_and_set(&there->expires, end->expires);
 }
 
-/* Deletes the pod's half of the connection that had the half `there` under `key`. It is found by no
- * other: a connection of the same tuple that has begun since then has another id.
+/* The connection `end` gets the port of one that has ended, of the same pod, and its reservation:
+ * the other side may not know of the end. The pod's half of that is deleted; a connection of the
+ * same tuple that has begun since then has another id.
  */
-__noinline int pc_masq_forget(const struct pc_masq_key *key, const struct pc_masq_end *there)
+__noinline int pc_masq_inherit(const struct pc_masq_key *key, const struct pc_masq_end *there,
+			       struct pc_masq_end *end)
 {
 	const struct pc_masq_end *pods;
 	struct pc_masq_key its;
 
-	if (!key || !there)
+	if (!key || !there || !end)
 		return 0;
+	if (!pc_masq_is_closed(there->state))
+		end->state |= there->state & PC_MASQ_ESTABLISHED;
+	if (there->expires > end->expires)
+		end->expires = there->expires;
 	its = *key;
 	its.here = there->addr;
 	its.port = there->port;
@@ -126,7 +132,7 @@ static __always_inline bool pc_masq_is_given(const struct pc_flow *flow,
 	if (there->port != end->port) {
 		if (!is_own || !pc_masq_is_over(flow, there))
 			return false;
-		pc_masq_forget(key, there);
+		pc_masq_inherit(key, there, end);
 		pc_masq_become(there, end);
 		return true;
 	}

@@ -2,6 +2,7 @@
 """Time that passes in the datapath's tables, so that no test waits for it."""
 
 import struct
+from collections.abc import Mapping
 from pathlib import Path
 
 from policyc.runtime import bpf_syscall
@@ -18,12 +19,14 @@ TABLES = {
 """The values of these expire."""
 
 
-def let_pass(pins: Pins, objects: Path, seconds: float) -> None:
+def let_pass(
+    pins: Pins, objects: Path, seconds: float, tables: Mapping[str, str] = TABLES
+) -> None:
     """Every entry is so much older; what no packet has touched since then is over sooner."""
     layouts = Btf.of_object(objects / "hooks.bpf.o")
     with bpf_syscall.obj_get(pins.map("pc_clock")) as fd:
         (rate,) = struct.unpack("=Q", bpf_syscall.map_lookup(fd, bytes(4), 8) or b"")
-    for table, struct_name in TABLES.items():
+    for table, struct_name in tables.items():
         at, _ = layouts.struct(struct_name).fields["expires"]
         with bpf_syscall.obj_get(pins.map(table)) as fd:
             _age(fd, at, int(seconds * rate))
