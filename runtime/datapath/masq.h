@@ -9,7 +9,7 @@
 
 #define PC_MASQ_NOT   -1 /* nothing of ours: it passes as it is */
 #define PC_MASQ_NEW   -2 /* nothing is known of it yet */
-#define PC_MASQ_TRIES 32 /* ports that are looked at for a new connection */
+#define PC_MASQ_TRIES 32 /* ports that are looked at for a new connection, and again as many */
 #define PC_ECHO_ID_AT 4
 
 /* As pc_masq_holds(), of the half that the pod finds: it leaves as the last load said, too.
@@ -50,8 +50,9 @@ static __always_inline __u64 pc_masq_spread(const struct pc_tuple *t)
 }
 
 /* The half that answers find, with the first port that is free towards the other side. Gives the
- * port; 0: all that were tried are taken. The pod's own comes first, if it is one of ours. SCTP has
- * no other, as its checksum covers ports.
+ * port; 0: all that were tried are taken. The pod's own comes first, if it is one of ours; a port
+ * of a connection of its own that has ended comes last. SCTP has no other, as its checksum covers
+ * ports.
  */
 static __always_inline __be16 pc_masq_port(const struct pc_flow *flow,
 					   const struct pc_masq_conf *conf, struct pc_masq_key *key,
@@ -62,17 +63,17 @@ static __always_inline __be16 pc_masq_port(const struct pc_flow *flow,
 	__u32 at = (__u32)spread % size, step = 1;
 	bool is_sctp = flow->t.proto == IPPROTO_SCTP;
 
-	if (size > PC_MASQ_TRIES) /* once around at most: no port is looked at twice */
+	if (size > PC_MASQ_TRIES) /* once around in as many: no port is looked at twice */
 		step += (__u32)(spread >> 32) % (size / PC_MASQ_TRIES);
 	key->port = flow->t.sport;
-	if ((is_sctp || pc_masq_is_port(conf, key->port)) && pc_masq_take(flow, key, end))
+	if ((is_sctp || pc_masq_is_port(conf, key->port)) && pc_masq_take(flow, key, end, false))
 		return key->port;
 	if (is_sctp)
 		return 0;
 #pragma clang loop unroll(disable)
-	for (int i = 0; i < PC_MASQ_TRIES; i++) {
+	for (int i = 0; i < 2 * PC_MASQ_TRIES; i++) {
 		key->port = bpf_htons(low + at);
-		if (pc_masq_take(flow, key, end))
+		if (pc_masq_take(flow, key, end, i >= PC_MASQ_TRIES))
 			return key->port;
 		at += step;
 		if (at >= size)
@@ -101,7 +102,7 @@ __noinline int pc_masq_open(struct pc_flow *flow, __u32 uplink)
 	end.addr = flow->t.saddr;
 	end.port = flow->t.sport;
 	end.state = pc_ct_news(flow, false);
-	end.expires = flow->now + pc_ct_idle(flow, end.state);
+	end.expires = flow->now + pc_masq_idle(flow, end.state);
 	end.epoch = flow->epoch;
 	end.device = flow->src.ifindex;
 	end.uplink = uplink;

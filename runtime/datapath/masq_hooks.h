@@ -74,7 +74,7 @@ __noinline int pc_masq_known(struct __sk_buff *skb, struct pc_flow *flow)
 	pc_masq_set_ends(&key, flow, true);
 	end = pc_masq_has_port(flow) ? pc_masq_find(flow, &key) : 0;
 	if (!end || end->uplink != skb->ifindex || !pc_masq_leaves(flow, end, &key) ||
-	    !pc_masq_touch(flow, &key, end, false))
+	    !pc_masq_touch(skb, flow, &key, end, false))
 		return PC_MASQ_NEW;
 	pc_masq_frag_note(flow, &end->addr);
 	return pc_masq_write(skb, flow, end, PC_NAT_SRC);
@@ -139,7 +139,7 @@ __noinline int pc_masq_in(struct __sk_buff *skb, struct pc_flow *flow)
 	pc_masq_set_ends(&key, flow, false);
 	end = pc_masq_find(flow, &key);
 	if (!end || !pc_masq_holds(flow, end, &end->addr, &flow->t.saddr) ||
-	    !pc_masq_touch(flow, &key, end, true))
+	    !pc_masq_touch(skb, flow, &key, end, true))
 		return PC_MASQ_NOT;
 	pc_masq_frag_note(flow, &end->addr);
 	then = pc_masq_write(skb, flow, end, PC_NAT_DST);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* masq_map.h - pods that leave the cluster under the node's address: what is remembered of them.
- * Gives struct pc_masq_key, struct pc_masq_end, pc_masq_find(), pc_masq_other(), pc_masq_touch(),
+ * Gives struct pc_masq_key, struct pc_masq_end, pc_masq_find(), pc_masq_other(),
  * pc_masq_own(), pc_masq_is_port(). pc_masq and pc_masq_not are written by the loader
  * (runtime/masquerade.py). Why: docs/decisions/0030-masquerade.md
  *
@@ -63,18 +63,27 @@ static __always_inline void pc_masq_set_ends(struct pc_masq_key *key, const stru
  */
 #define PC_MASQ_TAKING (1U << 31)
 
+/* Of TCP (masq_state.h). Outside has answered by something else than a RST; then the pod has gone
+ * on; a FIN from outside has a number that the pod has not gone beyond.
+ */
+#define PC_MASQ_ANSWERED    (1U << 30)
+#define PC_MASQ_ESTABLISHED (1U << 29)
+#define PC_MASQ_FIN_SEEN    (1U << 28)
+
 struct pc_masq_end {
 	__u64 expires;        /* a tick, decided at lookup */
 	struct pc_addr6 addr; /* what the other half has in the place of `here` */
 	__be16 port;
 	__u16 zero;
-	__u32 state;  /* of enum pc_ct_state: REPLIED, FIN_*, RESET; or PC_MASQ_TAKING */
+	__u32 state;  /* of enum pc_ct_state: REPLIED, FIN_*, RESET; and PC_MASQ_* above */
 	__u32 epoch;  /* when the pod was last seen to be who it was */
 	__u32 device; /* of the pod; 0: the node's own connection */
 	__u32 uplink;
-	__u32 id; /* the same in both halves */
+	__u32 id;  /* the same in both halves */
+	__u32 fin; /* what the pod acknowledges a FIN from outside by (PC_MASQ_FIN_SEEN) */
+	__u32 zero2;
 };
-_Static_assert(sizeof(struct pc_masq_end) == 48, "without padding");
+_Static_assert(sizeof(struct pc_masq_end) == 56, "without padding");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -164,45 +173,4 @@ pc_masq_other(const struct pc_flow *flow, struct pc_masq_key *key, const struct 
 	key->is_out = !key->is_out;
 	other = pc_masq_find(flow, key);
 	return other && other->id == end->id ? other : 0;
-}
-
-/* Bits that the connection has no more, or has from now on. */
-static __always_inline void pc_masq_set_state(struct pc_masq_end *end, __u32 state)
-{
-	__sync_fetch_and_and(&end->state, state | PC_MASQ_TAKING);
-	__sync_fetch_and_or(&end->state, state);
-}
-
-/* What a packet does to the connection. The other half is told once a second, when the state
- * changes, and for as long as nothing was answered. What opens a connection by the ports of one
- * that has ended begins anew. False: the other half is gone. The key is used up.
- */
-static __always_inline bool pc_masq_touch(const struct pc_flow *flow, struct pc_masq_key *key,
-					  struct pc_masq_end *end, bool is_reply)
-{
-	__u32 was = end->state & ~PC_MASQ_TAKING, news = pc_ct_news(flow, is_reply);
-	__u32 state = was | news;
-	bool is_again = !is_reply && flow->opens && state & (PC_CT_RESET | PC_CT_FINS);
-	__u64 expires = flow->now + pc_ct_idle(flow, state);
-	struct pc_masq_end *other;
-
-	if (!is_again && state == was && state & PC_CT_REPLIED && expires >= end->expires &&
-	    expires <= end->expires + flow->second)
-		return true;
-	other = pc_masq_other(flow, key, end);
-	if (!other)
-		return false;
-	if (is_again) {
-		state = news;
-		pc_masq_set_state(end, news);
-		pc_masq_set_state(other, news);
-	} else {
-		state |= other->state & ~PC_MASQ_TAKING;
-		__sync_fetch_and_or(&end->state, state);
-		__sync_fetch_and_or(&other->state, state);
-	}
-	expires = flow->now + pc_ct_idle(flow, state);
-	end->expires = expires;
-	other->expires = expires;
-	return true;
 }

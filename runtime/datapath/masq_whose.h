@@ -4,7 +4,7 @@
  */
 #pragma once
 #include "endpoints.h"
-#include "masq_map.h"
+#include "masq_state.h"
 
 #define PC_MASQ_LOOKS 2   /* at each, should another CPU take it meanwhile */
 #define PC_MASQ_WAITS 512 /* reads of a state, until another CPU has written the rest */
@@ -87,33 +87,71 @@ static __always_inline void pc_masq_become(struct pc_masq_end *there, const stru
 	__sync_lock_test_and_set(&there->expires, end->expires);
 }
 
+/* The connection `end` gets the port of one that has ended, of the same pod, and its reservation:
+ * the other side may not know of the end. The pod's half of that is deleted; a connection of the
+ * same tuple that has begun since then has another id.
+ */
+__noinline int pc_masq_inherit(const struct pc_masq_key *key, const struct pc_masq_end *there,
+			       struct pc_masq_end *end)
+{
+	const struct pc_masq_end *pods;
+	struct pc_masq_key its;
+
+	if (!key || !there || !end)
+		return 0;
+	if (!pc_masq_is_closed(there->state))
+		end->state |= there->state & PC_MASQ_ESTABLISHED;
+	if (there->expires > end->expires)
+		end->expires = there->expires;
+	its = *key;
+	its.here = there->addr;
+	its.port = there->port;
+	its.is_out = false;
+	pods = bpf_map_lookup_elem(&pc_masq_ends, &its);
+	if (pods && pods->id == there->id)
+		bpf_map_delete_elem(&pc_masq_ends, &its);
+	return 0;
+}
+
 /* Whether the half, which is locked, is the connection's afterwards: it is nobody's before, or the
  * same pod has it already, for the same. Its other half was pushed out then, or is only about to be
- * written on another CPU. A pod that is gone has none.
+ * written on another CPU. A pod that is gone has none. `is_own`: also if it is of a connection of
+ * the same pod that has ended.
  */
 static __always_inline bool pc_masq_is_given(const struct pc_flow *flow,
 					     const struct pc_masq_key *key,
-					     struct pc_masq_end *there, struct pc_masq_end *end)
+					     struct pc_masq_end *there, struct pc_masq_end *end,
+					     bool is_own)
 {
 	if (there->expires <= flow->now || !pc_masq_holds(flow, there, &there->addr, &key->there)) {
 		pc_masq_become(there, end);
 		return true;
 	}
-	if (there->port != end->port || there->device != end->device ||
-	    !pc_addr_eq(&there->addr, &end->addr))
+	if (there->device != end->device || !pc_addr_eq(&there->addr, &end->addr))
 		return false;
+	if (there->port != end->port) {
+		if (!is_own || !pc_masq_is_over(flow, there))
+			return false;
+		pc_masq_inherit(key, there, end);
+		pc_masq_become(there, end);
+		return true;
+	}
 	there->epoch = end->epoch;
 	there->uplink = end->uplink;
 	end->id = there->id;
+	end->state = there->state & ~PC_MASQ_TAKING;
+	end->fin = there->fin;
+	if (there->expires > end->expires)
+		end->expires = there->expires;
 	return true;
 }
 
 /* Takes the port of the key, for `end`. Of two CPUs that want it one gets it, or both for the same
- * connection. So no half is deleted for another one: of two that have seen it dead, the second
- * would delete what the first has made.
+ * connection. So no half that answers find is deleted for another one: of two that have seen it
+ * dead, the second would delete what the first has made.
  */
 static __always_inline bool pc_masq_take(const struct pc_flow *flow, const struct pc_masq_key *key,
-					 struct pc_masq_end *end)
+					 struct pc_masq_end *end, bool is_own)
 {
 	struct pc_masq_end *there;
 	bool is_given;
@@ -125,7 +163,7 @@ static __always_inline bool pc_masq_take(const struct pc_flow *flow, const struc
 			return true;
 		if (!there || !pc_masq_lock(there))
 			continue; /* another CPU was first: whose is it now? */
-		is_given = pc_masq_is_given(flow, key, there, end);
+		is_given = pc_masq_is_given(flow, key, there, end, is_own);
 		pc_masq_unlock(there);
 		return is_given;
 	}

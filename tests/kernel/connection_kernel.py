@@ -62,7 +62,8 @@ def payload_of(packet: Packet) -> Payload:
         quoted = wire(packet.quoted, "02:00:00:00:00:01")[14:]
         return make(packet.kind, 0, 0, 0, quoted[: (20 if packet.family == 4 else 40) + 8])
     if packet.proto == TCP:
-        return packets.tcp(packet.sport, packet.dport, packet.flags)
+        ends = packet.sport, packet.dport
+        return packets.tcp(*ends, packet.flags, seq=packet.seq, ack=packet.ack)
     if packet.proto == UDP:
         return packets.udp(packet.sport, packet.dport)
     if packet.proto == SCTP:

@@ -53,6 +53,9 @@ class Packet:
     kind: int = 0
     quoted: "Packet | None" = None
     """Of an ICMP error."""
+    seq: int = 1
+    ack: int = 1
+    """Of TCP."""
 
     @property
     def is_icmp(self) -> bool:

@@ -127,10 +127,12 @@ def raw(proto: int, data: bytes) -> Payload:
     return Payload(proto, lambda _src, _dst: data)
 
 
-def tcp(sport: int, dport: int, flags: int = ACK, data: bytes = b"") -> Payload:
-    head = struct.pack(
-        "!HHIIBBHHH", sport, dport, 1, 1 if flags & ACK else 0, 0x50, flags, 8192, 0, 0
-    )
+def tcp(
+    sport: int, dport: int, flags: int = ACK, data: bytes = b"", *, seq: int = 1, ack: int = 1
+) -> Payload:
+    """The acknowledgement number counts where the flag is set."""
+    number = ack if flags & ACK else 0
+    head = struct.pack("!HHIIBBHHH", sport, dport, seq, number, 0x50, flags, 8192, 0, 0)
     return _summed(TCP, 16, head + data)
 
 

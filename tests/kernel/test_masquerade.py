@@ -314,34 +314,55 @@ def seconds(node: NodeUnderTest) -> set[int]:
 
 
 @families
-def test_tcp_that_has_ended_gives_its_port_back_soon(node: NodeUnderTest, family: int) -> None:
-    """Both halves always say the same."""
+def test_a_tcp_port_rests_until_both_have_closed(node: NodeUnderTest, family: int) -> None:
+    """Both halves always say the same. FINs have the sequence number 1, so that 2 acknowledges them."""
     loaded(node)
-
-    def there(flags: int) -> None:
-        assert out(node, tcp(4000, 80, flags), family)
-
-    there(SYN)
     port = port_of(out(node, tcp(4000, 80, SYN), family), family)
 
-    def back(flags: int) -> None:
-        given = answer(tcp(80, port, flags), family)
-        arrived = answered(tcp(80, 4000, flags), family)
+    def there(flags: int, ack: int = 1) -> set[int]:
+        left = out(node, tcp(4000, 80, flags, ack=ack), family)
+        assert port_of(left, family) == port
+        return seconds(node)
+
+    def back(flags: int, data: bytes = b"", seq: int = 1) -> set[int]:
+        given = answer(tcp(80, port, flags, data, seq=seq), family)
+        arrived = answered(tcp(80, 4000, flags, data, seq=seq), family)
         assert node.comes_in(given) == arrived
         assert node.sent_to("a", arrived)
+        return seconds(node)
 
+    day = {8 * 3600}
     assert seconds(node) == {60}
-    back(SYN | ACK)
-    there(ACK)
+    assert back(RST | ACK) == {60}, "a refused one rests as long as one that is not answered"
+    assert there(SYN) == back(SYN | ACK) == {60}
+    assert there(ACK) == day
+    assert back(RST) == there(RST) == there(ACK) == day
+    assert back(FIN | ACK) == there(ACK, ack=2) == day, "the pod has not closed"
+    assert there(FIN | ACK, ack=2) == {120}
+    assert there(ACK, ack=3) == day, "more than the FIN is acknowledged, so that was none"
+    assert back(FIN | ACK, b"123", seq=3) == there(ACK, ack=4) == day
+    assert there(ACK, ack=7) == {120}
+    assert there(SYN) == {120}, "another connection shortens nothing"
+    assert back(RST | ACK) == {120}
+
+
+@families
+@pytest.mark.parametrize("ack", [0xFFFFFFFF, 0, 1])
+def test_a_later_fin_from_outside_replaces_the_number(
+    node: NodeUnderTest, family: int, ack: int
+) -> None:
+    """Also where numbers wrap around."""
+    loaded(node)
+    for flags in (SYN, FIN | ACK):
+        port = port_of(out(node, tcp(4000, 80, flags), family), family)
+        came = node.comes_in(answer(tcp(80, port, SYN | ACK), family))
+        assert came is not None and node.sent_to("a", came)
+    for seq in (5, (ack - 1) & 0xFFFFFFFF):
+        assert node.comes_in(answer(tcp(80, port, FIN | ACK, seq=seq), family))
+    assert out(node, tcp(4000, 80, ACK, ack=(ack - 2) & 0xFFFFFFFF), family)
     assert seconds(node) == {8 * 3600}
-    back(FIN | ACK)
-    assert seconds(node) == {3600}
-    there(FIN | ACK)
-    assert seconds(node) == {30}
-    assert port_of(out(node, tcp(4000, 80, SYN), family), family) == port, "the same ports again"
-    assert seconds(node) == {60}
-    back(RST | ACK)
-    assert seconds(node) == {10}
+    assert out(node, tcp(4000, 80, ACK, ack=ack), family)
+    assert seconds(node) == {120}
 
 
 @families

@@ -9,6 +9,7 @@ the same packet of each, checksums included, and remember the same in the end.
 import ipaddress
 import random
 import struct
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -17,7 +18,7 @@ from hypothesis import given, settings
 
 from policyc.runtime import bpf_syscall
 from policyc.runtime.masquerade import Masquerade
-from tests.kernel.connection_kernel import MOVED, SECONDS, wire
+from tests.kernel.connection_kernel import MOVED, wire
 from tests.kernel.connection_model import Packet
 from tests.kernel.masquerade_model import Here, Leaving, MasqueradeModel, Side, WrongPortError
 from tests.kernel.node_under_test import (
@@ -31,10 +32,12 @@ from tests.kernel.node_under_test import (
     endpoint,
 )
 from tests.kernel.packets import ACK, FIN, RST, SCTP, SYN, TCP, UDP
+from tests.kernel.passing_time import let_pass
 from tests.kernel.stories import GIVEN_A_NODE, N_STORIES, SEEDS
 from tests.kernel.table_policy import ANY
-from tests.kernel.test_masquerade import OTHER, expire
+from tests.kernel.test_masquerade import OTHER
 from tests.kernel.test_service_model import changed_by
+from tests.kernel.ticks import ticks
 
 pytestmark = pytest.mark.kernel
 RANGES = range(50000, 50003), range(50001, 50100)
@@ -42,6 +45,9 @@ PORTS = 50000, 50002, 4000
 SERVERS = (WORLD, 53), (WORLD, 80), (OTHER, 53)
 FLAGS = SYN, ACK, FIN | ACK, RST
 ANSWERS = SYN | ACK, ACK, FIN | ACK, RST
+STEP = 4.06
+"""Seconds between packets. No multiple of it comes near a time that something lives for."""
+SILENCES = 3, 8, 15, 30, 45, 890, 7100
 SENDERS = "a", "a", "b", "b", "node"
 
 
@@ -54,6 +60,7 @@ class Out:
     server: int
     number: int
     """Which of the flags."""
+    ack: int = 1
 
 
 @dataclass(frozen=True)
@@ -63,11 +70,14 @@ class Back:
     ago: int
     number: int
     is_right: bool
+    seq: int = 1
 
 
 @dataclass(frozen=True)
 class Silence:
-    """Longer than anything lives."""
+    """So many times STEP."""
+
+    steps: int
 
 
 @dataclass(frozen=True)
@@ -99,12 +109,13 @@ def told(seed: int, least: int = 20, most: int = 60) -> Story:
         kind = rng.randrange(20)
         if kind < 10:
             sender, port = rng.choice(SENDERS), rng.choice(PORTS)
-            steps.append(Out(sender, port, rng.randrange(len(SERVERS)), rng.randrange(4)))
+            server, number = rng.randrange(len(SERVERS)), rng.randrange(4)
+            steps.append(Out(sender, port, server, number, rng.choice((1, 2, 2, 3))))
         elif kind < 17:
             ago = rng.choice((0, 0, 1, 2, 3, 5))
-            steps.append(Back(ago, rng.randrange(4), rng.random() < 0.9))
+            steps.append(Back(ago, rng.randrange(4), rng.random() < 0.9, rng.choice((1, 1, 2))))
         elif kind == 17:
-            steps.append(Silence())
+            steps.append(Silence(rng.choice(SILENCES)))
         else:
             excepted, moved = rng.random() < 0.3, rng.random() < 0.3
             steps.append(Load(rng.randrange(2), excepted, moved))
@@ -142,6 +153,7 @@ class Stage:
         packet = Packet(
             *(self.family, host.address(self.family), server.address(self.family), self.proto),
             *(step.port, port, FLAGS[step.number] if self.proto == TCP else 0, kind),
+            ack=step.ack,
         )
         pod = None if step.sender == "node" else "b" if self.is_moved else step.sender
         return packet, pod
@@ -153,9 +165,8 @@ class Stage:
         to = self.gone[-1 - step.ago]
         src, sport = (to.dst, to.dport) if step.is_right else (OTHER.address(self.family), 9999)
         flags = ANSWERS[step.number] if self.proto == TCP else 0
-        return Packet(
-            self.family, src, NODE.address(self.family), self.proto, sport, to.sport, flags
-        )
+        ends = src, NODE.address(self.family), self.proto, sport, to.sport
+        return Packet(self.family, *ends, flags, seq=step.seq)
 
 
 class Kernel:
@@ -163,6 +174,7 @@ class Kernel:
 
     def __init__(self, node: NodeUnderTest) -> None:
         self.node = node
+        self._at = time.monotonic()
 
     def load(self, load: Load) -> None:
         devices = MOVED if load.is_moved else LOCAL
@@ -179,13 +191,12 @@ class Kernel:
     def comes_in(self, packet: Packet) -> bytes | None:
         return self.node.comes_in(wire(packet, WORLD.mac))
 
-    def let_seconds_pass(self) -> None:
-        """So that each packet looks at both halves; expiry is put off, which has the same effect."""
-        for fd, key, value, at in self._halves():
-            (expires,) = struct.unpack_from("=Q", value, at)
-            if expires > 1:
-                struct.pack_into("=Q", value, at, expires + SECONDS)
-                bpf_syscall.map_update(fd, key, bytes(value))
+    def rest(self, seconds: float) -> None:
+        """Time passes: so much since the last call, however long that was."""
+        now = time.monotonic()
+        tables = {"pc_masq_ends": "pc_masq_end"}
+        let_pass(self.node.pins, self.node.objects, seconds - (now - self._at), tables)
+        self._at = now
 
     def remembered(self) -> set[tuple[Side, str, int]]:
         """What answers find: under the node's address and port, whose it is; and no expired ones."""
@@ -194,7 +205,7 @@ class Kernel:
         found = set()
         for _, key, value, at in self._halves():
             (expires,) = struct.unpack_from("=Q", value, at)
-            if not key[out] or expires == 1:
+            if not key[out] or (expires - 1 - ticks()) & 1 << 31:
                 continue
             here, there = (bytes(key[a : a + 16]) for a in (fields["here"][0], fields["there"][0]))
             ports = struct.unpack_from("!HH", key, fields["port"][0])
@@ -231,11 +242,11 @@ def compare(kernel: Kernel, story: Story) -> None:
             model.here = here
             continue
         assert model is not None
+        seconds = STEP * (step.steps if isinstance(step, Silence) else 1)
+        kernel.rest(seconds)
+        model.rest(seconds)
         if isinstance(step, Silence):
-            expire(kernel.node)
-            model.expire()
             continue
-        kernel.let_seconds_pass()
         if isinstance(step, Out):
             packet, pod = stage.sent(step)
             after = kernel.goes_out(packet, pod)
@@ -258,7 +269,7 @@ def compare(kernel: Kernel, story: Story) -> None:
     assert kernel.remembered() == {
         (side, leaving.inside[1], leaving.inside[2])
         for side, leaving in model.by_port.items()
-        if not leaving.has_expired
+        if leaving.expires > model.now
     }
 
 
@@ -279,10 +290,11 @@ def test_kernel_and_model_agree_for_long(node: NodeUnderTest, seed: int) -> None
 
 
 class Choosing(MasqueradeModel):
-    """Chooses for itself: the first port that is free."""
+    """Chooses for itself: the first port that is free, else one of its own that is over."""
 
     def _begin(self, packet: Packet, seen: Packet | None, leaving: Leaving) -> Packet | None:
-        free = next((p for p in self.here.ports if self._is_free(leaving, p)), None)
+        may_be = sorted(self.here.ports, key=lambda port: not self._is_free(leaving, port))
+        free = next((port for port in may_be if self._may_be(leaving, port)), None)
         chosen = None if free is None else replace(packet, src=self.here.own, sport=free)
         return super()._begin(packet, chosen, leaving)
 
@@ -321,7 +333,7 @@ class Credulous(Choosing):
 class Eternal(Choosing):
     """Forgets nothing."""
 
-    def expire(self) -> None:
+    def rest(self, seconds: float) -> None:
         pass
 
 
@@ -334,10 +346,10 @@ def told_by(model: type[MasqueradeModel], story: Story) -> list[Packet | None]:
             here = here_of(step, story.family)
             playing = playing or model(here)
             playing.here, stage.is_moved = here, step.is_moved
+            continue
         assert playing is not None
-        if isinstance(step, Silence):
-            playing.expire()
-        elif isinstance(step, Out):
+        playing.rest(STEP * (step.steps if isinstance(step, Silence) else 1))
+        if isinstance(step, Out):
             made = playing.goes_out(stage.sent(step)[0], None)
             found.append(made)
             if made is not None and made.src == NODE.address(story.family):

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* masq_state.h - what packets do to a masqueraded connection, and how long its port is reserved.
+ * Gives pc_masq_touch(), pc_masq_idle(), pc_masq_is_over().
+ *
+ * The half that answers find reserves the port. A host outside can forge what comes in, so nothing
+ * that comes in makes that shorter, but a FIN that the pod has acknowledged by its number.
+ * Why: docs/decisions/0045-when-a-port-is-free.md
+ */
+#pragma once
+#include "masq_map.h"
+
+/* Seconds. */
+#define PC_MASQ_RESTS      120 /* after FINs both ways */
+#define PC_MASQ_OWN_RESET  10  /* until the same pod may take it, for another port of its own */
+#define PC_MASQ_OWN_CLOSED 30
+
+#define PC_TCP_SEQ_AT  4
+#define PC_TCP_ACK_AT  8
+#define PC_TCP_DOFF_AT 12
+
+static __always_inline bool pc_masq_is_closed(__u32 state)
+{
+	return (state & PC_CT_FINS) == PC_CT_FINS;
+}
+
+/* For how many ticks of silence the halves are found, and the port is no other pod's. */
+static __always_inline __u64 pc_masq_idle(const struct pc_flow *flow, __u32 state)
+{
+	__u32 seconds = PC_TCP_ESTABLISHED;
+
+	if (flow->t.proto != IPPROTO_TCP)
+		return pc_ct_idle(flow, state);
+	if (pc_masq_is_closed(state))
+		seconds = PC_MASQ_RESTS;
+	else if (!(state & PC_MASQ_ESTABLISHED))
+		seconds = PC_TCP_UNREPLIED;
+	return (__u64)seconds * flow->second;
+}
+
+/* The connection has ended, and was silent for long enough that its pod may use the port again. */
+static __always_inline bool pc_masq_is_over(const struct pc_flow *flow,
+					    const struct pc_masq_end *end)
+{
+	__u32 state = end->state;
+	__u64 rests;
+
+	if (flow->t.proto != IPPROTO_TCP)
+		return false;
+	if (state & PC_CT_RESET)
+		rests = PC_MASQ_OWN_RESET;
+	else if (pc_masq_is_closed(state))
+		rests = PC_MASQ_OWN_CLOSED;
+	else
+		return false;
+	return end->expires + rests * flow->second <= flow->now + pc_masq_idle(flow, state);
+}
+
+/* Notes the number by which the pod acknowledges this FIN from outside. False where it is not
+ * known, as in a fragment.
+ */
+__noinline int pc_masq_fin_note(struct __sk_buff *skb, const struct pc_flow *flow,
+				struct pc_masq_end *end, struct pc_masq_end *other)
+{
+	__u32 header, seq;
+	__u8 doff;
+
+	if (!flow || !end || !other || flow->fragment ||
+	    bpf_skb_load_bytes(skb, flow->l4 + PC_TCP_SEQ_AT, &seq, sizeof(seq)) ||
+	    bpf_skb_load_bytes(skb, flow->l4 + PC_TCP_DOFF_AT, &doff, sizeof(doff)))
+		return false;
+	header = flow->l4 + (doff >> 4) * 4U;
+	if (header > flow->end)
+		return false;
+	seq = bpf_ntohl(seq) + (flow->end - header) + 1;
+	end->fin = seq;
+	other->fin = seq;
+	return true;
+}
+
+/* What the pod's packet says about the FIN that was noted: it acknowledges exactly that, or more,
+ * and then that was none.
+ */
+__noinline int pc_masq_fin_state(struct __sk_buff *skb, const struct pc_flow *flow,
+				 const struct pc_masq_end *end, __u32 state)
+{
+	__s32 past;
+	__u32 ack;
+
+	if (!flow || !end || !(flow->tcp_flags & PC_TCP_ACK) ||
+	    bpf_skb_load_bytes(skb, flow->l4 + PC_TCP_ACK_AT, &ack, sizeof(ack)))
+		return state;
+	past = bpf_ntohl(ack) - end->fin;
+	if (!past)
+		return state | PC_CT_FIN_DST;
+	return past > 0 ? state & ~(PC_CT_FIN_DST | PC_MASQ_FIN_SEEN) : state;
+}
+
+/* The state after the packet, but for a FIN from outside. What goes on after a RST takes that back.
+ * A SYN by the ports of a connection that has ended begins another one, which has its reservation
+ * at least.
+ */
+static __always_inline __u32 pc_masq_next(struct __sk_buff *skb, const struct pc_flow *flow,
+					  const struct pc_masq_end *end, __u32 was, bool is_reply)
+{
+	__u32 news = pc_ct_news(flow, is_reply) & ~PC_CT_FIN_DST, state = was | news;
+	bool is_reset = flow->tcp_flags & PC_TCP_RST;
+
+	if (flow->t.proto != IPPROTO_TCP)
+		return state;
+	if (!is_reply && flow->opens && was & (PC_CT_RESET | PC_CT_FINS))
+		return pc_masq_is_closed(was) ? news : news | (was & PC_MASQ_ESTABLISHED);
+	if (!is_reset)
+		state &= ~PC_CT_RESET;
+	if (is_reply)
+		return is_reset ? state : state | PC_MASQ_ANSWERED;
+	if (was & PC_MASQ_ANSWERED && !is_reset && !(flow->tcp_flags & PC_TCP_SYN))
+		state |= PC_MASQ_ESTABLISHED;
+	return was & PC_MASQ_FIN_SEEN ? pc_masq_fin_state(skb, flow, end, state) : state;
+}
+
+/* Bits that the half has no more, or has from now on; and its time, which only FINs both ways make
+ * shorter.
+ */
+static __always_inline void pc_masq_set(struct pc_masq_end *end, __u32 was, __u32 then,
+					__u64 expires)
+{
+	bool is_closed = pc_masq_is_closed(then) && !pc_masq_is_closed(was);
+
+	__sync_fetch_and_and(&end->state, ~(was & ~then));
+	__sync_fetch_and_or(&end->state, then);
+	if (is_closed || expires > end->expires)
+		end->expires = expires;
+}
+
+/* What a packet does to the connection. The other half is told once a second, when the state
+ * changes, and for as long as nothing was answered. False: the other half is gone. The key is used
+ * up.
+ */
+static __always_inline bool pc_masq_touch(struct __sk_buff *skb, const struct pc_flow *flow,
+					  struct pc_masq_key *key, struct pc_masq_end *end,
+					  bool is_reply)
+{
+	__u32 was = end->state & ~PC_MASQ_TAKING;
+	__u32 then = pc_masq_next(skb, flow, end, was, is_reply);
+	bool is_fin = is_reply && flow->t.proto == IPPROTO_TCP && flow->tcp_flags & PC_TCP_FIN &&
+		      !(was & PC_CT_FIN_DST);
+	__u64 expires = flow->now + pc_masq_idle(flow, then);
+	struct pc_masq_end *other;
+
+	if (then == was && was & PC_CT_REPLIED && !is_fin && expires <= end->expires + flow->second)
+		return true;
+	other = pc_masq_other(flow, key, end);
+	if (!other)
+		return false;
+	if (is_fin && pc_masq_fin_note(skb, flow, end, other))
+		then |= PC_MASQ_FIN_SEEN;
+	pc_masq_set(end, was, then, expires);
+	pc_masq_set(other, was, then, expires);
+	return true;
+}
