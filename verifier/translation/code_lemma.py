@@ -48,6 +48,11 @@ PASSES, DROPS = 0xFFFFFFFF, 2
 """TC_ACT_UNSPEC and TC_ACT_SHOT, as r0 has them in 32 bits."""
 COUNTED = ("pc_counts", "pc_drops")
 FRAGMENTS = ("pc_frag4", "pc_frag6")
+PLACES = (
+    *("pc_place4", "pc_place6", "pc_place4_new", "pc_place6_new"),
+    *("pc_frag_place4", "pc_frag_place6"),
+)
+"""They say which entry gives its place to another, and let nothing pass (runtime/datapath/quota.h)."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +168,9 @@ class CodeLemma:
             yield self._counts()
 
     def _of_other(self, deed: Deed) -> Iterator[Claim]:
-        """Counters are counted up; a fragment is remembered after allow; all else is left alone."""
+        """Counters are counted up; a fragment is remembered after allow, in the place of another; all
+        else is left alone.
+        """
         guard = deed.guard.term()
         if deed.map in COUNTED and deed.what == "store":
             yield from self._of_count(deed)
@@ -171,7 +178,10 @@ class CodeLemma:
             domain = self.runs.domain
             never = domain.both(guard, domain.no(self.policy.is_allowed))
             yield Claim("fragments of a denied packet are let pass", never, deed.at)
-        else:
+        elif deed.map in PLACES and deed.what == "store":
+            never = self.runs.domain.both(guard, self.runs.domain.no(self.policy.is_allowed))
+            yield Claim(f"{deed.map} is changed for a denied flow", never, deed.at)
+        elif deed.map not in FRAGMENTS or deed.what != "delete":
             yield Claim(f"{deed.map} is changed", guard, deed.at)
 
     def _of_count(self, deed: Deed) -> Iterator[Claim]:

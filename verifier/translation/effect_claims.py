@@ -18,8 +18,12 @@ from policyc.verifier.translation.policy_claims import PolicyClaims
 from policyc.verifier.translation.policy_runs import PolicyRuns
 from policyc.verifier.translation.words import Words
 
-EFFECTS, LIMITS, EVENTS, EVENT_COUNT = "pc_effects", "pc_limits", "pc_events", "pc_event_count"
-OF_EFFECTS = (LIMITS, EVENTS, EVENT_COUNT)
+EFFECTS, EVENTS, EVENT_COUNT, EVENT_PACES = (
+    *("pc_effects", "pc_events", "pc_event_count", "pc_event_paces"),
+)
+LIMITS = ("pc_limits", "pc_limits_out")
+REFUSED = "pc_refused"
+OF_EFFECTS = (*LIMITS, EVENTS, EVENT_COUNT, EVENT_PACES, REFUSED)
 EVENT_PLACES = {"egress_rule": 12, "ingress_rule": 16, "src": 20, "dst": 24}
 """Of struct pc_event, in bytes: the object has no type of its ring buffer."""
 INSERT = 0
@@ -49,10 +53,17 @@ class EffectClaims:
     def of(self, deed: Deed) -> Iterator[Claim]:
         """What is remembered of limits, and what is told of whom."""
         guard, domain = deed.guard.term(), self.runs.domain
-        if deed.map == LIMITS and deed.what in ("update", "store"):
+        is_written = deed.what in ("update", "store")
+        if deed.map in LIMITS and is_written:
             never = domain.both(guard, domain.no(self.may_be_limited))
             yield Claim(f"{deed.map} is changed for a flow without a limit", never, deed.at)
-        elif deed.map == EVENT_COUNT and deed.what == "store":
+        elif deed.map == REFUSED and is_written:
+            may_be_refused = domain.either(self.policy.is_allowed, self.may_be_logged)
+            never = domain.both(guard, domain.no(may_be_refused))
+            yield Claim(f"{deed.map} is changed for a flow that asks for nothing", never, deed.at)
+        elif (deed.map, deed.what) == (EVENT_COUNT, "store") or (
+            deed.map == EVENT_PACES and is_written
+        ):
             never = domain.both(guard, domain.no(self.may_be_logged))
             yield Claim(f"{deed.map} is changed for a flow that no rule logs", never, deed.at)
         elif deed.map == EVENTS and deed.what == "submit":
