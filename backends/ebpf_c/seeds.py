@@ -36,6 +36,7 @@ BUCKET_FIELDS = (
 EFFECT_FIELDS = ("kinds", "rule", "every_low", "every_high", "slack_low", "slack_high")
 _EFFECT = struct.Struct("<IIQQ")
 LIMITED_SOURCES = 65536
+EVENT_PACES = 4096
 """Pairs of a rule and a source that are remembered: PC_LIMITED of runtime/datapath/limit.h."""
 ANSWER_FIELDS = tuple(
     f"{part}_{half}" for part in ("due", "sent", "withheld") for half in ("low", "high")
@@ -116,9 +117,11 @@ def _effects(verdicts: Verdicts, plan: LookupPlan) -> Iterator[Seed]:
         yield Seed("pc_quotes", "percpu_array", 1, (), b"")
         yield Seed("pc_answers", "percpu_array", 1, ANSWER_FIELDS, b"")
     if plan.effects & EffectBits.LIMIT:
-        yield Seed("pc_limits", "lru_hash", LIMITED_SOURCES, ("due_low", "due_high"), b"", 24)
+        for name in ("pc_limits", "pc_limits_out"):
+            yield Seed(name, "lru_hash", LIMITED_SOURCES, ("due_low", "due_high"), b"", 24)
     if plan.effects & EffectBits.LOG:
         yield Seed("pc_events", "ringbuf", EVENT_BYTES, (), b"")
+        yield Seed("pc_event_paces", "lru_hash", EVENT_PACES, ("due_low", "due_high"), b"", 4)
         yield Seed("pc_event_count", "percpu_array", 1, EVENT_COUNT_FIELDS, b"")
 
 

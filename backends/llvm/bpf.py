@@ -41,8 +41,9 @@ PLACE_HOLDERS = {
 }
 """The number that stands for a map's size in the shell."""
 OF_EFFECTS = (
-    *("pc_effects", "pc_quotes", "pc_answers", "pc_limits"),
-    *("pc_events", "pc_event_count"),
+    *("pc_effects", "pc_quotes", "pc_answers"),
+    *("pc_limits", "pc_limits_out"),
+    *("pc_events", "pc_event_count", "pc_event_paces"),
 )
 """Maps that are there where rules ask for more than an action; pc_effects is as large as pc_counts."""
 _POINTER = "!DIDerivedType(tag: DW_TAG_pointer_type, "

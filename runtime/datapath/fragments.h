@@ -117,6 +117,18 @@ static __always_inline bool pc_frag_store(struct pc_room *room, const struct pc_
 			pc_frag_yields);
 }
 
+/* Makes the room ready to look for a place of a datagram. */
+static __always_inline void pc_frag_seek(struct pc_room *room, const struct pc_flow *flow,
+					 __u32 sender)
+{
+	room->seek.now = flow->now;
+	room->seek.second = flow->second;
+	room->seek.owner = sender;
+	room->seek.roll = flow->frag_id ^ bpf_ntohl(flow->frag_id) ^ (__u32)flow->now;
+	room->seek.is_short = PC_REFUSED_FRAGMENTS;
+	room->seek.refusal = PC_REFUSED_NONE;
+}
+
 /* What is known of the datagram, by its addresses as it came: that its first fragment has passed,
  * or where it has gone. `sender` is its device. False where there is no room. A function of its
  * own for its stack.
@@ -137,12 +149,7 @@ __noinline int pc_frag_put(const struct pc_flow *flow, __u32 detour, __u32 sende
 	frag->detour = detour;
 	frag->owner = sender;
 	frag->zero = 0;
-	room->seek.now = flow->now;
-	room->seek.second = flow->second;
-	room->seek.owner = frag->owner;
-	room->seek.roll = flow->frag_id ^ bpf_ntohl(flow->frag_id) ^ (__u32)flow->now;
-	room->seek.is_short = PC_REFUSED_FRAGMENTS;
-	room->seek.refusal = PC_REFUSED_NONE;
+	pc_frag_seek(room, flow, sender);
 	stored = pc_frag_store(room, flow);
 	pc_room_tell(room);
 	return stored;

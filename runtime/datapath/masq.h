@@ -49,37 +49,81 @@ static __always_inline __u64 pc_masq_spread(const struct pc_tuple *t)
 	return (mixed ^ mixed >> 32) * PC_EP_STIR;
 }
 
+/* How many ports of the range an owner may have towards one other side: a pod every other one, so
+ * that it leaves some to others.
+ */
+static __always_inline __u32 pc_masq_share(const struct pc_masq_conf *conf, __u32 device)
+{
+	__u32 size = conf->high - conf->low + 1;
+
+	return device && size >= 2 * PC_MASQ_TRIES ? size / 2 : size;
+}
+
+/* Which port that is; the one of each two that the pod has. */
+static __always_inline __u32 pc_masq_port_at(const struct pc_masq_conf *conf, __u32 device,
+					     __u32 share, __u32 at)
+{
+	if (share > conf->high - conf->low)
+		return conf->low + at;
+	return conf->low + 2 * at + ((device ^ at * 0x85ebca6bU) * 0x9e3779b1U >> 31);
+}
+
+/* Whether the pod may keep its own port. */
+static __always_inline bool pc_masq_is_its(const struct pc_masq_conf *conf, __u32 device,
+					   __u32 share, __be16 port)
+{
+	__u32 number = bpf_ntohs(port);
+
+	return pc_masq_is_port(conf, port) &&
+	       (share > conf->high - conf->low ||
+		pc_masq_port_at(conf, device, share, (number - conf->low) / 2) == number);
+}
+
 /* The half that answers find, with the first port that is free towards the other side. Gives the
- * port; 0: all that were tried are taken. The pod's own comes first, if it is one of ours; a port
- * of a connection of its own that has ended comes last. SCTP has no other, as its checksum covers
- * ports.
+ * port; 0: all that were tried are taken. The pod's own comes first, if it is one of its ports; a
+ * port of a connection of its own that has ended comes last. SCTP has no other, as its checksum
+ * covers ports.
  */
 static __always_inline __be16 pc_masq_port(const struct pc_flow *flow,
 					   const struct pc_masq_conf *conf, struct pc_masq_key *key,
 					   struct pc_masq_end *end)
 {
-	__u32 low = conf->low, size = conf->high - low + 1;
+	__u32 share = pc_masq_share(conf, end->device);
 	__u64 spread = pc_masq_spread(&flow->t);
-	__u32 at = (__u32)spread % size, step = 1;
+	__u32 at = (__u32)spread % share, step = 1;
 	bool is_sctp = flow->t.proto == IPPROTO_SCTP;
 
-	if (size > PC_MASQ_TRIES) /* once around in as many: no port is looked at twice */
-		step += (__u32)(spread >> 32) % (size / PC_MASQ_TRIES);
+	if (share > PC_MASQ_TRIES) /* once around in as many: no port is looked at twice */
+		step += (__u32)(spread >> 32) % (share / PC_MASQ_TRIES);
 	key->port = flow->t.sport;
-	if ((is_sctp || pc_masq_is_port(conf, key->port)) && pc_masq_take(flow, key, end, false))
+	if ((is_sctp || pc_masq_is_its(conf, end->device, share, key->port)) &&
+	    pc_masq_take(flow, key, end, false))
 		return key->port;
 	if (is_sctp)
 		return 0;
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < 2 * PC_MASQ_TRIES; i++) {
-		key->port = bpf_htons(low + at);
+		key->port = bpf_htons(pc_masq_port_at(conf, end->device, share, at));
 		if (pc_masq_take(flow, key, end, i >= PC_MASQ_TRIES))
 			return key->port;
 		at += step;
-		if (at >= size)
-			at -= size;
+		if (at >= share)
+			at -= share;
 	}
 	return 0;
+}
+
+/* Stores the pod's half, also over one that is there. */
+static __always_inline bool pc_masq_put(const struct pc_flow *flow, const struct pc_masq_key *key,
+					const struct pc_masq_end *end)
+{
+	int stored = pc_masq_store(key, end, flow->now, flow->second);
+
+	if (stored == PC_MASQ_FULL)
+		pc_refuse(end->device ? end->device : PC_OWNER_NODE, PC_REFUSED_SNAT);
+	return stored == PC_MASQ_STORED ||
+	       (stored == PC_MASQ_THERE &&
+		!bpf_map_update_elem(&pc_masq_ends, key, end, BPF_EXIST));
 }
 
 /* A connection begins: of the pod flow->src, or of the node. The half that answers find is written
@@ -108,13 +152,15 @@ __noinline int pc_masq_open(struct pc_flow *flow, __u32 uplink)
 	end.uplink = uplink;
 	end.id = bpf_get_prandom_u32();
 	end.port = pc_masq_port(flow, conf, &key, &end);
-	if (!end.port)
+	if (!end.port) {
+		pc_refuse(end.device ? end.device : PC_OWNER_NODE, PC_REFUSED_SNAT);
 		return PC_DROP_NO_PORT;
+	}
 	key.here = flow->t.saddr;
 	key.port = flow->t.sport;
 	key.is_out = false;
 	end.addr = *own;
-	if (!bpf_map_update_elem(&pc_masq_ends, &key, &end, BPF_ANY))
+	if (pc_masq_put(flow, &key, &end))
 		return PC_PASS;
 	key.here = *own;
 	key.port = end.port;

@@ -23,16 +23,18 @@ struct pc_masq_first {
 	__u64 expires;
 	struct pc_addr6 addr; /* in the place of the one that is translated; or the same */
 	__u32 epoch;
-	__u32 zero;
+	__u32 owner; /* who has sent it, as quota.h says it */
 };
 
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PC_MASQ_FRAGS);
 	__type(key, struct pc_masq_frag);
 	__type(value, struct pc_masq_first);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_masq_frags SEC(".maps");
+
+PC_PLACES(pc_masq_frag_place, PC_MASQ_FRAGS, struct pc_masq_frag);
 
 static __always_inline struct pc_masq_frag pc_masq_frag_of(const struct pc_flow *flow)
 {
@@ -45,19 +47,39 @@ static __always_inline struct pc_masq_frag pc_masq_frag_of(const struct pc_flow 
 	};
 }
 
-/* For every packet that passes; does nothing for a whole one. */
-__noinline int pc_masq_frag_note(const struct pc_flow *flow, const struct pc_addr6 *addr)
+/* The oldest datagram of the sender gives its place first. */
+static __always_inline __u64 pc_masq_frag_yields(const struct pc_seek *seek, const void *there,
+						 const void *key)
 {
-	struct pc_masq_first first = {};
-	struct pc_masq_frag key;
+	const struct pc_masq_first *first = there;
+	__u64 left = first->expires - seek->now;
 
-	if (!flow || !addr || flow->fragment != PC_FRAG_FIRST)
+	(void)key;
+	return first->owner == seek->owner ? left : left + PC_OTHERS;
+}
+
+/* For every packet that passes; does nothing for a whole one. `sender` is its device, 0 outside. */
+__noinline int pc_masq_frag_note(const struct pc_flow *flow, const struct pc_addr6 *addr,
+				 __u32 sender)
+{
+	struct pc_room *room = pc_room_here();
+	struct pc_masq_first *first;
+	bool stored;
+
+	if (!flow || !addr || !room || flow->fragment != PC_FRAG_FIRST)
 		return 0;
-	key = pc_masq_frag_of(flow);
-	first.addr = *addr;
-	first.epoch = flow->epoch;
-	first.expires = flow->now + PC_FRAG_IDLE * flow->second;
-	return bpf_map_update_elem(&pc_masq_frags, &key, &first, BPF_ANY);
+	first = (struct pc_masq_first *)room->entry;
+	*(struct pc_masq_frag *)room->key = pc_masq_frag_of(flow);
+	first->expires = flow->now + PC_FRAG_IDLE * flow->second;
+	first->addr = *addr;
+	first->epoch = flow->epoch;
+	first->owner = sender;
+	pc_frag_seek(room, flow, sender);
+	stored = !bpf_map_update_elem(&pc_masq_frags, room->key, first, BPF_EXIST) ||
+		 PC_STORE(pc_masq_frags, pc_masq_frag_place, PC_MASQ_FRAGS, room,
+			  struct pc_masq_frag, first, pc_masq_frag_yields);
+	pc_room_tell(room);
+	return stored;
 }
 
 /* PC_MASQ_NEW, PC_MASQ_NOT of what comes in: nothing is known of its first one. */

@@ -76,7 +76,7 @@ __noinline int pc_masq_known(struct __sk_buff *skb, struct pc_flow *flow)
 	if (!end || end->uplink != skb->ifindex || !pc_masq_leaves(flow, end, &key) ||
 	    !pc_masq_touch(skb, flow, &key, end, false))
 		return PC_MASQ_NEW;
-	pc_masq_frag_note(flow, &end->addr);
+	pc_masq_frag_note(flow, &end->addr, end->device);
 	return pc_masq_write(skb, flow, end, PC_NAT_SRC);
 }
 
@@ -91,7 +91,7 @@ static __always_inline int pc_masq_out(struct __sk_buff *skb, struct pc_flow *fl
 		return then;
 	then = pc_masq_begin(skb, flow);
 	if (then == PC_MASQ_NOT) {
-		pc_masq_frag_note(flow, &flow->t.saddr);
+		pc_masq_frag_note(flow, &flow->t.saddr, flow->src.ifindex);
 		return PC_PASS;
 	}
 	if (!then)
@@ -141,7 +141,7 @@ __noinline int pc_masq_in(struct __sk_buff *skb, struct pc_flow *flow)
 	if (!end || !pc_masq_holds(flow, end, &end->addr, &flow->t.saddr) ||
 	    !pc_masq_touch(skb, flow, &key, end, true))
 		return PC_MASQ_NOT;
-	pc_masq_frag_note(flow, &end->addr);
+	pc_masq_frag_note(flow, &end->addr, PC_OWNER_OUTSIDE);
 	then = pc_masq_write(skb, flow, end, PC_NAT_DST);
 	if (then || end->device)
 		return then;

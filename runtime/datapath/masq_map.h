@@ -9,6 +9,7 @@
  */
 #pragma once
 #include "ct_state.h"
+#include "quota.h"
 #include "outside_map.h"
 
 #define PC_MASQ_ENTRIES 131072 /* halves, of both families */
@@ -63,8 +64,8 @@ static __always_inline void pc_masq_set_ends(struct pc_masq_key *key, const stru
  */
 #define PC_MASQ_TAKING (1U << 31)
 
-/* Of TCP (masq_state.h). Outside has answered by something else than a RST; then the pod has gone
- * on; a FIN from outside has a number that the pod has not gone beyond.
+/* Outside has answered, by something else than a RST; then the pod has gone on. Of TCP alone: a FIN
+ * from outside has a number that the pod has not gone beyond (masq_state.h).
  */
 #define PC_MASQ_ANSWERED    (1U << 30)
 #define PC_MASQ_ESTABLISHED (1U << 29)
@@ -86,12 +87,14 @@ struct pc_masq_end {
 _Static_assert(sizeof(struct pc_masq_end) == 56, "without padding");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PC_MASQ_ENTRIES);
 	__type(key, struct pc_masq_key);
 	__type(value, struct pc_masq_end);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_masq_ends SEC(".maps");
+
+PC_PLACES(pc_masq_place, PC_MASQ_ENTRIES, struct pc_masq_key);
 
 /* Where pods go under their own address. */
 struct pc_masq_net {

@@ -106,7 +106,9 @@ static __always_inline __u32 pc_masq_next(struct __sk_buff *skb, const struct pc
 	bool is_reset = flow->tcp_flags & PC_TCP_RST;
 
 	if (flow->t.proto != IPPROTO_TCP)
-		return state;
+		return is_reply                 ? state | PC_MASQ_ANSWERED
+		       : was & PC_MASQ_ANSWERED ? state | PC_MASQ_ESTABLISHED
+						: state;
 	if (!is_reply && flow->opens && was & (PC_CT_RESET | PC_CT_FINS))
 		return pc_masq_is_closed(was) ? news : news | (was & PC_MASQ_ESTABLISHED);
 	if (!is_reset)

@@ -4,7 +4,7 @@
  */
 #pragma once
 #include "endpoints.h"
-#include "masq_state.h"
+#include "masq_store.h"
 
 #define PC_MASQ_LOOKS 2   /* at each, should another CPU take it meanwhile */
 #define PC_MASQ_WAITS 512 /* reads of a state, until another CPU has written the rest */
@@ -113,9 +113,24 @@ __noinline int pc_masq_inherit(const struct pc_masq_key *key, const struct pc_ma
 	return 0;
 }
 
+/* No packet passes by the half any more. One that is of a pod that is gone rests for as long as one
+ * that both ends have closed: what may still come for it comes to no other pod.
+ */
+static __always_inline bool pc_masq_is_free(const struct pc_flow *flow,
+					    const struct pc_masq_key *key,
+					    struct pc_masq_end *there)
+{
+	__u64 rests = (__u64)PC_MASQ_RESTS * flow->second;
+
+	if (there->expires <= flow->now)
+		return true;
+	return !pc_masq_holds(flow, there, &there->addr, &key->there) &&
+	       there->expires + rests <= flow->now + pc_masq_idle(flow, there->state);
+}
+
 /* Whether the half, which is locked, is the connection's afterwards: it is nobody's before, or the
  * same pod has it already, for the same. Its other half was pushed out then, or is only about to be
- * written on another CPU. A pod that is gone has none. `is_own`: also if it is of a connection of
+ * written on another CPU. `is_own`: also if it is of a connection of
  * the same pod that has ended.
  */
 static __always_inline bool pc_masq_is_given(const struct pc_flow *flow,
@@ -123,7 +138,7 @@ static __always_inline bool pc_masq_is_given(const struct pc_flow *flow,
 					     struct pc_masq_end *there, struct pc_masq_end *end,
 					     bool is_own)
 {
-	if (there->expires <= flow->now || !pc_masq_holds(flow, there, &there->addr, &key->there)) {
+	if (pc_masq_is_free(flow, key, there)) {
 		pc_masq_become(there, end);
 		return true;
 	}
@@ -159,7 +174,7 @@ static __always_inline bool pc_masq_take(const struct pc_flow *flow, const struc
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < PC_MASQ_LOOKS; i++) {
 		there = bpf_map_lookup_elem(&pc_masq_ends, key);
-		if (!there && !bpf_map_update_elem(&pc_masq_ends, key, end, BPF_NOEXIST))
+		if (!there && pc_masq_store(key, end, flow->now, flow->second) == PC_MASQ_STORED)
 			return true;
 		if (!there || !pc_masq_lock(there))
 			continue; /* another CPU was first: whose is it now? */

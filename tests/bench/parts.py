@@ -48,8 +48,8 @@ PARTS: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     ),
     "the entry's state and time": (
         "from_pod.h",
-        "\t\tpc_ct_touch(&match->at, flow, match->is_reply);\n\t}\n\tpc_frag_record(flow);",
-        "\t}\n\tpc_frag_record(flow);",
+        "\t\tpc_ct_touch(&match->at, flow, match->is_reply);\n\t}\n\tpc_frag_passed(flow);",
+        "\t}\n\tpc_frag_passed(flow);",
         KNOWN,
     ),
     "the policy program, and the entries in the connections' tables": (
@@ -59,9 +59,9 @@ PARTS: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
         NEW,
     ),
     "of these, the entries": (
-        "ct_map.h",
-        "return !bpf_map_update_elem(&pc_ct4_new, &key4, ct, BPF_ANY);",
-        "return ct->flow_id | 1;",
+        "ct_store.h",
+        "stored = pc_ct_put_new(t, ct, flow->now, flow->second);",
+        "stored = ct->flow_id | 1;",
         NEW,
     ),
     "an endpoint of the Service by chance": (

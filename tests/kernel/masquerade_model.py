@@ -83,6 +83,10 @@ class Leaving:
         has_ended = self.has_reset or (self.has_closed and self.has_finished)
         return has_ended and self.expires + rests <= now + self.idle
 
+    def is_abandoned(self, now: float) -> bool:
+        """Another pod may take the port, as this one is gone."""
+        return self.expires + 120 <= now + self.idle
+
     def touch(self, packet: Packet, is_reply: bool, now: float) -> None:
         """A packet of either side passes."""
         was_closed = self.has_closed and self.has_finished
@@ -184,10 +188,16 @@ class MasqueradeModel:
         proto, _, _, there, there_port = leaving.inside
         return proto, self.here.own, port, there, there_port
 
+    def _is_reserved(self, known: Leaving) -> bool:
+        """Its port is no other pod's: it may go on, or what comes for it has not ceased yet."""
+        if known.expires <= self.now:
+            return False
+        return self._holds(known) or not known.is_abandoned(self.now)
+
     def _is_free(self, leaving: Leaving, port: int) -> bool:
         """Also where the same one has it, of whom the rest is forgotten."""
         there = self.by_port.get(self._outside(leaving, port))
-        if there is None or there.expires <= self.now or not self._holds(there):
+        if there is None or not self._is_reserved(there):
             return True
         return there.inside == leaving.inside and there.device == leaving.device
 
@@ -220,7 +230,7 @@ class MasqueradeModel:
 
     def _take(self, packet: Packet, leaving: Leaving, port: int) -> Packet:
         there = self.by_port.get(self._outside(leaving, port))
-        if there is not None and there.expires > self.now and self._holds(there):
+        if there is not None and self._is_reserved(there):
             if there.inside == leaving.inside and there.device == leaving.device:
                 leaving = replace(there)
             else:

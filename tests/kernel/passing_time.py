@@ -19,9 +19,7 @@ TABLES = {
 """The values of these expire."""
 
 
-def let_pass(
-    pins: Pins, objects: Path, seconds: float, tables: Mapping[str, str] = TABLES
-) -> None:
+def let_pass(pins: Pins, objects: Path, seconds: float, tables: Mapping[str, str] = TABLES) -> None:
     """Every entry is so much older; what no packet has touched since then is over sooner."""
     layouts = Btf.of_object(objects / "hooks.bpf.o")
     with bpf_syscall.obj_get(pins.map("pc_clock")) as fd:

@@ -40,7 +40,7 @@ from tests.kernel.test_service_model import changed_by
 from tests.kernel.ticks import ticks
 
 pytestmark = pytest.mark.kernel
-RANGES = range(50000, 50003), range(50001, 50100)
+RANGES = range(50000, 50003), range(50001, 50064)
 PORTS = 50000, 50002, 4000
 SERVERS = (WORLD, 53), (WORLD, 80), (OTHER, 53)
 FLAGS = SYN, ACK, FIN | ACK, RST

@@ -10,6 +10,7 @@ into by key (`same_terms.py`); connections may be anything at each look.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import chain
 
 from policyc.ir.errors import InternalError
 from policyc.ir.plan import Counters, LookupPlan
@@ -55,6 +56,11 @@ PLACES = (
 """They say which entry gives its place to another, and let nothing pass (runtime/datapath/quota.h)."""
 
 
+def is_place_given(deed: Deed) -> bool:
+    """Whether it stores into a place."""
+    return deed.map in PLACES and deed.what == "store"
+
+
 @dataclass(frozen=True)
 class Failed:
     """A claim that does not hold, and what variables are where it does not.
@@ -79,23 +85,26 @@ class CodeLemma:
     """Who is asked; of both, neither is believed where they disagree."""
 
     def failed(self) -> Iterator[Failed]:
-        """The claims that do not hold. InternalError where the solver gives up."""
+        """The claims that do not hold, each as soon as it is known. InternalError where the solver gives
+        up.
+        """
         claims = list(self.claims())
         cases = [self.flows]
         while cases:
             case = cases.pop(0)
             try:
                 together = self.brought_together(case)
-                broken = list(together.broken(claims))
+                broken = together.broken(claims)
+                first = next(broken, None)
+                if first and together.gave_up and case.parts:
+                    cases += case.parts  # what was not brought together may be all that is wrong
+                elif first:
+                    for claim, model in chain([first], broken):
+                        yield Failed(claim, case, model, together)
             except UndecidedError as gave_up:
                 if not case.parts:
                     raise InternalError(f"{case.title}: {gave_up}") from gave_up
                 cases += case.parts
-                continue
-            if broken and together.gave_up and case.parts:
-                cases += case.parts  # what was not brought together may be all that is wrong
-                continue
-            yield from (Failed(claim, case, model, together) for claim, model in broken)
 
     @cached_property
     def flows(self) -> Case:
@@ -157,7 +166,10 @@ class CodeLemma:
         yield from map_claims(self.runs.program, self.plan)
         for end in self.runs.ends:
             yield from self._of_end(end)
+        yield from self._of_places()
         for deed in self.runs.deeds:
+            if is_place_given(deed):
+                continue
             if deed.map in CONNECTIONS:
                 yield from connections.of(deed)
             elif deed.map in OF_EFFECTS and deed.what != "lookup":
@@ -166,6 +178,17 @@ class CodeLemma:
                 yield from self._of_other(deed)
         if self.plan.counters is not Counters.NONE:
             yield self._counts()
+
+    def _of_places(self) -> Iterator[Claim]:
+        """Entries give their places to others after allow alone: one claim, of many stores."""
+        domain = self.runs.domain
+        given = [deed for deed in self.runs.deeds if is_place_given(deed)]
+        changed: Truth = False
+        for deed in given:
+            changed = domain.either(changed, deed.guard.term())
+        if given:
+            never = domain.both(changed, domain.no(self.policy.is_allowed))
+            yield Claim("a place of a table is given away for a denied flow", never, given[0].at)
 
     def _of_other(self, deed: Deed) -> Iterator[Claim]:
         """Counters are counted up; a fragment is remembered after allow, in the place of another; all
@@ -178,9 +201,6 @@ class CodeLemma:
             domain = self.runs.domain
             never = domain.both(guard, domain.no(self.policy.is_allowed))
             yield Claim("fragments of a denied packet are let pass", never, deed.at)
-        elif deed.map in PLACES and deed.what == "store":
-            never = self.runs.domain.both(guard, self.runs.domain.no(self.policy.is_allowed))
-            yield Claim(f"{deed.map} is changed for a denied flow", never, deed.at)
         elif deed.map not in FRAGMENTS or deed.what != "delete":
             yield Claim(f"{deed.map} is changed", guard, deed.at)
 

@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from policyc.verifier.bytecode.errors import FaultError, UnmodelledError
-from policyc.verifier.bytecode.instructions import FRAME_POINTER
+from policyc.verifier.bytecode.helpers import Helper
+from policyc.verifier.bytecode.instructions import FRAME_POINTER, Exit
+from policyc.verifier.bytecode.linked import CallFunction, CallHelper
 from policyc.verifier.bytecode.machine import (
     Branch,
     Environment,
@@ -52,6 +54,10 @@ class Run:
     rounds: Key
     above: tuple[tuple[Key, int, int, Key], ...] = ()
     """Of each caller: the key of its place and the slot there, its block and its rounds."""
+    entered: tuple[Guard, ...] = ()
+    """Of each call: under which guard it was made."""
+    is_alone: bool = False
+    """No other run of the same call is at the place: they are all in this one."""
 
 
 @dataclass
@@ -67,6 +73,7 @@ class Runner:
     at: tuple[str, int] = ("", 0)
     n_steps: int = 0
     _orders: dict[str, Order] = field(default_factory=dict)
+    _returning: dict[str, bool] = field(default_factory=dict)
     _live: dict[str, Mapping[int, frozenset[int]]] = field(default_factory=dict)
     _queue: list[tuple[tuple[int, ...], int]] = field(default_factory=list)
     _waiting: dict[tuple[int, ...], list[Run]] = field(default_factory=dict)
@@ -77,7 +84,9 @@ class Runner:
         self._wait(Run(Guard(self.domain), first, 0, ()))
         while self._queue:
             key, _ = heapq.heappop(self._queue)
-            for run in _merged_runs(self._waiting.pop(key)):
+            merged_runs = _merged_runs(self._waiting.pop(key))
+            for run in merged_runs:
+                run.is_alone = len(merged_runs) == 1
                 self._run_block(run)
         return self._ended
 
@@ -137,7 +146,7 @@ class Runner:
                 self._enter(run, at)
                 return
             if len(state.callers) < depth:
-                self._leave(run)
+                self._leave(run, function)
                 return
             if at == last or state.at in function.blocks:
                 self._go_on(run, state, run.guard)
@@ -191,21 +200,39 @@ class Runner:
         if state.at in self.program.functions[state.function].blocks:
             order = self.order(state.function)
             block, rounds = state.at, order.rounds_after(block, state.at, rounds)
-        self._wait(Run(guard, state, block, rounds, run.above))
+        self._wait(Run(guard, state, block, rounds, run.above, run.entered))
 
     def _enter(self, run: Run, at: int) -> None:
         caller = run.state.callers[-1].function
         place = self.order(caller).key(run.block, run.rounds)
         above = (*run.above, (place, at, run.block, run.rounds))
-        self._wait(Run(run.guard, run.state, 0, (), above))
+        self._wait(Run(run.guard, run.state, 0, (), above, (*run.entered, run.guard)))
 
-    def _leave(self, run: Run) -> None:
+    def _leave(self, run: Run, function: Function) -> None:
+        """Where every way through the function is in this run, its guard is that of the call."""
         *above, (_, _, block, rounds) = run.above
-        left = Run(run.guard, run.state, block, rounds, tuple(above))
+        guard = run.guard
+        if run.is_alone and self._always_returns(function):
+            guard = run.entered[-1]
+        left = Run(guard, run.state, block, rounds, tuple(above), run.entered[:-1])
         if run.state.at in self.program.functions[run.state.function].blocks:
-            self._go_on(left, run.state, run.guard)
+            self._go_on(left, run.state, guard)
         else:
             self._wait(left)
+
+    def _always_returns(self, function: Function) -> bool:
+        """Whether all ways through it lead to its one exit: no tail call ends the program there."""
+        if function.name not in self._returning:
+            exits = sum(isinstance(each, Exit) for each in function.code.values())
+            self._returning[function.name] = exits == 1 and not any(
+                (isinstance(each, CallHelper) and each.number == Helper.TAIL_CALL)
+                or (
+                    isinstance(each, CallFunction)
+                    and not self._always_returns(self.program.functions[each.name])
+                )
+                for each in function.code.values()
+            )
+        return self._returning[function.name]
 
 
 _BEHIND = -1
@@ -220,7 +247,7 @@ def _merged_runs(runs: list[Run]) -> list[Run]:
             condition = other.guard.apart(run.guard)
             state = merged(guard.domain, condition, other.state, run.state)
             if state is not None:
-                found[at] = Run(guard, state, run.block, run.rounds, run.above)
+                found[at] = Run(guard, state, run.block, run.rounds, run.above, run.entered)
                 break
         else:
             found.append(run)

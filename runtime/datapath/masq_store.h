@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* masq_store.h - a half of a masqueraded connection gets a place, of its pod's quota.
+ * Gives pc_masq_store(). What goes on gives its place to no other: who else had the port would get
+ * what comes for it.
+ */
+#pragma once
+#include "masq_state.h"
+#include "quota.h"
+
+#define PC_MASQ_PRESSED                                                                            \
+	10 /* seconds of silence: then a full quota ends a question, answered or not */
+
+/* Of the same pod a question and its answer, of which nothing more is expected. */
+static __always_inline __u64 pc_masq_yields(const struct pc_seek *seek, const void *there,
+					    const void *key)
+{
+	const struct pc_masq_end *end = there;
+	const struct pc_masq_key *its = key;
+	__u64 left = end->expires - seek->now;
+	__u32 idle = end->state & PC_CT_REPLIED ? PC_REPLIED : PC_UNREPLIED;
+
+	if (end->device != seek->owner || pc_has_opening(its->proto) ||
+	    end->state & PC_MASQ_ESTABLISHED)
+		return PC_STAYS;
+	return left + (__u64)PC_MASQ_PRESSED * seek->second < (__u64)idle * seek->second ? left
+											 : PC_STAYS;
+}
+
+enum pc_masq_stored { PC_MASQ_STORED = 0, PC_MASQ_THERE, PC_MASQ_FULL };
+
+/* Stores the half if there is none of the key. Verified once, by itself. */
+__noinline int pc_masq_store(const struct pc_masq_key *key, const struct pc_masq_end *end,
+			     __u64 now, __u32 second)
+{
+	struct pc_room *room = pc_room_here();
+
+	if (!key || !end || !room)
+		return PC_MASQ_FULL;
+	*(struct pc_masq_key *)room->key = *key;
+	room->seek.now = now;
+	room->seek.second = second;
+	room->seek.owner = end->device ? end->device : PC_OWNER_NODE;
+	room->seek.roll = (end->id ^ key->is_out) + (__u32)now;
+	room->seek.is_short = PC_REFUSED_SNAT;
+	room->seek.refusal = PC_REFUSED_NONE;
+	if (PC_STORE(pc_masq_ends, pc_masq_place, PC_MASQ_ENTRIES, room, struct pc_masq_key, end,
+		     pc_masq_yields))
+		return PC_MASQ_STORED;
+	return room->seek.refusal ? PC_MASQ_FULL : PC_MASQ_THERE;
+}
