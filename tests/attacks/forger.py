@@ -115,9 +115,8 @@ class Forger:
         victim, attacker = self._victim.address, self._attacker.address
         family = 6 if ":" in victim else 4
         segment = tcp(self._ports[1], self._ports[0], flags, seq=seq, ack=ack)
-        addresses = {"saddr": victim, "daddr": attacker}
-        packet = inner(frame(_ANYONE, _ANYONE, segment, family=family, **addresses))
-        self._raw.sendto(packet, (attacker, 0))
+        made = frame(_ANYONE, _ANYONE, segment, family=family, saddr=victim, daddr=attacker)
+        self._raw.sendto(inner(made), (attacker, 0))
 
 
 _ANYONE = Host("02:00:00:00:00:01", "", "")  # a raw socket sends no MACs

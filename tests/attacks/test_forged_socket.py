@@ -107,6 +107,18 @@ def test_the_answer_to_a_forged_syn_does_not_arrive(
 
 @families
 @cases
+def test_under_the_first_load_it_arrives(
+    node: NodeUnderTest, wire: ServiceWire, family: int, where: str, victim: str
+) -> None:
+    """A limitation (0044): the first load keeps what was open before, by the sockets alone."""
+    node.load(denying(node, where, victim))
+    attack = forger(wire, victim, family)
+    answer = attack.half_opens()
+    assert answer in attack.reaching(PATIENCE)
+
+
+@families
+@cases
 def test_what_the_victim_opens_is_answered(
     node: NodeUnderTest, wire: ServiceWire, family: int, where: str, victim: str
 ) -> None:
@@ -130,8 +142,9 @@ def host_bundles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @contextmanager
 def diverted(lab: TwoNodes, victim: str) -> Iterator[str]:
-    """A device without a hook that has the route to the victim: the attacker reads there what its stack
-    sends. At the uplink, the node's hook comes before a packet socket.
+    """A device that has the route to the victim, and no hook: there the attacker reads its SYN-ACK.
+
+    At the uplink, the node's hook comes before a packet socket.
     """
     network, device, size = lab.at["a"].network, "diverted", 128 if ":" in victim else 32
     network.add(device, "veth", peer={"ifname": "unheard"})
