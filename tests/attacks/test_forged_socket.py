@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an accepted socket sends is no answer on the word of that socket alone.
+
+Policy denies the attacker to open a connection to the victim, and allows the victim to open one to
+the attacker. The attacker's kernel holds an accepted socket with the victim as its peer, although
+the victim has sent nothing (`forger.py`). A control of each test allows the attacker's direction:
+then the same segment, which the attacker's stack sends again, arrives.
+"""
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from policyc.runtime.forwarding import Forwarding
+from tests.attacks.forger import OWN_PORT, End, Forger
+from tests.attacks.test_revoked_connection import SILENCE, open_policy
+from tests.attacks.test_revoked_host_connection import DENYING, OPEN
+from tests.eventually import eventually
+from tests.kernel.bundles import compiled
+from tests.kernel.node_under_test import HOSTS, NodeUnderTest
+from tests.kernel.service_wire import DEVICES, PATIENCE, ServiceWire
+from tests.kernel.table_policy import TablePolicy
+from tests.kernel.test_host_wire import OUT
+from tests.kernel.two_nodes import TwoNodes, address
+
+pytestmark = pytest.mark.kernel
+families = pytest.mark.parametrize("family", [4, 6])
+ATTACKER = "a"
+VICTIM_PORT = 8080
+VICTIMS = {"a pod of this node": "b", "a pod of another node": "c", "the node": "node"}
+CASES = [pytest.param("egress", victim, id=f"egress, {name}") for name, victim in VICTIMS.items()]
+CASES.append(pytest.param("ingress", "b", id="ingress, a pod of this node"))
+cases = pytest.mark.parametrize(("where", "victim"), CASES)
+
+
+def denying(node: NodeUnderTest, where: str, victim: str) -> TablePolicy:
+    """Everything is allowed, but what the attacker opens to the victim."""
+    policy = open_policy(node)
+    own, other = policy.number(ATTACKER), policy.number("world" if victim == "node" else victim)
+    if where == "egress":
+        del policy.egress[own, other]
+    else:
+        del policy.ingress[other, own]
+    return policy
+
+
+def load_twice(node: NodeUnderTest, policy: TablePolicy, forward: Forwarding = "redirect") -> None:
+    """The first load trusts accepted sockets."""
+    node.load(open_policy(node), forward=forward)
+    node.load(policy, forward=forward)
+
+
+def end(wire: ServiceWire, name: str, family: int) -> End:
+    pod = None if name == "node" else name
+    return End(lambda make: wire.within(pod, make), HOSTS[name].address(family))
+
+
+def forger(wire: ServiceWire, victim: str, family: int) -> Forger:
+    attacker = end(wire, ATTACKER, family)
+    device = f"{DEVICES[ATTACKER]}.p"
+    return Forger(attacker, device, end(wire, victim, family), VICTIM_PORT, wire.own)
+
+
+def arrives(attack: Forger, data: bytes) -> bool:
+    return any(each.data == data for each in attack.reaching(PATIENCE))
+
+
+@families
+@cases
+@pytest.mark.parametrize("forward", ["redirect", "stack"])
+def test_what_a_forged_accepted_socket_sends_does_not_arrive(
+    node: NodeUnderTest,
+    wire: ServiceWire,
+    family: int,
+    where: str,
+    victim: str,
+    forward: Forwarding,
+) -> None:
+    load_twice(node, denying(node, where, victim), forward)
+    attack = forger(wire, victim, family)
+    data = os.urandom(100)
+    attack.accepts().sendall(data)
+    assert not list(attack.reaching(SILENCE))
+    assert node.drops()["policy"] >= 1
+    node.load(open_policy(node), forward=forward)
+    eventually(lambda: arrives(attack, data), "the data")
+
+
+@families
+@cases
+def test_the_answer_to_a_forged_syn_does_not_arrive(
+    node: NodeUnderTest, wire: ServiceWire, family: int, where: str, victim: str
+) -> None:
+    """Nor does a socket that is about to accept make it an answer."""
+    load_twice(node, denying(node, where, victim))
+    attack = forger(wire, victim, family)
+    answer = attack.half_opens()
+    assert not list(attack.reaching(SILENCE))
+    assert node.drops()["policy"] >= 1
+    node.load(open_policy(node))
+    eventually(lambda: answer in attack.reaching(PATIENCE), "the SYN-ACK")
+
+
+@families
+@cases
+def test_under_the_first_load_it_arrives(
+    node: NodeUnderTest, wire: ServiceWire, family: int, where: str, victim: str
+) -> None:
+    """A limitation (0044): the first load keeps what was open before, by the sockets alone."""
+    node.load(denying(node, where, victim))
+    attack = forger(wire, victim, family)
+    answer = attack.half_opens()
+    assert answer in attack.reaching(PATIENCE)
+
+
+@families
+@cases
+def test_what_the_victim_opens_is_answered(
+    node: NodeUnderTest, wire: ServiceWire, family: int, where: str, victim: str
+) -> None:
+    """By the same policy: only its opening direction denies the forged connection."""
+    load_twice(node, denying(node, where, victim))
+    listening = wire.server(ATTACKER, family, socket.SOCK_STREAM, OWN_PORT)
+    pod = None if victim == "node" else victim
+    made = wire.open_socket(pod, family, socket.SOCK_STREAM)
+    made.connect((HOSTS[ATTACKER].address(family), OWN_PORT))
+    accepted = wire.own(listening.accept()[0])
+    accepted.sendall(b"an answer")
+    assert made.recv(100) == b"an answer"
+
+
+@pytest.fixture(scope="module")
+def host_bundles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("forged")
+    texts = {"open": OPEN, "denying": DENYING["egress"]}
+    return {name: compiled(folder, text, name=name) for name, text in texts.items()}
+
+
+@contextmanager
+def diverted(lab: TwoNodes, victim: str) -> Iterator[str]:
+    """A device that has the route to the victim, and no hook: there the attacker reads its SYN-ACK.
+
+    At the uplink, the node's hook comes before a packet socket.
+    """
+    network, device, size = lab.at["a"].network, "diverted", 128 if ":" in victim else 32
+    network.add(device, "veth", peer={"ifname": "unheard"})
+    for each in (device, "unheard"):
+        network.up(each)
+    network.neighbour(victim, network.mac("unheard"), device)
+    network.route(f"{victim}/{size}", device=device)
+    yield device
+    network.remove(device)
+
+
+@families
+def test_a_pod_in_the_network_of_a_guarded_node_forges_no_answer(
+    lab: TwoNodes, host_bundles: dict[str, Path], family: int
+) -> None:
+    """A hostNetwork pod shares the node's sockets, and the egress policy of the node."""
+    lab.load("a", host_bundles["open"], None)
+    lab.load("a", host_bundles["denying"], None)
+    node, client = (End(lab.at[name].within, address(name, family)) for name in ("a", "client2"))
+    with ExitStack() as owned:
+        with diverted(lab, client.address) as device:
+            attack = Forger(node, device, client, OUT, owned.enter_context)
+            accepted = attack.accepts()
+        data = os.urandom(100)
+        accepted.sendall(data)
+        assert not list(attack.reaching(SILENCE))
+        assert lab.status("a").drops["policy"] >= 1
+        lab.load("a", host_bundles["open"], None)
+        eventually(lambda: arrives(attack, data), "the data")
