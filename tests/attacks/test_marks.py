@@ -16,10 +16,11 @@ from policyc.runtime import bpf_syscall
 from policyc.runtime import node as runtime
 from policyc.runtime.masquerade import Masquerade
 from tests.eventually import eventually
+from tests.kernel import packets
 from tests.kernel.answers import DROP, NEXT, REDIRECT, Outcome, run_frame
 from tests.kernel.bundles import compiled
 from tests.kernel.node_under_test import LOCAL, NODE, UPLINK, WORLD, A, NodeUnderTest, ip
-from tests.kernel.packets import SYN, Host, frame, mac_bytes, tcp, udp
+from tests.kernel.packets import ACK, RST, SYN, Host, frame, mac_bytes, tcp, udp
 from tests.kernel.service_wire import ServiceWire, _enable_ipv6
 from tests.kernel.table_policy import ANY
 from tests.kernel.wire import link_address
@@ -200,13 +201,39 @@ def test_a_pod_in_a_namespace_of_its_own_sets_no_mark(
 ) -> None:
     """The kernel has cleared the mark, and policy decides."""
     load(node, bundle)
-    target = frame(A, WORLD, udp(4000, DENIED), family=family)
     sender = wire.open_socket("a", family, socket.SOCK_DGRAM)
     for mark in MARKS.values():
         sender.setsockopt(socket.SOL_SOCKET, SO_MARK, mark)
         sender.sendto(b"data", (WORLD.address(family), DENIED))
     eventually(lambda: node.drops() == {"policy": len(MARKS)}, "policy denies all of them")
-    assert pass_by(node, "pc_from_pod", target, ANSWER).verdict == NEXT, "an answer of the node's"
+
+
+@families
+def test_only_a_refusal_is_taken_for_an_answer(
+    node: NodeUnderTest, wire: ServiceWire, bundle: Path, family: int
+) -> None:
+    """BPF of a pod's own brings the mark even between namespaces: bpf_redirect_peer() keeps it."""
+    load(node, bundle)
+    unreachable = (packets.icmp, 3) if family == 4 else (packets.icmp6, 1)
+
+    def error(code: int) -> packets.Payload:
+        return unreachable[0](unreachable[1], code, 0, 0, bytes(48))
+
+    forged = [
+        udp(4000, DENIED, b"data"),
+        tcp(4000, DENIED, SYN),
+        tcp(4000, DENIED, ACK),
+        tcp(4000, DENIED, RST, data=b"data"),
+        packets.echo(family),
+        error(13 if family == 6 else 1),
+    ]
+    for each in forged:
+        data = frame(A, WORLD, each, family=family)
+        assert pass_by(node, "pc_from_pod", data, ANSWER).verdict == DROP
+    assert node.drops() == {"spoofed mark": len(forged)}
+    for each in (tcp(4000, DENIED, RST), error(13 if family == 4 else 1)):
+        data = frame(A, WORLD, each, family=family)
+        assert pass_by(node, "pc_from_pod", data, ANSWER).verdict == NEXT, "the control"
 
 
 @families
