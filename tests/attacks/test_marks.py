@@ -6,6 +6,7 @@ kernel clears them.
 """
 
 import socket
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,8 @@ from tests.eventually import eventually
 from tests.kernel import packets
 from tests.kernel.answers import DROP, NEXT, REDIRECT, Outcome, run_frame
 from tests.kernel.bundles import compiled
-from tests.kernel.node_under_test import LOCAL, NODE, UPLINK, WORLD, A, NodeUnderTest, ip
+from tests.kernel.conftest import compile_c
+from tests.kernel.node_under_test import LOCAL, NODE, UPLINK, WORLD, A, C, NodeUnderTest, ip
 from tests.kernel.packets import ACK, RST, SYN, Host, frame, mac_bytes, tcp, udp
 from tests.kernel.service_wire import ServiceWire, _enable_ipv6
 from tests.kernel.table_policy import ANY
@@ -206,6 +208,60 @@ def test_a_pod_in_a_namespace_of_its_own_sets_no_mark(
         sender.setsockopt(socket.SOL_SOCKET, SO_MARK, mark)
         sender.sendto(b"data", (WORLD.address(family), DENIED))
     eventually(lambda: node.drops() == {"policy": len(MARKS)}, "policy denies all of them")
+
+
+REDIRECT_C = """
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
+SEC("tc") int run(struct __sk_buff *skb)
+{
+	skb->mark = MARK;
+	return bpf_redirect_peer(DEVICE, 0);
+}
+
+char pc_license[] SEC("license") = "GPL";
+"""
+
+
+def redirect(folder: Path, gateway: str) -> None:
+    """In the pod's namespace: a packet from x0 enters the node's end of the pod's veth, with a mark."""
+    ip("link", "add", "x0", "type", "veth", "peer", "name", "y0")
+    ip("link", "set", "y0", "address", gateway, "up")  # a frame for the node is for y0, too
+    ip("link", "set", "x0", "up")
+    source, made = folder / "redirect.c", folder / "redirect.o"
+    source.write_text(REDIRECT_C)
+    device = socket.if_nametoindex(f"{LOCAL['a']}.p")
+    compile_c(source, made, f"-DMARK={ANSWER}", f"-DDEVICE={device}")
+    program = ["bpf", "da", "obj", str(made), "sec", "tc"]
+    for words in (
+        ["qdisc", "add", "dev", "y0", "clsact"],
+        ["filter", "add", "dev", "y0", "ingress", *program],
+    ):
+        subprocess.run(["tc", *words], check=True)
+
+
+@families
+def test_a_pod_with_bpf_of_its_own_does_not_get_past_its_policy(
+    node: NodeUnderTest, wire: ServiceWire, bundle: Path, tmp_path: Path, family: int
+) -> None:
+    """The hook counts the mark, so that it has crossed the namespaces."""
+    load(node, bundle)
+    gateway = link_address(LOCAL["a"])
+    server = wire.open_socket("c", family, socket.SOCK_DGRAM)
+    server.bind((C.address(family), DENIED))
+    wire.within("a", lambda: redirect(tmp_path, gateway))
+    sender = wire.within("a", lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
+    with sender:
+        sender.bind(("x0", 0))
+        sender.send(mac_bytes(gateway) + frame(A, C, udp(4000, DENIED, b"in"), family=family)[6:])
+    eventually(lambda: spoofed(node) == 1, "the packet comes to the hook")
+    with pytest.raises(TimeoutError):
+        server.recv(100)
+    plain = wire.open_socket("c", family, socket.SOCK_DGRAM)
+    plain.bind((C.address(family), ALLOWED))
+    wire.open_socket("a", family, socket.SOCK_DGRAM).sendto(b"in", (C.address(family), ALLOWED))
+    assert plain.recv(100) == b"in", "the control"
 
 
 @families
