@@ -175,6 +175,7 @@ def load(
         devices = local_devices(file.endpoints, missing, warn)
         pod_devices.require_hooks(endpoints_path, file.endpoints, devices, note)
         pod_devices.require_passed(uplink, devices)
+        pod_devices.require_scrubbed(devices, uplink)
         plan = _Plan(
             *(bundle, file, devices, served, mode, forward, tuple(uplink), way_back),
             *(masquerade, cgroup, guarded, reassemble, xdp_mode, routes, missing, deny),

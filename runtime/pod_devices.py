@@ -24,10 +24,11 @@ _REQUEST, _DUMP = 0x1, 0x300  # NLM_F_*
 _ERROR, _DONE = 2, 3  # NLMSG_*
 _HEAD, _ATTRIBUTE = struct.Struct("=IHHII"), struct.Struct("=HH")
 _LINK, _ADDRESS = struct.Struct("=BxHiII"), struct.Struct("=BBBBI")  # ifinfomsg, ifaddrmsg
-_NUMBER = struct.Struct("=i")
+_NUMBER, _SCRUB = struct.Struct("=i"), struct.Struct("=I")
 _NAME, _PEER, _MASTER = 3, 5, 10  # IFLA_IFNAME, IFLA_LINK, IFLA_MASTER
 _PEER_SPACE, _LINK_SPACE = 37, 46  # IFLA_LINK_NETNSID, IFLA_TARGET_NETNSID
-_INFO, _KIND = 18, 1  # IFLA_LINKINFO, IFLA_INFO_KIND
+_INFO, _KIND, _OF_KIND = 18, 1, 2  # IFLA_LINKINFO, IFLA_INFO_KIND, IFLA_INFO_DATA
+_PEER_SCRUB, _SCRUB_NONE = 7, 0  # IFLA_NETKIT_PEER_SCRUB, NETKIT_SCRUB_NONE
 _OWN_ADDRESS, _LOCAL_ADDRESS = 1, 2  # IFA_ADDRESS, IFA_LOCAL
 _ADDRESS_SPACE = 10  # IFA_TARGET_NETNSID
 _UP, _LOOPBACK = 0x1, 0x8  # IFF_*
@@ -107,6 +108,25 @@ def require_passed(uplinks: Iterable[str], ifindexes: Mapping[str, int]) -> None
                 )
 
 
+def require_scrubbed(devices: Mapping[str, int], uplinks: Iterable[str] = ()) -> None:
+    """`InputError` for a netkit device that keeps the marks of packets that its peer sends.
+
+    Hooks know packets of their own by marks. Linux before 6.12 clears every mark, and has no such mode.
+    """
+    with _netlink() as netlink:
+        for name, ifindex in {**devices, **{each: _index(each) for each in uplinks}}.items():
+            info = _attributes(_about(netlink, ifindex).get(_INFO, b""))
+            if _kind(info) != b"netkit":
+                continue
+            scrub = _attributes(info.get(_OF_KIND, b"")).get(_PEER_SCRUB)
+            if scrub == _SCRUB.pack(_SCRUB_NONE):
+                raise InputError(
+                    f"{name}: this netkit device does not scrub what its peer sends (peer scrub none), "
+                    "so the peer could set marks by which the node knows its own packets",
+                    "create it with `peer scrub default`",
+                )
+
+
 def is_veth_to_elsewhere(ifindexes: Iterable[int]) -> dict[int, bool]:
     """Of each device: whether it is a veth whose peer is in another network namespace. One that is gone
     is none. IFLA_LINK_NETNSID is there only where the peer is not here.
@@ -115,9 +135,13 @@ def is_veth_to_elsewhere(ifindexes: Iterable[int]) -> dict[int, bool]:
     with _netlink() as netlink:
         for each in ifindexes:
             about = _about(netlink, each)
-            kind = _attributes(about.get(_INFO, b"")).get(_KIND, b"").rstrip(b"\0")
+            kind = _kind(_attributes(about.get(_INFO, b"")))
             found[each] = kind == b"veth" and _PEER_SPACE in about
     return found
+
+
+def _kind(info: Attributes) -> bytes:
+    return info.get(_KIND, b"").rstrip(b"\0")
 
 
 def _index(device: str) -> int:

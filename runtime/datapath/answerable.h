@@ -8,8 +8,7 @@
 #include "pace.h"
 
 /* On an answer that the host is to route, for the moment that it takes to reach the pod's hook, or
- * the uplink's where the node itself is told. No pod can set it: a mark does not outlive the way
- * between two network namespaces.
+ * the uplink's where the node itself is told. A pod's packet with it is dropped (pod_marks.h).
  */
 #define PC_ANSWER_MARK 0x70635221
 

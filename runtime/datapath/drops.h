@@ -41,6 +41,7 @@ enum drop_reason {
 	PC_DROP_NODE_ANSWER,     /* by a Service to the node itself, in fragments */
 	PC_DROP_UNRELATED,       /* an ICMP error to a Service, about nothing that it has sent */
 	PC_DROP_TUNNEL_PORT,     /* UDP to the port by which nodes alone speak to each other */
+	PC_DROP_SPOOFED_MARK, /* a pod's packet with a mark by which hooks know our own packets */
 	PC_DROP_REASONS
 };
 

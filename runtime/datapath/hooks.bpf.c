@@ -10,6 +10,7 @@
 #include "from_uplink.h"
 #include "hairpin.h"
 #include "no_endpoint.h"
+#include "pod_marks.h"
 #include "route_back.h"
 #include "service_refuse.h"
 #include "to_pod.h"
@@ -26,6 +27,8 @@ int pc_from_pod(struct __sk_buff *skb)
 
 	if (!flow)
 		return pc_verdict(PC_DROP_NO_POLICY);
+	if (skb->mark && pc_has_spoofed_mark(skb))
+		return pc_verdict(PC_DROP_SPOOFED_MARK);
 	flow->reason = pc_from_pod_frame(skb, flow);
 	if (flow->forward_to & PC_SENT)
 		return TC_ACT_REDIRECT;

@@ -14,7 +14,9 @@
 
 #define PC_LOOPBACK 1 /* its device, as the node's own packets are routed */
 
-/* Only what came in by a device has the mark from here: processes of the node may set one. */
+/* Only what came in by a device has the mark from here: processes of the node may set one. A pod's
+ * packet with it is dropped at the pod's hook (pod_marks.h).
+ */
 static __always_inline bool pc_was_routed(const struct __sk_buff *skb)
 {
 	return skb->mark == PC_ROUTED_MARK && skb->ingress_ifindex;

@@ -145,6 +145,7 @@ Step = tuple[object, str, int]
 BEFORE_ATTACHING: dict[str, Step] = {
     "devices behind": (pod_devices, "require_hooks", 0),
     "bridges": (pod_devices, "require_passed", 0),
+    "marks": (pod_devices, "require_scrubbed", 0),
     "peers": (forwarding, "with_peers", 0),
     "endpoints": (endpoint_maps, "write", 0),
     "attaching": (attach, "attach", 1),

@@ -11,8 +11,8 @@ import pytest
 from policyc.runtime import pod_devices
 from policyc.runtime.address_value import Address
 from policyc.runtime.endpoints import EndpointRecord
-from policyc.runtime.errors import HostError
-from policyc.runtime.pod_devices import require_hooks, require_passed
+from policyc.runtime.errors import HostError, InputError
+from policyc.runtime.pod_devices import require_hooks, require_passed, require_scrubbed
 
 
 def pod(interface: str) -> EndpointRecord:
@@ -54,3 +54,71 @@ def test_a_list_that_ends_with_an_error_is_not_an_empty_one(
     monkeypatch.setattr(pod_devices, "_asked", others)
     with pytest.raises(HostError, match="Permission denied"):
         require_hooks(Path("endpoints.json"), [pod("veth0")], {"veth0": 1}, print)
+
+
+NEW_LINK = 16  # RTM_NEWLINK
+
+
+def attribute(number: int, data: bytes) -> bytes:
+    """One attribute, padded as the kernel pads it."""
+    head = struct.pack("=HH", 4 + len(data), number)
+    return head + data + bytes(-len(data) % 4)
+
+
+def link(kind: bytes, *of_kind: bytes) -> bytes:
+    """What the kernel answers about a device (rtnl_fill_ifinfo(), netkit_fill_info())."""
+    info = attribute(1, kind + b"\0") + attribute(2, b"".join(of_kind))
+    body = struct.pack("=BxHiII", 0, 1, 9, 0, 0) + attribute(3, b"nk0\0") + attribute(18, info)
+    return struct.pack("=IHHII", 16 + len(body), NEW_LINK, 0, 0, 0) + body
+
+
+def netkit(scrub: int | None, peer_scrub: int | None) -> bytes:
+    """In the kernel's order; one before 6.12 tells no scrub mode, and a lone end tells no peer's."""
+    word = struct.Struct("=I").pack
+    own = [attribute(2, b"\1"), attribute(3, word(0)), attribute(5, word(1))]
+    own += [] if scrub is None else [attribute(6, word(scrub))]
+    own += [attribute(8, struct.pack("=H", 0)), attribute(9, struct.pack("=H", 0))]
+    own += [attribute(4, word(0))]
+    own += [] if peer_scrub is None else [attribute(7, word(peer_scrub))]
+    return link(b"netkit", *own)
+
+
+def answers(monkeypatch: pytest.MonkeyPatch, message: bytes) -> None:
+    """The kernel says this about every device."""
+    monkeypatch.setattr(socket.socket, "send", lambda *_: None)
+    monkeypatch.setattr(socket.socket, "recv", lambda *_: message)
+
+
+@pytest.mark.parametrize("scrub", [0, 1])
+def test_a_netkit_device_whose_peer_keeps_marks_is_refused(
+    monkeypatch: pytest.MonkeyPatch, scrub: int
+) -> None:
+    answers(monkeypatch, netkit(scrub, 0))
+    with pytest.raises(InputError, match=r"nk0: .* does not scrub .*peer scrub none") as caught:
+        require_scrubbed({"nk0": 9})
+    assert caught.value.hint == "create it with `peer scrub default`"
+    with pytest.raises(InputError, match=r"lo: .* does not scrub"):
+        require_scrubbed({}, ["lo"])
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        netkit(1, 1),
+        netkit(0, 1),  # what the node sends to the pod keeps its mark, and no other
+        netkit(None, None),
+        netkit(1, None),
+        link(b"veth"),
+        link(b"vxlan", attribute(7, struct.pack("=I", 0))),
+    ],
+    ids=["scrubs", "scrubs what the pod sends", "before 6.12", "no peer", "veth", "no netkit"],
+)
+def test_a_device_that_clears_marks_is_not_refused(
+    monkeypatch: pytest.MonkeyPatch, message: bytes
+) -> None:
+    answers(monkeypatch, message)
+    require_scrubbed({"nk0": 9})
+
+
+def test_a_device_that_is_gone_is_not_refused() -> None:
+    require_scrubbed({"gone0": 1 << 30}, ["nowhere0"])

@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A pod marks its packets as hooks mark the node's own: as an answer, an error, routed or handed over.
+
+A veth keeps marks while both of its ends are in one network namespace. Between two namespaces the
+kernel clears them.
+"""
+
+import socket
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from policyc.runtime import bpf_syscall
+from policyc.runtime import node as runtime
+from policyc.runtime.masquerade import Masquerade
+from tests.eventually import eventually
+from tests.kernel import packets
+from tests.kernel.answers import DROP, NEXT, REDIRECT, Outcome, run_frame
+from tests.kernel.bundles import compiled
+from tests.kernel.conftest import compile_c
+from tests.kernel.node_under_test import LOCAL, NODE, UPLINK, WORLD, A, C, NodeUnderTest, ip
+from tests.kernel.packets import ACK, RST, SYN, Host, frame, mac_bytes, tcp, udp
+from tests.kernel.service_wire import ServiceWire, _enable_ipv6
+from tests.kernel.table_policy import ANY
+from tests.kernel.wire import link_address
+
+pytestmark = pytest.mark.kernel
+families = pytest.mark.parametrize("family", [4, 6])
+
+ANSWER, ROUTED = 0x70635221, 0x70635223
+MARKS = {
+    "answer": ANSWER,
+    "error": 0x70635222,
+    "routed": ROUTED,
+    "tunnel": 0x70642024,
+    "handed over by this node": 0x70630000,
+    "handed over by node 5": 0x70630005,
+    "handed over by the last node": 0x70633FFF,
+}
+OTHERS = {"kube-proxy": 0x4000, "Cilium": 0x0F00, "beside ours": 0x70625221, "after": 0x70642025}
+REJECTED, DENIED, ALLOWED = 22, 25, 80
+POLICY = f"""
+apiVersion: policyc.dev/v1alpha1
+kind: ExtendedPolicy
+metadata: {{name: a}}
+spec:
+  tier: 500
+  appliesTo: pod.app == "a"
+  rules: |
+    ingress:
+      reject tcp/{REJECTED} from any
+    egress:
+      deny udp/{DENIED} to any
+      allow tcp, udp to any
+"""
+SO_MARK, ETH_P_ALL = 36, 3
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its policy program rejects, and so believes the mark of an answer."""
+    return compiled(tmp_path_factory.mktemp("marks"), POLICY)
+
+
+def load(node: NodeUnderTest, bundle: Path) -> None:
+    runtime.load(bundle, node.endpoints(), bpffs=node.bpffs, state_root=node.state_root)
+
+
+def pass_by(node: NodeUnderTest, hook: str, data: bytes, mark: int = 0) -> Outcome:
+    """A frame through a hook of pod a's device, sent by the pod or forwarded to it."""
+    at = node.ifindex[LOCAL["a"]]
+    came_in = at if hook == "pc_from_pod" else node.ifindex[UPLINK]
+    with bpf_syscall.obj_get(node.pins.hook(hook)) as fd:
+        return run_frame(fd, data, at, came_in, mark)
+
+
+def spoofed(node: NodeUnderTest) -> int:
+    return node.drops().get("spoofed mark", 0)
+
+
+@dataclass
+class OneNamespace:
+    """The node routes from pod a's device to the uplink; both veths keep marks."""
+
+    node: NodeUnderTest
+    outside: socket.socket
+    seen: list[bytes] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for name in ("ipv4/ip_forward", "ipv6/conf/all/forwarding"):
+            Path(f"/proc/sys/net/{name}").write_text("1")
+        for host, device in ((A, LOCAL["a"]), (WORLD, UPLINK)):
+            _enable_ipv6(device)
+            for address, size in ((host.ip4, 32), (host.ip6, 128)):
+                ip("route", "add", f"{address}/{size}", "dev", device)
+                to = ("lladdr", host.mac, "dev", device)
+                ip("neigh", "add", address, *to, "nud", "permanent")
+        self.outside.bind((f"{UPLINK}.p", ETH_P_ALL))
+        self.outside.setblocking(False)
+
+    def sends(self, family: int, port: int, mark: int = 0) -> None:
+        """UDP from the pod's end of its veth."""
+        data = frame(A, WORLD, udp(4000, port, b"data"), family=family)
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as wire:
+            wire.bind((f"{LOCAL['a']}.p", 0))
+            wire.setsockopt(socket.SOL_SOCKET, SO_MARK, mark)
+            wire.send(mac_bytes(link_address(LOCAL["a"])) + data[6:])
+
+    def left(self, family: int, port: int) -> list[bytes]:
+        """The source addresses of UDP to the port of the external host, as it gets that."""
+        while True:
+            try:
+                self.seen.append(self.outside.recv(1 << 16))
+            except BlockingIOError:
+                break
+        to = socket.inet_pton(_AF[family], WORLD.address(family)) + port.to_bytes(2)
+        at, size, dport = (26, 4, 36) if family == 4 else (22, 16, 56)
+        return [
+            each[at : at + size]
+            for each in self.seen
+            if each[at + size : at + 2 * size] + each[dport : dport + 2] == to
+        ]
+
+    def require_spoofed(self, family: int, port: int) -> None:
+        """The one packet with a mark came to the hook with it, and went no further."""
+        eventually(lambda: spoofed(self.node) or self.left(family, port), "the packet is decided")
+        assert self.left(family, port) == []
+        assert spoofed(self.node) == 1
+
+
+@pytest.fixture
+def pair(node: NodeUnderTest) -> Iterator[OneNamespace]:
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL)) as outside:
+        yield OneNamespace(node, outside)
+
+
+_AF = {4: socket.AF_INET, 6: socket.AF_INET6}
+
+
+def packed(host: Host, family: int) -> bytes:
+    return socket.inet_pton(_AF[family], host.address(family))
+
+
+@families
+def test_a_pod_does_not_get_past_its_policy_as_an_answer(
+    node: NodeUnderTest, pair: OneNamespace, bundle: Path, family: int
+) -> None:
+    load(node, bundle)
+    pair.sends(family, DENIED, ANSWER)
+    pair.sends(family, ALLOWED)
+    eventually(lambda: pair.left(family, ALLOWED), "what the policy allows leaves")
+    pair.require_spoofed(family, DENIED)
+
+
+@families
+def test_a_pod_does_not_keep_its_address_as_routed(
+    node: NodeUnderTest, pair: OneNamespace, family: int
+) -> None:
+    """At an uplink the mark ends every question, that of the masquerade too."""
+    policy = node.policy().allow("a", "world", ANY)
+    node.load(policy, uplinks=[UPLINK], masquerade=Masquerade(range(50000, 60001)))
+    pair.sends(family, DENIED, ROUTED)
+    pair.sends(family, ALLOWED)
+    eventually(lambda: pair.left(family, ALLOWED), "what has no mark leaves")
+    assert pair.left(family, ALLOWED) == [packed(NODE, family)], "under the node's address"
+    pair.require_spoofed(family, DENIED)
+
+
+@families
+@pytest.mark.parametrize("mark", MARKS.values(), ids=MARKS)
+def test_no_mark_of_the_nodes_own_passes_a_pods_hook(
+    node: NodeUnderTest, bundle: Path, family: int, mark: int
+) -> None:
+    """Not for a connection that is allowed, nor for one that is established."""
+    load(node, bundle)
+    data = frame(A, WORLD, udp(4000, ALLOWED), family=family)
+    assert pass_by(node, "pc_from_pod", data, mark).verdict == DROP
+    assert pass_by(node, "pc_from_pod", data).verdict == NEXT, "the control"
+    assert pass_by(node, "pc_from_pod", data, mark).verdict == DROP
+    assert node.drops() == {"spoofed mark": 2}
+
+
+@families
+@pytest.mark.parametrize("mark", OTHERS.values(), ids=OTHERS)
+def test_marks_of_other_software_stay(
+    node: NodeUnderTest, bundle: Path, family: int, mark: int
+) -> None:
+    load(node, bundle)
+    data = frame(A, WORLD, udp(4000, ALLOWED), family=family)
+    outcome = pass_by(node, "pc_from_pod", data, mark)
+    assert (outcome.verdict, outcome.frame, outcome.mark) == (NEXT, data, mark)
+    denied = frame(A, WORLD, udp(4000, DENIED), family=family)
+    assert pass_by(node, "pc_from_pod", denied, mark).verdict == DROP
+    assert node.drops() == {"policy": 1}
+
+
+@families
+def test_a_pod_in_a_namespace_of_its_own_sets_no_mark(
+    node: NodeUnderTest, wire: ServiceWire, bundle: Path, family: int
+) -> None:
+    """The kernel has cleared the mark, and policy decides."""
+    load(node, bundle)
+    sender = wire.open_socket("a", family, socket.SOCK_DGRAM)
+    for mark in MARKS.values():
+        sender.setsockopt(socket.SOL_SOCKET, SO_MARK, mark)
+        sender.sendto(b"data", (WORLD.address(family), DENIED))
+    eventually(lambda: node.drops() == {"policy": len(MARKS)}, "policy denies all of them")
+
+
+REDIRECT_C = """
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
+SEC("tc") int run(struct __sk_buff *skb)
+{
+	skb->mark = MARK;
+	return bpf_redirect_peer(DEVICE, 0);
+}
+
+char pc_license[] SEC("license") = "GPL";
+"""
+
+
+def redirect(folder: Path, gateway: str) -> None:
+    """In the pod's namespace: a packet from x0 enters the node's end of the pod's veth, with a mark."""
+    ip("link", "add", "x0", "type", "veth", "peer", "name", "y0")
+    ip("link", "set", "y0", "address", gateway, "up")  # a frame for the node is for y0, too
+    ip("link", "set", "x0", "up")
+    source, made = folder / "redirect.c", folder / "redirect.o"
+    source.write_text(REDIRECT_C)
+    device = socket.if_nametoindex(f"{LOCAL['a']}.p")
+    compile_c(source, made, f"-DMARK={ANSWER}", f"-DDEVICE={device}")
+    program = ["bpf", "da", "obj", str(made), "sec", "tc"]
+    for words in (
+        ["qdisc", "add", "dev", "y0", "clsact"],
+        ["filter", "add", "dev", "y0", "ingress", *program],
+    ):
+        subprocess.run(["tc", *words], check=True)
+
+
+@families
+def test_a_pod_with_bpf_of_its_own_does_not_get_past_its_policy(
+    node: NodeUnderTest, wire: ServiceWire, bundle: Path, tmp_path: Path, family: int
+) -> None:
+    """The hook counts the mark, so that it has crossed the namespaces."""
+    load(node, bundle)
+    gateway = link_address(LOCAL["a"])
+    server = wire.open_socket("c", family, socket.SOCK_DGRAM)
+    server.bind((C.address(family), DENIED))
+    wire.within("a", lambda: redirect(tmp_path, gateway))
+    sender = wire.within("a", lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
+    with sender:
+        sender.bind(("x0", 0))
+        sender.send(mac_bytes(gateway) + frame(A, C, udp(4000, DENIED, b"in"), family=family)[6:])
+    eventually(lambda: spoofed(node) == 1, "the packet comes to the hook")
+    with pytest.raises(TimeoutError):
+        server.recv(100)
+    plain = wire.open_socket("c", family, socket.SOCK_DGRAM)
+    plain.bind((C.address(family), ALLOWED))
+    wire.open_socket("a", family, socket.SOCK_DGRAM).sendto(b"in", (C.address(family), ALLOWED))
+    assert plain.recv(100) == b"in", "the control"
+
+
+@families
+def test_only_a_refusal_is_taken_for_an_answer(
+    node: NodeUnderTest, wire: ServiceWire, bundle: Path, family: int
+) -> None:
+    """BPF of a pod's own brings the mark even between namespaces: bpf_redirect_peer() keeps it."""
+    load(node, bundle)
+    unreachable = (packets.icmp, 3) if family == 4 else (packets.icmp6, 1)
+
+    def error(code: int) -> packets.Payload:
+        return unreachable[0](unreachable[1], code, 0, 0, bytes(48))
+
+    forged = [
+        udp(4000, DENIED, b"data"),
+        tcp(4000, DENIED, SYN),
+        tcp(4000, DENIED, ACK),
+        tcp(4000, DENIED, RST, data=b"data"),
+        packets.echo(family),
+        error(13 if family == 6 else 1),
+    ]
+    for each in forged:
+        data = frame(A, WORLD, each, family=family)
+        assert pass_by(node, "pc_from_pod", data, ANSWER).verdict == DROP
+    assert node.drops() == {"spoofed mark": len(forged)}
+    for each in (tcp(4000, DENIED, RST), error(13 if family == 4 else 1)):
+        data = frame(A, WORLD, each, family=family)
+        assert pass_by(node, "pc_from_pod", data, ANSWER).verdict == NEXT, "the control"
+
+
+@families
+def test_a_device_that_keeps_marks_gets_no_answer_out(
+    node: NodeUnderTest, bundle: Path, family: int
+) -> None:
+    """The price: the node cannot tell its own answer from the pod's packet, and both are dropped."""
+    load(node, bundle)
+    refused = frame(WORLD, A, tcp(4000, REJECTED, SYN), family=family)
+    answer = pass_by(node, "pc_to_pod", refused)
+    assert (answer.verdict, answer.mark) == (REDIRECT, ANSWER)
+    assert pass_by(node, "pc_from_pod", answer.frame, answer.mark).verdict == DROP
+    assert node.drops() == {"policy": 1, "spoofed mark": 1}
