@@ -15,21 +15,23 @@
 /* The tuple is translated, and becomes again what the client sent. Verified once, by itself. */
 __noinline int pc_far_new(struct pc_flow *flow, __u32 node)
 {
-	struct pc_ct ct = {
-	    .flow_id = bpf_get_prandom_u32(),
-	    .state = PC_CT_NAT | PC_CT_FRONT | PC_CT_FAR,
-	};
+	struct pc_room *room = pc_room_here();
+	struct pc_ct *ct;
 
-	if (!flow)
+	if (!flow || !room)
 		return PC_DROP_NO_NODE;
+	ct = pc_room_ct(room);
+	*ct = (struct pc_ct){};
+	ct->flow_id = bpf_get_prandom_u32();
+	ct->state = PC_CT_NAT | PC_CT_FRONT | PC_CT_FAR;
 	pc_tuple_front(&flow->t, &flow->nat);
 	flow->node = node;
-	ct.state |= pc_ct_news(flow, false);
-	ct.epoch = flow->epoch;
-	ct.src.node = node;
-	ct.src.nat = (struct pc_ct_nat){.port = flow->t.sport, .row = flow->nat.row};
-	ct.expires = flow->now + pc_ct_idle(flow, ct.state);
-	if (!pc_ct_put(flow, &flow->t, &ct, flow->is_front_kept))
+	ct->state |= pc_ct_news(flow, false);
+	ct->epoch = flow->epoch;
+	ct->src.node = node;
+	ct->src.nat = (struct pc_ct_nat){.port = flow->t.sport, .row = flow->nat.row};
+	ct->expires = flow->now + pc_ct_idle(flow, ct->state);
+	if (!pc_ct_put(flow, &flow->t, ct, flow->is_front_kept))
 		return PC_DROP_CT_FULL;
 	pc_frag_record(flow);
 	return PC_PASS;

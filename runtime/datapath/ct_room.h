@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* ct_room.h - which entry of a connection gives its place to another, and to whom it is charged.
- * Gives pc_ct_yields(), pc_room_ct(), pc_room_for(). A connection is charged to the end that opened
+ * Gives pc_ct_yields(), pc_room_ct(), pc_ct_seek(). A connection is charged to the end that opened
  * it (quota.h).
  */
 #pragma once
@@ -57,19 +57,16 @@ static __always_inline __u64 pc_ct6_yields(const struct pc_seek *seek, const voi
 	return pc_ct_yields(seek, there, key6->proto, key6->sub);
 }
 
-/* The room of this CPU, to look for a place of the entry. Another second, another search. */
-static __always_inline struct pc_room *pc_room_for(const struct pc_ct *ct, __u64 now, __u32 second,
-						   enum pc_refusal is_short)
+/* To look for a place of the room's entry. Another second, another search. */
+static __always_inline void pc_ct_seek(struct pc_room *room, __u64 now, __u32 second,
+				       enum pc_refusal is_short)
 {
-	struct pc_room *room = pc_room_here();
+	const struct pc_ct *ct = pc_room_ct(room);
 
-	if (!room)
-		return 0;
 	room->seek.now = now;
 	room->seek.second = second;
 	room->seek.owner = pc_ct_owner(ct);
 	room->seek.roll = ct->flow_id + (__u32)now * 0x9e3779b1U;
 	room->seek.is_short = is_short;
 	room->seek.refusal = PC_REFUSED_NONE;
-	return room;
 }

@@ -5,16 +5,16 @@
 #pragma once
 #include "ct_room.h"
 
-/* Stores the entry and its direction among the new. Verified once, by itself. */
-__noinline int pc_ct_put_new(const struct pc_tuple *t, struct pc_ct *ct, __u64 now, __u32 second)
+/* Stores the room's entry and its direction among the new. Verified once, by itself. */
+__noinline int pc_ct_put_new(const struct pc_tuple *t, __u64 now, __u32 second)
 {
-	struct pc_room *room;
+	struct pc_room *room = pc_room_here();
+	struct pc_ct *ct;
 
-	if (!t || !ct)
+	if (!t || !room)
 		return false;
-	room = pc_room_for(ct, now, second, PC_REFUSED_NEW);
-	if (!room)
-		return false;
+	ct = pc_room_ct(room);
+	pc_ct_seek(room, now, second, PC_REFUSED_NEW);
 	if (t->family == PC_IPV4) {
 		ct->back = pc_ct4_key_of((struct pc_ct4_key *)room->key, t);
 		return PC_STORE(pc_ct4_new, pc_place4_new, PC_NEW_ENTRIES, room, struct pc_ct4_key,
@@ -27,8 +27,8 @@ __noinline int pc_ct_put_new(const struct pc_tuple *t, struct pc_ct *ct, __u64 n
 	       !bpf_map_update_elem(&pc_ct6_new, room->key, ct, BPF_EXIST);
 }
 
-/* Stores the entry and its direction: among the new, or in the place of a kept one that is over,
- * which would hide it. False when there was no room.
+/* Stores the entry, which is the room's, and its direction: among the new, or in the place of a
+ * kept one that is over, which would hide it. False when there was no room.
  */
 static __always_inline bool pc_ct_put(const struct pc_flow *flow, const struct pc_tuple *t,
 				      struct pc_ct *ct, bool is_kept)
@@ -47,7 +47,7 @@ static __always_inline bool pc_ct_put(const struct pc_flow *flow, const struct p
 		if (!bpf_map_update_elem(&pc_ct6, room->key, ct, BPF_EXIST))
 			return true;
 	}
-	stored = pc_ct_put_new(t, ct, flow->now, flow->second);
+	stored = pc_ct_put_new(t, flow->now, flow->second);
 	pc_room_tell(room);
 	return stored;
 }
@@ -55,13 +55,14 @@ static __always_inline bool pc_ct_put(const struct pc_flow *flow, const struct p
 /* Moves a new entry to where others evict nothing. Verified once, by itself. */
 __noinline int pc_ct_move(const struct pc_tuple *t, const struct pc_ct *ct, __u64 now, __u32 second)
 {
-	struct pc_room *room;
+	struct pc_room *room = pc_room_here();
 
-	if (!t || !ct)
+	if (!t || !ct || !room)
 		return false;
-	room = pc_room_for(ct, now, second, PC_REFUSED_KEPT);
-	if (!room)
-		return false;
+	/* 6.1 stores nothing by a pointer that a function was given. */
+	*pc_room_ct(room) = *ct;
+	ct = pc_room_ct(room);
+	pc_ct_seek(room, now, second, PC_REFUSED_KEPT);
 	if (t->family == PC_IPV4) {
 		pc_ct4_key_of((struct pc_ct4_key *)room->key, t);
 		return PC_STORE(pc_ct4, pc_place4, PC_CT4_ENTRIES, room, struct pc_ct4_key, ct,

@@ -97,14 +97,14 @@ static __always_inline __be16 pc_masq_port(const struct pc_flow *flow,
 		step += (__u32)(spread >> 32) % (share / PC_MASQ_TRIES);
 	key->port = flow->t.sport;
 	if ((is_sctp || pc_masq_is_its(conf, end->device, share, key->port)) &&
-	    pc_masq_take(flow, key, end, false))
+	    pc_masq_take(flow, false))
 		return key->port;
 	if (is_sctp)
 		return 0;
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < 2 * PC_MASQ_TRIES; i++) {
 		key->port = bpf_htons(pc_masq_port_at(conf, end->device, share, at));
-		if (pc_masq_take(flow, key, end, i >= PC_MASQ_TRIES))
+		if (pc_masq_take(flow, i >= PC_MASQ_TRIES))
 			return key->port;
 		at += step;
 		if (at >= share)
@@ -132,40 +132,46 @@ static __always_inline bool pc_masq_put(const struct pc_flow *flow, const struct
 __noinline int pc_masq_open(struct pc_flow *flow, __u32 uplink)
 {
 	const struct pc_masq_conf *conf = pc_masq_now();
-	struct pc_masq_key key = {.is_out = true};
 	const struct pc_addr6 *own;
-	struct pc_masq_end end = {};
+	struct pc_masq_new *made;
+	struct pc_masq_key *key;
+	struct pc_masq_end *end;
 
-	if (!flow || !conf)
+	made = pc_masq_new_here();
+	if (!flow || !conf || !made)
 		return PC_DROP_NOT_MASQUERADED;
 	own = pc_masq_own(conf, flow->t.family, uplink);
 	if (!own)
 		return PC_DROP_NOT_MASQUERADED;
-	pc_masq_set_ends(&key, flow, true);
-	key.here = *own;
-	end.addr = flow->t.saddr;
-	end.port = flow->t.sport;
-	end.state = pc_ct_news(flow, false);
-	end.expires = flow->now + pc_masq_idle(flow, end.state);
-	end.epoch = flow->epoch;
-	end.device = flow->src.ifindex;
-	end.uplink = uplink;
-	end.id = bpf_get_prandom_u32();
-	end.port = pc_masq_port(flow, conf, &key, &end);
-	if (!end.port) {
-		pc_refuse(end.device ? end.device : PC_OWNER_NODE, PC_REFUSED_SNAT);
+	__builtin_memset(made, 0, sizeof(*made));
+	key = &made->key;
+	end = &made->end;
+	pc_masq_set_ends(key, flow, true);
+	key->is_out = true;
+	key->here = *own;
+	end->addr = flow->t.saddr;
+	end->port = flow->t.sport;
+	end->state = pc_ct_news(flow, false);
+	end->expires = flow->now + pc_masq_idle(flow, end->state);
+	end->epoch = flow->epoch;
+	end->device = flow->src.ifindex;
+	end->uplink = uplink;
+	end->id = bpf_get_prandom_u32();
+	end->port = pc_masq_port(flow, conf, key, end);
+	if (!end->port) {
+		pc_refuse(end->device ? end->device : PC_OWNER_NODE, PC_REFUSED_SNAT);
 		return PC_DROP_NO_PORT;
 	}
-	key.here = flow->t.saddr;
-	key.port = flow->t.sport;
-	key.is_out = false;
-	end.addr = *own;
-	if (pc_masq_put(flow, &key, &end))
+	key->here = flow->t.saddr;
+	key->port = flow->t.sport;
+	key->is_out = false;
+	end->addr = *own;
+	if (pc_masq_put(flow, key, end))
 		return PC_PASS;
-	key.here = *own;
-	key.port = end.port;
-	key.is_out = true;
-	bpf_map_delete_elem(&pc_masq_ends, &key);
+	key->here = *own;
+	key->port = end->port;
+	key->is_out = true;
+	bpf_map_delete_elem(&pc_masq_ends, key);
 	return PC_DROP_CT_FULL;
 }
 

@@ -26,6 +26,29 @@ static __always_inline __u64 pc_masq_yields(const struct pc_seek *seek, const vo
 											 : PC_STAYS;
 }
 
+/* A connection that begins: the stack has no room for it. */
+struct pc_masq_new {
+	struct pc_masq_end end;
+	struct pc_masq_key key;
+};
+_Static_assert(sizeof(struct pc_masq_new) == 96, "without padding");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct pc_masq_new);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} pc_masq_new SEC(".maps");
+
+/* That of this CPU. NULL never, but for the verifier. */
+static __always_inline struct pc_masq_new *pc_masq_new_here(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&pc_masq_new, &zero);
+}
+
 enum pc_masq_stored { PC_MASQ_STORED = 0, PC_MASQ_THERE, PC_MASQ_FULL };
 
 /* Stores the half if there is none of the key. Verified once, by itself. */
@@ -36,15 +59,17 @@ __noinline int pc_masq_store(const struct pc_masq_key *key, const struct pc_masq
 
 	if (!key || !end || !room)
 		return PC_MASQ_FULL;
+	/* 6.1 stores nothing by a pointer that a function was given. */
 	*(struct pc_masq_key *)room->key = *key;
+	*(struct pc_masq_end *)room->entry = *end;
 	room->seek.now = now;
 	room->seek.second = second;
 	room->seek.owner = end->device ? end->device : PC_OWNER_NODE;
 	room->seek.roll = (end->id ^ key->is_out) + (__u32)now;
 	room->seek.is_short = PC_REFUSED_SNAT;
 	room->seek.refusal = PC_REFUSED_NONE;
-	if (PC_STORE(pc_masq_ends, pc_masq_place, PC_MASQ_ENTRIES, room, struct pc_masq_key, end,
-		     pc_masq_yields))
+	if (PC_STORE(pc_masq_ends, pc_masq_place, PC_MASQ_ENTRIES, room, struct pc_masq_key,
+		     room->entry, pc_masq_yields))
 		return PC_MASQ_STORED;
 	return room->seek.refusal ? PC_MASQ_FULL : PC_MASQ_THERE;
 }

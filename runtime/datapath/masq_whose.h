@@ -161,16 +161,21 @@ static __always_inline bool pc_masq_is_given(const struct pc_flow *flow,
 	return true;
 }
 
-/* Takes the port of the key, for `end`. Of two CPUs that want it one gets it, or both for the same
- * connection. So no half that answers find is deleted for another one: of two that have seen it
- * dead, the second would delete what the first has made.
+/* Takes the port of the connection that begins. Of two CPUs that want it one gets it, or both for
+ * the same connection. So no half that answers find is deleted for another one: of two that have
+ * seen it dead, the second would delete what the first has made. Verified once, by itself.
  */
-static __always_inline bool pc_masq_take(const struct pc_flow *flow, const struct pc_masq_key *key,
-					 struct pc_masq_end *end, bool is_own)
+__noinline int pc_masq_take(const struct pc_flow *flow, __u32 is_own)
 {
-	struct pc_masq_end *there;
+	struct pc_masq_new *made = pc_masq_new_here();
+	const struct pc_masq_key *key;
+	struct pc_masq_end *there, *end;
 	bool is_given;
 
+	if (!flow || !made)
+		return false;
+	key = &made->key;
+	end = &made->end;
 #pragma clang loop unroll(disable)
 	for (int i = 0; i < PC_MASQ_LOOKS; i++) {
 		there = bpf_map_lookup_elem(&pc_masq_ends, key);

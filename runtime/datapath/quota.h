@@ -142,30 +142,36 @@ typedef __u64 pc_yields(const struct pc_seek *seek, const void *there, const voi
 static __always_inline __u32 *pc_place_take(void *table, void *places, __u32 n,
 					    struct pc_seek *seek, pc_yields *yields)
 {
-	__u32 roll = seek->roll, at, turn, best_at = 0, best_turn = 1, *place;
+	__u32 roll = seek->roll, at, turn, best_at = 0, best_turn = 1, tried = 0, *place;
 	__u64 best = PC_STAYS, found;
 	const __u64 *there;
 
+	/* Linux 6.1 takes no loop that falls through to its beginning. Compilers make one where
+	 * they load a register there, so none is free at that place.
+	 */
 #pragma clang loop unroll(disable)
-	for (int i = 0; i < PC_PLACES_TRIED; i++) {
+	do {
+		asm volatile("" ::: "r0", "r1", "r2", "r3", "r4", "r5");
 		roll = pc_quota_roll(roll);
 		at = pc_quota_place(seek->owner, roll, n);
 		place = bpf_map_lookup_elem(places, &at);
 		if (!place)
 			return 0;
 		turn = *(volatile __u32 *)place;
-		if (turn & 1)
-			continue;
-		there = bpf_map_lookup_elem(table, place + 1);
-		found = there && *there > seek->now ? yields(seek, there, place + 1) : 0;
-		if (found >= best)
-			continue;
-		best = found;
-		best_at = at;
-		best_turn = turn;
-		if (!found)
-			break;
-	}
+		found = PC_STAYS;
+		if (!(turn & 1)) {
+			there = bpf_map_lookup_elem(table, place + 1);
+			found = there && *there > seek->now ? yields(seek, there, place + 1) : 0;
+		}
+		barrier_var(found); /* or ways part that lead to the end of the loop */
+		if (found < best) {
+			best = found;
+			best_at = at;
+			best_turn = turn;
+		}
+		barrier_var(best);
+		tried++;
+	} while (best && tried < PC_PLACES_TRIED);
 	seek->refusal = best ? seek->is_short : PC_REFUSED_NONE;
 	if (best && best != PC_STAYS && seek->is_short == PC_REFUSED_KEPT)
 		seek->refusal = PC_REFUSED_IDLE;
