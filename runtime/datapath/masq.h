@@ -7,10 +7,11 @@
 #include "nat.h"
 #include "offload.h"
 
-#define PC_MASQ_NOT   -1 /* nothing of ours: it passes as it is */
-#define PC_MASQ_NEW   -2 /* nothing is known of it yet */
-#define PC_MASQ_TRIES 32 /* ports that are looked at for a new connection, and again as many */
-#define PC_ECHO_ID_AT 4
+#define PC_MASQ_NOT    -1   /* nothing of ours: it passes as it is */
+#define PC_MASQ_NEW    -2   /* nothing is known of it yet */
+#define PC_MASQ_SHARED 1024 /* ports: of as many, or more, a pod has half */
+#define PC_MASQ_TRIES  32   /* ports that are looked at for a new connection, and again as many */
+#define PC_ECHO_ID_AT  4
 
 /* As pc_masq_holds(), of the half that the pod finds: it leaves as the last load said, too.
  */
@@ -49,14 +50,14 @@ static __always_inline __u64 pc_masq_spread(const struct pc_tuple *t)
 	return (mixed ^ mixed >> 32) * PC_EP_STIR;
 }
 
-/* How many ports of the range an owner may have towards one other side: a pod every other one, so
- * that it leaves some to others.
+/* How many ports of the range an owner may have towards one other side: a pod every other one of a
+ * large range, so that it leaves some to others.
  */
 static __always_inline __u32 pc_masq_share(const struct pc_masq_conf *conf, __u32 device)
 {
 	__u32 size = conf->high - conf->low + 1;
 
-	return device && size >= 2 * PC_MASQ_TRIES ? size / 2 : size;
+	return device && size >= PC_MASQ_SHARED ? size / 2 : size;
 }
 
 /* Which port that is; the one of each two that the pod has. */

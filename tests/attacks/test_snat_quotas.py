@@ -16,7 +16,7 @@ from tests.kernel.test_masquerade import answer, answered, loaded, out, port_of,
 
 pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])
-PORTS = range(50000, 50128)
+PORTS = range(50000, 51024)
 N_HALVES = 131072
 """PC_MASQ_ENTRIES of runtime/datapath/masq_map.h: two of each connection."""
 FLOOD = 20000
