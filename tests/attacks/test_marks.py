@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pod marks its packets as hooks mark the node's own: as an answer, an error, routed or handed over.
+"""A pod marks its packets as hooks mark the node's own: as an answer, an error, routed or tunnelled.
 
 A veth keeps marks while both of its ends are in one network namespace. Between two namespaces the
 kernel clears them.
@@ -36,9 +36,9 @@ MARKS = {
     "error": 0x70635222,
     "routed": ROUTED,
     "tunnel": 0x70642024,
-    "handed over by this node": 0x70630000,
-    "handed over by node 5": 0x70630005,
-    "handed over by the last node": 0x70633FFF,
+    "tunnelled by this node": 0x70630000,
+    "tunnelled by node 5": 0x70630005,
+    "tunnelled by the last node": 0x70633FFF,
 }
 OTHERS = {"kube-proxy": 0x4000, "Cilium": 0x0F00, "beside ours": 0x70625221, "after": 0x70642025}
 REJECTED, DENIED, ALLOWED = 22, 25, 80

@@ -179,7 +179,8 @@ class Scene:
         except ConnectionError:
             pytest.fail("the attacker's pod has reset the victim's connection at the server")
         eventually(
-            lambda: self.at_victim.has(SECRET) or self.at_attacker.has(SECRET), "somebody is told"
+            lambda: self.at_victim.has(SECRET) or self.at_attacker.has(SECRET),
+            "a pod receives the data",
         )
         assert not self.at_attacker.has(SECRET), "the attacker's pod has the victim's port"
 

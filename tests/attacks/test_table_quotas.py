@@ -128,7 +128,7 @@ def load(node: NodeUnderTest, *allowed: tuple[str, str]) -> None:
 
 @pytest.fixture
 def wires(node: NodeUnderTest, request: pytest.FixtureRequest) -> Iterator[Wires]:
-    """Pods a and c may reach b, which may reach nobody."""
+    """Pods a and c may reach b, which may reach no pod."""
     with network() as own:
         own.add("pcc", "veth", group=GROUP, peer={"ifname": "pcc.p"})
         for device in ("pcc", "pcc.p"):

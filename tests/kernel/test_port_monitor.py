@@ -5,6 +5,7 @@
 """
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -204,9 +205,9 @@ def short(leaving: Leaving) -> int:
 
 @pytest.mark.parametrize("wrong", [resetting, half_closing, believing, short])
 def test_the_monitor_finds_a_port_that_is_free_too_soon(
-    wrong: object, monkeypatch: pytest.MonkeyPatch
+    wrong: Callable[[Leaving], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Leaving, "idle", property(wrong))  # type: ignore[arg-type]
+    monkeypatch.setattr(Leaving, "idle", property(wrong))
     with pytest.raises(TakenError):
         for seed in range(300):
             watched(InModel(4), 4, seed)
