@@ -60,7 +60,7 @@ PARTS: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     ),
     "of these, the entries": (
         "ct_store.h",
-        "stored = pc_ct_put_new(t, ct, flow->now, flow->second);",
+        "stored = pc_ct_put_new(t, flow->now, flow->second);",
         "stored = ct->flow_id | 1;",
         NEW,
     ),
