@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from policyc.runtime import bpf_syscall, clsact, features, tcx
+from policyc.runtime import bpf_syscall, clsact, features, revoked, tcx
 from policyc.runtime.errors import HostError
 from policyc.runtime.local_devices import SKIP_HINT
 from policyc.runtime.pins import Pins
@@ -49,6 +49,8 @@ BY_ROLE: Mapping[str, tuple[Hook, ...]] = {
 }
 """The hooks of a device, by what it is for: `Attachment.role`."""
 HOOKS = tuple(hook for hooks in BY_ROLE.values() for hook in hooks)
+PROGRAMS = (*(hook.program for hook in HOOKS), revoked.PROGRAM)
+"""All programs of the hooks' object; the last one is called, and not attached."""
 
 
 def hooks_at(at: Attachment) -> tuple[Hook, ...]:

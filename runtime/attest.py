@@ -26,6 +26,7 @@ from policyc.runtime import (
     host_policy,
     network,
     pod_devices,
+    revoked,
     switch,
     tcx,
 )
@@ -219,7 +220,7 @@ class _Live:
         """The bundle's programs as they are when they are loaded here."""
         found: dict[str, _Fresh] = {}
         names = {
-            HOOKS_OBJECT: [hook.program for hook in attach.HOOKS],
+            HOOKS_OBJECT: list(attach.PROGRAMS),
             POLICY_OBJECT: [POLICY_PROGRAM],
         }
         for name, programs in names.items():
@@ -255,6 +256,7 @@ class _Live:
         else:
             (ident,) = struct.unpack("=I", value)
             faults += self._program(ident, POLICY_PROGRAM, "pc_policy")
+        faults += self._resets()
         for name in sorted(self._fresh.keys() - {POLICY_PROGRAM}):
             pin = self.pins.hook(name)
             if not pin.exists():
@@ -273,6 +275,15 @@ class _Live:
         for name, wanted in due.items():
             if getattr(self.word, name) != wanted:
                 yield f"pc_state: {name} is {not wanted}, and should be {wanted}"
+
+    def _resets(self) -> Iterator[str]:
+        """The program that resets revoked connections, where the load asks for it and not elsewhere."""
+        ident = revoked.program_id(self.pins)
+        if bool(ident) != self.generation.resets_revoked:
+            found = "resets" if ident else "does not reset"
+            yield f"pc_policy: it {found} revoked connections, and the load has asked for the contrary"
+        elif ident:
+            yield from self._program(ident, revoked.PROGRAM, "pc_policy")
 
     def _program(self, ident: int, name: str, where: str) -> Iterator[str]:
         """What is wrong with a program that should be the bundle's of this name."""

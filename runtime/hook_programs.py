@@ -16,7 +16,7 @@ from policyc.runtime.libbpf import Object
 from policyc.runtime.pins import Pins
 from policyc.runtime.undo import Undo
 
-_NAMES = tuple(hook.program for hook in attach.HOOKS)
+_NAMES = attach.PROGRAMS
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from policyc.runtime import (
     reassembly,
     refusals,
     reserved_ports,
+    revoked,
     route_mtu,
     route_rules,
     seeds,
@@ -117,6 +118,7 @@ def load(
     digest: str = "",
     missing: Missing = "refuse",
     deny: Patterns | None = None,
+    resets: bool = False,
     strict_services: bool = False,
     patience: Patience = command_lock.NONE,
     warn: Warn = to_nobody,
@@ -137,7 +139,8 @@ def load(
     in, None: any address is taken. `proof_keys`: one of them has to have signed a proof
     of the bundle; `digest`: its manifest has to have this SHA-256. `missing`: what is done when
     the device of a pod does not exist, or goes meanwhile. `deny` are patterns of devices that are under
-    default deny without an endpoint, None: those of the load before. `patience`: how long another
+    default deny without an endpoint, None: those of the load before. `resets`: who sends
+    in the middle of a TCP connection that the policy denies gets a reset. `patience`: how long another
     command is waited for, which `unload` does too.
     """
     bundle = read_bundle(bundle_path)
@@ -178,7 +181,8 @@ def load(
         pod_devices.require_scrubbed(devices, uplink)
         plan = _Plan(
             *(bundle, file, devices, served, mode, forward, tuple(uplink), way_back),
-            *(masquerade, cgroup, guarded, reassemble, xdp_mode, routes, missing, deny),
+            *(masquerade, cgroup, guarded, reassemble, xdp_mode, routes, missing),
+            *(deny, resets),
         )
         loading = _Loading(Pins(bpffs), state, plan, warn, note)
         return loading.run(placer or _tables)
@@ -246,6 +250,7 @@ class _Plan:
     routes: tuple[service_route.Route, ...]
     missing: Missing
     deny: Patterns | None
+    resets: bool
 
 
 class _Loading:
@@ -308,6 +313,14 @@ class _Loading:
             )
             self._fill_slot(policy, undo)
             clock.set_rate(self.pins.map("pc_clock"))
+            revoked.draw_answer_mac(self.pins.map("pc_answer_mac"))
+            if self.plan.resets:
+                revoked.start(
+                    self.pins,
+                    hooks.programs[revoked.PROGRAM],
+                    hooks.before.get(revoked.PROGRAM),
+                    undo,
+                )
             generation = self._attach(generation, hooks, undo)
             self._attach_sockets(undo)
             where = self.uplinks, self.file.own_addresses
@@ -437,6 +450,7 @@ class _Loading:
             host=LoadedHost(guarded.host.name, guarded.failsafes) if guarded else None,
             service_cidrs=tuple(str(each.to) for each in self.plan.routes),
             deny_devices=self.deny,
+            resets_revoked=self.plan.resets,
         )
 
     @property
@@ -558,6 +572,8 @@ class _Loading:
         nodes.forget_others()
         self.masquerading.forget_others()
         reserved_ports.settle(self.state, self.ports, self.warn)
+        if not self.plan.resets:
+            revoked.stop(self.pins)
         switch.wait_for_readers()
         failsafes.keep_only(self.pins, generation.epoch)
         if self.before_word.epoch:

@@ -126,6 +126,7 @@ class Generation:
     host: LoadedHost | None = None  # None: no policy guards the node itself
     service_cidrs: tuple[str, ...] = ()  # what the node's own packets are routed to Services by
     deny_devices: tuple[str, ...] = ()  # patterns of devices under default deny without an endpoint
+    resets_revoked: bool = False  # who sends in a connection that the policy denies gets a reset
 
     @property
     def masquerade_ports(self) -> range:

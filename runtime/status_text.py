@@ -83,6 +83,8 @@ def show(status: NodeStatus, console: Console) -> None:
             soft_wrap=True,
             markup=False,
         )
+    if status.resets_revoked:
+        console.print("revoked TCP connections are reset", highlight=False)
     if status.services_unfinished:
         console.print(
             "[bold red]a change of Services was not finished, and connections to endpoints that were"

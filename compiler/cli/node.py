@@ -206,6 +206,12 @@ def node() -> None:
     help="a pod of this node whose device does not exist: refuse the load, or load the other pods",
 )
 @_deny
+@click.option(
+    "--reset-revoked",
+    "resets",
+    is_flag=True,
+    help="answer segments of TCP connections that the policy denies by a reset (default: drop them)",
+)
 @_wait
 @click.option("--verbose", is_flag=True, help="show the kernel's whole log if it refuses a program")
 def load(
@@ -233,6 +239,7 @@ def load(
     reprove_cluster: tuple[str, ...],
     missing: Missing,
     deny_devices: tuple[str, ...],
+    resets: bool,
     wait: int,
     verbose: bool,
 ) -> None:
@@ -272,6 +279,7 @@ def load(
             digest=digest,
             missing=missing,
             deny=read_patterns(deny_devices),
+            resets=resets,
             strict_services=strict_services,
             patience=Patience(wait, _note),
             warn=_warn,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* answerable.h - which refused packets are answered, how often, and how a pod gets its answer.
- * Gives pc_may_be_answered(), pc_answer_due(), pc_return(), pc_return_outside().
+ * Gives pc_may_be_answered(), pc_answer_due(), pc_return(), pc_return_outside(), pc_is_answer().
  */
 #pragma once
 #include "answer.h"
@@ -8,7 +8,8 @@
 #include "pace.h"
 
 /* On an answer that the host is to route, for the moment that it takes to reach the pod's hook, or
- * the uplink's where the node itself is told. A pod's packet with it is dropped (pod_marks.h).
+ * the uplink's where the node itself is told. A pod may be able to set it: the answer's source MAC
+ * is what no pod knows.
  */
 #define PC_ANSWER_MARK 0x70635221
 
@@ -33,6 +34,20 @@ struct {
 	__type(value, struct pc_answers);
 } pc_answers SEC(".maps");
 
+/* The source MAC of such an answer: random, and another one after each load. */
+struct pc_answer_mac {
+	__u8 mac[PC_MAC_LEN];
+	__u16 is_set;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct pc_answer_mac);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+} pc_answer_mac SEC(".maps");
+
 /* One host, that could have sent or could be spoken for: none of 0/8, 127/8, 224/3, ::, ::1,
  * ff00::/8. */
 static __always_inline bool pc_is_host(const struct pc_addr6 *a, __u8 family)
@@ -53,8 +68,9 @@ static __always_inline bool pc_may_be_answered(struct __sk_buff *skb, const stru
 	__u8 type = flow->icmp >> 8, mac = 1;
 
 	if (flow->t.proto == IPPROTO_TCP && (flow->tcp_flags & PC_TCP_RST || flow->fragment))
-		return false;               /* before it takes an answer from others */
-	if (flow->frag_row & PC_FRAG_REPLY) /* translated for the client: nobody sent this */
+		return false; /* before it takes an answer from others */
+	/* Translated for the client: an error would quote what nobody has sent. */
+	if (flow->frag_row & PC_FRAG_REPLY && flow->t.proto != IPPROTO_TCP)
 		return false;
 	if (!pc_is_host(&flow->t.saddr, flow->t.family) ||
 	    !pc_is_host(&flow->t.daddr, flow->t.family) || bpf_skb_load_bytes(skb, 0, &mac, 1) ||
@@ -97,4 +113,31 @@ static __always_inline int pc_return_outside(struct __sk_buff *skb, const struct
 	if (flow->client == PC_CLIENT_OUTSIDE)
 		return bpf_redirect(skb->ifindex, 0);
 	return bpf_redirect_neigh(skb->ifindex, 0, 0, 0);
+}
+
+/* The same of an answer that the host is to route as if it came in here: what the hook returns. */
+static __always_inline int pc_return_routed(struct __sk_buff *skb)
+{
+	__u32 zero = 0;
+	const struct pc_answer_mac *own = bpf_map_lookup_elem(&pc_answer_mac, &zero);
+
+	if (!own || !own->is_set || !pc_put(skb, PC_MAC_LEN, own->mac, PC_MAC_LEN))
+		return TC_ACT_SHOT;
+	skb->mark = PC_ANSWER_MARK;
+	return bpf_redirect(skb->ifindex, BPF_F_INGRESS);
+}
+
+/* Whether a packet with the mark of an answer is one. Verified once, by itself. */
+__noinline int pc_is_answer(struct __sk_buff *skb)
+{
+	__u32 zero = 0;
+	const struct pc_answer_mac *own = bpf_map_lookup_elem(&pc_answer_mac, &zero);
+	__u8 mac[PC_MAC_LEN] = {};
+	__u8 differs = 0;
+
+	if (!own || !own->is_set || !pc_read(skb, PC_MAC_LEN, mac, PC_MAC_LEN))
+		return false;
+	for (int i = 0; i < PC_MAC_LEN; i++)
+		differs |= mac[i] ^ own->mac[i];
+	return !differs;
 }

@@ -229,7 +229,7 @@ static __always_inline enum drop_reason pc_from_uplink_frame(struct __sk_buff *s
 		return reason == PC_DROP_VLAN && pc_is_priority_tagged(skb, flow) ? PC_DROP_VLAN
 										  : PC_PASS;
 	flow->client = PC_CLIENT_OUTSIDE;
-	if (mark == PC_ERROR_MARK || mark == PC_ANSWER_MARK) {
+	if (mark == PC_ERROR_MARK || (mark == PC_ANSWER_MARK && pc_is_answer(skb))) {
 		skb->mark = 0;
 		bpf_skb_change_type(skb, PC_PACKET_FOR_US);
 		return PC_PASS;

@@ -11,6 +11,7 @@
 #include "hairpin.h"
 #include "no_endpoint.h"
 #include "pod_marks.h"
+#include "reject.h"
 #include "route_back.h"
 #include "service_refuse.h"
 #include "to_pod.h"
@@ -24,11 +25,13 @@ SEC("tc")
 int pc_from_pod(struct __sk_buff *skb)
 {
 	struct pc_flow *flow = pc_flow_scratch();
+	int mark;
 
 	if (!flow)
 		return pc_verdict(PC_DROP_NO_POLICY);
-	if (skb->mark && pc_has_spoofed_mark(skb))
-		return pc_verdict(PC_DROP_SPOOFED_MARK);
+	mark = skb->mark ? pc_pod_mark(skb) : PC_MARK_OTHER;
+	if (mark != PC_MARK_OTHER)
+		return pc_verdict(mark == PC_MARK_SPOOFED ? PC_DROP_SPOOFED_MARK : PC_PASS);
 	flow->reason = pc_from_pod_frame(skb, flow);
 	if (flow->forward_to & PC_SENT)
 		return TC_ACT_REDIRECT;
@@ -170,6 +173,17 @@ int pc_from_detour(struct __sk_buff *skb)
 		return pc_verdict(PC_DROP_NO_POLICY);
 	flow->reason = pc_from_detour_frame(skb, flow);
 	return flow->reason ? pc_verdict(flow->reason) : pc_come_back(skb, flow);
+}
+
+/* From the policy program, where the load asks for it: a packet in the middle of a connection that
+ * the policy denies. Who sent it is told, as where a rule rejects.
+ */
+SEC("tc")
+int pc_resets(struct __sk_buff *skb)
+{
+	struct pc_flow *flow = pc_flow_scratch();
+
+	return flow ? pc_reject(skb, flow, TC_ACT_SHOT) : TC_ACT_SHOT;
 }
 
 char pc_license[] SEC("license") = "Dual BSD/GPL";

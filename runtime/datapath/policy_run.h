@@ -16,6 +16,7 @@
 #include "events.h"
 #endif
 #ifdef PC_REJECTS
+#include "effects.h"
 #include "reject.h"
 #endif
 
@@ -133,7 +134,9 @@ static __always_inline enum drop_reason pc_conclude(const struct pc_flow *flow,
 	return PC_PASS;
 }
 
-/* Counted as dropped, and answered where the rule that denied it says so. */
+/* Counted as dropped, and answered where the rule that denied it says so; a packet in the middle of
+ * a connection also where the load says so.
+ */
 static __always_inline int pc_end_of(struct __sk_buff *skb, struct pc_flow *flow,
 				     const struct pc_decision *decision)
 {
@@ -145,6 +148,8 @@ static __always_inline int pc_end_of(struct __sk_buff *skb, struct pc_flow *flow
 	if (PC_REJECTS && !decision->allowed && pc_effect_of(rule, PC_EFFECT_REJECT))
 		return pc_reject(skb, flow, verdict);
 #endif
+	if (!decision->allowed && pc_has_opening(flow->t.proto) && !flow->opens)
+		bpf_tail_call(skb, &pc_policy, PC_RESETS_SLOT);
 	(void)skb, (void)decision; /* asked where rules have effects */
 	return verdict;
 }
@@ -167,13 +172,6 @@ int pc_policy_run(struct __sk_buff *skb)
 
 	if (!flow)
 		return pc_verdict(PC_DROP_NO_POLICY);
-#ifdef PC_REJECTS
-	if (PC_REJECTS && pc_is_answer(skb, flow)) {
-		skb->mark = 0;
-		flow->reason = PC_PASS;
-		return pc_verdict(PC_PASS);
-	}
-#endif
 	decision = pc_decide(skb, flow);
 	if (flow->opener == PC_OPENER_PROBE && decision.allowed)
 		return pc_decide_other(skb, flow);

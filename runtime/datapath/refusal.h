@@ -73,8 +73,9 @@ static __always_inline __u32 pc_pseudo_sum(const struct pc_reply *reply)
 	return bpf_csum_diff(0, 0, (__be32 *)&pseudo, sizeof(pseudo), 0);
 }
 
-/* The segment is read in full, so that nothing is acknowledged that was not sent. Resets are never
- * answered, nor fragments, of which nobody knows how long the segment is.
+/* The segment is read in full, so that nothing is acknowledged that was not sent; the ports are
+ * those of the tuple, as an endpoint's answer is translated by now. Resets are never answered, nor
+ * fragments, of which nobody knows how long the segment is.
  */
 static __always_inline bool pc_reset(struct __sk_buff *skb, const struct pc_flow *flow,
 				     struct pc_reply *reply)
@@ -87,8 +88,8 @@ static __always_inline bool pc_reset(struct __sk_buff *skb, const struct pc_flow
 	data = flow->l4 + in.doff * 4U;
 	if (in.doff < 5 || data > flow->end)
 		return false;
-	out->source = in.dest;
-	out->dest = in.source;
+	out->source = flow->is_reply ? flow->t.sport : flow->t.dport;
+	out->dest = flow->is_reply ? flow->t.dport : flow->t.sport;
 	out->doff = 5;
 	out->rst = 1;
 	if (in.ack) {

@@ -1,23 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* reject.h - whether a packet that a rule refuses is answered, and which way the answer goes.
- * Gives pc_reject() and pc_is_answer().
+ * Gives pc_reject().
  */
 #pragma once
 #include "answerable.h"
 #include "ct_front.h"
-#include "effects.h"
 #include "nat.h"
 
 static __always_inline bool pc_is_sent_by_pod(const struct __sk_buff *skb,
 					      const struct pc_flow *flow)
 {
 	return (flow->is_reply ? flow->dst.ifindex : flow->src.ifindex) == skb->ifindex;
-}
-
-/* An answer of our own on its way through the host. */
-static __always_inline bool pc_is_answer(const struct __sk_buff *skb, const struct pc_flow *flow)
-{
-	return skb->mark == PC_ANSWER_MARK && pc_is_sent_by_pod(skb, flow);
 }
 
 /* A pod's own packet comes back to it at once. What was sent to a pod is answered as if by the pod:
@@ -30,14 +23,15 @@ static __always_inline int pc_send_back(struct __sk_buff *skb, const struct pc_f
 		return pc_return(skb);
 	if (skb->ingress_ifindex == skb->ifindex)
 		return pc_return_outside(skb, flow); /* refused at the uplink */
-	skb->mark = PC_ANSWER_MARK;
-	return bpf_redirect(skb->ifindex, BPF_F_INGRESS);
+	return pc_return_routed(skb);
 }
 
-/* A packet to a Service is answered as it was sent. */
+/* A packet to a Service is answered as it was sent. Of an answer of an endpoint the tuple was never
+ * another one.
+ */
 static __always_inline bool pc_untranslate(struct __sk_buff *skb, struct pc_flow *flow)
 {
-	if (!flow->nat.row)
+	if (!flow->nat.row || flow->frag_row & PC_FRAG_REPLY)
 		return true;
 	if (!pc_nat_addr(skb, flow, PC_NAT_DST, &flow->t.daddr, &flow->nat.daddr) ||
 	    !pc_nat_port(skb, flow, PC_NAT_DST, flow->t.dport, flow->nat.dport) ||

@@ -61,7 +61,7 @@ SO_MARK, ETH_P_ALL = 36, 3
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Its policy program rejects, and so believes the mark of an answer."""
+    """Its policy program rejects, and so the node has answers of its own."""
     return compiled(tmp_path_factory.mktemp("marks"), POLICY)
 
 
@@ -265,7 +265,7 @@ def test_a_pod_with_bpf_of_its_own_does_not_get_past_its_policy(
 
 
 @families
-def test_only_a_refusal_is_taken_for_an_answer(
+def test_no_packet_of_a_pod_is_taken_for_an_answer(
     node: NodeUnderTest, wire: ServiceWire, bundle: Path, family: int
 ) -> None:
     """BPF of a pod's own brings the mark even between namespaces: bpf_redirect_peer() keeps it."""
@@ -279,27 +279,70 @@ def test_only_a_refusal_is_taken_for_an_answer(
         udp(4000, DENIED, b"data"),
         tcp(4000, DENIED, SYN),
         tcp(4000, DENIED, ACK),
-        tcp(4000, DENIED, RST, data=b"data"),
+        tcp(4000, DENIED, RST),
         packets.echo(family),
-        error(13 if family == 6 else 1),
+        error(13 if family == 4 else 1),
     ]
     for each in forged:
         data = frame(A, WORLD, each, family=family)
         assert pass_by(node, "pc_from_pod", data, ANSWER).verdict == DROP
     assert node.drops() == {"spoofed mark": len(forged)}
-    for each in (tcp(4000, DENIED, RST), error(13 if family == 4 else 1)):
-        data = frame(A, WORLD, each, family=family)
-        assert pass_by(node, "pc_from_pod", data, ANSWER).verdict == NEXT, "the control"
 
 
-@families
-def test_a_device_that_keeps_marks_gets_no_answer_out(
-    node: NodeUnderTest, bundle: Path, family: int
-) -> None:
-    """The price: the node cannot tell its own answer from the pod's packet, and both are dropped."""
-    load(node, bundle)
+def answer_to(node: NodeUnderTest, family: int) -> Outcome:
+    """As the hook of the refused packet leaves it."""
     refused = frame(WORLD, A, tcp(4000, REJECTED, SYN), family=family)
     answer = pass_by(node, "pc_to_pod", refused)
     assert (answer.verdict, answer.mark) == (REDIRECT, ANSWER)
-    assert pass_by(node, "pc_from_pod", answer.frame, answer.mark).verdict == DROP
-    assert node.drops() == {"policy": 1, "spoofed mark": 1}
+    return answer
+
+
+@families
+def test_the_nodes_own_answer_gets_out(node: NodeUnderTest, bundle: Path, family: int) -> None:
+    """Also by a device that keeps marks: it leaves with the pod's MAC, and without the mark."""
+    load(node, bundle)
+    answer = answer_to(node, family)
+    out = pass_by(node, "pc_from_pod", answer.frame, answer.mark)
+    mac = mac_bytes(A.mac)
+    assert (out.verdict, out.mark) == (NEXT, 0)
+    assert out.frame == answer.frame[:6] + mac + answer.frame[12:]
+    assert node.drops() == {"policy": 1}
+    assert answer.frame[6:12] not in (mac, bytes(6))
+
+
+@families
+def test_an_answer_is_told_by_each_bit_of_its_mac(
+    node: NodeUnderTest, bundle: Path, family: int
+) -> None:
+    load(node, bundle)
+    answer = answer_to(node, family).frame
+    own = int.from_bytes(answer[6:12])
+    for bit in range(48):
+        guessed = (own ^ 1 << bit).to_bytes(6)
+        data = answer[:6] + guessed + answer[12:]
+        assert pass_by(node, "pc_from_pod", data, ANSWER).verdict == DROP
+    assert node.drops() == {"policy": 1, "spoofed mark": 48}
+
+
+@families
+def test_the_mac_of_answers_is_another_one_after_a_load(
+    node: NodeUnderTest, bundle: Path, family: int
+) -> None:
+    load(node, bundle)
+    before = answer_to(node, family)
+    load(node, bundle)
+    assert answer_to(node, family).frame[6:12] != before.frame[6:12]
+    assert pass_by(node, "pc_from_pod", before.frame, before.mark).verdict == DROP
+
+
+@families
+def test_without_a_mac_there_is_no_answer(node: NodeUnderTest, bundle: Path, family: int) -> None:
+    """Zeros, as the map has them before a load, are no MAC that a pod could guess."""
+    load(node, bundle)
+    with node.shared_map("pc_answer_mac") as fd:
+        bpf_syscall.map_update(fd, bytes(4), bytes(8))
+    refused = frame(WORLD, A, tcp(4000, REJECTED, SYN), family=family)
+    assert pass_by(node, "pc_to_pod", refused).verdict == DROP
+    forged = frame(A, WORLD, tcp(4000, DENIED, RST), family=family)
+    forged = forged[:6] + bytes(6) + forged[12:]
+    assert pass_by(node, "pc_from_pod", forged, ANSWER).verdict == DROP

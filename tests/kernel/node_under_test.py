@@ -141,6 +141,7 @@ class NodeUnderTest:
         reassemble: bool = False,
         xdp_mode: xdp.Mode | None = None,
         service_cidr: Sequence[str] = (),
+        resets: bool = False,
     ) -> Loaded:
         self._forget_programs()
         return runtime.load(
@@ -159,6 +160,7 @@ class NodeUnderTest:
             open_ports=open_ports,
             reassemble=reassemble,
             service_cidr=service_cidr,
+            resets=resets,
             warn=self.warnings.append,
             note=self.notes.append,
         )

@@ -18,7 +18,16 @@ from policyc.verifier.translation.policy_runs import run_policy
 from policyc.verifier.translation.shared_layouts import layout_faults
 from tests.kernel.faults.confirming import Generation, Seen, confirmed
 from tests.kernel.faults.witness import Witness, of_code, of_seeds
-from tests.kernel.faults.wrong import ALL, REFUTED_ALONE, SEED_FAULTS, CodeFault, InSeed, right_of
+from tests.kernel.faults.wrong import (
+    ALL,
+    REFUTED_ALONE,
+    SEED_FAULTS,
+    CodeFault,
+    InC,
+    InHeader,
+    InSeed,
+    right_of,
+)
 
 pytestmark = pytest.mark.kernel
 QUICK = (
@@ -84,6 +93,16 @@ def refuted(name: str, folder: Path) -> tuple[str, Seen]:
         if isinstance(fault, InSeed)
         else refuted_program(fault, folder)
     )
+
+
+def test_what_the_faults_change_is_there() -> None:
+    """Most faults are put in by slow tests alone, which would be the last to miss it."""
+    gone = [
+        name
+        for name, fault in ALL.items()
+        if isinstance(fault, InC | InHeader) and not fault.is_there()
+    ]
+    assert gone == []
 
 
 @pytest.mark.parametrize("name", QUICK)

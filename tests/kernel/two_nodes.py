@@ -230,6 +230,7 @@ class TwoNodes:
         forward: Forwarding = "redirect",
         xdp_mode: xdp.Mode | None = None,
         service_cidr: Sequence[str] = (),
+        resets: bool = False,
     ) -> None:
         """Load a bundle on a node; `families` are those of the nodes' addresses."""
         self.loaded.add(node)
@@ -251,6 +252,7 @@ class TwoNodes:
                     forward=forward,
                     note=self.notes.append,
                     service_cidr=service_cidr,
+                    resets=resets,
                 )
                 and None
             )

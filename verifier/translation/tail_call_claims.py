@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When the policy program may go on as itself: to decide the other direction of a connection.
+"""When the policy program may go on as another one.
 
-Nothing tells which end opened it, and this direction is allowed. The flow is then the one that the
-other end would have opened, and nothing else of it is another one.
+As itself, to decide the other direction of a connection: nothing tells which end opened it, and this
+direction is allowed. The flow is then the one that the other end would have opened, and nothing else of
+it is another one. As the program that resets revoked connections: the flow is denied, it is TCP or SCTP,
+and the packet does not open it. The flow stays, and says why the packet is dropped.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,6 +22,10 @@ from policyc.verifier.translation.policy_runs import SCRATCH, PolicyRuns
 from policyc.verifier.translation.words import Words
 
 PROGRAMS = "pc_policy"
+RESETS_SLOT = 2
+"""PC_RESETS_SLOT of runtime/datapath/generation.h."""
+WITH_OPENING = (6, 132)
+"""TCP and SCTP."""
 SWAPPED = (("t.saddr", "t.daddr"), ("t.sport", "t.dport"), ("src", "dst"))
 ICMP = {4: 1, 6: 58}
 """The protocol number of ICMP by family."""
@@ -40,26 +46,43 @@ class TailCallClaims:
         if call.map != PROGRAMS:
             yield Claim("it goes on as another program", guard)
             return
-        slot = domain.zero_extend(self.runs.field("slot"), 8, 32)
         index = domain.truncate(call.index, 32, 64)
+        if isinstance(index, int) and index == RESETS_SLOT:
+            yield from self._of_reset(end)
+            return
+        slot = domain.zero_extend(self.runs.field("slot"), 8, 32)
         elsewhere = domain.no(domain.equal(index, slot, 32))
         yield Claim("it goes on as another policy", domain.both(guard, elsewhere))
         is_due = domain.both(self.policy.is_probe, self.policy.is_allowed)
         yield Claim("it decides another direction", domain.both(guard, domain.no(is_due)))
-        after = end.state.memory[MapValue(SCRATCH, 0)]
-        assert isinstance(after, UnknownMemory), "the scratch is"
-        wrong = domain.any_of(self._wrong(after))
+        wrong = domain.any_of(self._differs(end, self._wanted))
         yield Claim("it decides another flow", domain.both(guard, wrong))
 
-    def _wrong(self, after: UnknownMemory) -> Iterator[Truth]:
-        """Each byte of the flow that is not what the other end would have opened by."""
-        domain = self.runs.domain
+    def _of_reset(self, end: Ended) -> Iterator[Claim]:
+        """It leaves the flow as a drop does."""
+        domain, guard = self.runs.domain, end.guard.term()
+        allowed = domain.both(guard, self.policy.is_allowed)
+        yield Claim("it resets what is allowed", allowed)
+        opens = domain.no(domain.equal(self.runs.field("opens"), 0, 8))
+        yield Claim("it resets what opens a connection", domain.both(guard, opens))
+        proto = self.runs.field("t.proto")
+        has_opening = domain.any_of(domain.equal(proto, each, 8) for each in WITH_OPENING)
+        yield Claim("it resets what is no connection", domain.both(guard, domain.no(has_opening)))
+        place, size = self._place("reason")
+        reason = self.runs.source.btf.enumerators("drop_reason")["PC_DROP_POLICY"]
+        said = {place + n: reason >> 8 * n & 0xFF for n in range(size)}
+        wrong = domain.any_of(self._differs(end, said))
+        yield Claim("it resets another flow", domain.both(guard, wrong))
+
+    def _differs(self, end: Ended, wanted: Mapping[int, Bits]) -> Iterator[Truth]:
+        """For each byte of the flow: it is neither what is wanted nor, elsewhere, what it was."""
+        domain, after = self.runs.domain, end.state.memory[MapValue(SCRATCH, 0)]
+        assert isinstance(after, UnknownMemory), "the scratch is"
         for at in range(after.size):
-            value = number_in(after.load(at, 1))
-            wanted = self._wanted.get(at)
-            if wanted is None:
-                wanted = after.initial(at)
-            yield domain.no(domain.equal(value, wanted, 8))
+            value, due = number_in(after.load(at, 1)), wanted.get(at)
+            if due is None:
+                due = after.initial(at)
+            yield domain.no(domain.equal(value, due, 8))
 
     @cached_property
     def _wanted(self) -> Mapping[int, Bits]:

@@ -13,7 +13,7 @@ from policyc.compiler.driver import objects
 from policyc.verifier.bytecode.elf import Relocation
 from policyc.verifier.bytecode.object import BpfObject, read_object
 from tests.unit.translation.generations import Made, made
-from tests.unit.translation.test_code_lemma import IN_HEADERS, WRONG
+from tests.unit.translation.test_code_lemma import IN_HEADERS, RESETS, WRONG
 from tests.unit.translation.test_data_lemma import FAULTS, Damage, first
 
 ENTRY = "pc_policy_run"
@@ -49,6 +49,10 @@ class InC:
     wrong: str
     where: str = "C"
 
+    def is_there(self) -> bool:
+        """Whether the C still has the text once."""
+        return made(self.case).emitted.c.count(self.right) == 1
+
     def code(self) -> bytes:
         """The object of the wrong program."""
         text = made(self.case).emitted.c
@@ -67,6 +71,10 @@ class InHeader:
     wrong: str
     count: int = 1
     where: str = "header"
+
+    def is_there(self) -> bool:
+        """Whether the header still has the text as often."""
+        return objects.datapath_files()[self.header].decode().count(self.right) == self.count
 
     def code(self) -> bytes:
         """The object of the wrong program."""
@@ -175,6 +183,10 @@ CODE_FAULTS: tuple[CodeFault, ...] = (
         InHeader(name, "cidr4", header, right, wrong)
         for name, (header, right, wrong) in IN_HEADERS.items()
     ),
+    *(
+        InHeader(claim, "cidr4", "policy_run.h", right, wrong)
+        for claim, (right, wrong) in RESETS.items()
+    ),
     InHeader(
         "the port is in the order of the wire",
         "ports-100",
@@ -244,7 +256,7 @@ CODE_FAULTS: tuple[CodeFault, ...] = (
     InHeader(
         "a connection decided again is of another epoch",
         "cidr4",
-        "ct.h",
+        "ct_decided.h",
         "ct->ingress_rule = ingress_rule;\n\tct->epoch = flow->epoch;",
         "ct->ingress_rule = ingress_rule;\n\tct->epoch = flow->epoch + 1;",
     ),
@@ -301,6 +313,7 @@ SEED_FAULTS: tuple[InSeed, ...] = (
 
 REFUTED_ALONE: Mapping[str, str] = {
     "the packet is marked": "no map shows a mark",
+    **dict.fromkeys(RESETS, "the verdict and the maps are the same"),
     "the tables are changed": "verdicts of one packet do not show it",
     "a denied entry goes on": "two looks have to find one entry, and the model has two",
     "a denied entry is decided": "two looks have to find one entry, and the model has two",

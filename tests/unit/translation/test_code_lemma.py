@@ -85,14 +85,16 @@ IN_HEADERS: dict[str, tuple[str, str, str]] = {
         "__u32 service = pc_service(flow);\n"
         "\tbpf_map_delete_elem(&pc_nodes, &service);",
     ),
-    "a denied entry goes on": ("ct.h", "__sync_fetch_and_or(&ct->state, PC_CT_DENIED);", "(void)0;"),
+    "a denied entry goes on": (
+        "ct_decided.h", "__sync_fetch_and_or(&ct->state, PC_CT_DENIED);", "(void)0;"
+    ),
     "a denied entry is decided": (
-        "ct.h",
-        "__sync_fetch_and_and(&ct->state, ~PC_CT_NODE);\n\tct->epoch",
-        "__sync_fetch_and_and(&ct->state, ~PC_CT_NODE);\n\tct->decided = 3;\n\tct->epoch",
+        "ct_decided.h",
+        "__sync_fetch_and_and(&ct->state, ~PC_CT_NODE);",
+        "__sync_fetch_and_and(&ct->state, ~PC_CT_NODE);\n\tct->decided = 3;",
     ),
     "rules change places": (
-        "ct.h",
+        "ct_decided.h",
         "ct->egress_rule = egress_rule;\n\tct->ingress_rule = ingress_rule;",
         "ct->egress_rule = ingress_rule;\n\tct->ingress_rule = egress_rule;",
     ),
@@ -100,6 +102,36 @@ IN_HEADERS: dict[str, tuple[str, str, str]] = {
     "all leaves allow": ("policy_words.h", "PC_ALLOW 0x40000000U", "PC_ALLOW 0x80000000U"),
 }  # fmt: skip
 """What is wrong -> the header of runtime/datapath, what stands there, and what in its place."""
+
+
+RESETS: dict[str, tuple[str, str]] = {
+    "it resets what is allowed": ("!decision->allowed && pc_has_opening", "pc_has_opening"),
+    "it resets what opens a connection": (" && !flow->opens)", ")"),
+    "it resets what is no connection": (
+        "pc_has_opening(flow->t.proto)",
+        "flow->t.proto != IPPROTO_UDP",
+    ),
+    "it resets another flow": (
+        "bpf_tail_call(skb, &pc_policy, PC_RESETS_SLOT);",
+        "flow->t.dport = 0, bpf_tail_call(skb, &pc_policy, PC_RESETS_SLOT);",
+    ),
+}
+"""The claim -> what stands in policy_run.h, and what in its place. No verdict is another one."""
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        pytest.param(claim, marks=() if claim == "it resets what is allowed" else pytest.mark.slow)
+        for claim in RESETS
+    ],
+)
+def test_a_program_that_resets_something_else_is_refuted(
+    claim: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right, wrong = RESETS[claim]
+    case, code = in_header(f"resets: {claim}", "policy_run.h", right, wrong, monkeypatch)
+    assert refutation(case, code) == claim
 
 
 @pytest.mark.parametrize(
@@ -122,16 +154,23 @@ def test_a_program_with_one_wrong_thing_is_refuted(fault: str) -> None:
 def test_a_datapath_with_one_wrong_thing_is_refuted(
     fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name, right, wrong = IN_HEADERS[fault]
+    case, code = in_header(fault, *IN_HEADERS[fault], monkeypatch)
+    assert refutation(case, code)
+
+
+def in_header(
+    fault: str, name: str, right: str, wrong: str, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Made, bytes]:
+    """The program with another text in the place of one that a header has once."""
     headers = objects.datapath_files()
     text = headers[name].decode()
     assert text.count(right) == 1, f"{name} does not say `{right}` once"
     changed = {**headers, name: text.replace(right, wrong).encode()}
-    monkeypatch.setattr(objects, "datapath_files", lambda: changed)
     case = made("cidr4")
-    text = f"/* {fault} */\n{case.emitted.c}"  # or what was compiled before would do
-    code = objects._compiled("policy.bpf.c", text)[0]
-    assert refutation(case, code)
+    with monkeypatch.context() as patched:
+        patched.setattr(objects, "datapath_files", lambda: changed)
+        text = f"/* {fault} */\n{case.emitted.c}"  # or what was compiled before would do
+        return case, objects._compiled("policy.bpf.c", text)[0]
 
 
 @pytest.mark.slow
