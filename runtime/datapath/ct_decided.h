@@ -75,6 +75,14 @@ static __always_inline void pc_ct_decide(struct pc_ct *ct, const struct pc_flow 
 	ct->epoch = flow->epoch;
 }
 
+/* How sure it is which end has opened the connection. */
+static __always_inline __u32 pc_ct_doubt(const struct pc_flow *flow)
+{
+	if (flow->opener == PC_OPENER_EITHER)
+		return PC_CT_EITHER;
+	return flow->opener == PC_OPENER_CLAIMED ? PC_CT_EITHER | PC_CT_CLAIMED : 0;
+}
+
 /* A connection whose first packet is at hand, in its direction. NULL never, but for the verifier.
  */
 static __always_inline struct pc_ct *pc_ct_of(const struct pc_flow *flow, __u32 egress_rule,
@@ -88,9 +96,7 @@ static __always_inline struct pc_ct *pc_ct_of(const struct pc_flow *flow, __u32 
 	ct = pc_room_ct(room);
 	__builtin_memset(ct, 0, sizeof(*ct));
 	ct->flow_id = bpf_get_prandom_u32();
-	ct->state = state | pc_ct_news(flow, flow->is_reply);
-	if (flow->opener == PC_OPENER_EITHER)
-		ct->state |= PC_CT_EITHER;
+	ct->state = state | pc_ct_news(flow, flow->is_reply) | pc_ct_doubt(flow);
 	if (flow->nat.row) {
 		ct->state |= PC_CT_NAT | pc_ct_node_bits(flow);
 		ct->dst.nat = (struct pc_ct_nat){.port = flow->nat.sport, .row = flow->nat.row};
@@ -128,7 +134,7 @@ static __always_inline bool pc_ct_renew(const struct pc_flow *flow, __u32 egress
 {
 	struct pc_ct_at at = pc_ct_get(&flow->t, true);
 	/* A policy was asked: it is no longer that. */
-	__u32 gone = PC_CT_NODE | PC_CT_DENIED | PC_CT_EITHER;
+	__u32 gone = PC_CT_NODE | PC_CT_DENIED | PC_CT_EITHER | PC_CT_CLAIMED;
 	struct pc_ct *ct = at.ct;
 	__u64 moved;
 
@@ -138,8 +144,7 @@ static __always_inline bool pc_ct_renew(const struct pc_flow *flow, __u32 egress
 	moved = -(pc_ct_has_moved(&ct->src, &flow->src) | pc_ct_has_moved(&ct->dst, &flow->dst));
 	barrier_var(moved);
 	gone |= -(moved >> 63) & PC_CT_CAME;
-	if (flow->opener == PC_OPENER_EITHER)
-		gone &= ~PC_CT_EITHER;
+	gone &= ~pc_ct_doubt(flow);
 	__sync_fetch_and_and(&ct->state, ~gone);
 	ct->out &= (moved >> 63) - 1;
 	pc_ct_decide(ct, flow, egress_rule, ingress_rule);

@@ -38,6 +38,8 @@ enum pc_ct_state {
 	PC_CT_EITHER = 16384, /* nothing tells which end opened it: both directions are allowed */
 	/* of host SNAT: the peer has extended the idle time since the forwarded end spoke */
 	PC_CT_HEARD = 32768,
+	PC_CT_CLAIMED =
+	    65536, /* PC_CT_EITHER, until the end that is said to have opened it sends */
 };
 
 /* In the bits of `state` above: of a pod's connection to the node port of another node, the number
@@ -161,5 +163,7 @@ static __always_inline bool pc_ct_note(struct pc_ct *ct, const struct pc_flow *f
 		__sync_fetch_and_or(&ct->state, news);
 	if (ct->state & PC_CT_OPENING && is_reply && flow->tcp_flags & PC_TCP_SYN)
 		__sync_fetch_and_and(&ct->state, ~PC_CT_OPENING);
+	if (ct->state & PC_CT_CLAIMED && !is_reply && !(flow->tcp_flags & PC_TCP_RST))
+		__sync_fetch_and_and(&ct->state, ~(PC_CT_CLAIMED | PC_CT_EITHER));
 	return pc_ct_stay(ct, flow) || is_news;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* device_to.h - by which device the host's stack would send a packet.
- * Gives pc_device_to(), pc_is_uplink().
+ * Gives pc_device_to(), pc_is_to_own(), pc_is_uplink().
  */
 #pragma once
 #include "outside_map.h"
@@ -25,19 +25,14 @@ static __always_inline __u32 pc_fib_device(const struct bpf_fib_lookup *fib, lon
 		   : 0;
 }
 
-/* The device that leads to where the flow goes; `back`: to where it comes from. 0: there is none. A
- * function of its own for its stack.
- */
-__noinline int pc_device_to(struct __sk_buff *skb, struct pc_flow *flow, bool back)
+/* The host's question about the way to where the flow goes; `back`: to where it comes from. */
+static __always_inline struct bpf_fib_lookup pc_fib_of(const struct __sk_buff *skb,
+						       const struct pc_flow *flow, bool back)
 {
 	struct bpf_fib_lookup fib = {.ifindex = skb->ifindex};
-	const struct pc_addr6 *from, *to;
-	long found;
+	const struct pc_addr6 *from = back ? &flow->t.daddr : &flow->t.saddr;
+	const struct pc_addr6 *to = back ? &flow->t.saddr : &flow->t.daddr;
 
-	if (!flow)
-		return 0;
-	from = back ? &flow->t.daddr : &flow->t.saddr;
-	to = back ? &flow->t.saddr : &flow->t.daddr;
 	fib.l4_protocol = flow->t.proto;
 	if (pc_fib_has_ports(flow)) {
 		fib.sport = back ? flow->t.dport : flow->t.sport;
@@ -52,8 +47,33 @@ __noinline int pc_device_to(struct __sk_buff *skb, struct pc_flow *flow, bool ba
 		__builtin_memcpy(fib.ipv6_src, from, sizeof(fib.ipv6_src));
 		__builtin_memcpy(fib.ipv6_dst, to, sizeof(fib.ipv6_dst));
 	}
+	return fib;
+}
+
+/* The device that leads to where the flow goes; `back`: to where it comes from. 0: there is none. A
+ * function of its own for its stack.
+ */
+__noinline int pc_device_to(struct __sk_buff *skb, struct pc_flow *flow, bool back)
+{
+	struct bpf_fib_lookup fib;
+	long found;
+
+	if (!flow)
+		return 0;
+	fib = pc_fib_of(skb, flow, back);
 	found = bpf_fib_lookup(skb, &fib, sizeof(fib), 0);
 	return pc_fib_device(&fib, found);
+}
+
+/* Whether the flow goes to an address of the node itself. A function of its own, too. */
+__noinline int pc_is_to_own(struct __sk_buff *skb, const struct pc_flow *flow)
+{
+	struct bpf_fib_lookup fib;
+
+	if (!flow)
+		return false;
+	fib = pc_fib_of(skb, flow, false);
+	return bpf_fib_lookup(skb, &fib, sizeof(fib), 0) == BPF_FIB_LKUP_RET_NOT_FWDED;
 }
 
 /* Whether the device has the hooks of an uplink. */

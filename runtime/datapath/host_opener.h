@@ -28,18 +28,25 @@ static __always_inline bool pc_host_is_failsafe(const struct pc_flow *flow, enum
 }
 
 /* The end that has opened the flow's connection; PC_FLOW_NONE where nothing tells. Of a failsafe
- * port one direction is allowed anyway, so the packet's own is decided.
+ * port one direction is allowed anyway, so the packet's own is decided. What a socket of the node
+ * claims holds until the next load, as in opener.h.
  */
-__noinline int pc_host_flow_opener(struct __sk_buff *skb, const struct pc_flow *flow, __u32 own)
+__noinline int pc_host_flow_opener(struct __sk_buff *skb, struct pc_flow *flow, __u32 own)
 {
 	int says = PC_SOCKET_SILENT;
+	bool is_failsafe;
 
 	if (!flow)
 		return PC_FLOW_NONE;
+	is_failsafe = pc_host_is_failsafe(flow, own);
 	if (flow->t.proto == IPPROTO_TCP)
 		says = pc_socket_says(skb, flow, own, BPF_F_CURRENT_NETNS);
+	if (says == PC_SOCKET_CLAIMS && flow->epoch != PC_FIRST_EPOCH)
+		says = PC_SOCKET_SILENT;
 	if (says == PC_SOCKET_SILENT)
-		return pc_host_is_failsafe(flow, own) ? PC_FLOW_SRC : PC_FLOW_NONE;
+		return is_failsafe ? PC_FLOW_SRC : PC_FLOW_NONE;
+	if (says == PC_SOCKET_CLAIMS && !is_failsafe)
+		flow->opener = PC_OPENER_CLAIMED;
 	return (says == PC_SOCKET_CONNECTED) == (own == PC_FLOW_SRC) ? PC_FLOW_SRC : PC_FLOW_DST;
 }
 
@@ -47,9 +54,12 @@ __noinline int pc_host_flow_opener(struct __sk_buff *skb, const struct pc_flow *
 static __always_inline void pc_host_turn(struct __sk_buff *skb, struct pc_flow *flow,
 					 enum pc_host_side side, __u32 slot)
 {
-	int opener = pc_host_flow_opener(skb, flow, pc_host_end(flow, side));
+	int opener;
 
-	flow->opener = opener == PC_FLOW_NONE ? PC_OPENER_PROBE : PC_OPENER_KNOWN;
+	flow->opener = PC_OPENER_KNOWN;
+	opener = pc_host_flow_opener(skb, flow, pc_host_end(flow, side));
+	if (opener == PC_FLOW_NONE)
+		flow->opener = PC_OPENER_PROBE;
 	flow->slot = slot & PC_STATE_SLOT;
 	if (opener != PC_FLOW_SRC)
 		pc_flow_turn(flow);

@@ -10,143 +10,12 @@
  */
 #pragma once
 #include "ct_decided.h"
+#include "device_to.h"
+#include "end_socket.h"
 #include "endpoints.h"
 #include "fragments.h"
 #include "generation.h"
 #include "host_end.h"
-
-#define PC_SOCKET_SYN_SENT 2 /* BPF_TCP_* of <linux/bpf.h> */
-#define PC_SOCKET_LISTEN   10
-#define PC_SOCKET_SYN_RECV 12
-
-#define PC_FIRST_EPOCH 1 /* nothing was loaded before */
-
-/* What an end's socket says. */
-enum pc_socket { PC_SOCKET_SILENT = 0, PC_SOCKET_CONNECTED, PC_SOCKET_ACCEPTED };
-
-/* The end of a flow that is the own one, or has opened it; the node is the destination. */
-enum pc_flow_end { PC_FLOW_SRC = 0, PC_FLOW_DST, PC_FLOW_NONE, PC_FLOW_NODE };
-
-/* The kernel's own, as far as it is read; the loader puts in where this kernel has it. */
-struct sock {
-	__u32 sk_max_ack_backlog;
-} __attribute__((preserve_access_index));
-struct inet_sock {
-	struct sock sk;
-} __attribute__((preserve_access_index));
-struct inet_connection_sock {
-	struct inet_sock icsk_inet;
-} __attribute__((preserve_access_index));
-struct tcp_sock {
-	struct inet_connection_sock inet_conn;
-} __attribute__((preserve_access_index));
-
-struct pc_socket_at {
-	struct bpf_sock_tuple tuple; /* as a packet to the end has it */
-	__u64 netns;
-	__u32 size;
-};
-
-static __always_inline struct pc_socket_at pc_socket_at(const struct pc_tuple *t,
-							enum pc_flow_end own, __u64 netns)
-{
-	const struct pc_addr6 *from = own == PC_FLOW_DST ? &t->saddr : &t->daddr;
-	const struct pc_addr6 *to = own == PC_FLOW_DST ? &t->daddr : &t->saddr;
-	__be16 sport = own == PC_FLOW_DST ? t->sport : t->dport;
-	__be16 dport = own == PC_FLOW_DST ? t->dport : t->sport;
-	struct pc_socket_at at = {.netns = netns};
-
-	if (t->family == PC_IPV4) {
-		at.tuple.ipv4.saddr = from->word[0];
-		at.tuple.ipv4.daddr = to->word[0];
-		at.tuple.ipv4.sport = sport;
-		at.tuple.ipv4.dport = dport;
-		at.size = sizeof(at.tuple.ipv4);
-		return at;
-	}
-	__builtin_memcpy(at.tuple.ipv6.saddr, from, sizeof(*from));
-	__builtin_memcpy(at.tuple.ipv6.daddr, to, sizeof(*to));
-	at.tuple.ipv6.sport = sport;
-	at.tuple.ipv6.dport = dport;
-	at.size = sizeof(at.tuple.ipv6);
-	return at;
-}
-
-/* The tuple with no port at the other end: only what listens has that. */
-static __always_inline bool pc_socket_listens(struct __sk_buff *skb, struct pc_socket_at *at)
-{
-	struct bpf_sock *sk;
-	bool listens;
-
-	if (at->size == sizeof(at->tuple.ipv4))
-		at->tuple.ipv4.sport = 0;
-	else
-		at->tuple.ipv6.sport = 0;
-	sk = bpf_sk_lookup_tcp(skb, &at->tuple, at->size, at->netns, 0);
-	if (!sk)
-		return false;
-	listens = sk->state == PC_SOCKET_LISTEN;
-	bpf_sk_release(sk);
-	return listens;
-}
-
-/* The packet goes to this end of the flow. */
-static __always_inline bool pc_is_sent_to(const struct pc_flow *flow, enum pc_flow_end own)
-{
-	return (own == PC_FLOW_DST) != flow->is_reply;
-}
-
-/* A pod can make its own stack accept what no other end has sent, by a raw socket. So what it sends
- * is no answer on the word of its own socket, but under the first load, which ends no connection
- * that it allows. What is sent to it may open a connection all the same.
- */
-static __always_inline int pc_socket_accepted(const struct pc_flow *flow, enum pc_flow_end own)
-{
-	return pc_is_sent_to(flow, own) || flow->epoch == PC_FIRST_EPOCH ? PC_SOCKET_ACCEPTED
-									 : PC_SOCKET_SILENT;
-}
-
-/* Before it is answered a SYN says nothing about data: those may be of an older connection. */
-static __always_inline int pc_socket_connects(const struct pc_flow *flow, enum pc_flow_end own)
-{
-	return pc_is_sent_to(flow, own) && flow->tcp_flags & (PC_TCP_SYN | PC_TCP_RST)
-		   ? PC_SOCKET_CONNECTED
-		   : PC_SOCKET_SILENT;
-}
-
-/* A socket that was accepted has the backlog of the one that listened, one that has connected has
- * none: that and a listening socket have to say the same. Verified once, by itself.
- */
-__noinline int pc_socket_says(struct __sk_buff *skb, const struct pc_flow *flow, __u32 own,
-			      __u64 netns)
-{
-	struct pc_socket_at at;
-	struct tcp_sock *tcp;
-	__u32 state, backlog;
-	struct bpf_sock *sk;
-	bool listens;
-
-	if (!flow)
-		return PC_SOCKET_SILENT;
-	at = pc_socket_at(&flow->t, own, netns);
-	sk = bpf_skc_lookup_tcp(skb, &at.tuple, at.size, at.netns, 0);
-	if (!sk)
-		return PC_SOCKET_SILENT;
-	state = sk->state;
-	tcp = bpf_skc_to_tcp_sock(sk);
-	backlog = tcp ? tcp->inet_conn.icsk_inet.sk.sk_max_ack_backlog : 0;
-	bpf_sk_release(sk);
-	if (state == PC_SOCKET_SYN_RECV)
-		return pc_socket_accepted(flow, own);
-	if (!tcp || state == PC_SOCKET_LISTEN)
-		return PC_SOCKET_SILENT;
-	if (state == PC_SOCKET_SYN_SENT)
-		return pc_socket_connects(flow, own);
-	listens = pc_socket_listens(skb, &at);
-	if (listens == !backlog)
-		return PC_SOCKET_SILENT;
-	return listens ? pc_socket_accepted(flow, own) : PC_SOCKET_CONNECTED;
-}
 
 /* Of a pod of this node, in its network namespace. */
 static __always_inline int pc_pod_says(struct __sk_buff *skb, const struct pc_flow *flow,
@@ -160,10 +29,40 @@ static __always_inline int pc_pod_says(struct __sk_buff *skb, const struct pc_fl
 	return pc_socket_says(skb, flow, own, netns - 1);
 }
 
+/* Whether sockets of this end are found: it has no socket where none says anything. */
+static __always_inline bool pc_is_stack_here(struct __sk_buff *skb, const struct pc_flow *flow,
+					     enum pc_flow_end own)
+{
+	const struct pc_endpoint *ep = own == PC_FLOW_DST ? &flow->dst : &flow->src;
+
+	if (ep->ifindex > PC_HOST_DEVICE)
+		return ep->flags >> PC_ENDPOINT_NETNS;
+	return own == PC_FLOW_DST && pc_is_to_own(skb, flow);
+}
+
+/* A socket claims that the other end has opened the connection. The stack of that end has to know
+ * the connection where it is here; a reset says that it knows it no more. Elsewhere the claim holds
+ * until the next load, which asks again.
+ */
+static __always_inline int pc_flow_claimed(struct __sk_buff *skb, struct pc_flow *flow,
+					   enum pc_flow_end other, int says)
+{
+	if (says == PC_SOCKET_CONNECTED)
+		return other;
+	if (says != PC_SOCKET_SILENT)
+		return PC_FLOW_NONE;
+	if (pc_is_stack_here(skb, flow, other))
+		return pc_is_sent_to(flow, other) ? PC_FLOW_NONE : other;
+	if (flow->epoch != PC_FIRST_EPOCH)
+		return PC_FLOW_NONE;
+	flow->opener = PC_OPENER_CLAIMED;
+	return other;
+}
+
 /* The end that has opened the flow's connection; PC_FLOW_NONE where its sockets do not tell, or
  * contradict each other. Ends that are filled in.
  */
-__noinline int pc_flow_opener(struct __sk_buff *skb, const struct pc_flow *flow)
+__noinline int pc_flow_opener(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	int src, dst;
 
@@ -175,6 +74,10 @@ __noinline int pc_flow_opener(struct __sk_buff *skb, const struct pc_flow *flow)
 		dst = pc_socket_says(skb, flow, PC_FLOW_DST, BPF_F_CURRENT_NETNS);
 	if (flow->dst.ifindex <= PC_HOST_DEVICE && dst == PC_SOCKET_CONNECTED)
 		return PC_FLOW_NODE;
+	if (src == PC_SOCKET_CLAIMS)
+		return pc_flow_claimed(skb, flow, PC_FLOW_DST, dst);
+	if (dst == PC_SOCKET_CLAIMS)
+		return pc_flow_claimed(skb, flow, PC_FLOW_SRC, src);
 	if (src == dst)
 		return PC_FLOW_NONE;
 	return src == PC_SOCKET_CONNECTED || dst == PC_SOCKET_ACCEPTED ? PC_FLOW_SRC : PC_FLOW_DST;

@@ -148,7 +148,8 @@ static __always_inline int pc_end_of(struct __sk_buff *skb, struct pc_flow *flow
 	if (PC_REJECTS && !decision->allowed && pc_effect_of(rule, PC_EFFECT_REJECT))
 		return pc_reject(skb, flow, verdict);
 #endif
-	if (!decision->allowed && pc_has_opening(flow->t.proto) && !flow->opens)
+	if (!decision->allowed && pc_has_opening(flow->t.proto) && !flow->opens &&
+	    flow->opener != PC_OPENER_PROBE && flow->opener != PC_OPENER_EITHER)
 		bpf_tail_call(skb, &pc_policy, PC_RESETS_SLOT);
 	(void)skb, (void)decision; /* asked where rules have effects */
 	return verdict;

@@ -2,16 +2,17 @@
 """An attacker that makes its own stack accept a connection that no other end has opened.
 
 It sends itself the SYN and the ACK of a victim by a raw socket. Its kernel takes them from the
-loopback device, and no hook sees them. CAP_NET_RAW is all that it needs.
+loopback device, and no hook sees them. CAP_NET_RAW is all that it needs. Its sockets ignore resets.
 """
 
+import ctypes
 import socket
 import struct
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tests.kernel.packets import ACK, SYN, TCP, Host, frame, inner, tcp
+from tests.kernel.packets import ACK, RST, SYN, TCP, Host, frame, inner, tcp
 
 OWN_PORT = 5555
 FIRST_SEQ = 1000
@@ -19,6 +20,9 @@ FIRST_SEQ = 1000
 PATIENCE = 1.0  # seconds until silence counts as an end
 _ESTABLISHED = 1
 _ETH_ALL = 3
+_SO_ATTACH_FILTER = 26
+_NO_RESETS = ((0x30, 0, 0, 13), (0x45, 0, 1, RST), (0x06, 0, 0, 0), (0x06, 0, 0, 0xFFFF))
+"""Classic BPF: the flags of the TCP header are loaded; a segment with RST is dropped."""
 
 Within = Callable[[Callable[[], socket.socket]], socket.socket]
 
@@ -62,14 +66,16 @@ class Forger:
         self._ports = OWN_PORT, victim_port
         self._listening = own(attacker.socket(socket.SOCK_STREAM))
         self._listening.bind((attacker.address, OWN_PORT))
+        _ignore_resets(self._listening)
         self._listening.listen()
         self._raw = own(attacker.socket(socket.SOCK_RAW, socket.IPPROTO_RAW))
         self._tap = own(attacker.within(lambda: _packet_socket(device)))
         self._ear = own(victim.socket(socket.SOCK_RAW, socket.IPPROTO_TCP))
+        self._mouth = own(victim.socket(socket.SOCK_RAW, socket.IPPROTO_RAW))
 
     def half_opens(self) -> Segment:
         """The SYN-ACK by which the attacker's stack answers the forged SYN."""
-        self._says_as_the_victim(SYN, FIRST_SEQ)
+        self._says(self._raw, SYN, FIRST_SEQ)
         answer = next(self._leaving())
         assert (answer.flags, answer.ack) == (SYN | ACK, FIRST_SEQ + 1)
         return answer
@@ -77,13 +83,19 @@ class Forger:
     def accepts(self) -> socket.socket:
         """An established connection with the victim, of which the victim knows nothing."""
         answer = self.half_opens()
-        self._says_as_the_victim(ACK, FIRST_SEQ + 1, answer.seq + 1)
+        self._says(self._raw, ACK, FIRST_SEQ + 1, answer.seq + 1)
         self._listening.settimeout(PATIENCE)
         accepted, peer = self._listening.accept()
         assert peer[:2] == (self._victim.address, self._ports[1])
         state = accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)
         assert state == bytes([_ESTABLISHED])
+        # Without resets an orphan would stay, and hold its device.
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         return self._own(accepted)
+
+    def is_reset(self) -> None:
+        """The victim's stack answers what it knows nothing about, as it would late."""
+        self._says(self._mouth, RST, FIRST_SEQ + 1)
 
     def reaching(self, seconds: float) -> Iterator[Segment]:
         """The attacker's segments that come to the victim in this time."""
@@ -111,12 +123,13 @@ class Forger:
         if (sport, dport) == self._ports:
             yield Segment(sport, dport, seq, ack, flags, raw[(offset >> 4) * 4 :])
 
-    def _says_as_the_victim(self, flags: int, seq: int, ack: int = 0) -> None:
+    def _says(self, raw: socket.socket, flags: int, seq: int, ack: int = 0) -> None:
+        """A segment with the victim's address, by a socket of either."""
         victim, attacker = self._victim.address, self._attacker.address
         family = 6 if ":" in victim else 4
         segment = tcp(self._ports[1], self._ports[0], flags, seq=seq, ack=ack)
         made = frame(_ANYONE, _ANYONE, segment, family=family, saddr=victim, daddr=attacker)
-        self._raw.sendto(inner(made), (attacker, 0))
+        raw.sendto(inner(made), (attacker, 0))
 
 
 _ANYONE = Host("02:00:00:00:00:01", "", "")  # a raw socket sends no MACs
@@ -127,3 +140,11 @@ def _packet_socket(device: str) -> socket.socket:
     made.bind((device, _ETH_ALL))
     made.settimeout(PATIENCE)
     return made
+
+
+def _ignore_resets(listening: socket.socket) -> None:
+    """Also those of the sockets that it accepts."""
+    code = b"".join(struct.pack("=HBBI", *each) for each in _NO_RESETS)
+    held = ctypes.create_string_buffer(code, len(code))
+    program = struct.pack("@HP", len(_NO_RESETS), ctypes.addressof(held))
+    listening.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)

@@ -35,6 +35,9 @@ VICTIMS = {"a pod of this node": "b", "a pod of another node": "c", "the node": 
 CASES = [pytest.param("egress", victim, id=f"egress, {name}") for name, victim in VICTIMS.items()]
 CASES.append(pytest.param("ingress", "b", id="ingress, a pod of this node"))
 cases = pytest.mark.parametrize(("where", "victim"), CASES)
+cases_here = pytest.mark.parametrize(
+    ("where", "victim"), [each for each in CASES if each.values[1] != "c"]
+)
 
 
 def denying(node: NodeUnderTest, where: str, victim: str) -> TablePolicy:
@@ -49,7 +52,7 @@ def denying(node: NodeUnderTest, where: str, victim: str) -> TablePolicy:
 
 
 def load_twice(node: NodeUnderTest, policy: TablePolicy, forward: Forwarding = "redirect") -> None:
-    """The first load trusts accepted sockets."""
+    """Under the first load an accepted socket counts where its peer's stack is elsewhere."""
     node.load(open_policy(node), forward=forward)
     node.load(policy, forward=forward)
 
@@ -106,15 +109,55 @@ def test_the_answer_to_a_forged_syn_does_not_arrive(
 
 
 @families
-@cases
-def test_under_the_first_load_it_arrives(
+@cases_here
+def test_under_the_first_load_nothing_arrives_at_a_victim_here(
     node: NodeUnderTest, wire: ServiceWire, family: int, where: str, victim: str
 ) -> None:
-    """A limitation (0044): the first load keeps what was open before, by the sockets alone."""
+    """The victim's own stack does not know the connection."""
     node.load(denying(node, where, victim))
     attack = forger(wire, victim, family)
-    answer = attack.half_opens()
-    assert answer in attack.reaching(PATIENCE)
+    data = os.urandom(100)
+    attack.accepts().sendall(data)
+    assert not list(attack.reaching(SILENCE))
+    assert node.drops()["policy"] >= 1
+    node.load(open_policy(node))
+    eventually(lambda: arrives(attack, data), "the data")
+
+
+@families
+def test_what_arrives_elsewhere_under_the_first_load_ends_with_the_second(
+    node: NodeUnderTest, wire: ServiceWire, family: int
+) -> None:
+    """The first load keeps what was open before, by the sockets here alone (0044)."""
+    node.load(denying(node, "egress", "c"))
+    attack = forger(wire, "c", family)
+    accepted, before, after = attack.accepts(), os.urandom(100), os.urandom(100)
+    accepted.sendall(before)
+    eventually(lambda: arrives(attack, before), "the data")
+    node.load(denying(node, "egress", "c"))
+    list(attack.reaching(0))
+    accepted.sendall(after)
+    assert not list(attack.reaching(SILENCE))
+    node.load(open_policy(node))
+    eventually(lambda: arrives(attack, before), "the data")
+
+
+@families
+def test_a_reset_from_the_victim_does_not_make_it_the_client(
+    node: NodeUnderTest, wire: ServiceWire, family: int
+) -> None:
+    """Its stack resets what arrived under the first load; such a segment comes after the second."""
+    node.load(denying(node, "egress", "c"))
+    attack = forger(wire, "c", family)
+    data = os.urandom(100)
+    attack.accepts().sendall(data)
+    eventually(lambda: arrives(attack, data), "the data")
+    node.load(denying(node, "egress", "c"))
+    list(attack.reaching(0))
+    attack.is_reset()
+    assert not list(attack.reaching(SILENCE))
+    node.load(open_policy(node))
+    eventually(lambda: arrives(attack, data), "the data")
 
 
 @families
@@ -172,5 +215,27 @@ def test_a_pod_in_the_network_of_a_guarded_node_forges_no_answer(
         accepted.sendall(data)
         assert not list(attack.reaching(SILENCE))
         assert lab.status("a").drops["policy"] >= 1
+        lab.load("a", host_bundles["open"], None)
+        eventually(lambda: arrives(attack, data), "the data")
+
+
+@families
+def test_what_it_forges_under_the_first_load_ends_with_the_second(
+    lab: TwoNodes, host_bundles: dict[str, Path], family: int
+) -> None:
+    """No stack here can say that the peer knows nothing of it."""
+    lab.load("a", host_bundles["denying"], None)
+    node, client = (End(lab.at[name].within, address(name, family)) for name in ("a", "client2"))
+    with ExitStack() as owned:
+        with diverted(lab, client.address) as device:
+            attack = Forger(node, device, client, OUT, owned.enter_context)
+            accepted = attack.accepts()
+        data = os.urandom(100)
+        accepted.sendall(data)
+        eventually(lambda: arrives(attack, data), "the data")
+        lab.load("a", host_bundles["denying"], None)
+        list(attack.reaching(0))
+        attack.is_reset()
+        assert not list(attack.reaching(SILENCE))
         lab.load("a", host_bundles["open"], None)
         eventually(lambda: arrives(attack, data), "the data")

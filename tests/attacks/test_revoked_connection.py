@@ -190,3 +190,19 @@ def test_the_first_load_keeps_what_it_allows(
     speaker.sendall(b"first")
     assert _received(listener, 5) == b"first"
     assert before.talks()
+
+
+@families
+@pytest.mark.parametrize("ends", PAIRS.values(), ids=PAIRS)
+@pytest.mark.parametrize("resets", [False, True], ids=["silent", "resets"])
+def test_a_server_goes_on_after_the_second_load(
+    node: NodeUnderTest, wire: ServiceWire, family: int, ends: Ends, resets: bool
+) -> None:
+    """The server sends first after each load. The client's ACK after the first one is its only packet."""
+    client, server = ends
+    before = connect(wire, *ends, family)
+    policy = node.policy().allow(client, server, tcp_port(PORT))
+    for _ in range(3):
+        node.load(policy, resets=resets)
+        before.server.sendall(b"first")
+        assert _received(before.client, 5) == b"first"

@@ -17,7 +17,7 @@ from policyc.verifier.translation.policy_runs import PolicyRuns
 from policyc.verifier.translation.words import Words
 
 OPENER_PROBE, OPENER_EITHER = 1, 2
-"""PC_OPENER_PROBE and PC_OPENER_EITHER of runtime/datapath/flow.h."""
+"""Of enum pc_opener in runtime/datapath/flow.h."""
 
 
 @dataclass(frozen=True)

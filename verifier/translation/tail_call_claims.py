@@ -4,7 +4,7 @@
 As itself, to decide the other direction of a connection: nothing tells which end opened it, and this
 direction is allowed. The flow is then the one that the other end would have opened, and nothing else of
 it is another one. As the program that resets revoked connections: the flow is denied, it is TCP or SCTP,
-and the packet does not open it. The flow stays, and says why the packet is dropped.
+the packet does not open it, and it is known which end did. The flow stays, and says why the packet is dropped.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ from policyc.verifier.bytecode.symbolic.running import Ended
 from policyc.verifier.bytecode.symbolic.unknown import UnknownMemory
 from policyc.verifier.bytecode.values import Bits, Truth
 from policyc.verifier.translation.claims import Claim, number_in
-from policyc.verifier.translation.policy_claims import OPENER_EITHER, PolicyClaims
+from policyc.verifier.translation.policy_claims import OPENER_EITHER, OPENER_PROBE, PolicyClaims
 from policyc.verifier.translation.policy_runs import SCRATCH, PolicyRuns
 from policyc.verifier.translation.words import Words
 
@@ -65,6 +65,11 @@ class TailCallClaims:
         yield Claim("it resets what is allowed", allowed)
         opens = domain.no(domain.equal(self.runs.field("opens"), 0, 8))
         yield Claim("it resets what opens a connection", domain.both(guard, opens))
+        opener = self.runs.field("opener")
+        unsure = domain.any_of(
+            domain.equal(opener, each, 8) for each in (OPENER_PROBE, OPENER_EITHER)
+        )
+        yield Claim("it resets what the other end may have opened", domain.both(guard, unsure))
         proto = self.runs.field("t.proto")
         has_opening = domain.any_of(domain.equal(proto, each, 8) for each in WITH_OPENING)
         yield Claim("it resets what is no connection", domain.both(guard, domain.no(has_opening)))

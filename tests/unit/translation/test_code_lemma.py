@@ -106,7 +106,11 @@ IN_HEADERS: dict[str, tuple[str, str, str]] = {
 
 RESETS: dict[str, tuple[str, str]] = {
     "it resets what is allowed": ("!decision->allowed && pc_has_opening", "pc_has_opening"),
-    "it resets what opens a connection": (" && !flow->opens)", ")"),
+    "it resets what opens a connection": (" && !flow->opens &&", " &&"),
+    "it resets what the other end may have opened": (
+        "flow->opener != PC_OPENER_PROBE && ",
+        "",
+    ),
     "it resets what is no connection": (
         "pc_has_opening(flow->t.proto)",
         "flow->t.proto != IPPROTO_UDP",
