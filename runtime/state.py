@@ -126,6 +126,9 @@ class Generation:
     host: LoadedHost | None = None  # None: no policy guards the node itself
     service_cidrs: tuple[str, ...] = ()  # what the node's own packets are routed to Services by
     deny_devices: tuple[str, ...] = ()  # patterns of devices under default deny without an endpoint
+    external_cidrs: tuple[
+        str, ...
+    ] = ()  # where externalIPs have to be; empty: any address is taken
 
     @property
     def masquerade_ports(self) -> range:
@@ -312,6 +315,7 @@ def _generation(raw: dict[str, Any]) -> Generation:
         rules=tuple(raw.pop("rules")),
         service_cidrs=tuple(raw.pop("service_cidrs", ())),
         deny_devices=tuple(raw.pop("deny_devices", ())),
+        external_cidrs=tuple(raw.pop("external_cidrs", ())),
         **raw,
     )
 

@@ -120,6 +120,9 @@ class NodeStatus:
 
     denied_devices: tuple[str, ...] = ()  # without an endpoint: nothing passes there
     deny_devices: tuple[str, ...] = ()  # patterns of devices that are denied without an endpoint
+    external_cidrs: tuple[
+        str, ...
+    ] = ()  # where externalIPs have to be; empty: any address is taken
     refused: tuple[refusals.Refusal, ...] = ()  # what endpoints asked for above their quota
     in_progress: str = ""  # the command that changes the node now: a key of command_lock.AT_WORK
 
@@ -219,6 +222,7 @@ def _status(where: Pins, generation: Generation, word: switch.Word, state: State
         services_left_out=state.left_out(),
         denied_devices=_denied(where, generation),
         deny_devices=generation.deny_devices,
+        external_cidrs=generation.external_cidrs,
         refused=refusals.read(where, generation),
     )
 

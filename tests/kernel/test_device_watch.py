@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -204,3 +204,41 @@ def test_there_is_nothing_to_follow(commands: Commands) -> None:
     follower = Follower(commands)
     assert follower.stop(0) == 2
     assert "there is nothing to follow" in follower.said()
+
+
+@pytest.mark.parametrize("words", [(), DENY], ids=["streams", "deny"])
+def test_a_wait_for_another_command_is_said_once(
+    commands: Commands, words: tuple[str, ...]
+) -> None:
+    """And again where it waits again; what is no wait is silent."""
+    load(commands)
+    said = "note: a load is in progress; waiting until it ends\n"
+    state = StateDir(commands.node.bpffs)
+    event = json.dumps(service().raw).encode()
+    with ExitStack() as held, state.lock("load"):
+        follower = held.enter_context(following(commands, *words, streams="-"))
+        eventually(lambda: said in follower.said(), "it says what it waits for")
+        os.write(follower.stdin, event)
+        held_open = held.pop_all()
+    with held_open:
+        eventually(lambda: "in force" in follower.said(), "it goes on")
+        assert follower.said().count(said) == 1
+        os.write(follower.stdin, event)
+        eventually(lambda: follower.said().count("in force") == 2, "an event without a wait")
+        assert follower.said().count(said) == 1
+        with state.lock("load"):
+            os.write(follower.stdin, event)
+            eventually(lambda: follower.said().count(said) == 2, "another wait is said, too")
+        eventually(lambda: follower.said().count("in force") == 3, "it goes on")
+    assert follower.said().count(said) == 2
+
+
+def test_a_follower_that_waits_ends_by_a_signal(commands: Commands) -> None:
+    load(commands)
+    with StateDir(commands.node.bpffs).lock("load"):
+        follower = Follower(commands, streams="-")
+        try:
+            eventually(lambda: "note: a load is in progress" in follower.said(), "it waits")
+        finally:
+            code = follower.stop()
+        assert code == 3, follower.said()
