@@ -199,7 +199,7 @@ def unload(
         was_there = where.is_there()
         if is_reachable:
             on_record = leftovers.is_all_on_record(where, generation)
-            others = leftovers.others(where, generation, (), on_record)
+            others = leftovers.others(where, generation, (), on_record, warn)
             tunnel.remove()  # before its hook: nobody asks who sends then
             reassembly.remove(state.reassembly)
             service_route.remove()
@@ -427,7 +427,7 @@ class _Loading:
         if placer.class_fields:
             endpoint_maps.write_classes(endpoints, placer.class_fields, policy.map_fd("pc_class"))
         attachments = self._attachments(ours)
-        former = leftovers.others(self.pins, self.before, attachments, self.on_record)
+        former = leftovers.others(self.pins, self.before, attachments, self.on_record, self.warn)
         return Generation(
             epoch=self.word.epoch,
             slot=self.word.slot,
