@@ -83,10 +83,7 @@ class CommandLock:
         while (file := self._tried()) is None:
             doing = AT_WORK.get(self._named(), _OTHER)
             if time.monotonic() >= deadline:
-                raise BusyError(
-                    f"another `policyc node` command is changing this node: {doing}",
-                    "try again shortly, or with a longer --wait",
-                )
+                raise BusyError(doing)
             if not is_said:
                 patience.note(f"{doing}; waiting up to {patience.seconds:g} s for it")
                 is_said = True

@@ -5,19 +5,21 @@
         ...                     until `watch.is_broken`, and then `watch.end()` raises
 
 A device gets its hooks the moment the kernel tells of it, also while another command changes the node;
-the record follows when no command does.
+the record follows when no command does. Hooks that another program took away are put back then:
+rtnetlink tells of those of clsact, and tcx links are looked at once a second.
 """
 
 import os
 import select
 import threading
+import time
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
-from policyc.runtime import attach, bpf_syscall, denied_devices, leftovers, switch
+from policyc.runtime import attach, bpf_syscall, denied_devices, leftovers, switch, tcx
 from policyc.runtime.denied_devices import Patterns
 from policyc.runtime.errors import BusyError, HostError
 from policyc.runtime.link_events import LinkEvents
@@ -25,6 +27,7 @@ from policyc.runtime.pins import Pins
 from policyc.runtime.state import Attachment, Generation, StateDir, Warn
 
 _ROUND = 0.2  # seconds between two looks at what is loaded
+_LOOK = 1.0  # seconds between two looks at tcx links
 
 
 class DeviceWatch:
@@ -39,6 +42,8 @@ class DeviceWatch:
         self._is_settled = False
         self._epoch = 0
         self._failed: set[str] = set()
+        self._lost: set[Attachment] | None = None  # devices that lack a hook; None: any may
+        self._look_at = 0.0
         self._error: Exception | None = None
         self._over, self._end = os.pipe()
         self._thread = threading.Thread(target=self._run, name="devices", daemon=True)
@@ -75,7 +80,9 @@ class DeviceWatch:
         return bool(select.select([self._over], [], [], 0)[0])
 
     def _look(self, touched: set[int] | None) -> None:
-        if touched is None or self._deny(touched):
+        if touched is None:
+            self._lost = None
+        if touched is None or self._deny(touched) or self._is_lost(touched):
             self._is_settled = False
         if self._epoch != _epoch(self._pins):
             self._is_settled = False
@@ -98,6 +105,31 @@ class DeviceWatch:
             and denied_devices.is_to_be_denied(name, ifindex, now.deny_devices)
         ]
         return sum(self._attach(each) for each in found) > 0
+
+    def _is_lost(self, touched: set[int]) -> bool:
+        """Whether a hook is gone from a device that is there."""
+        if self._now is None or self._lost is None:
+            return False
+        is_time = time.monotonic() >= self._look_at
+        if is_time:
+            self._look_at = time.monotonic() + _LOOK
+        found = {
+            at
+            for at in (*self._now.attachments, *leftovers.kept(self._now))
+            if (is_time if at.kind == tcx.KIND else at.ifindex in touched) and self._lacks(at)
+        }
+        self._lost |= found
+        return bool(found)
+
+    def _lacks(self, at: Attachment) -> bool:
+        return attach.is_there(at) and not attach.is_whole(self._pins, at)
+
+    def _put_back(self, of: Generation) -> None:
+        """Hooks that the load has attached and another program took away."""
+        for at in of.attachments:
+            if (self._lost is None or at in self._lost) and self._lacks(at) and self._attach(at):
+                self._warn(f"{at.interface} had lost a hook, and has it again")
+        self._lost = set()
 
     def _attach(self, at: Attachment, is_again: bool = False) -> bool:
         """Whether it had not all of its hooks, and has them now; again, as a load may have replaced the
@@ -136,6 +168,7 @@ class DeviceWatch:
                 attach.detach(self._pins, each)  # an unload went past it
             self._own.clear()
             return
+        self._put_back(self._now)
         news = leftovers.unhooked(self._now, _kind(self._now))
         for at in (*leftovers.kept(self._now), *news):
             if attach.is_there(at):

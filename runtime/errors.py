@@ -32,3 +32,10 @@ class HostError(NodeError):
 
 class BusyError(HostError):
     """Another command is changing the node: it may be tried again."""
+
+    def __init__(self, doing: str) -> None:
+        super().__init__(
+            f"another `policyc node` command is changing this node: {doing}",
+            "try again shortly, or with a longer --wait",
+        )
+        self.doing = doing

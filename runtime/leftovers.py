@@ -13,7 +13,7 @@ from pathlib import Path
 
 from policyc.runtime import attach, clsact, denied_devices, rtnetlink, tcx
 from policyc.runtime.pins import Pins
-from policyc.runtime.state import Attachment, Generation
+from policyc.runtime.state import Attachment, Generation, Warn
 
 Attachments = tuple[Attachment, ...]
 
@@ -25,9 +25,14 @@ def is_all_on_record(pins: Pins, before: Generation | None) -> bool:
 
 
 def others(
-    pins: Pins, before: Generation | None, now: Iterable[Attachment], on_record: bool
+    pins: Pins, before: Generation | None, now: Iterable[Attachment], on_record: bool, warn: Warn
 ) -> Attachments:
-    """What is attached to devices besides `now`, by whatever load."""
+    """What is attached to devices besides `now`, by whatever load. `warn` is told what is not asked."""
+    if not on_record and not rtnetlink.is_usable():
+        warn(
+            "hooks that no record names are not looked for at clsact: that needs the Python package "
+            "pyroute2; pip install 'policyc[node]'"
+        )
     known = {_place(each) for each in now}
     found = {_place(each): each for each in _candidates(pins, before, on_record)}
     return tuple(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices that come, change or go, as rtnetlink multicasts it (RTNLGRP_LINK)."""
+"""Devices that come, change or go, and filters and qdiscs there, as rtnetlink multicasts it."""
 
 import select
 import socket
@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 from policyc.runtime.errors import HostError
 
-_GROUP_LINK = 0x1  # RTMGRP_LINK
-_NEW_LINK, _DEL_LINK = 16, 17  # RTM_*
+_GROUPS = 0x1 | 0x8  # RTMGRP_LINK, RTMGRP_TC
+_LINKS, _TRAFFIC = (16, 17), (36, 37, 44, 45)  # RTM_NEWLINK, RTM_DELLINK; of qdiscs and filters
 _HEAD = struct.Struct("=IH")  # of nlmsghdr: length and type
-_INDEX, _INDEX_AT = struct.Struct("=i"), 20  # of ifinfomsg, behind nlmsghdr
+_INDEX, _INDEX_AT = struct.Struct("=i"), 20  # of ifinfomsg and tcmsg, behind nlmsghdr
 _BUFFER, _PIECE = 1 << 20, 1 << 16
 
 
@@ -23,7 +23,7 @@ class LinkEvents:
         try:
             self._socket = socket.socket(socket.AF_NETLINK, kind, 0)
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
-            self._socket.bind((0, _GROUP_LINK))
+            self._socket.bind((0, _GROUPS))
         except OSError as error:
             raise HostError(f"rtnetlink tells of no devices: {error.strerror}") from error
 
@@ -52,7 +52,7 @@ class LinkEvents:
 def _indexes(data: bytes) -> Iterator[int]:
     while len(data) >= _HEAD.size:
         size, kind = _HEAD.unpack_from(data)
-        if kind in (_NEW_LINK, _DEL_LINK) and size >= _INDEX_AT + _INDEX.size:
+        if kind in (*_LINKS, *_TRAFFIC) and size >= _INDEX_AT + _INDEX.size:
             yield _INDEX.unpack_from(data, _INDEX_AT)[0]
         if size < _HEAD.size:
             return

@@ -8,6 +8,7 @@ A load that fails, wherever it does, leaves the generation before it running and
 What it did is on a stack of undos, which the switch empties.
 """
 
+import ipaddress
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -62,8 +63,8 @@ from policyc.runtime.outside import Nodes
 from policyc.runtime.pins import DEFAULT_ROOT, Pins
 from policyc.runtime.placement import Placer
 from policyc.runtime.roster import Roster, assign_ids
+from policyc.runtime.service_claims import Ranges
 from policyc.runtime.service_list import Served, serve
-from policyc.runtime.service_objects import Network
 from policyc.runtime.services import OwnNode
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
 from policyc.runtime.state import (
@@ -113,7 +114,7 @@ def load(
     open_ports: Mapping[Side, str] = NO_PORTS,
     reassemble: bool = False,
     service_cidr: Sequence[str] = (),
-    external: tuple[Network, ...] | None = None,
+    external: Ranges | None = None,
     proof_keys: Sequence[Path] = (),
     digest: str = "",
     missing: Missing = "refuse",
@@ -136,7 +137,7 @@ def load(
     (`failsafes.read_ports`). `reassemble`: fragments that come before their first one are put in order,
     if this kernel can; `warn` is told if not. `service_cidr` are ranges that the host's stack routes to
     Services, for what no hook of the cgroup sees. `external` are the ranges that externalIPs have to be
-    in, None: any address is taken. `proof_keys`: one of them has to have signed a proof
+    in, None: those of the load before. `proof_keys`: one of them has to have signed a proof
     of the bundle; `digest`: its manifest has to have this SHA-256. `missing`: what is done when
     the device of a pod does not exist, or goes meanwhile. `deny` are patterns of devices that are under
     default deny without an endpoint, None: those of the load before. `resets`: who sends
@@ -153,11 +154,6 @@ def load(
     file = read_endpoints(endpoints_path)
     guarded = host_policy.guarded(bundle, file, uplink, open_ports, note)
     xdp.require_uplinks(xdp_mode, uplink, guarded is not None, note)
-    ports = masquerade.ports if masquerade else range(0)
-    own = OwnNode(file.node, file.own_addresses, file.own_zone, ports, file.pods)
-    served = (
-        None if services is None else serve(services, own, external, note, warn, strict_services)
-    )
     routes = service_route.read(service_cidr, file, uplink, guarded is not None)
     if bundle.node not in ("", file.node):
         raise InputError(
@@ -180,9 +176,9 @@ def load(
         pod_devices.require_passed(uplink, devices)
         pod_devices.require_scrubbed(devices, uplink)
         plan = _Plan(
-            *(bundle, file, devices, served, mode, forward, tuple(uplink), way_back),
-            *(masquerade, cgroup, guarded, reassemble, xdp_mode, routes, missing),
-            *(deny, resets),
+            *(bundle, file, devices, mode, forward, tuple(uplink), way_back, masquerade, cgroup),
+            *(guarded, reassemble, xdp_mode, routes, missing, deny, resets),
+            *(services, external, strict_services),
         )
         loading = _Loading(Pins(bpffs), state, plan, warn, note)
         return loading.run(placer or _tables)
@@ -206,7 +202,7 @@ def unload(
         was_there = where.is_there()
         if is_reachable:
             on_record = leftovers.is_all_on_record(where, generation)
-            others = leftovers.others(where, generation, (), on_record)
+            others = leftovers.others(where, generation, (), on_record, warn)
             tunnel.remove()  # before its hook: nobody asks who sends then
             reassembly.remove(state.reassembly)
             service_route.remove()
@@ -237,7 +233,6 @@ class _Plan:
     bundle: Bundle
     file: EndpointsFile
     devices: dict[str, int]
-    served: Served | None
     mode: attach.Mode
     forward: forwarding.Forwarding
     uplinks: tuple[str, ...]
@@ -251,6 +246,9 @@ class _Plan:
     missing: Missing
     deny: Patterns | None
     resets: bool
+    services: Sequence[JsonValue] | None
+    external: Ranges | None
+    strict_services: bool
 
 
 class _Loading:
@@ -261,7 +259,7 @@ class _Loading:
         self.state = state
         self.plan = plan
         self.warn = warn
-        self.bundle, self.file, self.served = plan.bundle, plan.file, plan.served
+        self.bundle, self.file = plan.bundle, plan.file
         self.kind = attach.kind_for(plan.mode)
         self.devices = dict(plan.devices)
         self.uplinks = uplinks.find(plan.uplinks, self.devices)
@@ -280,15 +278,29 @@ class _Loading:
         )
         self.before = state.remembered(self.before_word.epoch, warn)
         self.on_record = leftovers.is_all_on_record(where, self.before)
-        self.deny = self._denied_patterns()
+        self.deny = self._kept(plan.deny, "deny_devices", "--deny-devices")
+        self.external = self._kept(
+            None if plan.external is None else tuple(map(str, plan.external)),
+            *("external_cidrs", "--external-cidr"),
+        )
+        self.served = self._serve()
 
-    def _denied_patterns(self) -> Patterns:
-        """Those of the option, else of the load before."""
-        if self.plan.deny is not None:
-            return self.plan.deny
+    def _kept(self, given: Patterns | None, name: str, option: str) -> Patterns:
+        """What the option says, else what it said before."""
+        if given is not None:
+            return given
         if self.before_word.epoch and not self.before:
-            self.warn("what --deny-devices said before is not known any more: say it again")
-        return self.before.deny_devices if self.before else ()
+            self.warn(f"what {option} said before is not known any more: say it again")
+        found: Patterns = getattr(self.before, name, ())
+        return found
+
+    def _serve(self) -> Served | None:
+        plan, file = self.plan, self.file
+        if plan.services is None:
+            return None
+        own = OwnNode(file.node, file.own_addresses, file.own_zone, self.ports, file.pods)
+        ranges = tuple(map(ipaddress.ip_network, self.external))
+        return serve(plan.services, own, ranges, self.note, self.warn, plan.strict_services)
 
     def run(self, placer: PlacerFactory) -> Loaded:
         with ExitStack() as objects, Undo() as undo:
@@ -427,7 +439,7 @@ class _Loading:
         if placer.class_fields:
             endpoint_maps.write_classes(endpoints, placer.class_fields, policy.map_fd("pc_class"))
         attachments = self._attachments(ours)
-        former = leftovers.others(self.pins, self.before, attachments, self.on_record)
+        former = leftovers.others(self.pins, self.before, attachments, self.on_record, self.warn)
         return Generation(
             epoch=self.word.epoch,
             slot=self.word.slot,
@@ -451,6 +463,7 @@ class _Loading:
             service_cidrs=tuple(str(each.to) for each in self.plan.routes),
             deny_devices=self.deny,
             resets_revoked=self.plan.resets,
+            external_cidrs=self.external,
         )
 
     @property

@@ -5,7 +5,6 @@ Hooks are told of one by a map with its ifindex.
 """
 
 import errno
-import socket
 import struct
 from contextlib import suppress
 from dataclasses import dataclass
@@ -60,24 +59,6 @@ def stop(ifindex: int, purpose: str) -> None:
 def _set_state(ifindex: int, state: str, purpose: str) -> None:
     with rtnetlink.connection(purpose) as netlink:
         netlink.link("set", index=ifindex, state=state)
-
-
-def is_named(name: str) -> bool:
-    """Whether any device has the name: asked first, as pyroute2 takes 0.3 s to import."""
-    try:
-        return bool(socket.if_nametoindex(name))
-    except OSError:
-        return False
-
-
-def remove(name: str, mac: str, purpose: str) -> None:
-    """Take it away; nothing happens where there is none of ours."""
-    if not is_named(name) or not rtnetlink.is_usable():
-        return
-    there = find(name, mac, purpose)
-    if there is not None:
-        with rtnetlink.connection(purpose) as netlink:
-            netlink.link("del", index=there.ifindex)
 
 
 def quieten(name: str) -> None:

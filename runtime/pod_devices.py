@@ -6,35 +6,25 @@ it (IFLA_TARGET_NETNSID), so that no namespace has to be entered. pyroute2 would
 from what this namespace has.
 """
 
-import errno
-import os
 import socket
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
+from policyc.runtime import links
 from policyc.runtime.endpoints import EndpointRecord
-from policyc.runtime.errors import HostError, InputError
+from policyc.runtime.errors import InputError
 
-_SOL_NETLINK, _STRICT = 270, 12  # NETLINK_GET_STRICT_CHK
-_GET_LINK, _GET_ADDRESS = 18, 22  # RTM_*
-_REQUEST, _DUMP = 0x1, 0x300  # NLM_F_*
-_ERROR, _DONE = 2, 3  # NLMSG_*
-_HEAD, _ATTRIBUTE = struct.Struct("=IHHII"), struct.Struct("=HH")
-_LINK, _ADDRESS = struct.Struct("=BxHiII"), struct.Struct("=BBBBI")  # ifinfomsg, ifaddrmsg
+_ADDRESS = struct.Struct("=BBBBI")  # ifaddrmsg
 _NUMBER, _SCRUB = struct.Struct("=i"), struct.Struct("=I")
 _NAME, _PEER, _MASTER = 3, 5, 10  # IFLA_IFNAME, IFLA_LINK, IFLA_MASTER
 _PEER_SPACE, _LINK_SPACE = 37, 46  # IFLA_LINK_NETNSID, IFLA_TARGET_NETNSID
-_INFO, _KIND, _OF_KIND = 18, 1, 2  # IFLA_LINKINFO, IFLA_INFO_KIND, IFLA_INFO_DATA
 _PEER_SCRUB, _SCRUB_NONE = 7, 0  # IFLA_NETKIT_PEER_SCRUB, NETKIT_SCRUB_NONE
 _OWN_ADDRESS, _LOCAL_ADDRESS = 1, 2  # IFA_ADDRESS, IFA_LOCAL
 _ADDRESS_SPACE = 10  # IFA_TARGET_NETNSID
 _UP, _LOOPBACK = 0x1, 0x8  # IFF_*
-_GONE = (errno.ENODEV, errno.EINVAL)
-
-Attributes = dict[int, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +72,7 @@ def namespace_ids(ifindexes: Iterable[int]) -> dict[int, int]:
     A device without another side, with it in this namespace, or that vanished meanwhile has none.
     """
     with _netlink() as netlink:
-        about = {at: _about(netlink, at) for at in ifindexes}
+        about = {at: links.about(netlink, at) for at in ifindexes}
     found = {
         at: _NUMBER.unpack(each[_PEER_SPACE])[0]
         for at, each in about.items()
@@ -97,7 +87,7 @@ def require_passed(uplinks: Iterable[str], ifindexes: Mapping[str, int]) -> None
     An uplink that is not there is for others to tell of.
     """
     with _netlink() as netlink:
-        bridges = {_about(netlink, at).get(_MASTER): name for name, at in ifindexes.items()}
+        bridges = {links.about(netlink, at).get(_MASTER): name for name, at in ifindexes.items()}
         for uplink in uplinks:
             own = _NUMBER.pack(_index(uplink))
             if own in bridges:
@@ -115,10 +105,10 @@ def require_scrubbed(devices: Mapping[str, int], uplinks: Iterable[str] = ()) ->
     """
     with _netlink() as netlink:
         for name, ifindex in {**devices, **{each: _index(each) for each in uplinks}}.items():
-            info = _attributes(_about(netlink, ifindex).get(_INFO, b""))
-            if _kind(info) != b"netkit":
+            info = links.unpacked(links.about(netlink, ifindex).get(links.INFO, b""))
+            if links.kind_of(info) != b"netkit":
                 continue
-            scrub = _attributes(info.get(_OF_KIND, b"")).get(_PEER_SCRUB)
+            scrub = links.unpacked(info.get(links.OF_KIND, b"")).get(_PEER_SCRUB)
             if scrub == _SCRUB.pack(_SCRUB_NONE):
                 raise InputError(
                     f"{name}: this netkit device does not scrub what its peer sends (peer scrub none), "
@@ -134,14 +124,10 @@ def is_veth_to_elsewhere(ifindexes: Iterable[int]) -> dict[int, bool]:
     found: dict[int, bool] = {}
     with _netlink() as netlink:
         for each in ifindexes:
-            about = _about(netlink, each)
-            kind = _kind(_attributes(about.get(_INFO, b"")))
+            about = links.about(netlink, each)
+            kind = links.kind_of(links.unpacked(about.get(links.INFO, b"")))
             found[each] = kind == b"veth" and _PEER_SPACE in about
     return found
-
-
-def _kind(info: Attributes) -> bytes:
-    return info.get(_KIND, b"").rstrip(b"\0")
 
 
 def _index(device: str) -> int:
@@ -151,38 +137,19 @@ def _index(device: str) -> int:
         return 0
 
 
-@contextmanager
-def _netlink() -> Iterator[socket.socket]:
-    try:
-        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as made:
-            made.setsockopt(_SOL_NETLINK, _STRICT, 1)
-            yield made
-    except OSError as error:
-        raise HostError(
-            f"rtnetlink does not tell what devices the pods have: {error.strerror}"
-        ) from error
-
-
-def _about(netlink: socket.socket, ifindex: int) -> Attributes:
-    """Nothing of a device that has gone meanwhile."""
-    try:
-        ((_, about),) = _asked(netlink, _GET_LINK, _LINK.pack(0, 0, ifindex, 0, 0), {}, 0)
-    except OSError as error:
-        if error.errno in _GONE:
-            return {}
-        raise
-    return about
+def _netlink() -> AbstractContextManager[socket.socket]:
+    return links.connection("rtnetlink does not tell what devices the pods have")
 
 
 def _others(netlink: socket.socket, ifindex: int) -> list[PodDevice]:
     """Nothing where the device has no other side elsewhere, or goes meanwhile."""
-    about = _about(netlink, ifindex)
+    about = links.about(netlink, ifindex)
     if _PEER_SPACE not in about or _PEER not in about:
         return []
     try:
         return list(_in_namespace(netlink, about[_PEER_SPACE], about[_PEER]))
     except OSError as error:
-        if error.errno in _GONE:
+        if error.errno in links.GONE:
             return []
         raise
 
@@ -190,52 +157,18 @@ def _others(netlink: socket.socket, ifindex: int) -> list[PodDevice]:
 def _in_namespace(netlink: socket.socket, number: bytes, peer: bytes) -> Iterator[PodDevice]:
     addresses: dict[int, set[bytes]] = {}
     everywhere = _ADDRESS.pack(0, 0, 0, 0, 0)
-    for head, about in _asked(netlink, _GET_ADDRESS, everywhere, {_ADDRESS_SPACE: number}, _DUMP):
+    for head, about in links.asked(
+        netlink, links.GET_ADDRESS, everywhere, {_ADDRESS_SPACE: number}, links.DUMP
+    ):
         at = _ADDRESS.unpack_from(head)[4]
         address = about.get(_LOCAL_ADDRESS, about.get(_OWN_ADDRESS, b""))
         addresses.setdefault(at, set()).add(address)
-    every = _LINK.pack(0, 0, 0, 0, 0)
-    for head, about in _asked(netlink, _GET_LINK, every, {_LINK_SPACE: number}, _DUMP):
-        _, _, ifindex, flags, _ = _LINK.unpack_from(head)
+    every = links.LINK.pack(0, 0, 0, 0, 0)
+    for head, about in links.asked(
+        netlink, links.GET_LINK, every, {_LINK_SPACE: number}, links.DUMP
+    ):
+        _, _, ifindex, flags, _ = links.LINK.unpack_from(head)
         if flags & _LOOPBACK or _NUMBER.pack(ifindex) == peer:
             continue
         name = about[_NAME].rstrip(b"\0").decode(errors="replace")
         yield PodDevice(name, bool(flags & _UP), frozenset(addresses.get(ifindex, ())))
-
-
-def _asked(
-    netlink: socket.socket, kind: int, head: bytes, attributes: Attributes, flags: int
-) -> list[tuple[bytes, Attributes]]:
-    """Header and attributes of each object that the kernel answers with."""
-    body = head + b"".join(
-        _ATTRIBUTE.pack(_ATTRIBUTE.size + len(value), name) + value
-        for name, value in attributes.items()
-    )
-    netlink.send(_HEAD.pack(_HEAD.size + len(body), kind, _REQUEST | flags, 0, 0) + body)
-    found: list[tuple[bytes, Attributes]] = []
-    while True:
-        for answer, message in _messages(netlink.recv(1 << 16)):
-            # A list that the kernel cannot give ends with the reason.
-            if answer in (_DONE, _ERROR) and (code := -_NUMBER.unpack_from(message)[0]):
-                raise OSError(code, os.strerror(code))
-            if answer in (_DONE, _ERROR):
-                return found
-            found.append((message, _attributes(message[len(head) :])))
-            if not flags:
-                return found
-
-
-def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
-    while data:
-        size, kind, *_ = _HEAD.unpack_from(data)
-        yield kind, data[_HEAD.size : size]
-        data = data[(size + 3) & ~3 :]
-
-
-def _attributes(data: bytes) -> Attributes:
-    found: Attributes = {}
-    while len(data) >= _ATTRIBUTE.size:
-        size, name = _ATTRIBUTE.unpack_from(data)
-        found[name & 0x3FFF] = data[_ATTRIBUTE.size : size]
-        data = data[(size + 3) & ~3 :]
-    return found

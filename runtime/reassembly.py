@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from policyc.runtime import nf_defrag, own_device, rtnetlink
+from policyc.runtime import links, nf_defrag, own_device, rtnetlink
 from policyc.runtime.errors import HostError
 from policyc.runtime.pins import Pins
 from policyc.runtime.undo import Undo
@@ -87,7 +87,7 @@ def start(ifindex: int, undo: Undo) -> None:
 
 def remove(place: Path) -> None:
     """Take device and namespace away; nothing happens when there are none of ours."""
-    own_device.remove(NAME, _NEAR_MAC, _PURPOSE)
+    links.remove_veth(NAME, _NEAR_MAC)
     forget(place)
 
 

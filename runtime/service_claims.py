@@ -11,7 +11,7 @@ process of the node waits, is no Service's.
 """
 
 import ipaddress
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from policyc.runtime import listening
@@ -26,6 +26,8 @@ Name = tuple[str, str]
 """Namespace and name."""
 Site = tuple[Address, str, int]
 Changes = dict[Site, tuple[Frontend | None, Frontend | None]]
+Ranges = tuple[Network, ...]
+"""Those that externalIPs have to be in; empty: any address is taken."""
 _YOUNGEST = "~"
 """After each date, for objects that no API server has dated."""
 _SHOWN = 3
@@ -39,8 +41,7 @@ class Surroundings:
     """The node's own."""
     pods: frozenset[Address] = frozenset()
     sockets: Sockets = field(default_factory=Sockets)
-    external: tuple[Network, ...] | None = None
-    """The ranges that externalIPs have to be in; None: any address is taken."""
+    external: Ranges = ()
 
     def refusal(self, frontend: Frontend) -> str:
         """Why the node does not serve it, whoever asks; empty: it does."""
@@ -56,7 +57,7 @@ class Surroundings:
         return ""
 
     def _is_allowed(self, address: Address) -> bool:
-        return self.external is None or any(
+        return not self.external or any(
             address.version == each.version and address in each for each in self.external
         )
 
@@ -108,9 +109,8 @@ class Claims:
 
     def settle(self, node: Surroundings) -> Changes:
         """Decide what has changed since the last time; `frontends` is that of now afterwards."""
-        if node != self._node:
-            self._open.update(self._by_site)
-            self._node = node
+        self._open.update(self._moved(node))
+        self._node = node
         changes: Changes = {}
         news: dict[tuple[str, str], list[Site]] = {}
         for site in self._open:
@@ -124,6 +124,19 @@ class Claims:
         self._open.clear()
         self._tell(news)
         return changes
+
+    def is_moved(self, node: Surroundings) -> bool:
+        """Whether anything is decided otherwise at such a node."""
+        return next(self._moved(node), None) is not None
+
+    def _moved(self, node: Surroundings) -> Iterator[Site]:
+        """Sites where the node refuses another Service than the last time, or for another reason."""
+        if node == self._node:
+            return
+        for site, claims in self._by_site.items():
+            asked = (each.frontend for each in claims.values())
+            if any(node.refusal(each) != self._node.refusal(each) for each in asked):
+                yield site
 
     def _decide(self, site: Site, news: dict[tuple[str, str], list[Site]]) -> Frontend | None:
         claims = self._by_site[site]
@@ -151,7 +164,7 @@ class Claims:
                 f"{at} port {port}/{protocol}" for at, protocol, port in found[:_SHOWN]
             )
             self.warn(f"{service}: left out: {shown}{more}: {why}")
-        if self._node.external is None and not self._is_warned:
+        if not self._node.external and not self._is_warned:
             self._warn_of_external()
 
     def _warn_of_external(self) -> None:
@@ -172,15 +185,21 @@ def _beaten(claim: _Claim, first: _Claim) -> str:
     return f"also asked for by the Service {first.frontend.service}, {why}"
 
 
-def surroundings(own: OwnNode, external: tuple[Network, ...] | None) -> Surroundings:
+def surroundings(own: OwnNode, external: Ranges) -> Surroundings:
     """The node as it is now: its addresses by its endpoints file and by its devices, and its sockets."""
     addresses = frozenset(own.addresses) | listening.addresses()
     return Surroundings(addresses, own.pods, listening.sockets(), external)
 
 
-def external_ranges(given: Iterable[str]) -> tuple[Network, ...] | None:
-    """Of the option --external-cidr; None where it is not given. `InputError` for what is no range."""
-    return tuple(map(_range, given)) or None
+def external_ranges(given: Iterable[str]) -> Ranges | None:
+    """Of the option --external-cidr; None where it is not given. One empty range ends the limit.
+
+    `InputError` for what is no range.
+    """
+    texts = tuple(dict.fromkeys(given))
+    if not texts:
+        return None
+    return () if texts == ("",) else tuple(map(_range, texts))
 
 
 def _range(text: str) -> Network:
@@ -188,5 +207,6 @@ def _range(text: str) -> Network:
         return ipaddress.ip_network(text)
     except ValueError as error:
         raise InputError(
-            f"--external-cidr: expected a range of addresses as 192.0.2.0/24, found {text!r}"
+            f"--external-cidr: expected a range of addresses as 192.0.2.0/24, found {text!r}",
+            "an empty range stands alone: it ends the limit",
         ) from error

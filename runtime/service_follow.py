@@ -19,8 +19,7 @@ from policyc.runtime.json_stream import JsonStream
 from policyc.runtime.json_value import JsonValue
 from policyc.runtime.pins import DEFAULT_ROOT
 from policyc.runtime.service_live import FullError, Live, StaleError
-from policyc.runtime.service_objects import Network
-from policyc.runtime.service_update import LoadedNode, is_loaded, loaded
+from policyc.runtime.service_update import LoadedNode, LoadMark, is_loaded, load_mark, loaded
 from policyc.runtime.service_world import WatchError, World
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
 from policyc.runtime.state import Warn, to_nobody
@@ -33,6 +32,7 @@ _QUIET, _LONGEST = (
 )  # of a change: seconds until it is done, in silence and at the latest
 _ROUND = 0.2  # seconds between two looks at `is_over`
 _UNSETTLED = 30  # times as long without such silence: the cluster is never silent, and it is all
+_LOOK = 1.0  # seconds between two looks at the node's own addresses and sockets
 _BUSY = 0.05  # seconds until what another command holds is tried again
 _PIECE = 1 << 16
 
@@ -58,28 +58,30 @@ def follow(
     bpffs: Path = DEFAULT_ROOT,
     state_root: Path = DEFAULT_STATE,
     settled: float = SETTLED,
-    external: tuple[Network, ...] | None = None,
     warn: Warn = to_nobody,
+    note: Warn = to_nobody,
 ) -> None:
     """Read watch events (or objects) from files and pipes until all have ended, or it is over.
 
     `InputError` where a stream is no JSON, or says that the watch failed. Of an object that is wrong
-    `warn` is told, and it stays as it was. `external` are the ranges that externalIPs have to be in;
-    None: any address is taken. What is in force stays when this ends.
+    `warn` is told, and it stays as it was. `note` is told that another command is waited
+    for. What is in force stays when this ends.
     """
     with ExitStack() as held:
         reading = _Reading(streams, held)
-        with unhurried(bpffs, state_root, is_over) as node:
-            world = World(node.own, warn, external)
-        following = _Following(world, bpffs, state_root, is_over, warn)
+        with unhurried(bpffs, state_root, is_over, note) as node:
+            world = World(node.own, warn, node.external)
+        following = _Following(world, bpffs, state_root, is_over, warn, note)
         held.callback(following.close)
         wait = settled, _UNSETTLED * settled
         while not is_over():
-            n_events = _take(reading, world, wait, is_over, warn)
+            n_events = _take(reading, world, wait, lambda: is_over() or following.is_moved(), warn)
             if is_over() and not following.live:
                 return  # perhaps not all has come
-            if n_events:
-                told(following.catch_up(n_events))
+            if n_events or following.is_moved():
+                applied = following.catch_up(n_events)
+                if applied.events or applied.changed or applied.whole:
+                    told(applied)
             if not reading.is_open:
                 return
             wait = _QUIET, _LONGEST
@@ -123,16 +125,24 @@ def _believe(world: World, event: JsonValue, warn: Warn) -> None:
 
 
 @contextmanager
-def unhurried(bpffs: Path, state_root: Path, is_over: Callable[[], bool]) -> Iterator[LoadedNode]:
-    """As `loaded`; another command that is changing the node is waited for, unless it is over."""
+def unhurried(
+    bpffs: Path, state_root: Path, is_over: Callable[[], bool], note: Warn
+) -> Iterator[LoadedNode]:
+    """As `loaded`; another command that is changing the node is waited for, unless it is over. `note` is
+    told once what is waited for.
+    """
+    is_said = False
     with ExitStack() as held:
         while True:
             try:
                 node = held.enter_context(loaded(bpffs, state_root))
                 break
-            except BusyError:
+            except BusyError as error:
                 if is_over():
                     raise
+                if not is_said:
+                    note(f"{error.doing}; waiting until it ends")
+                    is_said = True
                 time.sleep(_BUSY)
         yield node
 
@@ -145,11 +155,14 @@ class _Following:
         state_root: Path,
         is_over: Callable[[], bool],
         warn: Warn,
+        note: Warn,
     ) -> None:
         self.live: Live | None = None
         self._health = HealthChecks(lambda: is_loaded(bpffs), warn)
-        self._world, self._is_over = world, is_over
+        self._world, self._is_over, self._note = world, is_over, note
         self._bpffs, self._state_root = bpffs, state_root
+        self._load: LoadMark | None = None
+        self._look_at, self._is_moved = 0.0, False
 
     def close(self) -> None:
         self._health.close()
@@ -159,9 +172,23 @@ class _Following:
         if self.live:
             self.live.close()
 
+    def is_moved(self) -> bool:
+        """Whether a load, or addresses and sockets of the node, decide Services otherwise than when
+        `catch_up` was called last. It looks once in `_LOOK` seconds.
+        """
+        now = time.monotonic()
+        if self.live and not self._is_moved and now >= self._look_at:
+            self._look_at = now + _LOOK
+            load = load_mark(self._bpffs)
+            self._is_moved = bool(load) and (load != self._load or self._world.is_moved())
+        return self._is_moved
+
     def catch_up(self, n_events: int) -> Applied:
         began = time.monotonic()
-        with unhurried(self._bpffs, self._state_root, self._is_over) as node:
+        self._is_moved = False
+        with unhurried(self._bpffs, self._state_root, self._is_over, self._note) as node:
+            self._load = load_mark(self._bpffs)
+            self._world.external = node.external
             self._world.move_to(node.own)
             changes = self._world.changes()
             whole = self._is_replaced(node)

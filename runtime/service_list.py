@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from policyc.runtime.errors import InputError
 from policyc.runtime.json_value import JsonValue
-from policyc.runtime.service_claims import Claims, surroundings
+from policyc.runtime.service_claims import Claims, Ranges, surroundings
 from policyc.runtime.service_limits import Limits, asked_of
-from policyc.runtime.service_objects import EndpointSlice, Network, objects
+from policyc.runtime.service_objects import EndpointSlice, objects
 from policyc.runtime.services import (
     Frontend,
     OwnNode,
@@ -44,7 +44,7 @@ def left_out(claims: Claims, limits: Limits, n_wrong: int) -> dict[str, int]:
 def read_services(
     roots: Iterable[JsonValue],
     own: OwnNode,
-    external: tuple[Network, ...] | None = None,
+    external: Ranges = (),
     note: Warn = to_nobody,
     warn: Warn = to_nobody,
 ) -> tuple[Frontend, ...]:
@@ -55,16 +55,16 @@ def read_services(
 def serve(
     roots: Iterable[JsonValue],
     own: OwnNode,
-    external: tuple[Network, ...] | None = None,
+    external: Ranges = (),
     note: Warn = to_nobody,
     warn: Warn = to_nobody,
     strict: bool = False,
 ) -> Served:
     """Every frontend, as this node has it.
 
-    `external` are the ranges that externalIPs have to be in; None: any address is taken. `note` is told
-    what the node cannot have, `warn` what is left out: as it is another's, or wrong, or not supported.
-    With `strict` a wrong object is an `InputError`; so is always what is no object of the API.
+    `note` is told what the node cannot have, `warn` what is left out: as it is another's, or wrong, or
+    not supported. With `strict` a wrong object is an `InputError`; so is always what is no object of the
+    API.
     """
     n_wrong = 0
 

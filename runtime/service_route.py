@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from policyc.runtime import own_device, rtnetlink
+from policyc.runtime import links, own_device, rtnetlink
 from policyc.runtime.address_value import Address
 from policyc.runtime.endpoints import EndpointsFile
 from policyc.runtime.errors import HostError, InputError
@@ -220,7 +220,7 @@ def settle(pins: Pins, routes: Sequence[Route]) -> None:
 
 def remove() -> None:
     """Take the device away, and its routes with it; nothing happens where there is none of ours."""
-    own_device.remove(NAME, _MAC, _PURPOSE)
+    links.remove_veth(NAME, _MAC)
 
 
 def _with_itself(routes: Sequence[Route]) -> Iterator[Route]:

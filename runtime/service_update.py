@@ -4,7 +4,7 @@
 import ipaddress
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from policyc.runtime import command_lock, host, network, service_maps, switch
@@ -12,9 +12,9 @@ from policyc.runtime.command_lock import Patience
 from policyc.runtime.errors import HostError
 from policyc.runtime.json_value import JsonValue
 from policyc.runtime.pins import DEFAULT_ROOT, Pins
+from policyc.runtime.service_claims import Ranges
 from policyc.runtime.service_list import serve
 from policyc.runtime.service_maps import Filled
-from policyc.runtime.service_objects import Network
 from policyc.runtime.service_rows import NoRoomError, rows_of, standing
 from policyc.runtime.services import Frontend, OwnNode
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
@@ -28,7 +28,7 @@ def update_services(
     *,
     bpffs: Path = DEFAULT_ROOT,
     state_root: Path = DEFAULT_STATE,
-    external: tuple[Network, ...] | None = None,
+    external: Ranges | None = None,
     patience: Patience = command_lock.NONE,
     note: Warn = to_nobody,
     warn: Warn = to_nobody,
@@ -36,13 +36,15 @@ def update_services(
 ) -> tuple[Frontend, ...]:
     """Replace the node's Services by these, in one step. One that fails changes nothing.
 
-    `external` are the ranges that externalIPs have to be in; None: any address is taken. `note` is told
-    what of the Services the node cannot have, `warn` what of them is left out. `strict`: a wrong object
-    is an `InputError`.
+    `external` are the ranges that externalIPs have to be in from now on; None: those before. `note` is
+    told what of the Services the node cannot have, `warn` what of them is left out. `strict`: a wrong
+    object is an `InputError`.
     """
     with loaded(bpffs, state_root, patience) as node:
-        served = serve(objects, node.own, external, note, warn, strict)
+        ranges = node.external if external is None else external
+        served = serve(objects, node.own, ranges, note, warn, strict)
         node.replace(served.frontends)
+        node.remember_external(ranges)
         node.state.set_left_out(served.left_out)
     return served.frontends
 
@@ -68,6 +70,17 @@ class LoadedNode:
             for address in each.addresses
         )
         return OwnNode(of.node, addresses, of.node_zone, of.masquerade_ports, pods)
+
+    @property
+    def external(self) -> Ranges:
+        """By the last `--external-cidr`."""
+        return tuple(map(ipaddress.ip_network, self.generation.external_cidrs))
+
+    def remember_external(self, ranges: Ranges) -> None:
+        """Other ranges hold from now on, of what is given later."""
+        after = replace(self.generation, external_cidrs=tuple(map(str, ranges)))
+        if after != self.generation:
+            self.state.write(after)
 
     def replace(self, frontends: Iterable[Frontend]) -> Filled:
         """These in the place of all that there are, in one step.
@@ -98,6 +111,19 @@ def is_loaded(bpffs: Path) -> bool:
         return switch.read(Pins(bpffs).map("pc_state")).epoch != 0
     except OSError:
         return False  # it goes this very moment
+
+
+LoadMark = tuple[int, int]
+
+
+def load_mark(bpffs: Path) -> LoadMark | None:
+    """Another one after each load, also where an unload came between; None where nothing is loaded."""
+    pin = Pins(bpffs).map("pc_state")
+    try:
+        epoch = switch.read(pin).epoch
+        return (epoch, pin.stat().st_ino) if epoch else None
+    except OSError:
+        return None  # it goes this very moment
 
 
 @contextmanager

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 from policyc.runtime.errors import InputError
 from policyc.runtime.json_value import JsonValue
-from policyc.runtime.service_claims import Changes, Claims, Name, Site, surroundings
+from policyc.runtime.service_claims import Changes, Claims, Name, Ranges, Site, surroundings
 from policyc.runtime.service_limits import Limits, asked_of
 from policyc.runtime.service_list import left_out
-from policyc.runtime.service_objects import EndpointSlice, Network, Service, named, objects
+from policyc.runtime.service_objects import EndpointSlice, Service, named, objects
 from policyc.runtime.services import Frontend, OwnNode, local_endpoints
 from policyc.runtime.state import Warn, to_nobody
 
@@ -31,8 +31,7 @@ class World:
 
     own: OwnNode
     warn: Warn = to_nobody
-    external: tuple[Network, ...] | None = None
-    """The ranges that externalIPs have to be in; None: any address is taken."""
+    external: Ranges = ()
     health: dict[Name, tuple[int, dict[int, int]]] = field(default_factory=dict)
     """By Service, the port where health is asked for, and by family the node's endpoints."""
     _services: dict[Name, Service] = field(default_factory=dict)
@@ -136,6 +135,10 @@ class World:
         if own != self.own:
             self.own = own
             self._touched.update(dict.fromkeys(self._services))
+
+    def is_moved(self) -> bool:
+        """Whether other addresses or sockets of the node decide anything otherwise by now."""
+        return self._claims.is_moved(surroundings(self.own, self.external))
 
     def changes(self) -> Changes:
         """Works out what was told since the last time; `frontends` is that of now afterwards."""

@@ -127,6 +127,7 @@ class Generation:
     service_cidrs: tuple[str, ...] = ()  # what the node's own packets are routed to Services by
     deny_devices: tuple[str, ...] = ()  # patterns of devices under default deny without an endpoint
     resets_revoked: bool = False  # who sends in a connection that the policy denies gets a reset
+    external_cidrs: tuple[str, ...] = ()  # where externalIPs have to be; empty: anywhere
 
     @property
     def masquerade_ports(self) -> range:
@@ -313,6 +314,7 @@ def _generation(raw: dict[str, Any]) -> Generation:
         rules=tuple(raw.pop("rules")),
         service_cidrs=tuple(raw.pop("service_cidrs", ())),
         deny_devices=tuple(raw.pop("deny_devices", ())),
+        external_cidrs=tuple(raw.pop("external_cidrs", ())),
         **raw,
     )
 

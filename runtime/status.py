@@ -121,6 +121,7 @@ class NodeStatus:
     denied_devices: tuple[str, ...] = ()  # without an endpoint: nothing passes there
     deny_devices: tuple[str, ...] = ()  # patterns of devices that are denied without an endpoint
     resets_revoked: bool = False  # who sends in a connection that the policy denies gets a reset
+    external_cidrs: tuple[str, ...] = ()  # where externalIPs have to be; empty: anywhere
     refused: tuple[refusals.Refusal, ...] = ()  # what endpoints asked for above their quota
     in_progress: str = ""  # the command that changes the node now: a key of command_lock.AT_WORK
 
@@ -221,6 +222,7 @@ def _status(where: Pins, generation: Generation, word: switch.Word, state: State
         denied_devices=_denied(where, generation),
         deny_devices=generation.deny_devices,
         resets_revoked=generation.resets_revoked,
+        external_cidrs=generation.external_cidrs,
         refused=refusals.read(where, generation),
     )
 

@@ -85,6 +85,12 @@ def show(status: NodeStatus, console: Console) -> None:
         )
     if status.resets_revoked:
         console.print("revoked TCP connections are reset", highlight=False)
+    if status.external_cidrs:
+        console.print(
+            f"externalIPs are limited to: {' '.join(status.external_cidrs)}",
+            highlight=False,
+            soft_wrap=True,
+        )
     if status.services_unfinished:
         console.print(
             "[bold red]a change of Services was not finished, and connections to endpoints that were"

@@ -8,7 +8,7 @@ nodes. It is ours by its name, kind and port: another device of that name is lef
 from collections.abc import Iterable
 from typing import Any
 
-from policyc.runtime import own_device, rtnetlink
+from policyc.runtime import links, rtnetlink
 from policyc.runtime.errors import HostError
 from policyc.runtime.undo import Undo
 
@@ -61,12 +61,7 @@ def _set(ifindex: int, what: str, to: int | str) -> None:
 
 def remove() -> None:
     """Take the device away; nothing happens when there is none of ours."""
-    if not own_device.is_named(NAME) or not rtnetlink.is_usable():
-        return
-    with rtnetlink.connection(_PURPOSE) as netlink:
-        ifindex = _find(netlink)
-        if ifindex is not None:
-            netlink.link("del", index=ifindex)
+    links.remove_vxlan(NAME, PORT)
 
 
 def _find(netlink: Any) -> int | None:

@@ -21,7 +21,7 @@ from policyc.runtime.failsafes import Side
 from policyc.runtime.forwarding import Forwarding
 from policyc.runtime.local_devices import Missing
 from policyc.runtime.pins import DEFAULT_ROOT
-from policyc.runtime.service_objects import Network
+from policyc.runtime.service_claims import Ranges
 from policyc.runtime.state import Generation
 from policyc.runtime.uplinks import Outside
 from policyc.runtime.xdp import Mode as XdpMode
@@ -48,8 +48,8 @@ _external = click.option(
     "external_cidr",
     multiple=True,
     metavar="CIDR",
-    help="a range that externalIPs of Services have to be in, else they are left out; may be repeated "
-    "(default: any address, with a warning)",
+    help="a range that externalIPs of Services have to be in, else they are left out; may be repeated; "
+    "'' ends the limit (default: as before; at first any address, with a warning)",
 )
 
 _strict = click.option(
@@ -485,7 +485,7 @@ def follow_streams(
         follow(streams, bpffs, form, settled, ranges, deny)
 
 
-def _external_ranges(given: tuple[str, ...]) -> tuple[Network, ...] | None:
+def _external_ranges(given: tuple[str, ...]) -> Ranges | None:
     from policyc.runtime.service_claims import external_ranges
 
     return external_ranges(given)

@@ -12,9 +12,9 @@ from policyc.compiler.cli.stopped import stopped_by_signals
 from policyc.runtime.denied_devices import Patterns
 from policyc.runtime.device_watch import DeviceWatch, remember
 from policyc.runtime.errors import InputError
+from policyc.runtime.service_claims import Ranges
 from policyc.runtime.service_follow import Applied, unhurried
 from policyc.runtime.service_follow import follow as follow_services
-from policyc.runtime.service_objects import Network
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
 
 _ROUND = 0.1  # seconds between two looks at whether it is over
@@ -25,12 +25,12 @@ def follow(
     bpffs: Path,
     form: str,
     settled: float,
-    external: tuple[Network, ...] | None,
+    external: Ranges | None,
     deny: Patterns | None,
 ) -> None:
     """Follow until the streams end or a signal comes; a line for each change of Services in force."""
     with stopped_by_signals() as signals:
-        _begin(bpffs, deny, bool(streams), lambda: bool(signals))
+        _begin(bpffs, deny, external, bool(streams), lambda: bool(signals))
         with DeviceWatch(bpffs, DEFAULT_STATE, _warn) as watch:
 
             def is_over() -> bool:
@@ -43,20 +43,24 @@ def follow(
                     is_over=is_over,
                     bpffs=bpffs,
                     settled=settled,
-                    external=external,
                     warn=_warn,
+                    note=_note,
                 )
             while not (streams or is_over()):
                 time.sleep(_ROUND)
 
 
 def _begin(
-    bpffs: Path, deny: Patterns | None, has_streams: bool, is_over: Callable[[], bool]
+    bpffs: Path,
+    deny: Patterns | None,
+    external: Ranges | None,
+    has_streams: bool,
+    is_over: Callable[[], bool],
 ) -> None:
-    """The patterns are in force, if any are given; `InputError` where there is nothing to follow."""
-    if has_streams and deny is None:
+    """Patterns and ranges that are given are in force; `InputError`: there is nothing to follow."""
+    if has_streams and deny is None and external is None:
         return
-    with unhurried(bpffs, DEFAULT_STATE, is_over) as node:
+    with unhurried(bpffs, DEFAULT_STATE, is_over, _note) as node:
         if not (has_streams or deny or node.generation.deny_devices):
             raise InputError(
                 "there is nothing to follow",
@@ -64,6 +68,13 @@ def _begin(
             )
         if deny is not None:
             remember(node.pins, node.state, node.generation, deny)
+    if external is not None:
+        with unhurried(bpffs, DEFAULT_STATE, is_over, _note) as node:
+            node.remember_external(external)
+
+
+def _note(message: str) -> None:
+    click.echo(f"note: {message}", err=True)
 
 
 def _warn(message: str) -> None:

@@ -8,12 +8,14 @@ import json
 import socket
 import struct
 import subprocess
+import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from policyc.runtime import attach, bpf_syscall, reassembly, service_route, tunnel
+from policyc.runtime import attach, bpf_syscall, reassembly, rtnetlink, service_route, tunnel
 from policyc.runtime.errors import HostError
 from tests.kernel.bundles import compiled
 from tests.kernel.killed import die, killed
@@ -156,3 +158,42 @@ def test_a_device_that_lost_its_hook_is_down_until_it_has_one(
 
 def _fail(*_: object) -> None:
     raise HostError("no word can be stored")
+
+
+@pytest.mark.parametrize("which", ["load", "unload"])
+def test_nor_where_pyroute2_is_missing_by_now(
+    lab: TwoNodes, bundle: Path, monkeypatch: pytest.MonkeyPatch, which: str
+) -> None:
+    """The package may go after the load that has made them."""
+    load(lab, bundle, with_devices=True)
+    assert lab.at["a"].within(up) == set(OWN), "the test is not blind"
+    watch = Watch(monkeypatch)
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "pyroute2", None)
+        rtnetlink._netlink.cache_clear()
+        assert not rtnetlink.is_usable()
+        if which == "load":
+            load(lab, bundle, with_devices=False)
+        else:
+            lab.unload("a")
+            lab.loaded.discard("a")
+    assert lab.at["a"].within(up) == set()
+    assert watch.n_looks and watch.open == []
+
+
+def test_a_device_of_another_is_left_alone(lab: TwoNodes, bundle: Path) -> None:
+    """By its address or port: the name alone makes it none of ours."""
+    others = (
+        ("add", tunnel.NAME, "type", "vxlan", "id", "7", "dstport", "4789"),
+        *(
+            ("add", name, "type", "veth", "peer", "name", f"peer{n}")
+            for n, name in enumerate(OWN[1:])
+        ),
+    )
+    load(lab, bundle, with_devices=False)
+    for each in others:
+        lab.at["a"].within(partial(_said, "ip", "link", *each))
+    lab.unload("a")
+    lab.loaded.discard("a")
+    for name in OWN:  # fails where it is gone
+        lab.at["a"].within(partial(_said, "ip", "link", "del", name))

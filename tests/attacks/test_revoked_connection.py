@@ -198,7 +198,7 @@ def test_the_first_load_keeps_what_it_allows(
 def test_a_server_goes_on_after_the_second_load(
     node: NodeUnderTest, wire: ServiceWire, family: int, ends: Ends, resets: bool
 ) -> None:
-    """The server sends first after each load. The client's ACK after the first one is its only packet."""
+    """The server sends first after each load. The client's stack sends ACKs, and nothing else."""
     client, server = ends
     before = connect(wire, *ends, family)
     policy = node.policy().allow(client, server, tcp_port(PORT))

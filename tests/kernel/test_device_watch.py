@@ -8,16 +8,17 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from policyc.runtime import attach
+from policyc.runtime import attach, bpf_syscall
 from policyc.runtime.attach import Mode
 from policyc.runtime.state import Attachment, StateDir
 from tests.eventually import eventually
 from tests.kernel.new_pod import DEVICE, NewPod, make_device
-from tests.kernel.node_under_test import ip
+from tests.kernel.node_under_test import A, B, ip
+from tests.kernel.packets import frame, udp
 from tests.kernel.service_wire import ServiceWire
 from tests.kernel.service_yaml import service
 from tests.kernel.test_denied_devices import DENY, denied, load
@@ -204,3 +205,81 @@ def test_there_is_nothing_to_follow(commands: Commands) -> None:
     follower = Follower(commands)
     assert follower.stop(0) == 2
     assert "there is nothing to follow" in follower.said()
+
+
+@pytest.mark.parametrize("words", [(), DENY], ids=["streams", "deny"])
+def test_a_wait_for_another_command_is_said_once(
+    commands: Commands, words: tuple[str, ...]
+) -> None:
+    """And again where it waits again; what is no wait is silent."""
+    load(commands)
+    said = "note: a load is in progress; waiting until it ends\n"
+    state = StateDir(commands.node.bpffs)
+    event = json.dumps(service().raw).encode()
+    with ExitStack() as held, state.lock("load"):
+        follower = held.enter_context(following(commands, *words, streams="-"))
+        eventually(lambda: said in follower.said(), "it says what it waits for")
+        os.write(follower.stdin, event)
+        held_open = held.pop_all()
+    with held_open:
+        eventually(lambda: "in force" in follower.said(), "it goes on")
+        assert follower.said().count(said) == 1
+        os.write(follower.stdin, event)
+        eventually(lambda: follower.said().count("in force") == 2, "an event without a wait")
+        assert follower.said().count(said) == 1
+        with state.lock("load"):
+            os.write(follower.stdin, event)
+            eventually(lambda: follower.said().count(said) == 2, "another wait is said, too")
+        eventually(lambda: follower.said().count("in force") == 3, "it goes on")
+    assert follower.said().count(said) == 2
+
+
+def test_a_follower_that_waits_ends_by_a_signal(commands: Commands) -> None:
+    load(commands)
+    with StateDir(commands.node.bpffs).lock("load"):
+        follower = Follower(commands, streams="-")
+        try:
+            eventually(lambda: "note: a load is in progress" in follower.said(), "it waits")
+        finally:
+            code = follower.stop()
+        assert code == 3, follower.said()
+
+
+def take_away(commands: Commands, device: str, kind: str) -> None:
+    """Its hooks, as another program may."""
+    if kind == "clsact":
+        subprocess.run(["tc", "qdisc", "del", "dev", device, "clsact"], check=True)
+        return
+    ifindex = socket.if_nametoindex(device)
+    for hook in attach.BY_ROLE["pod"]:
+        with bpf_syscall.obj_get(commands.node.pins.link(ifindex, hook.program)) as link:
+            bpf_syscall.link_detach(link)
+
+
+@modes
+def test_a_hook_that_is_gone_is_said_and_put_back(commands: Commands, mode: Mode) -> None:
+    node = commands.node
+    load(commands, "--attach", mode)
+    take_away(commands, "pca", mode)
+    assert json.loads(commands.status())["unprotected"] == ["pca"]
+    assert "pca: a hook does not run there; load again" in commands.status("text")
+    with following(commands, *DENY) as follower:
+        _is_put_back(commands, follower, mode, 1)
+        take_away(commands, "pca", mode)
+        _is_put_back(commands, follower, mode, 2)
+    make_device(node)
+    load(commands, *DENY, "--attach", mode)
+    with following(commands):
+        take_away(commands, DEVICE, mode)
+        becomes_denied(commands, DEVICE, mode, "a denied device, too")
+
+
+def _is_put_back(commands: Commands, follower: Follower, kind: str, times: int) -> None:
+    """And said, and a packet under another's address is dropped there."""
+    node, said = commands.node, "warning: pca had lost a hook, and has it again\n"
+    eventually(lambda: follower.said().count(said) == times, "it is said")
+    assert is_denied(commands, "pca", kind), "the hooks are back"
+    before = sum(node.drops().values())
+    node.sends_on_the_wire("a", frame(B, A, udp(1, 2)))
+    eventually(lambda: sum(node.drops().values()) > before, "they decide")
+    assert json.loads(commands.status())["unprotected"] == []

@@ -4,7 +4,8 @@
 As itself, to decide the other direction of a connection: nothing tells which end opened it, and this
 direction is allowed. The flow is then the one that the other end would have opened, and nothing else of
 it is another one. As the program that resets revoked connections: the flow is denied, it is TCP or SCTP,
-the packet does not open it, and it is known which end did. The flow stays, and says why the packet is dropped.
+the packet does not open it, and it is known which end did. The flow stays, and says why the packet is
+dropped.
 """
 
 from collections.abc import Iterator, Mapping

@@ -3,7 +3,7 @@
 
 import pytest
 
-from policyc.runtime import pod_devices
+from policyc.runtime import links, pod_devices
 from policyc.runtime.errors import HostError
 from policyc.runtime.forwarding import with_peers
 
@@ -26,7 +26,7 @@ def test_what_the_kernel_refuses_is_an_error_in_words(monkeypatch: pytest.Monkey
     def refuse(*_: object) -> object:
         raise OSError(105, "No buffer space available")
 
-    monkeypatch.setattr(pod_devices, "_about", refuse)
+    monkeypatch.setattr(links, "about", refuse)
     with pytest.raises(HostError, match="No buffer space") as refused:
         with_peers([1], "redirect")
     assert refused.value.hint == "load with --forwarding stack"

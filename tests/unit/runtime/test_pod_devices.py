@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime import pod_devices
+from policyc.runtime import links, pod_devices
 from policyc.runtime.address_value import Address
 from policyc.runtime.endpoints import EndpointRecord
 from policyc.runtime.errors import HostError, InputError
@@ -44,14 +44,14 @@ def test_a_list_that_ends_with_an_error_is_not_an_empty_one(
 ) -> None:
     with pod_devices._netlink() as netlink, pytest.raises(OSError) as caught:
         list(pod_devices._in_namespace(netlink, struct.pack("=i", 1 << 30), b""))
-    assert caught.value.errno in pod_devices._GONE, "a namespace that is not there"
+    assert caught.value.errno in links.GONE, "a namespace that is not there"
 
     def others(*_: object) -> None:
         raise OSError(errno.EACCES, "Permission denied")
 
     about = {pod_devices._PEER_SPACE: b"", pod_devices._PEER: b""}
-    monkeypatch.setattr(pod_devices, "_about", lambda *_: about)
-    monkeypatch.setattr(pod_devices, "_asked", others)
+    monkeypatch.setattr(links, "about", lambda *_: about)
+    monkeypatch.setattr(links, "asked", others)
     with pytest.raises(HostError, match="Permission denied"):
         require_hooks(Path("endpoints.json"), [pod("veth0")], {"veth0": 1}, print)
 

@@ -61,7 +61,7 @@ def owners(
     """Which Service has each site, and the warnings; read at once."""
     said: list[str] = []
     values = [JsonValue(each, Path("services.json")) for each in objects]
-    found = read_services(values, NODE, external_ranges(external), warn=said.append)
+    found = read_services(values, NODE, external_ranges(external) or (), warn=said.append)
     return {(str(f.address), f.protocol, f.port): f.service[5:] for f in found}, said
 
 
@@ -176,7 +176,7 @@ def test_the_outcome_does_not_depend_on_the_order_of_events(seed: int) -> None:
 
 def test_the_loser_gets_the_address_when_the_winner_goes() -> None:
     said: list[str] = []
-    world = World(NODE, said.append, external_ranges(["0.0.0.0/0"]))
+    world = World(NODE, said.append, external_ranges(["0.0.0.0/0"]) or ())
     old = service("old", "10.96.0.1", 1, externalIPs=["198.51.100.1"])
     new = service("new", "10.96.0.2", 2, externalIPs=["198.51.100.1"])
     site = ("198.51.100.1", "TCP", 80)
@@ -303,7 +303,7 @@ def test_limits_keep_the_oldest_whatever_the_order() -> None:
     assert len(expected[1]) == 1 and expected[1][0].startswith("shop/s0: left out: the namespace")
     for _ in range(3):
         assert owners(dice.sample(everything, 6), ("0.0.0.0/0",)) == expected
-        world = World(NODE, external=external_ranges(["0.0.0.0/0"]))
+        world = World(NODE, external=external_ranges(["0.0.0.0/0"]) or ())
         for each in dice.sample(everything, 6):
             world.take(JsonValue({"type": "ADDED", "object": each}, Path("watch")))
             world.changes()

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Devices by rtnetlink messages of our own: what pyroute2 does not ask, or need not be there for."""
+
+import errno
+import os
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from policyc.runtime.errors import HostError
+
+_SOL_NETLINK, _STRICT = 270, 12  # NETLINK_GET_STRICT_CHK
+_DELETE_LINK, GET_LINK, GET_ADDRESS = 17, 18, 22  # RTM_*
+_REQUEST, _ACKNOWLEDGE, DUMP = 0x1, 0x4, 0x300  # NLM_F_*
+_ERROR, _DONE = 2, 3  # NLMSG_*
+_HEAD, _ATTRIBUTE = struct.Struct("=IHHII"), struct.Struct("=HH")
+LINK = struct.Struct("=BxHiII")  # ifinfomsg
+_NUMBER = struct.Struct("=i")
+INFO, KIND, OF_KIND = 18, 1, 2  # IFLA_LINKINFO, IFLA_INFO_KIND, IFLA_INFO_DATA
+_LINK_ADDRESS, _VXLAN_PORT = 1, 15  # IFLA_ADDRESS, IFLA_VXLAN_PORT
+GONE = (errno.ENODEV, errno.EINVAL)
+
+Attributes = dict[int, bytes]
+
+
+@contextmanager
+def connection(why: str) -> Iterator[socket.socket]:
+    """A netlink socket; where the kernel refuses, `HostError` begins with `why`."""
+    try:
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as made:
+            made.setsockopt(_SOL_NETLINK, _STRICT, 1)
+            yield made
+    except OSError as error:
+        raise HostError(f"{why}: {error.strerror}") from error
+
+
+def about(netlink: socket.socket, ifindex: int) -> Attributes:
+    """Nothing of a device that has gone meanwhile."""
+    try:
+        ((_, found),) = asked(netlink, GET_LINK, LINK.pack(0, 0, ifindex, 0, 0), {}, 0)
+    except OSError as error:
+        if error.errno in GONE:
+            return {}
+        raise
+    return found
+
+
+def kind_of(info: Attributes) -> bytes:
+    """The kind of a device, of its IFLA_LINKINFO."""
+    return info.get(KIND, b"").rstrip(b"\0")
+
+
+def remove_veth(name: str, mac: str) -> None:
+    """Remove the veth of that name and address; another device of the name is left alone."""
+
+    def is_it(of: Attributes) -> bool:
+        info = unpacked(of.get(INFO, b""))
+        return kind_of(info) == b"veth" and of.get(_LINK_ADDRESS) == bytes.fromhex(
+            mac.replace(":", "")
+        )
+
+    _remove(name, is_it)
+
+
+def remove_vxlan(name: str, port: int) -> None:
+    """Remove the VXLAN device of that name and UDP port; another one of the name is left alone."""
+
+    def is_it(of: Attributes) -> bool:
+        info = unpacked(of.get(INFO, b""))
+        found = unpacked(info.get(OF_KIND, b"")).get(_VXLAN_PORT)
+        return kind_of(info) == b"vxlan" and found == port.to_bytes(2, "big")
+
+    _remove(name, is_it)
+
+
+def _remove(name: str, is_it: Callable[[Attributes], bool]) -> None:
+    try:
+        ifindex = socket.if_nametoindex(name)
+    except OSError:
+        return
+    with connection(f"cannot remove the device {name}") as netlink:
+        if not is_it(about(netlink, ifindex)):
+            return
+        try:
+            asked(netlink, _DELETE_LINK, LINK.pack(0, 0, ifindex, 0, 0), {}, _ACKNOWLEDGE)
+        except OSError as error:
+            if error.errno != errno.ENODEV:
+                raise
+
+
+def asked(
+    netlink: socket.socket, kind: int, head: bytes, attributes: Attributes, flags: int
+) -> list[tuple[bytes, Attributes]]:
+    """Header and attributes of each object that the kernel answers with."""
+    body = head + b"".join(
+        _ATTRIBUTE.pack(_ATTRIBUTE.size + len(value), name) + value
+        for name, value in attributes.items()
+    )
+    netlink.send(_HEAD.pack(_HEAD.size + len(body), kind, _REQUEST | flags, 0, 0) + body)
+    found: list[tuple[bytes, Attributes]] = []
+    while True:
+        for answer, message in _messages(netlink.recv(1 << 16)):
+            # A list that the kernel cannot give ends with the reason.
+            if answer in (_DONE, _ERROR) and (code := -_NUMBER.unpack_from(message)[0]):
+                raise OSError(code, os.strerror(code))
+            if answer in (_DONE, _ERROR):
+                return found
+            found.append((message, unpacked(message[len(head) :])))
+            if not flags:
+                return found
+
+
+def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
+    while data:
+        size, kind, *_ = _HEAD.unpack_from(data)
+        yield kind, data[_HEAD.size : size]
+        data = data[(size + 3) & ~3 :]
+
+
+def unpacked(data: bytes) -> Attributes:
+    """By type, without the flag for nested ones."""
+    found: Attributes = {}
+    while len(data) >= _ATTRIBUTE.size:
+        size, name = _ATTRIBUTE.unpack_from(data)
+        found[name & 0x3FFF] = data[_ATTRIBUTE.size : size]
+        data = data[(size + 3) & ~3 :]
+    return found

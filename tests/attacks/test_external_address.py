@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tenant's Service with another's address, by the commands: `--external-cidr`, the node's own port."""
+
+import json
+import socket
+
+import pytest
+
+from policyc.compiler.cli.main import run as policyc
+from tests.kernel.node_under_test import NODE
+from tests.kernel.service_wire import ServiceWire
+from tests.kernel.service_yaml import PORT
+from tests.kernel.test_external_ranges import (
+    IN_RANGE,
+    OUTSIDE,
+    RANGES,
+    Client,
+    load,
+    written,
+)
+from tests.kernel.test_missing_devices import Commands, commands
+
+pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
+__all__ = ["commands"]
+
+
+@pytest.mark.parametrize("family", [4, 6])
+def test_an_address_outside_the_ranges_is_not_taken(commands: Commands, family: int) -> None:
+    """Neither with the load that names the ranges, nor by a later command that does not."""
+    client = Client(commands.node)
+    services = str(written(commands, OUTSIDE, IN_RANGE))
+    load(commands, "--services", services)
+    assert client.is_served(OUTSIDE, family), "the test is not blind: without ranges it is taken"
+    load(commands, "--services", services, *RANGES)
+    assert client.is_served(IN_RANGE, family)
+    assert not client.is_served(OUTSIDE, family)
+    words = ["node", "services", services, "--bpffs", str(commands.node.bpffs)]
+    assert policyc(words) == 0
+    assert client.is_served(IN_RANGE, family)
+    assert not client.is_served(OUTSIDE, family)
+    assert json.loads(commands.status())["services_left_out"] == {"conflicts": 2}
+
+
+@pytest.mark.parametrize("family", [4, 6])
+def test_a_port_of_the_node_is_not_taken(
+    commands: Commands, wire: ServiceWire, family: int
+) -> None:
+    client = Client(commands.node)
+    commands.node.node_addresses = (NODE.ip4, NODE.ip6)
+    services = str(written(commands, NODE))
+    load(commands, "--services", services)
+    assert client.is_served(NODE, family), "the test is not blind: no socket waits there yet"
+    wire.server(None, family, socket.SOCK_STREAM, PORT)
+    load(commands, "--services", services)
+    assert not client.is_served(NODE, family)

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`--external-cidr` holds for later commands, and `node follow` sees what changes without an event."""
+
+import json
+import os
+import socket
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from policyc.compiler.cli.main import run as policyc
+from policyc.runtime.json_value import JsonValue
+from tests.eventually import eventually
+from tests.kernel.node_under_test import NODE, A, B, NodeUnderTest, ip
+from tests.kernel.packets import SYN, Host, frame, tcp
+from tests.kernel.service_wire import ServiceWire
+from tests.kernel.service_yaml import PORT, TARGET, VIP, service, slices
+from tests.kernel.table_policy import ANY, TablePolicy
+from tests.kernel.test_device_watch import Follower, following
+from tests.kernel.test_missing_devices import SCHEMA, Commands, commands
+
+pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
+__all__ = ["commands"]
+OUTSIDE = Host(VIP.mac, "198.51.100.9", "2001:db8:51::9")
+IN_RANGE = Host(VIP.mac, "203.0.113.9", "2001:db8:113::9")
+RANGES = "--external-cidr", "203.0.113.0/24", "--external-cidr", "2001:db8:113::/48"
+LEFT_OUT = "198.51.100.9 port 80/TCP, 2001:db8:51::9 port 80/TCP: is in no range of --external-cidr"
+
+
+def objects(*at: Host) -> list[JsonValue]:
+    """A Service with these external addresses, and its endpoint B."""
+    external = [address for each in at for address in (each.ip4, each.ip6)]
+    return [service(externalIPs=external), *slices([B])]
+
+
+def written(commands: Commands, *at: Host) -> Path:
+    made = commands.node.folder / "services.json"
+    items = [each.raw for each in objects(*at)]
+    made.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    return made
+
+
+def policy(node: NodeUnderTest) -> TablePolicy:
+    return node.policy().allow("a", "b", ANY).allow("a", "world", ANY)
+
+
+def load(commands: Commands, *options: str) -> str:
+    code, said = commands.load(policy(commands.node), *options)
+    assert code == 0, said
+    return said
+
+
+class Client:
+    """Opens a connection from A at each question, from a port of its own."""
+
+    def __init__(self, node: NodeUnderTest) -> None:
+        self._node, self._sport = node, 4000
+
+    def is_served(self, at: Host, family: int = 4) -> bool:
+        """Whether a Service has the address: what is sent there leaves for B."""
+        self._sport += 1
+        segment = tcp(self._sport, PORT, SYN)
+        got = self._node.leaves("a", frame(A, at, segment, family=family))
+        to_b = tcp(self._sport, TARGET, SYN)
+        return got == frame(A, at, to_b, family=family, daddr=B.address(family))
+
+
+def ranges(commands: Commands) -> list[str]:
+    found = json.loads(commands.status())
+    jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text())).validate(found)
+    named: list[str] = found["external_cidrs"]
+    return named
+
+
+def tell(follower: Follower, given: list[JsonValue]) -> None:
+    for each in given:
+        event = {"type": "ADDED", "object": each.raw}
+        os.write(follower.stdin, json.dumps(event).encode())
+    eventually(lambda: "in force" in follower.said(), "the watch's first objects are in force")
+
+
+def test_the_ranges_of_a_load_hold_for_later_commands(commands: Commands) -> None:
+    client = Client(commands.node)
+    files = "--services", str(written(commands, OUTSIDE, IN_RANGE))
+    load(commands, *RANGES)
+    assert ranges(commands) == ["203.0.113.0/24", "2001:db8:113::/48"]
+    said = load(commands, *files)
+    assert LEFT_OUT in said and "CVE-2020-8554" not in said
+    assert policyc(["node", "services", files[1], "--bpffs", str(commands.node.bpffs)]) == 0
+    for family in (4, 6):
+        assert not client.is_served(OUTSIDE, family)
+        assert client.is_served(IN_RANGE, family), "the test is not blind"
+    assert "externalIPs are limited to: 203.0.113.0/24 2001:db8:113::/48" in commands.status("text")
+    said = load(commands, "--external-cidr", "", *files)
+    assert LEFT_OUT not in said and "CVE-2020-8554" in said
+    assert ranges(commands) == [] and client.is_served(OUTSIDE)
+
+
+def test_the_ranges_of_services_hold_for_later_commands(commands: Commands) -> None:
+    load(commands)
+    words = ["node", "services", str(written(commands)), "--bpffs", str(commands.node.bpffs)]
+    assert policyc([*words, *RANGES]) == 0
+    assert ranges(commands) == ["203.0.113.0/24", "2001:db8:113::/48"]
+    assert LEFT_OUT in load(commands, "--services", str(written(commands, OUTSIDE)))
+
+
+def test_a_follower_takes_the_ranges_of_the_load(commands: Commands) -> None:
+    client = Client(commands.node)
+    load(commands, *RANGES)
+    with following(commands, streams="-") as follower:
+        tell(follower, objects(OUTSIDE, IN_RANGE))
+        assert LEFT_OUT in follower.said()
+        assert client.is_served(IN_RANGE) and not client.is_served(OUTSIDE)
+        load(commands, "--external-cidr", "198.51.100.0/24")
+        eventually(lambda: client.is_served(OUTSIDE), "the later load's range, without an event")
+        assert not client.is_served(IN_RANGE)
+
+
+def test_the_ranges_of_a_follower_hold_for_later_commands(commands: Commands) -> None:
+    load(commands)
+    with following(commands, *RANGES, streams="-") as follower:
+        tell(follower, objects(OUTSIDE))
+        assert LEFT_OUT in follower.said()
+    assert LEFT_OUT in load(commands, "--services", str(written(commands, OUTSIDE)))
+
+
+def test_a_load_says_that_the_ranges_are_lost(commands: Commands) -> None:
+    load(commands, *RANGES)
+    for each in commands.records():
+        each.unlink()
+    assert "--external-cidr" in load(commands)
+
+
+@pytest.mark.parametrize("family", [4, 6])
+def test_a_follower_sees_a_socket_that_comes_and_goes(
+    commands: Commands, wire: ServiceWire, family: int
+) -> None:
+    """At the node's own address, without an event of the watch."""
+    client = Client(commands.node)
+    commands.node.node_addresses = (NODE.ip4, NODE.ip6)
+    load(commands)
+    with following(commands, streams="-") as follower:
+        tell(follower, objects(NODE))
+        assert client.is_served(NODE, family), "the test is not blind"
+        server = wire.server(None, family, socket.SOCK_STREAM, PORT)
+        eventually(lambda: not client.is_served(NODE, family), "the node's own socket has the port")
+        assert "has a socket of the node itself" in follower.said()
+        server.close()
+        eventually(lambda: client.is_served(NODE, family), "the Service has it again")
+
+
+def test_a_follower_sees_an_address_that_becomes_the_nodes(
+    commands: Commands, wire: ServiceWire
+) -> None:
+    client = Client(commands.node)
+    load(commands)
+    server = socket.create_server(("0.0.0.0", PORT))
+    with server, following(commands, streams="-") as follower:
+        tell(follower, objects(OUTSIDE))
+        assert client.is_served(OUTSIDE), "the test is not blind"
+        ip("addr", "add", f"{OUTSIDE.ip4}/32", "dev", "lo")
+        eventually(lambda: not client.is_served(OUTSIDE), "it is the node's now")
+        ip("addr", "del", f"{OUTSIDE.ip4}/32", "dev", "lo")
+        eventually(lambda: client.is_served(OUTSIDE), "it is the node's no more")
