@@ -13,6 +13,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from policyc.runtime import (
@@ -431,7 +432,7 @@ class _Loading:
         ids = assign_ids(
             roster,
             before=self.before.endpoints if self.before else (),
-            in_use=endpoint_maps.ids(self.pins, self._endpoint_layout()),
+            in_use=endpoint_maps.ids(self.pins, self._endpoint_layout),
             capacity=self.bundle.endpoints,
         )
         endpoints = tuple(roster.place(placer, ids))
@@ -454,7 +455,7 @@ class _Loading:
             attachments=attachments,
             former=former,
             rules=(*self.bundle.rules, *placer.new_rules()),
-            drop_reasons=Btf.of_object(self.bundle.path / HOOKS_OBJECT).enum("drop_reason"),
+            drop_reasons=self._hooks_btf.enum("drop_reason"),
             forwarding=self.plan.forward,
             outside=self.plan.way_back,
             cgroup=str(self.cgroup.absolute()) if self.cgroup else "",
@@ -481,7 +482,7 @@ class _Loading:
 
     def _write_endpoints(self, generation: Generation, undo: Undo) -> None:
         """From here on the old generation meets new pods: it has no class for them, and denies."""
-        endpoint_maps.write(self.pins, generation.endpoints, self._endpoint_layout(), undo)
+        endpoint_maps.write(self.pins, generation.endpoints, self._endpoint_layout, undo)
 
     def _write_nodes(self, nodes: Nodes, generation: Generation, undo: Undo) -> None:
         through = next((at.ifindex for at in generation.attachments if at.role == "tunnel"), 0)
@@ -492,8 +493,13 @@ class _Loading:
         nodes.configure(through, list(self.uplinks.values()), past, self.plan.way_back, undo, marks)
         self.masquerading.write(undo)
 
+    @cached_property
+    def _hooks_btf(self) -> Btf:
+        return Btf.of_object(self.bundle.path / HOOKS_OBJECT)
+
+    @property
     def _endpoint_layout(self) -> StructLayout:
-        return Btf.of_object(self.bundle.path / HOOKS_OBJECT).struct("pc_endpoint")
+        return self._hooks_btf.struct("pc_endpoint")
 
     def _fill_slot(self, policy: Object, undo: Undo) -> None:
         key = struct.pack("=I", self.word.slot)
@@ -581,7 +587,7 @@ class _Loading:
         refusals.forget(self.pins, {each.ifindex for each in generation.endpoints})
         xdp.keep_only(self.pins, self.uplinks.values() if self.plan.xdp_mode else ())
         socket_hooks.keep_only(self.pins, generation.epoch)
-        endpoint_maps.keep_only(self.pins, generation.endpoints, self._endpoint_layout())
+        endpoint_maps.keep_only(self.pins, generation.endpoints, self._endpoint_layout)
         nodes.forget_others()
         self.masquerading.forget_others()
         reserved_ports.settle(self.state, self.ports, self.warn)

@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -165,14 +165,14 @@ class StateDir:
 
     def write(self, generation: Generation) -> None:
         """Write the whole file or none of it."""
-        self._write(self._file(generation.epoch), {"schema": SCHEMA, **asdict(generation)})
+        self._write(self._file(generation.epoch), {"schema": SCHEMA, **_members(generation)})
 
     def _write(self, path: Path, value: object) -> None:
         half = path.with_suffix(".half")
         try:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o755)
             with half.open("w") as out:
-                json.dump(value, out)
+                out.write(json.dumps(value, default=_members))
                 out.flush()
                 os.fsync(out.fileno())
             half.rename(path)
@@ -317,6 +317,11 @@ def _generation(raw: dict[str, Any]) -> Generation:
         external_cidrs=tuple(raw.pop("external_cidrs", ())),
         **raw,
     )
+
+
+def _members(of: Any) -> dict[str, Any]:
+    """Of a dataclass; the encoder asks for those of its members that are dataclasses."""
+    return {each.name: getattr(of, each.name) for each in fields(of)}
 
 
 def _host(raw: dict[str, Any]) -> LoadedHost:
