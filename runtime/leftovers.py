@@ -96,14 +96,20 @@ def _candidates(pins: Pins, before: Generation | None, on_record: bool) -> Itera
     """Where hooks may be: at pinned links, when the record is not all at any device, and on record,
     which says most of them.
     """
-    linked = {int(pin.name.partition("-")[0]) for pin in _links(pins)}
-    for ifindex in linked:
-        yield from _in_any_role(_name(ifindex), ifindex, tcx.KIND)
+    for ifindex, role in sorted(_linked(pins)):
+        yield Attachment(_name(ifindex), ifindex, tcx.KIND, role)
     if not on_record and rtnetlink.is_usable():
         for ifindex, name in socket.if_nameindex():
             yield from _in_any_role(name, ifindex, clsact.KIND)
     if before:
         yield from (*before.former, *before.attachments)
+
+
+def _linked(pins: Pins) -> set[tuple[int, str]]:
+    """Devices and roles that have the pin of a link."""
+    roles = {hook.program: role for role, hooks in attach.BY_ROLE.items() for hook in hooks}
+    names = (pin.name.partition("-") for pin in _links(pins))
+    return {(int(ifindex), roles[program]) for ifindex, _, program in names}
 
 
 def _in_any_role(name: str, ifindex: int, kind: str) -> Iterator[Attachment]:
