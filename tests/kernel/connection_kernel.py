@@ -5,12 +5,16 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
-from policyc.runtime import bpf_syscall
+import pytest
+
+from policyc.runtime import bpf_syscall, switch
 from policyc.runtime.json_value import JsonValue
 from tests.kernel import packets
 from tests.kernel.connection_model import Connection, Packet, Told, Who
+from tests.kernel.killed import die
 from tests.kernel.node_under_test import HOSTS, LOCAL, NODE, C, NodeUnderTest, endpoint
 from tests.kernel.packets import SCTP, TCP, UDP, Payload
 from tests.kernel.table_policy import Service, TablePolicy
@@ -141,6 +145,19 @@ class Kernel:
             value = bpf_syscall.map_lookup(fd, bytes(4), 8)
         assert value is not None
         return int(struct.unpack("=Q", value)[0] >> 32)
+
+    def change_and_die(self, words: Words, is_after: bool) -> None:
+        """Load, in a child: it dies before its switch, or after."""
+        store = switch.store
+
+        def store_and_die(pin: Path, word: switch.Word) -> None:
+            if is_after:
+                store(pin, word)
+            die()
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(switch, "store", store_and_die)
+            self.change(words, is_moved=False)
 
     def let_seconds_pass(self, family: int) -> None:
         """What is known longer than a second is written by its next packet, which then looks at

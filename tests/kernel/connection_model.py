@@ -189,6 +189,9 @@ class Model:
         """Another policy, or other pods, are in force from here on."""
         self.allows, self.who, self.version = allows, who, version
 
+    def die_in_change(self, allows: Allows, who: dict[str, Who], version: int) -> None:
+        """A load that was killed before its switch: what was in force goes on."""
+
     def expire(self, port: int) -> None:
         """Connections with such a port have been silent for too long."""
         for connection in self.connections.values():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Histories of packets, loads, moves of pods, silences and evictions under a monitor.
+"""Histories of packets, loads, crashes, silences and evictions under a monitor.
 
 `opening_monitor.py` judges what passes by policies and handshakes alone. The kernel and the model of
 connections are each judged by it, and so are models with faults that were, or could have been, there.
@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tests.kernel.connection_kernel import Kernel, allows, who_is
 from tests.kernel.connection_model import Connection, Found, Model, Packet
+from tests.kernel.killed import killed
 from tests.kernel.node_under_test import HOSTS, LOCAL, UPLINK, NodeUnderTest
 from tests.kernel.opening_monitor import Monitor
 from tests.kernel.packets import SCTP, TCP
@@ -49,7 +50,15 @@ class Eviction:
     port: int
 
 
-Step = Sent | Change | Silence | Eviction
+@dataclass(frozen=True)
+class Killed:
+    """A load that dies by SIGKILL, just before its switch or just after it."""
+
+    load: Change
+    is_after: bool
+
+
+Step = Sent | Change | Killed | Silence | Eviction
 TALKS = st.builds(
     Talk,
     st.just("a"),
@@ -57,6 +66,7 @@ TALKS = st.builds(
     st.sampled_from((TCP, TCP, SCTP)),
     st.just((1000, 80)),
 )
+CHANGES = st.builds(Change, st.sampled_from(sorted(ONE_WAY)), st.just(value=False))
 
 
 @st.composite
@@ -76,8 +86,8 @@ def histories(draw: st.DrawFn) -> list[Step]:
     family, talk = draw(st.sampled_from((4, 6))), draw(TALKS)
     steps = list[Step]()
     for _ in range(draw(st.integers(2, 5))):
-        steps.append(Change(draw(st.sampled_from(sorted(ONE_WAY))), is_moved=False))
-        steps += draw(
+        steps.append(draw(CHANGES))
+        then: list[Step] = draw(
             st.lists(
                 st.one_of(
                     packets(family, talk),
@@ -90,6 +100,11 @@ def histories(draw: st.DrawFn) -> list[Step]:
                 max_size=14,
             )
         )
+        if not draw(st.integers(0, 4)):
+            then.insert(
+                draw(st.integers(0, len(then))), draw(st.builds(Killed, CHANGES, st.booleans()))
+            )
+        steps += then
     return steps
 
 
@@ -119,6 +134,7 @@ class Watched:
     """Something that lets packets pass, under the monitor."""
 
     change: Callable[[str, int], None]
+    kill: Callable[[Killed, int], None]
     forget: Callable[[Silence | Eviction, int], None]
     passes: Callable[[Sent], bool]
 
@@ -130,6 +146,10 @@ class Watched:
             if isinstance(step, Change):
                 self.change(step.words, family)
                 monitor.may_open = partial(may_open, step.words, family)
+            elif isinstance(step, Killed):
+                self.kill(step, family)
+                if step.is_after:
+                    monitor.may_open = partial(may_open, step.load.words, family)
             elif isinstance(step, Silence | Eviction):
                 self.forget(step, family)
             elif self.passes(step) and step.came_in != "":  # what the node sends passes (A22)
@@ -150,8 +170,13 @@ def watched_kernel(node: NodeUnderTest) -> Watched:
         else:
             node.evict_connections(family, {step.port})
 
+    def kill(step: Killed, _: int) -> None:
+        killed(partial(kernel.change_and_die, words_of(step.load.words), step.is_after))
+        node.n_bundles += 1
+
     return Watched(
         lambda words, _: kernel.change(words_of(words), False) and None,
+        kill,
         forget,
         partial(passes_kernel, node),
     )
@@ -161,6 +186,11 @@ def watched_model(model: Model) -> Watched:
     def change(words: str, family: int) -> None:
         model.change(partial(allows, words_of(words)), who_is(family, False), model.version + 1)
 
+    def kill(step: Killed, family: int) -> None:
+        how = model.change if step.is_after else model.die_in_change
+        words = partial(allows, words_of(step.load.words))
+        how(words, who_is(family, False), model.version + 1)
+
     def forget(step: Silence | Eviction, _: int) -> None:
         if isinstance(step, Silence):
             model.expire(step.port)
@@ -169,7 +199,7 @@ def watched_model(model: Model) -> Watched:
             if step.port in (each.opened.src.port, each.opened.dst.port):
                 del model.connections[key]
 
-    return Watched(change, forget, lambda sent: bool(tell(model, sent)))
+    return Watched(change, kill, forget, lambda sent: bool(tell(model, sent)))
 
 
 @settings(GIVEN_A_NODE, max_examples=60)
@@ -243,7 +273,16 @@ class TurnsAtOnce(Model):
         return passes
 
 
-@pytest.mark.parametrize("wrong", [Unmoved, TakesTheMiddle, TakesAnything, TurnsAtOnce])
+class HalfLoaded(Model):
+    """Goes over to the policy of a load that was killed before its switch."""
+
+    die_in_change = Model.change
+
+
+FAULTY = [Unmoved, TakesTheMiddle, TakesAnything, TurnsAtOnce, HalfLoaded]
+
+
+@pytest.mark.parametrize("wrong", FAULTY)
 def test_the_monitor_finds_a_model_with_a_known_fault(wrong: type[Model]) -> None:
     """In as many histories as the kernel is asked about."""
     found = 0
