@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A first fragment of SCTP without its chunk header would hide an INIT from the policy."""
+
+import socket
+import struct
+import time
+
+import pytest
+
+from tests.kernel.fragments import cut
+from tests.kernel.node_under_test import HOSTS, NodeUnderTest
+from tests.kernel.packets import SCTP
+from tests.kernel.service_wire import ServiceWire
+from tests.kernel.table_policy import sctp_port
+from tests.kernel.test_fragments_wire import Sender, _captured
+
+pytestmark = pytest.mark.kernel
+PORT = 7
+HIDDEN, SHOWN = b"hide", b"show"
+DEADLINE = 5.0
+
+
+def init(mark: bytes) -> bytes:
+    """An INIT whose every piece of eight bytes or more holds the mark."""
+    return struct.pack("!HH4sI", 5000, PORT, mark, 0) + b"\x01\x00\x00\x44" + mark * 16
+
+
+def arrived(seen: socket.socket, mark: bytes, n_pieces: int) -> list[bytes]:
+    """All frames until so many with the mark have come."""
+    found: list[bytes] = []
+    end = time.monotonic() + DEADLINE
+    while sum(mark in frame for frame in found) < n_pieces:
+        seen.settimeout(max(end - time.monotonic(), 0.01))
+        found.append(seen.recv(65536))
+    return found
+
+
+@pytest.mark.parametrize("family", [4, 6])
+def test_a_first_fragment_without_its_chunk_header_is_dropped(
+    node: NodeUnderTest, wire: ServiceWire, family: int
+) -> None:
+    """The control is the same packet, cut behind the chunk header: both of its pieces arrive."""
+    node.load(node.policy().allow("a", "b", sctp_port(PORT)))
+    sender = Sender(wire, "a", HOSTS["b"], family)
+    with _captured(wire, "b") as seen:
+        for ident, (mark, size) in enumerate([(HIDDEN, 8), (SHOWN, 16)], 20):
+            pieces = cut(sender.me, sender.to, init(mark), (size,), family, ident=ident, proto=SCTP)
+            assert all(mark in each for each in pieces)
+            sender.send(pieces)
+        frames = arrived(seen, SHOWN, n_pieces=2)
+    assert not [each for each in frames if HIDDEN in each]
+    drops = node.drops()
+    assert (drops["malformed"], drops["fragment"]) == (1, 1)
