@@ -2,7 +2,7 @@
 """The kernel's side of the comparisons with a model: what is loaded, sent, and remembered there."""
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from tests.kernel.connection_model import Connection, Packet, Told, Who
 from tests.kernel.killed import die
 from tests.kernel.node_under_test import HOSTS, LOCAL, NODE, C, NodeUnderTest, endpoint
 from tests.kernel.packets import SCTP, TCP, UDP, Payload
-from tests.kernel.table_policy import Service, TablePolicy
+from tests.kernel.table_policy import LabelPlacer, Service, TablePolicy
 
 KINDS = {TCP: 0, UDP: 1, SCTP: 2}
 MOVED = {"a": "pcb"}
@@ -42,6 +42,11 @@ SECONDS = 4000
 
 Words = list[tuple[str, str, tuple[Service, ...]]]
 """(source, destination, services) that are allowed."""
+
+Labels = Mapping[str, str]
+"""Pod -> the pod whose label it has. A pod that is not there has its own."""
+
+OWN_LABELS: Labels = {}
 
 
 class Entry(NamedTuple):
@@ -117,13 +122,14 @@ def key_of(packet: Packet) -> int:
     return 5 << 16 | packet.proto if kind is None else kind << 16 | packet.dport
 
 
-def who_is(family: int, is_moved: bool) -> dict[str, Who]:
-    """Address -> whose it is."""
+def who_is(family: int, is_moved: bool, labels: Labels = OWN_LABELS) -> dict[str, Who]:
+    """Address -> whose it is, by the name that its labels give."""
     devices = MOVED if is_moved else LOCAL
-    found = {NODE.address(family): Who("node", Told.NODE), C.address(family): Who("c", Told.POD)}
+    found = {NODE.address(family): Who("node", Told.NODE)}
+    found[C.address(family)] = Who(labels.get("c", "c"), Told.POD)
     for name, device in devices.items():
         host = HOSTS[name]
-        found[host.address(family)] = Who(name, Told.POD, device, host.mac)
+        found[host.address(family)] = Who(labels.get(name, name), Told.POD, device, host.mac)
     return found
 
 
@@ -134,19 +140,25 @@ class Kernel:
     node: NodeUnderTest
 
     def change(
-        self, words: Words, is_moved: bool, services: Sequence[JsonValue] | None = None
+        self,
+        words: Words,
+        is_moved: bool,
+        services: Sequence[JsonValue] | None = None,
+        labels: Labels = OWN_LABELS,
     ) -> int:
         """Load; the epoch that is in force then."""
         devices = MOVED if is_moved else LOCAL
         entries = [endpoint(name, HOSTS[name], device) for name, device in devices.items()]
         entries.append(endpoint("c", C, None))
-        self.node.load(policy_of(words), entries=entries, services=services)
+        for entry in entries:
+            entry["labels"] = {"app": labels.get(str(entry["name"]), entry["name"])}
+        self.node.load(policy_of(words), entries=entries, services=services, placer=LabelPlacer)
         with self.node.shared_map("pc_state") as fd:
             value = bpf_syscall.map_lookup(fd, bytes(4), 8)
         assert value is not None
         return int(struct.unpack("=Q", value)[0] >> 32)
 
-    def change_and_die(self, words: Words, is_after: bool) -> None:
+    def change_and_die(self, words: Words, labels: Labels, is_after: bool) -> None:
         """Load, in a child: it dies before its switch, or after."""
         store = switch.store
 
@@ -157,7 +169,7 @@ class Kernel:
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(switch, "store", store_and_die)
-            self.change(words, is_moved=False)
+            self.change(words, is_moved=False, labels=labels)
 
     def let_seconds_pass(self, family: int) -> None:
         """What is known longer than a second is written by its next packet, which then looks at

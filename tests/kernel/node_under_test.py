@@ -142,6 +142,7 @@ class NodeUnderTest:
         xdp_mode: xdp.Mode | None = None,
         service_cidr: Sequence[str] = (),
         resets: bool = False,
+        placer: type[NamePlacer] = NamePlacer,
     ) -> Loaded:
         self._forget_programs()
         return runtime.load(
@@ -151,7 +152,7 @@ class NodeUnderTest:
             mode=mode,
             forward=forward,
             state_root=self.state_root,
-            placer=NamePlacer,
+            placer=placer,
             services=services,
             uplink=uplinks,
             way_back=way_back,

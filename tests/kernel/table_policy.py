@@ -9,7 +9,7 @@ import hashlib
 import json
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +176,13 @@ class NamePlacer:
 
     def refused(self) -> tuple[str, ...]:
         return ()
+
+
+class LabelPlacer(NamePlacer):
+    """Places a pod by its label `app`, which is its name until it is changed."""
+
+    def place(self, endpoint: EndpointRecord) -> Placement:
+        return super().place(replace(endpoint, name=endpoint.labels["app"]))
 
 
 NO_OTHERS: Mapping[str, Iterable[str]] = {}
