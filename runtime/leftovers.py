@@ -76,8 +76,11 @@ def sweep(pins: Pins, of: Generation) -> None:
     for each in of.former:
         if _place(each) not in places:
             attach.detach(pins, each)
+    there = {ifindex for ifindex, _ in socket.if_nameindex()}
     for pin in _links(pins):
-        if tcx.find(pin) is None:  # one that lives was attached meanwhile, by device_watch.py
+        ifindex = int(pin.name.partition("-")[0])
+        # One that lives elsewhere was attached meanwhile, by device_watch.py.
+        if ifindex not in there and tcx.find(pin) is None:
             tcx.detach(pin)
 
 

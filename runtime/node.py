@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from policyc.runtime import (
     attach,
@@ -64,9 +65,6 @@ from policyc.runtime.outside import Nodes
 from policyc.runtime.pins import DEFAULT_ROOT, Pins
 from policyc.runtime.placement import Placer
 from policyc.runtime.roster import Roster, assign_ids
-from policyc.runtime.service_claims import Ranges
-from policyc.runtime.service_list import Served, serve
-from policyc.runtime.services import OwnNode
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
 from policyc.runtime.state import (
     Attachment,
@@ -78,6 +76,10 @@ from policyc.runtime.state import (
 )
 from policyc.runtime.undo import Undo
 from policyc.runtime.uplinks import Outside
+
+if TYPE_CHECKING:  # a load without Services imports nothing of theirs
+    from policyc.runtime.service_claims import Ranges
+    from policyc.runtime.service_list import Served
 
 POLICY_PROGRAM = "pc_policy_run"
 PlacerFactory = Callable[[Bundle], Placer]
@@ -115,7 +117,7 @@ def load(
     open_ports: Mapping[Side, str] = NO_PORTS,
     reassemble: bool = False,
     service_cidr: Sequence[str] = (),
-    external: Ranges | None = None,
+    external: "Ranges | None" = None,
     proof_keys: Sequence[Path] = (),
     digest: str = "",
     missing: Missing = "refuse",
@@ -248,7 +250,7 @@ class _Plan:
     deny: Patterns | None
     resets: bool
     services: Sequence[JsonValue] | None
-    external: Ranges | None
+    external: "Ranges | None"
     strict_services: bool
 
 
@@ -295,10 +297,13 @@ class _Loading:
         found: Patterns = getattr(self.before, name, ())
         return found
 
-    def _serve(self) -> Served | None:
+    def _serve(self) -> "Served | None":
         plan, file = self.plan, self.file
         if plan.services is None:
             return None
+        from policyc.runtime.service_list import serve
+        from policyc.runtime.services import OwnNode
+
         own = OwnNode(file.node, file.own_addresses, file.own_zone, self.ports, file.pods)
         ranges = tuple(map(ipaddress.ip_network, self.external))
         return serve(plan.services, own, ranges, self.note, self.warn, plan.strict_services)

@@ -86,6 +86,9 @@ def require_passed(uplinks: Iterable[str], ifindexes: Mapping[str, int]) -> None
 
     An uplink that is not there is for others to tell of.
     """
+    uplinks = tuple(uplinks)
+    if not uplinks:
+        return
     with _netlink() as netlink:
         bridges = {links.about(netlink, at).get(_MASTER): name for name, at in ifindexes.items()}
         for uplink in uplinks:

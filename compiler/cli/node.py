@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import click
 
@@ -21,10 +21,12 @@ from policyc.runtime.failsafes import Side
 from policyc.runtime.forwarding import Forwarding
 from policyc.runtime.local_devices import Missing
 from policyc.runtime.pins import DEFAULT_ROOT
-from policyc.runtime.service_claims import Ranges
 from policyc.runtime.state import Generation
 from policyc.runtime.uplinks import Outside
 from policyc.runtime.xdp import Mode as XdpMode
+
+if TYPE_CHECKING:
+    from policyc.runtime.service_claims import Ranges
 
 _bpffs = click.option(
     "--bpffs",
@@ -485,7 +487,9 @@ def follow_streams(
         follow(streams, bpffs, form, settled, ranges, deny)
 
 
-def _external_ranges(given: tuple[str, ...]) -> Ranges | None:
+def _external_ranges(given: tuple[str, ...]) -> "Ranges | None":
+    if not given:  # spares a load without Services the import
+        return None
     from policyc.runtime.service_claims import external_ranges
 
     return external_ranges(given)
