@@ -107,13 +107,16 @@ def test_a_bed_that_is_lent_again_is_as_a_new_one(objects: Path, tmp_path: Path)
 
 
 def contents(node: NodeUnderTest) -> dict[str, Content]:
-    """Of the maps that are pinned; of the policy's place only that it is taken."""
+    """Of the maps that are pinned; of the policy's place only that it is taken, and of a
+    random MAC only that there is one.
+    """
     found = {}
     pins = (*node.pins.maps.iterdir(), *node.pins.generation(1).iterdir())
     for pin in (pin for pin in pins if pin.name != POLICY_PROGRAM):
         with bpf_syscall.obj_get(pin) as fd:
             found[pin.name] = map_content.content(fd)
-    return found | {"pc_policy": dict.fromkeys(found["pc_policy"], b"")}
+    drawn = {key: value[6:] for key, value in found["pc_answer_mac"].items()}
+    return found | {"pc_policy": dict.fromkeys(found["pc_policy"], b""), "pc_answer_mac": drawn}
 
 
 USED = {
