@@ -98,13 +98,13 @@ class Forger:
         self._says(self._mouth, RST, FIRST_SEQ + 1)
 
     def reaching(self, seconds: float) -> Iterator[Segment]:
-        """The attacker's segments that come to the victim in this time."""
+        """The attacker's segments that come to the victim in this time, or came before."""
         end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0:
-            self._ear.settimeout(left)
+        while True:
+            self._ear.settimeout(max(end - time.monotonic(), 0))
             try:
                 packet = self._ear.recv(65536)
-            except TimeoutError:
+            except (TimeoutError, BlockingIOError):
                 return
             # a raw socket of IPv6 gives no IP header
             yield from self._of_connection(packet if ":" in self._victim.address else packet[20:])
