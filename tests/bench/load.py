@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CPU time of `policyc node load` for a small change: `python tests/bench/load.py [--rounds N]`.
+"""CPU time of `policyc node load` for a small change: `PYTHONPATH=. python tests/bench/load.py`.
 
 A node of 100 pods has a policy in force, and the load changes the port of one rule. The command runs as
 a user runs it, a process a load, in a network namespace and on a BPF file system of its own. User and
@@ -18,10 +18,7 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(REPOSITORY))
-
-from tests.kernel_corpus.surroundings import own_bpffs, own_network  # noqa: E402
+from tests.kernel_corpus.surroundings import own_bpffs, own_network
 
 PODS = 100
 POLICY = """\
