@@ -39,14 +39,12 @@ static __always_inline bool pc_ct_is_crossed(const struct pc_ct *ct, const struc
 	return pc_has_opening(flow->t.proto) && !(ct->state & (PC_CT_NODE | PC_CT_NAT));
 }
 
-/* A SYN-ACK of the end that opened the connection: now the other one has opened another. Not if it
- * is denied: that end would have one word to say to be rid of it.
- */
+/* A SYN-ACK of the end that opened the connection, after a SYN of the other end. */
 static __always_inline bool pc_ct_is_reopened(const struct pc_ct *ct, const struct pc_flow *flow,
 					      bool is_reply)
 {
 	return flow->tcp_flags & PC_TCP_SYN && !flow->opens && !is_reply &&
-	       (ct->state & (PC_CT_CROSSED | PC_CT_DENIED)) == PC_CT_CROSSED;
+	       ct->state & PC_CT_CROSSED;
 }
 
 /* A packet that opens a flow uses no entry of a flow the other way, nor one that is over. */
@@ -65,8 +63,11 @@ static __always_inline struct pc_ct_match pc_ct_find(struct pc_flow *flow)
 	if (flow->opens && (match.is_reply || pc_ct_is_over(ct)))
 		return match;
 	if (pc_ct_is_reopened(ct, flow, match.is_reply)) {
-		match.at.ct = ct;
-		match.is_reply = true;
+		/* Now the other end has opened another one. Of one that was denied, the entry no
+		 * longer tells which end did: a SYN-ACK alone must not turn it, nor be of it.
+		 */
+		match.at.ct = ct->state & PC_CT_DENIED ? 0 : ct;
+		match.is_reply = !!match.at.ct;
 		return match;
 	}
 	if (pc_ct_is_before(ct, flow, match.is_reply))

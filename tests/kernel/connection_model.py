@@ -273,8 +273,8 @@ class Model:
             return Found(meets=connection)
         if packet.opens and (is_reply or connection.is_over):
             return Found()
-        if packet.accepts and not is_reply and connection.crossed and not connection.denied:
-            return Found(connection, is_reply=True)
+        if packet.accepts and not is_reply and connection.crossed:
+            return Found() if connection.denied else Found(connection, is_reply=True)
         if connection.opening and not (
             packet.resets or (packet.accepts if is_reply else packet.opens)
         ):

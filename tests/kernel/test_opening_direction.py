@@ -279,6 +279,37 @@ def watched_model(model: Model) -> Watched:
 ALL = st.one_of(histories(), relabelled())
 
 
+def answers_late(family: int) -> list[Step]:
+    """The world's SYN reaches `a` under other labels, and is answered under those of before."""
+    talk = Talk("a", "world", TCP, (1000, 80))
+
+    def says(flags: int, is_back: bool) -> Sent:
+        return sent(replace(talk.packet(family, 0, is_back=is_back), flags=flags))
+
+    return [
+        Change("a and world", is_moved=False),
+        *handshake(family, talk),
+        Relabel("a", "b"),
+        says(ACK, is_back=True),
+        says(SYN, is_back=True),
+        Relabel("a", "a"),
+        says(SYN | ACK, is_back=False),
+        says(ACK, is_back=True),
+    ]
+
+
+@pytest.mark.parametrize("family", [4, 6])
+def test_a_denied_connection_carries_no_answer_to_a_syn_that_is_denied_by_now(
+    node: NodeUnderTest, family: int
+) -> None:
+    """The SYN passed under other labels: its SYN-ACK is no packet of the client's own connection."""
+    assert not watched_kernel(node).faults(answers_late(family))
+
+
+def test_the_model_carries_no_such_answer() -> None:
+    assert not watched_model(Model()).faults(answers_late(4))
+
+
 @settings(GIVEN_A_NODE, max_examples=60)
 @given(steps=histories())
 def test_the_kernel_passes_nothing_of_a_connection_that_may_not_be_opened(
