@@ -5,6 +5,7 @@
  */
 #pragma once
 #include "addr.h"
+#include <linux/in.h>
 
 #define PC_READ_AT                                                                                 \
 	1024 /* the verifier has to know a bound; what lies behind it is the helper's              \
@@ -30,4 +31,12 @@ static __always_inline bool pc_read(struct __sk_buff *skb, __u32 at, void *to, _
 		return true;
 	}
 	return !bpf_skb_load_bytes(skb, at, to, size);
+}
+
+/* A later fragment that starts at this byte would lay its own over the flags of TCP (RFC 1858), or
+ * over the chunk header of SCTP, which the decision was about.
+ */
+static __always_inline bool pc_is_laid_over(__u8 proto, __u16 offset)
+{
+	return offset == 8 && (proto == IPPROTO_TCP || proto == IPPROTO_SCTP);
 }

@@ -19,7 +19,6 @@
 #define PC_IP4_LOOSE   131
 #define PC_IP4_STRICT  137
 
-/* Offset 1 would lay eight bytes over a TCP header whose flags were decided on (RFC 1858). */
 static __always_inline enum drop_reason pc_fragment4(struct pc_flow *flow, const struct iphdr *ip)
 {
 	__u16 word = bpf_ntohs(ip->frag_off);
@@ -30,7 +29,7 @@ static __always_inline enum drop_reason pc_fragment4(struct pc_flow *flow, const
 	flow->fragment = offset ? PC_FRAG_LATER : PC_FRAG_FIRST;
 	flow->frag_id = ip->id;
 	flow->frag_proto = ip->protocol;
-	return offset == 1 && ip->protocol == IPPROTO_TCP ? PC_DROP_MALFORMED : PC_PASS;
+	return pc_is_laid_over(ip->protocol, offset * 8) ? PC_DROP_MALFORMED : PC_PASS;
 }
 
 /* With a source route the destination in the header is a waypoint: the policy would be asked about

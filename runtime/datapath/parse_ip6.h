@@ -44,7 +44,7 @@ static __always_inline enum drop_reason pc_fragment6(struct pc_flow *flow, const
 	flow->fragment = offset ? PC_FRAG_LATER : PC_FRAG_FIRST;
 	flow->frag_id = ext->id;
 	flow->frag_proto = ext->next;
-	return offset == 8 && ext->next == IPPROTO_TCP ? PC_DROP_MALFORMED : PC_PASS;
+	return pc_is_laid_over(ext->next, offset) ? PC_DROP_MALFORMED : PC_PASS;
 }
 
 static __always_inline bool pc_is_ext(__u8 next)

@@ -4,8 +4,8 @@
 A TCP or SCTP connection is opened by the end whose SYN was answered by a SYN-ACK. Nothing of it may
 pass, either way, while the policy in force denies that direction. Two ends that answer each other's
 SYN have both opened it (RFC 9293, 3.5): one allowed direction is enough. Where no handshake was
-seen, nothing may pass unless both directions are allowed. The monitor knows no tables, entries or states,
-so it shares no rule with the datapath or with its model (`connection_model.py`).
+seen, nothing may pass unless both directions are allowed. The monitor knows no tables, entries or
+states, so it shares no rule with the datapath or with its model (`connection_model.py`).
 """
 
 from collections.abc import Callable

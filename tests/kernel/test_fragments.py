@@ -13,6 +13,7 @@ from tests.kernel.packets import (
     MORE,
     NO_NEXT,
     ROUTING,
+    SCTP,
     TCP,
     UDP,
     extension,
@@ -102,12 +103,15 @@ def test_a_spoofed_fragment_is_dropped_as_spoofed(node: NodeUnderTest, family: i
 
 
 @families
-def test_a_fragment_over_the_tcp_header_is_dropped(node: NodeUnderTest, family: int) -> None:
+@pytest.mark.parametrize("proto", [TCP, SCTP], ids=["tcp", "sctp"])
+def test_a_fragment_over_the_flags_or_the_chunk_header_is_dropped(
+    node: NodeUnderTest, family: int, proto: int
+) -> None:
     node.load(node.policy())
     if family == 4:
-        overlap = frame(A, B, raw(TCP, bytes(40)), fragment=1)
+        overlap = frame(A, B, raw(proto, bytes(40)), fragment=1)
     else:
-        overlap = frame6(A, B, FRAGMENT, fragment6(TCP, bytes(40), offset=8, more=False))
+        overlap = frame6(A, B, FRAGMENT, fragment6(proto, bytes(40), offset=8, more=False))
     assert not node.sent_by("a", overlap)
     assert node.drops() == {"malformed": 1}
 
