@@ -6,6 +6,7 @@ import ipaddress
 from policyc.runtime.json_value import JsonValue
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def host_address(value: JsonValue, why_not: str) -> Address:
@@ -21,3 +22,13 @@ def host_address(value: JsonValue, why_not: str) -> Address:
         if getattr(address, f"is_{kind}"):
             value.fail(f"{text} is {kind.replace('_', '-')}{why_not}")
     return address
+
+
+def packed(address: Address) -> bytes:
+    """As struct pc_addr6 has it: of IPv4 in the first word."""
+    return address.packed.ljust(16, b"\0")
+
+
+def unpacked(raw: bytes, family: int) -> Address:
+    """The other way."""
+    return ipaddress.ip_address(raw[:4] if family == 4 else raw)

@@ -21,6 +21,7 @@ _PRINT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_
 SAMPLE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 """What libbpf calls for each record of a ring buffer: context, record, its size."""
 _LOG_LIMIT = 1 << 20
+_DEBUG = 2  # LIBBPF_DEBUG
 
 _libc = ctypes.CDLL(None)
 _messages: list[str] = []
@@ -38,7 +39,9 @@ class _OpenOpts(ctypes.Structure):
     )
 
 
-def _collect(_level: int, form: bytes, arguments: int) -> int:
+def _collect(level: int, form: bytes, arguments: int) -> int:
+    if level >= _DEBUG:  # hundreds of lines of each load, which no error needs
+        return 0
     line = ctypes.create_string_buffer(_LOG_LIMIT)
     _libc.vsnprintf(line, _LOG_LIMIT, form, ctypes.c_void_p(arguments))
     _messages.append(line.value.decode(errors="replace"))

@@ -121,8 +121,9 @@ def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
 def unpacked(data: bytes) -> Attributes:
     """By type, without the flag for nested ones."""
     found: Attributes = {}
-    while len(data) >= _ATTRIBUTE.size:
-        size, name = _ATTRIBUTE.unpack_from(data)
-        found[name & 0x3FFF] = data[_ATTRIBUTE.size : size]
-        data = data[(size + 3) & ~3 :]
+    at = 0
+    while len(data) - at >= _ATTRIBUTE.size:
+        size, name = _ATTRIBUTE.unpack_from(data, at)
+        found[name & 0x3FFF] = data[at + _ATTRIBUTE.size : at + size]
+        at += (max(size, _ATTRIBUTE.size) + 3) & ~3
     return found

@@ -16,11 +16,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from policyc.runtime import bpf_syscall, rtnetlink
-from policyc.runtime.address_value import Address
+from policyc.runtime.address_value import Address, Network, packed
 from policyc.runtime.errors import InputError
 from policyc.runtime.pins import Pins
-from policyc.runtime.service_objects import Network
-from policyc.runtime.services import packed
 from policyc.runtime.state import LoadedMasquerade, Warn
 from policyc.runtime.undo import Undo
 

@@ -40,7 +40,6 @@ from policyc.runtime import (
     route_mtu,
     route_rules,
     seeds,
-    service_maps,
     service_route,
     signed_proof,
     socket_hooks,
@@ -78,6 +77,7 @@ from policyc.runtime.undo import Undo
 from policyc.runtime.uplinks import Outside
 
 if TYPE_CHECKING:  # a load without Services imports nothing of theirs
+    from policyc.runtime import service_maps
     from policyc.runtime.service_claims import Ranges
     from policyc.runtime.service_list import Served
 
@@ -382,15 +382,21 @@ class _Loading:
         if not self.ports:
             return
         self.masquerading.note_gaps(self.note)
-        there = self.served is None and self.before_word.epoch
-        if there and (taken := service_maps.node_ports(self.pins, self.ports)):
+        if self.served is None and self.before_word.epoch:
+            self._keep_node_ports()
+        reserved_ports.require_free(self.state, self.ports)
+        reserved_ports.reserve(self.state, self.ports, undo)
+
+    def _keep_node_ports(self) -> None:
+        """`InputError` where Services of an earlier load have one of the ports."""
+        from policyc.runtime import service_maps
+
+        if taken := service_maps.node_ports(self.pins, self.ports):
             raise InputError(
                 f"--masquerade-ports {reserved_ports.shown(self.ports)}: "
                 f"{taken[0]} is the node port of a Service",
                 "choose others with --masquerade-ports",
             )
-        reserved_ports.require_free(self.state, self.ports)
-        reserved_ports.reserve(self.state, self.ports, undo)
 
     def _tunnel(self, nodes: Nodes, undo: Undo) -> tuple[Attachment, ...]:
         """The device through which other nodes are reached, if any packet is to go there."""
@@ -517,9 +523,11 @@ class _Loading:
         with bpf_syscall.obj_get(self.pins.map("pc_policy")) as fd:
             bpf_syscall.map_delete(fd, struct.pack("=I", slot))
 
-    def _fill_services(self, generation: Generation, undo: Undo) -> service_maps.Filled | None:
+    def _fill_services(self, generation: Generation, undo: Undo) -> "service_maps.Filled | None":
         if self.served is None:
             return None
+        from policyc.runtime import service_maps
+
         frontends = self.served.frontends
         return service_maps.fill(self.pins, self.word, frontends, generation.nodes, undo)
 

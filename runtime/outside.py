@@ -9,11 +9,10 @@ import struct
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from policyc.runtime import bpf_syscall
-from policyc.runtime.address_value import Address
+from policyc.runtime.address_value import Address, packed
 from policyc.runtime.endpoints import EndpointsFile, NodeRecord
 from policyc.runtime.errors import InputError
 from policyc.runtime.pins import Pins
-from policyc.runtime.services import packed
 from policyc.runtime.undo import Undo
 from policyc.runtime.uplinks import Outside
 

@@ -15,10 +15,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from policyc.runtime import listening
-from policyc.runtime.address_value import Address
+from policyc.runtime.address_value import Address, Network
 from policyc.runtime.errors import InputError
 from policyc.runtime.listening import Sockets
-from policyc.runtime.service_objects import Network
 from policyc.runtime.services import Frontend, Kind, OwnNode
 from policyc.runtime.state import Warn, to_nobody
 

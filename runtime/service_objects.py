@@ -10,12 +10,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from policyc.runtime import service_annotations, service_labels
-from policyc.runtime.address_value import Address, host_address
+from policyc.runtime.address_value import Address, Network, host_address
 from policyc.runtime.errors import InputError
 from policyc.runtime.json_value import JsonValue, one_of
 from policyc.runtime.uplinks import Outside
-
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 READY = 2
 """The rank of an endpoint that is ready."""

@@ -9,9 +9,10 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from policyc.runtime.address_value import packed
 from policyc.runtime.errors import InputError
 from policyc.runtime.maglev import Tables
-from policyc.runtime.services import PROTOCOLS, Backend, Frontend, packed
+from policyc.runtime.services import PROTOCOLS, Backend, Frontend
 from policyc.runtime.source_ranges import RANGES, Lists
 from policyc.runtime.uplinks import Outside
 

@@ -12,19 +12,17 @@ What is not supported yet is refused, not left out.
 """
 
 import hashlib
-import ipaddress
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from policyc.runtime.address_value import Address
+from policyc.runtime.address_value import Address, Network
 from policyc.runtime.json_value import JsonValue
 from policyc.runtime.service_objects import (
     READY,
     Endpoint,
     EndpointSlice,
-    Network,
     Service,
     ServicePort,
 )
@@ -384,13 +382,3 @@ def _meant(
         if found:
             return found
     return _best(endpoints)
-
-
-def packed(address: Address) -> bytes:
-    """As struct pc_addr6 has it: of IPv4 in the first word."""
-    return address.packed.ljust(16, b"\0")
-
-
-def unpacked(raw: bytes, family: int) -> Address:
-    """The other way."""
-    return ipaddress.ip_address(raw[:4] if family == 4 else raw)

@@ -7,8 +7,8 @@ The map has both halves of the tables of Services. `write` fills one; `empty` ta
 import struct
 
 from policyc.runtime import bpf_syscall
+from policyc.runtime.address_value import Network
 from policyc.runtime.pins import Pins
-from policyc.runtime.service_objects import Network
 
 RANGES = 8192
 """Of a half."""

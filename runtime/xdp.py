@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from policyc.runtime import bpf_syscall, masquerade, rtnetlink
-from policyc.runtime.address_value import Address
+from policyc.runtime.address_value import Address, packed
 from policyc.runtime.bundle import XDP_OBJECT, Bundle
 from policyc.runtime.errors import HostError, InputError
 from policyc.runtime.libbpf import Object
 from policyc.runtime.per_cpu import possible_cpus
 from policyc.runtime.pins import Pins
-from policyc.runtime.services import packed
 from policyc.runtime.state import Warn
 from policyc.runtime.undo import Undo
 

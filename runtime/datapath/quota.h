@@ -81,8 +81,12 @@ struct pc_seek {
 	__u32 roll;     /* where the search begins */
 	__u16 is_short; /* enum pc_refusal: what it means that no place is free */
 	__u16 refusal;  /* what the search came to */
+	__u64 found;    /* how soon the entry at hand gives its place */
+	__u64 best;     /* the least of those so far */
+	__u32 best_at;  /* where that one is */
+	__u32 best_turn;
 };
-_Static_assert(sizeof(struct pc_seek) == 24, "without padding");
+_Static_assert(sizeof(struct pc_seek) == 48, "without padding");
 
 /* What is stored, and how: the stack has no room for it. */
 struct pc_room {
@@ -137,14 +141,19 @@ static __always_inline __u32 pc_quota_place(__u32 owner, __u32 roll, __u32 place
 typedef __u64 pc_yields(const struct pc_seek *seek, const void *there, const void *key);
 
 /* Takes a place, which stays locked. What had it is deleted. NULL: all that were tried stay, or
- * another CPU was first. Entries of the table begin with the tick at which they expire.
+ * another CPU was first. Entries of the table begin with the tick at which they expire. What is
+ * compared is kept in memory, of which the verifier knows nothing: the ways through a round are one
+ * where the next begins.
  */
 static __always_inline __u32 *pc_place_take(void *table, void *places, __u32 n,
 					    struct pc_seek *seek, pc_yields *yields)
 {
-	__u32 roll = seek->roll, at, turn, best_at = 0, best_turn = 1, tried = 0, *place;
-	__u64 best = PC_STAYS, found;
+	__u32 roll = seek->roll, at, turn, best_turn, tried = 0, *place;
+	volatile struct pc_seek *seen = seek;
 	const __u64 *there;
+	__u64 found, best;
+
+	seen->best = PC_STAYS;
 
 	/* Linux 6.1 takes no loop that falls through to its beginning. Compilers make one where
 	 * they load a register there, so none is free at that place.
@@ -163,21 +172,23 @@ static __always_inline __u32 *pc_place_take(void *table, void *places, __u32 n,
 			there = bpf_map_lookup_elem(table, place + 1);
 			found = there && *there > seek->now ? yields(seek, there, place + 1) : 0;
 		}
-		barrier_var(found); /* or ways part that lead to the end of the loop */
-		if (found < best) {
-			best = found;
-			best_at = at;
-			best_turn = turn;
+		seen->found = found;
+		if (seen->found < seen->best) {
+			seen->best = seen->found;
+			seen->best_at = at;
+			seen->best_turn = turn;
 		}
-		barrier_var(best);
 		tried++;
-	} while (best && tried < PC_PLACES_TRIED);
+	} while (seen->best && tried < PC_PLACES_TRIED);
+	best = seen->best;
 	seek->refusal = best ? seek->is_short : PC_REFUSED_NONE;
 	if (best && best != PC_STAYS && seek->is_short == PC_REFUSED_KEPT)
 		seek->refusal = PC_REFUSED_IDLE;
 	if (best == PC_STAYS)
 		return 0;
-	place = bpf_map_lookup_elem(places, &best_at);
+	at = seen->best_at;
+	best_turn = seen->best_turn;
+	place = bpf_map_lookup_elem(places, &at);
 	if (!place || __sync_val_compare_and_swap(place, best_turn, best_turn + 1) != best_turn)
 		return 0;
 	bpf_map_delete_elem(table, place + 1);

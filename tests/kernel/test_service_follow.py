@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from policyc.runtime import bpf_syscall, service_maps
+from policyc.runtime.address_value import unpacked
 from policyc.runtime.errors import InputError
 from policyc.runtime.json_value import JsonValue
 from policyc.runtime.service_follow import Applied, follow
@@ -24,7 +25,7 @@ from policyc.runtime.service_live import FullError, Live, StaleError
 from policyc.runtime.service_rows import CLOSED, FRONTEND, ROW, WAYS, frontend_key, key_half
 from policyc.runtime.service_update import loaded
 from policyc.runtime.service_world import World
-from policyc.runtime.services import Backend, Frontend, unpacked
+from policyc.runtime.services import Backend, Frontend
 from tests.kernel.node_under_test import A, B, C, NodeUnderTest
 from tests.kernel.packets import ACK, SYN, Host, tcp
 from tests.kernel.service_yaml import PORT, TARGET, service, slices, value, web
