@@ -38,6 +38,8 @@ FLOOD = 66000
 """Connections of the attacker: more than half of the entries that either family has."""
 N_NEW = 32768
 """PC_NEW_ENTRIES of runtime/datapath/ct_map.h."""
+FRAGMENTS = 16384
+"""PC_FRAG_ENTRIES of runtime/datapath/fragments.h."""
 N_KEPT = {4: 131072, 6: 65536}
 _PORTS_AT = {4: 34, 6: 54}
 _DROP = 2
@@ -213,9 +215,25 @@ def test_a_flood_from_outside_ends_no_handshake_of_a_pod(wires: Wires, family: i
     load(wires.node, *ALLOWED, ("world", "b"))
     flooded = wires.flood_from_outside(FLOOD)
     assert flooded == FLOOD
+    assert wires.used("pc_ct{}_new") <= N_NEW // 2 + len(ports)
     for port in ports:
         assert wires.sends("b", wires.frame(B, C, tcp(80, port, SYN | ACK)))
     assert {endpoint for endpoint, _ in refusals(wires.node)} == {"clients outside"}
+
+
+@families
+def test_first_fragments_from_outside_leave_room_for_those_of_pods(
+    wires: Wires, family: int
+) -> None:
+    load(wires.node, *ALLOWED, ("world", "b"))
+    idents = range(1, 100)
+    for ident in idents:
+        assert wires.sends("c", first(C, B, family, ident))
+    sent = (wires.node.sent_to("b", first(WORLD, B, family, ident)) for ident in range(FRAGMENTS))
+    assert all(sent)
+    assert wires.used("pc_frag{}") <= FRAGMENTS // 2 + len(idents)
+    for ident in idents:
+        assert wires.sends("c", later(C, B, family, ident))
 
 
 @families

@@ -17,8 +17,10 @@ from policyc.runtime.masquerade import Masquerade
 from policyc.runtime.tunnel import PORT as TUNNEL_PORT
 from tests.eventually import eventually
 from tests.kernel.bundles import compiled
+from tests.kernel.node_under_test import A, C, NodeUnderTest
 from tests.kernel.packets import SYN, Host, frame, tcp, udp
 from tests.kernel.service_yaml import service, slices
+from tests.kernel.table_policy import ANY
 from tests.kernel.test_outside_wire import NODE_PORT, POLICY, PORT, REQUESTS, services
 from tests.kernel.two_nodes import BESIDE, EXTERNAL, PODS, UPLINK, TwoNodes, address
 
@@ -222,6 +224,14 @@ def test_nor_as_an_answer(lab: TwoNodes, bundle: Path, outer: int) -> None:
     assert data == b"opens"
     server.sendto(b"answer", peer)
     eventually(lambda: dropped(lab) == 1, "the answer is dropped")
+
+
+@outers
+def test_the_pods_hook_drops_it_without_an_uplink(node: NodeUnderTest, outer: int) -> None:
+    node.load(node.policy().allow("a", "c", ANY).allow("c", "a", ANY))
+    assert not node.sent_by("a", frame(A, C, udp(4000, TUNNEL_PORT), family=outer))
+    assert node.sent_by("a", frame(A, C, udp(4000, TUNNEL_PORT + 1), family=outer))
+    assert node.drops() == {"tunnel port": 1}
 
 
 @outers

@@ -420,6 +420,15 @@ def test_a_flood_of_one_takes_no_event_of_another(noting: Noting, sender: str) -
     assert noting.counts()[0] == written + 1
 
 
+def test_a_flood_of_a_pod_takes_no_event_of_another_pod(noting: Noting) -> None:
+    flood(noting, "a pod")
+    before = noting.counts()
+    frames = syns(noting.host("web"), noting.host("cart"), 8080, range(5000, 5001))
+    assert noting.verdicts(frames, "pc_from_pod", "web") == [NEXT]
+    written, withheld, lost = noting.counts()
+    assert (written - before[0], withheld, lost) == (1, before[1], 0)
+
+
 def test_without_a_reader_packets_pass_and_what_is_lost_is_counted_and_said(
     noting: Noting,
 ) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from policyc.runtime import bpf_syscall
 from policyc.runtime.json_value import JsonValue
-from tests.kernel.node_under_test import NODE, WORLD, A, B, C, NodeUnderTest
+from tests.kernel.node_under_test import NODE, UPLINK, WORLD, A, B, C, NodeUnderTest
 from tests.kernel.packets import SYN, Host, frame, tcp
 from tests.kernel.picks import OUTSIDE, Asked, Picks, picking
 from tests.kernel.service_yaml import PORT, VIP, service, slices, value
@@ -31,7 +31,7 @@ def picks(picks_program: Path, node: NodeUnderTest) -> Iterator[Picks]:
 
 
 def balanced(
-    *ranges: str, name: str = "web", vip: Host = VIP, at: Host = BALANCER
+    *ranges: str, name: str = "web", vip: Host = VIP, at: Host = BALANCER, end: Host = C
 ) -> list[JsonValue]:
     port = {"name": "main", "port": PORT}
     if name == "web":
@@ -41,7 +41,7 @@ def balanced(
     )
     ingress = [{"ip": at.ip4}, {"ip": at.ip6}]
     whole = found.raw | {"status": {"loadBalancer": {"ingress": ingress}}}
-    return [value(whole), *slices([C], name)]
+    return [value(whole), *slices([end], name)]
 
 
 def reasons(picks: Picks, family: int, at: Host, *who: str, port: int = PORT) -> list[int]:
@@ -78,6 +78,20 @@ def test_ranges_are_about_the_balancer_and_its_service(
     assert reasons(picks, family, OTHER_BALANCER, world, pod) == [refused, 0]
     assert reasons(picks, family, VIP, pod) == [0]
     assert reasons(picks, family, NODE, world, pod, port=NODE_PORT) == [0, 0]
+
+
+@families
+def test_a_client_outside_the_ranges_is_dropped_at_the_uplink(
+    node: NodeUnderTest, family: int
+) -> None:
+    ranges = "203.0.113.0/24", "2001:db8::/32"
+    policy = node.policy().allow("world", "a", ANY)
+    node.load(policy, services=balanced(*ranges, end=A), uplinks=[UPLINK])
+    sent = frame(WORLD, BALANCER, tcp(4000, PORT, SYN), family=family)
+    assert node.comes_in(sent), "WORLD is in the ranges"
+    node.serve(balanced("198.51.100.0/24", "fd00:1::/32", end=A))
+    assert node.comes_in(frame(WORLD, BALANCER, tcp(4001, PORT, SYN), family=family)) is None
+    assert node.drops() == {"source range": 1}
 
 
 @families
