@@ -35,21 +35,32 @@ def arrived(seen: socket.socket, mark: bytes, n_pieces: int) -> list[bytes]:
     return found
 
 
+def require_hidden_is_dropped(
+    node: NodeUnderTest, wire: ServiceWire, sender: Sender, frames: list[bytes]
+) -> None:
+    """Of the frames that `a` sends, `b` gets the two that are marked as shown, and no other."""
+    node.load(node.policy().allow("a", "b", sctp_port(PORT)))
+    hidden = [each for each in frames if HIDDEN in each]
+    assert hidden and len(frames) == len(hidden) + 2
+    with _captured(wire, "b") as seen:
+        sender.send(frames)
+        came = arrived(seen, SHOWN, n_pieces=2)
+    assert not [each for each in came if HIDDEN in each]
+    assert node.drops()["malformed"] == len(hidden)
+
+
 @pytest.mark.parametrize("family", [4, 6])
 def test_a_first_fragment_without_its_chunk_header_is_dropped(
     node: NodeUnderTest, wire: ServiceWire, family: int
 ) -> None:
     """The control is the same packet, cut behind the chunk header: both of its pieces arrive."""
-    node.load(node.policy().allow("a", "b", sctp_port(PORT)))
     sender = Sender(wire, "a", HOSTS["b"], family)
-    with _captured(wire, "b") as seen:
-        for ident, (mark, size) in enumerate([(HIDDEN, 8), (SHOWN, 16)], 20):
-            pieces = cut(sender.me, sender.to, init(mark), (size,), family, ident=ident, proto=SCTP)
-            assert all(mark in each for each in pieces)
-            sender.send(pieces)
-        frames = arrived(seen, SHOWN, n_pieces=2)
-    assert not [each for each in frames if HIDDEN in each]
-    assert node.drops()["malformed"] == 2
+    frames = [
+        each
+        for ident, (mark, size) in enumerate([(HIDDEN, 8), (SHOWN, 16)], 20)
+        for each in cut(sender.me, sender.to, init(mark), (size,), family, ident=ident, proto=SCTP)
+    ]
+    require_hidden_is_dropped(node, wire, sender, frames)
 
 
 @pytest.mark.parametrize("family", [4, 6])
@@ -57,15 +68,7 @@ def test_a_later_fragment_over_the_chunk_header_is_dropped(
     node: NodeUnderTest, wire: ServiceWire, family: int
 ) -> None:
     """Its first fragment passed, with another chunk. The control follows that fragment."""
-    node.load(node.policy().allow("a", "b", sctp_port(PORT)))
     sender = Sender(wire, "a", HOSTS["b"], family)
-    with _captured(wire, "b") as seen:
-        first, rest = cut(sender.me, sender.to, init(SHOWN), (16,), family, ident=30, proto=SCTP)
-        over = piece(
-            sender.me, sender.to, init(HIDDEN)[8:], 8, False, family, ident=30, proto=SCTP
-        )  # fmt: skip
-        assert HIDDEN in over
-        sender.send([first, over, rest])
-        frames = arrived(seen, SHOWN, n_pieces=2)
-    assert not [each for each in frames if HIDDEN in each]
-    assert node.drops()["malformed"] == 1
+    first, rest = cut(sender.me, sender.to, init(SHOWN), (16,), family, ident=30, proto=SCTP)
+    over = piece(sender.me, sender.to, init(HIDDEN)[8:], 8, False, family, ident=30, proto=SCTP)
+    require_hidden_is_dropped(node, wire, sender, [first, over, rest])
