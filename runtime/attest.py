@@ -278,12 +278,12 @@ class _Live:
 
     def _resets(self) -> Iterator[str]:
         """The program that resets revoked connections, where the load asks for it and not elsewhere."""
-        ident = revoked.program_id(self.pins)
+        ident = revoked.program_id(self.pins.generation(self.generation.epoch))
         if bool(ident) != self.generation.resets_revoked:
             found = "resets" if ident else "does not reset"
-            yield f"pc_policy: it {found} revoked connections, and the load has asked for the contrary"
+            yield f"{revoked.MAP}: it {found} revoked connections; the load has asked for the contrary"
         elif ident:
-            yield from self._program(ident, revoked.PROGRAM, "pc_policy")
+            yield from self._program(ident, revoked.PROGRAM, revoked.MAP)
 
     def _program(self, ident: int, name: str, where: str) -> Iterator[str]:
         """What is wrong with a program that should be the bundle's of this name."""

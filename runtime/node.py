@@ -333,12 +333,7 @@ class _Loading:
             clock.set_rate(self.pins.map("pc_clock"))
             revoked.draw_answer_mac(self.pins.map("pc_answer_mac"))
             if self.plan.resets:
-                revoked.start(
-                    self.pins,
-                    hooks.programs[revoked.PROGRAM],
-                    hooks.before.get(revoked.PROGRAM),
-                    undo,
-                )
+                revoked.reset(policy.map_fd(revoked.MAP), hooks.programs[revoked.PROGRAM])
             generation = self._attach(generation, hooks, undo)
             self._attach_sockets(undo)
             where = self.uplinks, self.file.own_addresses
@@ -604,8 +599,6 @@ class _Loading:
         nodes.forget_others()
         self.masquerading.forget_others()
         reserved_ports.settle(self.state, self.ports, self.warn)
-        if not self.plan.resets:
-            revoked.stop(self.pins)
         switch.wait_for_readers()
         failsafes.keep_only(self.pins, generation.epoch)
         if self.before_word.epoch:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Connections that the policy in force denies: the program that resets them, and how answers are known.
 
-The policy program calls the third program of `pc_policy`, if there is one, for a packet in the middle
-of a connection that it denies (runtime/datapath/policy_run.h). An answer that goes out by a pod's device
-has a source MAC that no pod knows (runtime/datapath/answerable.h).
+The policy program goes on as the program in its map `pc_on_revoked`, if there is one, for a packet in
+the middle of a connection that it denies (runtime/datapath/policy_run.h). Each generation has a map of
+its own, so the choice comes into force with the policy, by the same store. An answer that goes out by a
+pod's device has a source MAC that no pod knows (runtime/datapath/answerable.h).
 """
 
 import os
@@ -12,43 +13,31 @@ from pathlib import Path
 
 from policyc.runtime import bpf_syscall
 from policyc.runtime.errors import HostError
-from policyc.runtime.pins import Pins
-from policyc.runtime.undo import Undo
 
 PROGRAM = "pc_resets"
-SLOT = 2
-"""PC_RESETS_SLOT of runtime/datapath/generation.h."""
-_KEY = struct.pack("=I", SLOT)
+MAP = "pc_on_revoked"
+_KEY = bytes(4)
 _MAC_BYTES = 6
 
 
-def start(pins: Pins, program: int, before: int | None, undo: Undo) -> None:
-    """Connections are reset from now on. `before` is the descriptor of the program that did so until
-    now, and does so again if the load fails.
+def reset(on_revoked: int, program: int) -> None:
+    """A generation resets connections once it is in force: the descriptors of its map, and of the
+    program that does so.
     """
-    if is_on(pins):
-        undo.by(_put, pins, program if before is None else before)
-    else:
-        undo.by(stop, pins)
-    _put(pins, program)
+    bpf_syscall.map_update(on_revoked, _KEY, struct.pack("=I", program))
 
 
-def stop(pins: Pins) -> None:
-    """No connection is reset any more."""
-    with bpf_syscall.obj_get(pins.map("pc_policy")) as fd:
-        bpf_syscall.map_delete(fd, _KEY)
+def program_id(generation: Path) -> int:
+    """The kernel's id of the program by which a generation resets connections; 0: there is none.
 
-
-def program_id(pins: Pins) -> int:
-    """The kernel's id of the program that resets connections; 0: there is none."""
-    with bpf_syscall.obj_get(pins.map("pc_policy")) as fd:
+    `generation` is the folder of its pins.
+    """
+    pin = generation / MAP
+    if not pin.exists():
+        return 0
+    with bpf_syscall.obj_get(pin) as fd:
         value = bpf_syscall.map_lookup(fd, _KEY, 4)
     return struct.unpack("=I", value)[0] if value else 0
-
-
-def is_on(pins: Pins) -> bool:
-    """Whether connections are reset."""
-    return program_id(pins) != 0
 
 
 def draw_answer_mac(pin: Path) -> None:
@@ -58,8 +47,3 @@ def draw_answer_mac(pin: Path) -> None:
     with bpf_syscall.obj_get(pin) as fd:
         value = os.urandom(_MAC_BYTES) + struct.pack("=H", 1)
         bpf_syscall.map_update(fd, bytes(4), value)
-
-
-def _put(pins: Pins, program: int) -> None:
-    with bpf_syscall.obj_get(pins.map("pc_policy")) as fd:
-        bpf_syscall.map_update(fd, _KEY, struct.pack("=I", program))

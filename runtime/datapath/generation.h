@@ -6,7 +6,6 @@
 #include "drops.h"
 #include "flow.h"
 
-#define PC_RESETS_SLOT    2 /* of pc_policy: pc_resets, or nothing */
 #define PC_STATE_SLOT     0xffff
 #define PC_STATE_SERVICES 0x10000  /* there are Services, or were */
 #define PC_STATE_HALF     0x20000  /* which half of their tables is in force */
@@ -33,7 +32,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-	__uint(max_entries, 3);
+	__uint(max_entries, 2);
 	__type(key, __u32);
 	__type(value, __u32);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);

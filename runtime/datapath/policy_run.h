@@ -45,6 +45,14 @@ struct {
 } pc_counts SEC(".maps");
 #endif
 
+/* A map of each generation, so that the choice changes with the policy. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32); /* pc_resets where the load asks for resets, or nothing */
+} pc_on_revoked SEC(".maps");
+
 static __always_inline void pc_count(const struct __sk_buff *skb, __u32 rule)
 {
 #if PC_COUNTED_WORDS
@@ -134,24 +142,31 @@ static __always_inline enum drop_reason pc_conclude(const struct pc_flow *flow,
 	return PC_PASS;
 }
 
-/* Counted as dropped, and answered where the rule that denied it says so; a packet in the middle of
- * a connection also where the load says so.
+/* Whether a packet that is denied is in the middle of a connection that is known to be revoked. One
+ * whose ends the policy does not know may be of a pod that the next policy knows, and allows.
+ */
+static __always_inline bool pc_is_revoked(const struct pc_flow *flow, __u32 rule)
+{
+	return pc_has_opening(flow->t.proto) && !flow->opens && rule != PC_RULE_FAIL_CLOSED &&
+	       flow->opener != PC_OPENER_PROBE && flow->opener != PC_OPENER_EITHER;
+}
+
+/* Counted as dropped, and answered where the rule that denied it says so; a packet of a revoked
+ * connection also where the load says so.
  */
 static __always_inline int pc_end_of(struct __sk_buff *skb, struct pc_flow *flow,
 				     const struct pc_decision *decision)
 {
-	int verdict = pc_verdict(flow->reason);
-#ifdef PC_REJECTS
 	/* ingress is not asked where egress denies */
 	__u32 rule = decision->ingress_rule ? decision->ingress_rule : decision->egress_rule;
+	int verdict = pc_verdict(flow->reason);
 
+#ifdef PC_REJECTS
 	if (PC_REJECTS && !decision->allowed && pc_effect_of(rule, PC_EFFECT_REJECT))
 		return pc_reject(skb, flow, verdict);
 #endif
-	if (!decision->allowed && pc_has_opening(flow->t.proto) && !flow->opens &&
-	    flow->opener != PC_OPENER_PROBE && flow->opener != PC_OPENER_EITHER)
-		bpf_tail_call(skb, &pc_policy, PC_RESETS_SLOT);
-	(void)skb, (void)decision; /* asked where rules have effects */
+	if (!decision->allowed && pc_is_revoked(flow, rule))
+		bpf_tail_call(skb, &pc_on_revoked, 0);
 	return verdict;
 }
 

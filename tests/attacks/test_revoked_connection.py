@@ -71,7 +71,7 @@ class Open:
         for sender, receiver in self.ends():
             data = os.urandom(100)
             sender.sendall(data)
-            if _received(receiver, len(data)) != data:
+            if received(receiver, len(data)) != data:
                 return False
         return True
 
@@ -90,7 +90,7 @@ class Open:
         return True
 
 
-def _received(end: socket.socket, size: int, patience: float = 20) -> bytes:
+def received(end: socket.socket, size: int, patience: float = 20) -> bytes:
     end.settimeout(patience)
     found = b""
     while len(found) < size:
@@ -148,8 +148,8 @@ def test_a_revoked_connection_passes_nothing(
     node.load(denying(node, where, *ends), forward=forward)
     assert revoked.is_silent("server", "client")
     node.load(open_policy(node), forward=forward)
-    assert _received(revoked.client, 60) == b"after the revocation" * 3
-    assert _received(revoked.server, 40) == b"after the revocation" * 2
+    assert received(revoked.client, 60) == b"after the revocation" * 3
+    assert received(revoked.server, 40) == b"after the revocation" * 2
 
 
 @families
@@ -188,7 +188,7 @@ def test_the_first_load_keeps_what_it_allows(
         (before.client, before.server) if first == "client" else (before.server, before.client)
     )
     speaker.sendall(b"first")
-    assert _received(listener, 5) == b"first"
+    assert received(listener, 5) == b"first"
     assert before.talks()
 
 
@@ -205,4 +205,4 @@ def test_a_server_goes_on_after_the_second_load(
     for _ in range(3):
         node.load(policy, resets=resets)
         before.server.sendall(b"first")
-        assert _received(before.client, 5) == b"first"
+        assert received(before.client, 5) == b"first"

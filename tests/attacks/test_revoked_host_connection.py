@@ -10,7 +10,7 @@ from typing import Literal
 
 import pytest
 
-from tests.attacks.test_revoked_connection import Open, _received
+from tests.attacks.test_revoked_connection import Open, received
 from tests.kernel.bundles import compiled
 from tests.kernel.test_host_wire import CLOSED, OUT, SSH, TCP
 from tests.kernel.two_nodes import UPLINK, TwoNodes, address
@@ -101,7 +101,7 @@ def says(ends: Open, first: End) -> bool:
         (ends.client, ends.server) if first == "client" else (ends.server, ends.client)
     )
     speaker.sendall(b"first")
-    return _received(listener, 5) == b"first"
+    return received(listener, 5) == b"first"
 
 
 @families
@@ -118,8 +118,8 @@ def test_a_revoked_connection_of_the_node_passes_nothing(
     lab.load("a", bundles.of(DENYING[side]), None)
     assert revoked.is_silent("server", "client")
     lab.load("a", bundles.of(OPEN), None)
-    assert _received(revoked.client, 60) == b"after the revocation" * 3
-    assert _received(revoked.server, 40) == b"after the revocation" * 2
+    assert received(revoked.client, 60) == b"after the revocation" * 3
+    assert received(revoked.server, 40) == b"after the revocation" * 2
 
 
 @families

@@ -3,12 +3,12 @@
 
 import errno
 import socket
+from pathlib import Path
 from typing import Literal
 
 import pytest
 
-from policyc.runtime import node as runtime
-from policyc.runtime import revoked
+from policyc.runtime import leftovers, revoked, switch
 from policyc.runtime.masquerade import Masquerade
 from tests.attacks.test_revoked_connection import (
     CASES,
@@ -20,6 +20,7 @@ from tests.attacks.test_revoked_connection import (
     denying,
     families,
     open_policy,
+    received,
 )
 from tests.attacks.test_revoked_host_connection import (
     DENYING,
@@ -32,7 +33,8 @@ from tests.attacks.test_revoked_host_connection import (
 )
 from tests.attacks.test_revoked_host_connection import connect as connect_host
 from tests.eventually import eventually
-from tests.kernel.node_under_test import HOSTS, UPLINK, NodeUnderTest
+from tests.kernel.killed import die, killed
+from tests.kernel.node_under_test import HOSTS, LOCAL, UPLINK, NodeUnderTest, endpoint
 from tests.kernel.service_wire import PATIENCE, ServiceWire
 from tests.kernel.service_yaml import VIP, service, slices
 from tests.kernel.table_policy import ANY
@@ -42,13 +44,27 @@ pytestmark = pytest.mark.kernel
 End = Literal["client", "server"]
 firsts = pytest.mark.parametrize("first", ["client", "server"])
 OTHER: dict[End, End] = {"client": "server", "server": "client"}
+RETRANSMITS = 2
+"""The place of `tcpi_retransmits` in struct tcp_info."""
 GONE = (errno.ECONNRESET, errno.EPIPE)
 __all__ = ["bundles"]
+
+
+def in_force(node: NodeUnderTest) -> int:
+    """The id of the program that resets connections, by the generation in force; 0: there is none."""
+    epoch = switch.read(node.pins.map("pc_state")).epoch
+    return revoked.program_id(node.pins.generation(epoch))
 
 
 def is_reset(end: socket.socket) -> bool:
     """Whether the end has lost its connection by a reset."""
     return end.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) in GONE or _receives(end) in GONE
+
+
+def is_repeating(end: socket.socket) -> bool:
+    """Whether its stack has sent something again that nobody has acknowledged."""
+    info = end.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 8)
+    return info[RETRANSMITS] > 0
 
 
 def _receives(end: socket.socket) -> int | None:
@@ -181,10 +197,10 @@ def test_a_load_without_the_option_ends_it(
 ) -> None:
     """What was denied under the option is silent after it."""
     node.load(open_policy(node), resets=True)
-    assert revoked.program_id(node.pins)
+    assert in_force(node)
     found = connect(wire, "a", "b", family)
     node.load(denying(node, "ingress at the server", "a", "b"))
-    assert not revoked.program_id(node.pins)
+    assert not in_force(node)
     assert found.is_silent("server", "client")
 
 
@@ -200,11 +216,85 @@ def test_a_load_that_fails_leaves_it_as_it_was(
     for was_on in (False, True):
         if was_on:
             node.load(node.policy(), resets=True)
-        before = revoked.program_id(node.pins)
+        before = in_force(node)
         with monkeypatch.context() as failing, pytest.raises(OSError, match="it fails"):
-            failing.setattr(runtime.switch, "store", fails)
+            failing.setattr(switch, "store", fails)
             node.load(node.policy(), resets=True)
-        assert (revoked.program_id(node.pins) == before) == (bool(before) == was_on)
+        assert (in_force(node) == before) == (bool(before) == was_on)
+
+
+@families
+@pytest.mark.parametrize("resets_before", [False, True], ids=["silent before", "resets before"])
+@pytest.mark.parametrize("ends", [("b", "c"), ("b", "a")], ids=["another node", "this node"])
+def test_a_load_resets_no_connection_of_a_pod_that_is_new_to_it(
+    node: NodeUnderTest,
+    wire: ServiceWire,
+    family: int,
+    resets_before: bool,
+    ends: tuple[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Before its switch the generation in force meets the pod, and knows no rule for it: silence."""
+    found = connect(wire, *ends, family)
+    known = [endpoint("a", HOSTS["a"], LOCAL["a"]), endpoint("c", HOSTS["c"], None)]
+    node.load(open_policy(node), resets=resets_before, entries=known)
+    store = switch.store
+
+    def speaks_first(pin: Path, word: switch.Word) -> None:
+        for each in (found.client, found.server):
+            each.sendall(b"x")
+            eventually(lambda each=each: is_repeating(each) or is_reset(each), "it is dropped")
+        store(pin, word)
+
+    with monkeypatch.context() as switching:
+        switching.setattr(switch, "store", speaks_first)
+        node.load(open_policy(node), resets=True)
+    assert received(found.client, 1) == received(found.server, 1) == b"x"
+    assert found.talks()
+
+
+@families
+@pytest.mark.parametrize("was_on", [False, True], ids=["silent before", "resets before"])
+def test_a_load_that_is_killed_leaves_it_as_it_was(
+    node: NodeUnderTest,
+    wire: ServiceWire,
+    family: int,
+    was_on: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At its switch, with the other choice."""
+    node.load(open_policy(node))
+    found = connect(wire, "a", "b", family)
+    denied = denying(node, "ingress at the server", "a", "b")
+    node.load(denied, resets=was_on)
+    with monkeypatch.context() as dying:
+        dying.setattr(switch, "store", die)
+        killed(lambda: node.load(denied, resets=not was_on))
+    if was_on:
+        require_reset(found, "client", "server")
+    else:
+        assert found.is_silent("server", "client")
+
+
+@families
+@pytest.mark.parametrize("is_on", [False, True], ids=["silent", "resets"])
+def test_a_load_that_is_killed_after_its_switch_has_its_choice_in_force(
+    node: NodeUnderTest,
+    wire: ServiceWire,
+    family: int,
+    is_on: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    node.load(open_policy(node), resets=not is_on)
+    found = connect(wire, "a", "b", family)
+    denied = denying(node, "ingress at the server", "a", "b")
+    with monkeypatch.context() as dying:
+        dying.setattr(leftovers, "sweep", die)
+        killed(lambda: node.load(denied, resets=is_on))
+    if is_on:
+        require_reset(found, "client", "server")
+    else:
+        assert found.is_silent("server", "client")
 
 
 def test_status_says_so(node: NodeUnderTest) -> None:

@@ -4,14 +4,15 @@
 As itself, to decide the other direction of a connection: nothing tells which end opened it, and this
 direction is allowed. The flow is then the one that the other end would have opened, and nothing else of
 it is another one. As the program that resets revoked connections: the flow is denied, it is TCP or SCTP,
-the packet does not open it, and it is known which end did. The flow stays, and says why the packet is
-dropped.
+the packet does not open it, it is known which end did, and the policy knows both ends. The flow stays,
+and says why the packet is dropped.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from policyc.ir.decision import FAIL_CLOSED_RULE
 from policyc.verifier.bytecode.machine import TailCall
 from policyc.verifier.bytecode.pointers import MapValue
 from policyc.verifier.bytecode.symbolic.running import Ended
@@ -23,8 +24,8 @@ from policyc.verifier.translation.policy_runs import SCRATCH, PolicyRuns
 from policyc.verifier.translation.words import Words
 
 PROGRAMS = "pc_policy"
-RESETS_SLOT = 2
-"""PC_RESETS_SLOT of runtime/datapath/generation.h."""
+ON_REVOKED = "pc_on_revoked"
+"""The map whose one program resets a connection; runtime/datapath/policy_run.h."""
 WITH_OPENING = (6, 132)
 """TCP and SCTP."""
 SWAPPED = (("t.saddr", "t.daddr"), ("t.sport", "t.dport"), ("src", "dst"))
@@ -44,13 +45,13 @@ class TailCallClaims:
     def of(self, end: Ended, call: TailCall) -> Iterator[Claim]:
         """Where it goes, when, and with which flow."""
         domain, guard = self.runs.domain, end.guard.term()
+        if call.map == ON_REVOKED:
+            yield from self._of_reset(end)
+            return
         if call.map != PROGRAMS:
             yield Claim("it goes on as another program", guard)
             return
         index = domain.truncate(call.index, 32, 64)
-        if isinstance(index, int) and index == RESETS_SLOT:
-            yield from self._of_reset(end)
-            return
         slot = domain.zero_extend(self.runs.field("slot"), 8, 32)
         elsewhere = domain.no(domain.equal(index, slot, 32))
         yield Claim("it goes on as another policy", domain.both(guard, elsewhere))
@@ -71,6 +72,11 @@ class TailCallClaims:
             domain.equal(opener, each, 8) for each in (OPENER_PROBE, OPENER_EITHER)
         )
         yield Claim("it resets what the other end may have opened", domain.both(guard, unsure))
+        rule = domain.choose(
+            self.policy.ingress.is_asked, self.policy.ingress.rule, self.policy.egress.rule, 32
+        )
+        is_unknown = domain.equal(rule, FAIL_CLOSED_RULE, 32)
+        yield Claim("it resets what the policy does not know", domain.both(guard, is_unknown))
         proto = self.runs.field("t.proto")
         has_opening = domain.any_of(domain.equal(proto, each, 8) for each in WITH_OPENING)
         yield Claim("it resets what is no connection", domain.both(guard, domain.no(has_opening)))

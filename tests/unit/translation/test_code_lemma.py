@@ -105,19 +105,20 @@ IN_HEADERS: dict[str, tuple[str, str, str]] = {
 
 
 RESETS: dict[str, tuple[str, str]] = {
-    "it resets what is allowed": ("!decision->allowed && pc_has_opening", "pc_has_opening"),
+    "it resets what is allowed": ("!decision->allowed && pc_is_revoked", "pc_is_revoked"),
     "it resets what opens a connection": (" && !flow->opens &&", " &&"),
     "it resets what the other end may have opened": (
         "flow->opener != PC_OPENER_PROBE && ",
         "",
     ),
+    "it resets what the policy does not know": ("rule != PC_RULE_FAIL_CLOSED", "rule != PC_RULES"),
     "it resets what is no connection": (
         "pc_has_opening(flow->t.proto)",
         "flow->t.proto != IPPROTO_UDP",
     ),
     "it resets another flow": (
-        "bpf_tail_call(skb, &pc_policy, PC_RESETS_SLOT);",
-        "flow->t.dport = 0, bpf_tail_call(skb, &pc_policy, PC_RESETS_SLOT);",
+        "bpf_tail_call(skb, &pc_on_revoked, 0);",
+        "flow->t.dport = 0, bpf_tail_call(skb, &pc_on_revoked, 0);",
     ),
 }
 """The claim -> what stands in policy_run.h, and what in its place. No verdict is another one."""
