@@ -70,7 +70,9 @@ def names_kept(of: Generation) -> tuple[str, ...]:
 
 
 def sweep(pins: Pins, of: Generation) -> None:
-    """Take off what is not kept, and remove the pins of links whose device is gone."""
+    """Take off what is not kept, links of programs that this release does not have, and the pins of
+    links whose device is gone.
+    """
     staying = kept(of)
     places = {_place(each) for each in staying}
     for each in of.former:
@@ -78,9 +80,9 @@ def sweep(pins: Pins, of: Generation) -> None:
             attach.detach(pins, each)
     there = {ifindex for ifindex, _ in socket.if_nameindex()}
     for pin in _links(pins):
-        ifindex = int(pin.name.partition("-")[0])
+        ifindex, role = _of_link(pin)
         # One that lives elsewhere was attached meanwhile, by device_watch.py.
-        if ifindex not in there and tcx.find(pin) is None:
+        if not role or (ifindex not in there and tcx.find(pin) is None):
             tcx.detach(pin)
 
 
@@ -110,9 +112,16 @@ def _candidates(pins: Pins, before: Generation | None, on_record: bool) -> Itera
 
 def _linked(pins: Pins) -> set[tuple[int, str]]:
     """Devices and roles that have the pin of a link."""
-    roles = {hook.program: role for role, hooks in attach.BY_ROLE.items() for hook in hooks}
-    names = (pin.name.partition("-") for pin in _links(pins))
-    return {(int(ifindex), roles[program]) for ifindex, _, program in names}
+    return {(ifindex, role) for ifindex, role in map(_of_link, _links(pins)) if role}
+
+
+def _of_link(pin: Path) -> tuple[int, str]:
+    """Device and role by the name of the pin; no role where another release has pinned it."""
+    ifindex, _, program = pin.name.partition("-")
+    roles = (
+        role for role, hooks in attach.BY_ROLE.items() if any(h.program == program for h in hooks)
+    )
+    return int(ifindex), next(roles, "")
 
 
 def _in_any_role(name: str, ifindex: int, kind: str) -> Iterator[Attachment]:

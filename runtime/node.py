@@ -347,6 +347,11 @@ class _Loading:
             services.finish(self.pins)
         if self.served:
             self.state.set_left_out(self.served.left_out)
+        elif self.before and self.before.external_cidrs != self.external and self.word.services:
+            self.note(
+                "--external-cidr: the Services that are loaded stay as they are; "
+                "`policyc node services` gives them again"
+            )
         self._sweep(generation, nodes)
         replaced = bool(self.before and hooks.are_new)
         return Loaded(

@@ -173,8 +173,8 @@ class _Following:
             self.live.close()
 
     def is_moved(self) -> bool:
-        """Whether a load, or addresses and sockets of the node, decide Services otherwise than when
-        `catch_up` was called last. It looks once in `_LOOK` seconds.
+        """Whether a load, other Services, or addresses and sockets of the node decide otherwise than
+        when `catch_up` was called last. It looks once in `_LOOK` seconds.
         """
         now = time.monotonic()
         if self.live and not self._is_moved and now >= self._look_at:
@@ -187,7 +187,6 @@ class _Following:
         began = time.monotonic()
         self._is_moved = False
         with unhurried(self._bpffs, self._state_root, self._is_over, self._note) as node:
-            self._load = load_mark(self._bpffs)
             self._world.external = node.external
             self._world.move_to(node.own)
             changes = self._world.changes()
@@ -201,6 +200,7 @@ class _Following:
                 self._fill(node)
             if node.state.left_out() != self._world.left_out:
                 node.state.set_left_out(self._world.left_out)
+            self._load = load_mark(self._bpffs)
         self._health.set(self._asked())
         return Applied(n_events, len(changes), whole, time.monotonic() - began)
 

@@ -43,9 +43,14 @@ def update_services(
     with loaded(bpffs, state_root, patience) as node:
         ranges = node.external if external is None else external
         served = serve(objects, node.own, ranges, note, warn, strict)
-        node.replace(served.frontends)
-        node.remember_external(ranges)
-        node.state.set_left_out(served.left_out)
+        with Undo() as undo:
+            if ranges != node.external:
+                undo.by(node.state.write, node.generation)
+                node.remember_external(ranges)
+            undo.by(node.state.set_left_out, node.state.left_out())
+            node.state.set_left_out(served.left_out)
+            node.replace(served.frontends)
+            undo.forget()
     return served.frontends
 
 
@@ -113,15 +118,17 @@ def is_loaded(bpffs: Path) -> bool:
         return False  # it goes this very moment
 
 
-LoadMark = tuple[int, int]
+LoadMark = tuple[int, int, int]
 
 
 def load_mark(bpffs: Path) -> LoadMark | None:
-    """Another one after each load, also where an unload came between; None where nothing is loaded."""
+    """Another one after each load, also where an unload came between, and after other Services; None
+    where nothing is loaded.
+    """
     pin = Pins(bpffs).map("pc_state")
     try:
-        epoch = switch.read(pin).epoch
-        return (epoch, pin.stat().st_ino) if epoch else None
+        word = switch.read(pin)
+        return (word.epoch, word.services, pin.stat().st_ino) if word.epoch else None
     except OSError:
         return None  # it goes this very moment
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`--external-cidr` holds for later commands, and `node follow` sees what changes without an event."""
 
+import errno
+import ipaddress
 import json
 import os
 import socket
@@ -11,6 +13,8 @@ import pytest
 
 from policyc.compiler.cli.main import run as policyc
 from policyc.runtime.json_value import JsonValue
+from policyc.runtime.service_update import update_services
+from policyc.runtime.state import StateDir
 from tests.eventually import eventually
 from tests.kernel.node_under_test import NODE, A, B, NodeUnderTest, ip
 from tests.kernel.packets import SYN, Host, frame, tcp
@@ -123,6 +127,54 @@ def test_the_ranges_of_a_follower_hold_for_later_commands(commands: Commands) ->
         tell(follower, objects(OUTSIDE))
         assert LEFT_OUT in follower.said()
     assert LEFT_OUT in load(commands, "--services", str(written(commands, OUTSIDE)))
+
+
+def test_a_follower_takes_the_ranges_of_services(commands: Commands) -> None:
+    """`node services` beside it: without an event, its own Services are in force again."""
+    client = Client(commands.node)
+    load(commands, *RANGES)
+    with following(commands, streams="-") as follower:
+        tell(follower, objects(OUTSIDE, IN_RANGE))
+        assert client.is_served(IN_RANGE) and not client.is_served(OUTSIDE)
+        words = ["node", "services", str(written(commands)), "--bpffs", str(commands.node.bpffs)]
+        assert policyc([*words, "--external-cidr", "198.51.100.0/24"]) == 0
+        eventually(lambda: client.is_served(OUTSIDE), "the range of the other command")
+        assert not client.is_served(IN_RANGE)
+
+
+@pytest.mark.parametrize("step", ["write", "set_left_out"])
+def test_services_whose_ranges_cannot_be_remembered_change_nothing(
+    commands: Commands, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    client = Client(commands.node)
+    load(commands, *RANGES, "--services", str(written(commands, IN_RANGE)))
+    done = getattr(StateDir, step)
+
+    def fails_once(*given: object) -> None:
+        full.setattr(StateDir, step, done)
+        raise OSError(errno.ENOSPC, "no space left")
+
+    with monkeypatch.context() as full:
+        full.setattr(StateDir, step, fails_once)
+        with pytest.raises(OSError, match="no space left"):
+            update_services(
+                objects(OUTSIDE),
+                bpffs=commands.node.bpffs,
+                external=(ipaddress.ip_network("198.51.100.0/24"),),
+            )
+    assert client.is_served(IN_RANGE) and not client.is_served(OUTSIDE)
+    assert ranges(commands) == ["203.0.113.0/24", "2001:db8:113::/48"]
+
+
+def test_a_load_says_that_other_ranges_leave_the_services_that_are_loaded(
+    commands: Commands,
+) -> None:
+    said = "the Services that are loaded stay as they are"
+    given = "--services", str(written(commands, OUTSIDE))
+    assert said not in load(commands, *given)
+    assert said in load(commands, *RANGES)
+    assert said not in load(commands, *RANGES)
+    assert said not in load(commands, "--external-cidr", "", *given)
 
 
 def test_a_load_says_that_the_ranges_are_lost(commands: Commands) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime import clsact, leftovers, switch, tcx
+from policyc.runtime import bpf_syscall, clsact, leftovers, switch, tcx
 from policyc.runtime.attach import BY_ROLE, Mode
-from tests.kernel.node_under_test import HOSTS, A, B, C, NodeUnderTest, endpoint, ip
+from tests.kernel.node_under_test import HOSTS, UPLINK, A, B, C, NodeUnderTest, endpoint, ip
 from tests.kernel.packets import frame, udp
 from tests.kernel.table_policy import ANY
 
@@ -151,3 +151,14 @@ def test_a_device_that_was_renamed_keeps_its_hooks(node: NodeUnderTest, mode: Mo
     found = node.status()
     assert found is not None and found.unprotected == ()
     ip("link", "set", "pcbb", "name", "pcb")
+
+
+def test_a_link_that_another_release_has_pinned_is_taken_off(node: NodeUnderTest) -> None:
+    """Its program is none that this release attaches: no load fails for it, and none leaves it."""
+    node.load(node.policy(), mode="tcx")
+    strange = node.pins.link(node.ifindex["pcb"], "pc_from_elsewhere")
+    with bpf_syscall.obj_get(node.pins.hook("pc_from_pod")) as fd:
+        tcx.attach(fd, node.ifindex[UPLINK], bpf_syscall.ATTACH_TCX_INGRESS, strange)
+    node.load(node.policy(), mode="tcx")
+    assert not strange.exists()
+    assert _attached(node, "pcb") == {"tcx"}
