@@ -100,6 +100,7 @@ def seeds_of(
         fields = ("packets_low", "packets_high", "bytes_low", "bytes_high")
         count = fields[: 2 * plan.counters.words]
         seeds.append(Seed("pc_counts", "percpu_array", plan.rules.capacity, count, b""))
+    seeds.append(Seed("pc_on_revoked", "prog_array", 1, ("program",), b""))
     seeds += _effects(verdicts, plan)
     return tuple(seeds)
 
