@@ -45,6 +45,30 @@ def test_the_manifest_of_every_profile(profile: str, tmp_path: Path) -> None:
     check(manifest, "bundle-v1")
 
 
+def test_the_manifest_of_rules_with_effects(tmp_path: Path) -> None:
+    """Every kind of map that a bundle can have is there."""
+    policy = tmp_path / "p.yaml"
+    policy.write_text(
+        """\
+apiVersion: policyc.dev/v1alpha1
+kind: ExtendedPolicy
+metadata: {name: p, namespace: shop}
+spec:
+  tier: 500
+  appliesTo: all
+  rules: |
+    ingress:
+      allow tcp/80 from any log limit 5/s
+"""
+    )
+    out = tmp_path / "b"
+    assert run(["compile", "-f", str(policy), "-o", str(out)]) == 0
+    manifest = json.loads((out / "manifest.json").read_text())
+    check(manifest, "bundle-v1")
+    kinds = {each["kind"] for each in manifest["maps"]}
+    assert {"lru_hash", "ringbuf", "prog_array"} <= kinds
+
+
 def test_eval(capfd: pytest.CaptureFixture[str]) -> None:
     flow = ["203.0.113.1", "payments/payment-gateway", "tcp/8443"]
     assert run(["eval", *INPUT, *flow, "--format", "json"]) == 0
