@@ -32,6 +32,7 @@ METHOD = (
     "what is needed has a flow among representative pods, or one that Z3 found; "
     "what is not is proved by Z3, rule by rule and all together"
 )
+NEEDED = "every rule is needed by a flow among representative pods; no solver was asked"
 Shard = TypeVar("Shard")
 Answered = TypeVar("Answered")
 _SHARD = 25
@@ -73,7 +74,9 @@ class _Search:
             if proof.why is not None
         ]
         together = self._together(found)
-        evidence = Evidence(METHOD, versions_of(self.options.solver), self.queries)
+        evidence = Evidence(NEEDED)
+        if self.queries:
+            evidence = Evidence(METHOD, versions_of(self.options.solver), self.queries)
         return Answers(tuple(found), tuple(together), evidence, tuple(self.undecided))
 
     def _place(self, rule: RuleId) -> RulePlace:

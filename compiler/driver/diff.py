@@ -26,6 +26,7 @@ FEW_ENDS, FEW_POLICIES = 60, 120
 """Up to here Z3 is asked about the whole formula of a cluster; --audit asks at any size."""
 WHOLE = "one Z3 query over the whole formula"
 GROUPED = "a Z3 query for each end that the change can touch, what is common cancelled"
+SAME = "no policy differs, so no solver was asked"
 FAIL_ON = ("any", "widened", "narrowed", "none")
 
 
@@ -95,15 +96,17 @@ def _symbolic(old: Read, new: Read, options: DiffOptions) -> DiffResult:
     return DiffResult(
         found.outcome,
         UniverseUsed("symbolic", words),
-        _evidence(GROUPED, found, options),
+        _evidence(found, options),
         found.differences,
         notes=notes,
         undecided=found.undecided,
     )
 
 
-def _evidence(method: str, found: SymbolicDiff, options: DiffOptions) -> Evidence:
-    return Evidence(method, versions_of(options.solver), found.queries, found.replayed)
+def _evidence(found: SymbolicDiff, options: DiffOptions) -> Evidence:
+    if not found.queries:
+        return Evidence(SAME)
+    return Evidence(GROUPED, versions_of(options.solver), found.queries, found.replayed)
 
 
 def _over_cluster(old: Read, new: Read, options: DiffOptions, progress: Progress) -> DiffResult:

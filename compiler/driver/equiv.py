@@ -18,6 +18,7 @@ from policyc.compiler.driver.diff import (
     FEW_ENDS,
     FEW_POLICIES,
     GROUPED,
+    SAME,
     WHOLE,
     DiffOptions,
     change_of,
@@ -59,8 +60,10 @@ def read_statement(path: str) -> Statement:
     """The statement of a certificate file; InputError where it is none."""
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
-        if found["schema"] != SCHEMA:
-            raise ValueError(f"its schema is {found['schema']}, not {SCHEMA}")
+        schema = found.get("schema")
+        if schema != SCHEMA:
+            said = f"its schema is {schema}" if schema else "it has no schema"
+            raise ValueError(f"{said}, and that of a certificate is {SCHEMA}")
         return Statement(
             {str(k): str(v) for k, v in found["settings"].items()},
             sorted((str(i["side"]), str(i["sha256"])) for i in found["inputs"]),
@@ -69,11 +72,26 @@ def read_statement(path: str) -> Statement:
             str(found["result"]),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as failure:
-        reason = failure.strerror if isinstance(failure, OSError) else str(failure)
+        reason = _why_none(failure)
         found_fault = BAD_CERTIFICATE.at(Span(path, 0, 0), reason=reason)
         raise InputError(
             [found_fault.help("write one: policyc equiv A B --format json -o CERT")]
         ) from failure
+
+
+def _why_none(failure: Exception) -> str:
+    match failure:
+        case OSError():
+            return failure.strerror or str(failure)
+        case json.JSONDecodeError():
+            return f"it is not JSON: {failure}"
+        case UnicodeDecodeError():
+            return "it is not UTF-8"
+        case KeyError():
+            return f"it has no `{failure.args[0]}`"
+        case TypeError() | AttributeError():
+            return "it has not the fields of a certificate"
+    return str(failure)
 
 
 def options_of(statement: Statement, given: DiffOptions, solver: Choice | None) -> DiffOptions:
@@ -111,9 +129,12 @@ def equiv_sides(old: Read, new: Read, options: DiffOptions, names: tuple[str, st
             break
         if decision.answer is Answer.UNKNOWN:
             result, why = Equivalence.UNDECIDED, f"{what}: {decision.reason}"
+    solvers = versions_of(options.solver) if obligations else ()
+    if not obligations and options.is_symbolic:
+        method = SAME
     certificate = Certificate(
         result, *names, universe, method, _settings(old, new, options), tuple(_inputs(old, new)),
-        tuple(obligations), versions_of(options.solver), undecided=why)  # fmt: skip
+        tuple(obligations), solvers, undecided=why)  # fmt: skip
     return _with_differences(certificate, old, new, options)
 
 
@@ -205,9 +226,10 @@ def checked(certificate: Certificate, statement: Statement) -> Certificate:
             f"the certificate says {statement.result}, the solvers {certificate.result.value}"
         )
     count = len(certificate.obligations)
-    shown = (
-        f"{count} goals derived again and solved by {', '.join(n for n, _ in certificate.solvers)}"
-    )
+    shown = "no goal is to be solved: no policy differs"
+    if count:
+        solvers = ", ".join(name for name, _ in certificate.solvers)
+        shown = f"{count} goals derived again and solved by {solvers}"
     return replace(certificate, checked=shown, faults=tuple(faults))
 
 

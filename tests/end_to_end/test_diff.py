@@ -55,6 +55,7 @@ def policyc(
         "narrow": "5432, endPort: 5439",
         "moved": "6000",
         "same": "5432, endPort: 5440, protocol: TCP",
+        "split": "5432, endPort: 5436}\n    - {port: 5437, endPort: 5440",
     }.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "db.yaml").write_text(POLICY.replace("PORTS", ports))
@@ -205,9 +206,9 @@ def certificate(policyc: Run, *options: str, b: str = "same") -> dict[str, Any]:
 @pytest.mark.parametrize("cluster", [(), ("--cluster", "pods.yaml")], ids=["symbolic", "cluster"])
 def test_the_other_solver_checks_a_certificate(policyc: Run, cluster: tuple[str, ...]) -> None:
     for mine, other in (("z3", "bitwuzla"), ("bitwuzla", "z3")):
-        found = certificate(policyc, *cluster, "--solver", mine, b="same")
+        found = certificate(policyc, *cluster, "--solver", mine, b="split")
         assert [s["name"] for s in found["evidence"]["solvers"]] == [mine]
-        code, out, _ = policyc("equiv", "old", "same", *cluster, "--check", "cert.json")
+        code, out, _ = policyc("equiv", "old", "split", *cluster, "--check", "cert.json")
         assert code == 0
         assert f"solved by {other}" in out
 
@@ -217,6 +218,26 @@ def test_a_certificate_of_what_differs(policyc: Run, style: str) -> None:
     code, out, _ = policyc("equiv", "old", "wide", "--format", style)
     assert code == 1
     assert "different" in out
+
+
+@pytest.mark.parametrize("command", ["equiv", "diff"])
+def test_a_solver_that_was_not_asked_is_not_named(policyc: Run, command: str) -> None:
+    """Of the same policies nothing is to be proved; of others a solver was asked."""
+    for other, is_asked in (("old", False), ("same", False), ("split", True)):
+        code, out, _ = policyc(command, "old", other, "--format", "json")
+        evidence = json.loads(out)["evidence"]
+        assert code == 0
+        assert bool(evidence["solvers"]) == is_asked
+        assert ("no solver was asked" in evidence["method"]) != is_asked
+        assert ("Z3" in evidence["method"]) == is_asked
+
+
+def test_a_certificate_without_goals_is_checked(policyc: Run) -> None:
+    found = certificate(policyc, b="old")
+    assert found["obligations"] == []
+    code, out, _ = policyc("equiv", "old", "old", "--check", "cert.json")
+    assert code == 0
+    assert "solved by" not in out
 
 
 def test_nothing_stored_is_believed(policyc: Run) -> None:
@@ -260,6 +281,7 @@ def test_what_is_no_certificate(policyc: Run, text: str) -> None:
     assert code == 2
     assert "cert.json" in err
     assert "PC0910" in err
+    assert "certificate: it" in err, "it says what is wrong"
 
 
 def test_pods_that_are_on_one_side_only_are_told(policyc: Run) -> None:

@@ -29,7 +29,7 @@ def certificate_text(result: Certificate, options: ReportOptions) -> str:
     page.gap()
     page.add(f"universe: {result.universe.words}")
     solvers = ", ".join(f"{name} {version}" for name, version in result.solvers)
-    page.add(f"method: {result.method}; {solvers}")
+    page.add(f"method: {'; '.join(part for part in (result.method, solvers) if part)}")
     for each in result.obligations:
         answers = ", ".join(f"{solver}: {answer}" for solver, _, answer in each.answers)
         page.add(f"goal {each.digest[:16]} {each.what}: {answers}", indent=2)
