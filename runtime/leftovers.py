@@ -16,6 +16,7 @@ from policyc.runtime.pins import Pins
 from policyc.runtime.state import Attachment, Generation, Warn
 
 Attachments = tuple[Attachment, ...]
+_ROLES = {hook.program: role for role, hooks in attach.BY_ROLE.items() for hook in hooks}
 
 
 def is_all_on_record(pins: Pins, before: Generation | None) -> bool:
@@ -118,10 +119,7 @@ def _linked(pins: Pins) -> set[tuple[int, str]]:
 def _of_link(pin: Path) -> tuple[int, str]:
     """Device and role by the name of the pin; no role where another release has pinned it."""
     ifindex, _, program = pin.name.partition("-")
-    roles = (
-        role for role, hooks in attach.BY_ROLE.items() if any(h.program == program for h in hooks)
-    )
-    return int(ifindex), next(roles, "")
+    return int(ifindex), _ROLES.get(program, "")
 
 
 def _in_any_role(name: str, ifindex: int, kind: str) -> Iterator[Attachment]:

@@ -75,7 +75,7 @@ class _Search:
         ]
         together = self._together(found)
         evidence = Evidence(NEEDED)
-        if self.queries:
+        if by_place:
             evidence = Evidence(METHOD, versions_of(self.options.solver), self.queries)
         return Answers(tuple(found), tuple(together), evidence, tuple(self.undecided))
 

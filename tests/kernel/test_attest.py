@@ -222,6 +222,23 @@ def test_an_empty_slot_is_named(running: Running, capfd: pytest.CaptureFixture[s
     assert (code, faults) == (1, ["pc_policy: there is no policy program in the slot in force"])
 
 
+@pytest.mark.parametrize("is_asked", [False, True], ids=["silence", "resets"])
+def test_resets_that_the_load_did_not_ask_for_are_named(
+    running: Running, is_asked: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert running.load(*["--reset-revoked"] * is_asked) == 0
+    assert running.attest(capfd) == (0, [])
+    with bpf_syscall.obj_get(running.maps / "pc_on_revoked") as fd:
+        if is_asked:
+            bpf_syscall.map_delete(fd, bytes(4))
+        else:
+            with bpf_syscall.obj_get(running.pins.hook("pc_from_pod")) as program:
+                bpf_syscall.map_update(fd, bytes(4), struct.pack("=I", program))
+    said = "does not reset" if is_asked else "resets"
+    fault = f"pc_on_revoked: it {said} revoked connections; the load has asked for the contrary"
+    assert running.attest(capfd) == (1, [fault])
+
+
 @pytest.mark.parametrize("folder", ["generation", "maps"])
 def test_so_it_is_if_somebody_pins_those_tables(
     running: Running, folder: str, capfd: pytest.CaptureFixture[str]

@@ -62,7 +62,7 @@ def is_reset(end: socket.socket) -> bool:
 
 
 def is_repeating(end: socket.socket) -> bool:
-    """Whether its stack has sent something again that nobody has acknowledged."""
+    """Whether its stack has retransmitted a segment that is not acknowledged yet."""
     info = end.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 8)
     return info[RETRANSMITS] > 0
 
