@@ -60,6 +60,11 @@ def seed_entries(seed: Seed, definition: MapDefinition) -> Iterator[tuple[bytes,
             yield struct.pack("<I", number), entry
 
 
+def filled(seeds: Sequence[Seed]) -> Iterator[Seed]:
+    """Those that have content. The others name a map that begins empty, of any kind."""
+    return (seed for seed in seeds if seed.data)
+
+
 CLASSES = 16
 
 
@@ -80,7 +85,7 @@ class KernelPolicy:
     cpu: int
 
     def fill(self, seeds: Sequence[Seed]) -> None:
-        for seed in seeds:
+        for seed in filled(seeds):
             entries = list(seed_entries(seed, self.maps[seed.map_name]))
             keys = b"".join(key for key, _ in entries)
             values = b"".join(value for _, value in entries)
@@ -141,7 +146,7 @@ class ExecutedPolicy:
         self._around = Around(program, oracle=self._drawn)
 
     def fill(self, seeds: Sequence[Seed]) -> None:
-        for seed in seeds:
+        for seed in filled(seeds):
             found = self._around.map(seed.map_name)
             for key, value in seed_entries(seed, found.definition):
                 found.put(key, value)
