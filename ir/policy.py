@@ -72,6 +72,7 @@ __all__ = [  # what a policy is made of, in one place
     "NodePeer",
     "Not",
     "OneOf",
+    "Opaque",
     "Operator",
     "Peer",
     "Policy",
@@ -185,12 +186,28 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
+class Opaque:
+    """What a rule matches as far as it is understood: part of it asks for what policyc cannot decide.
+
+    `certain` has the flows that the rule matches for sure, `widest` all that it may match; both have the
+    rule's own action. `asks` says in words what is not understood. Rules with the same `text` at the
+    same subject match the same flows.
+    """
+
+    certain: "Rule"
+    widest: "Rule"
+    asks: tuple[str, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Rule:
     """Flows that match all of the rule meet `action`.
 
     The other side is one of `peers`, the subject itself is `own`, the service is one of `ports` and none
     of `except_ports`, the source port in `source_ports` (None: not asked). `log` and `limit` are effects
-    on what the rule decides. `name` is the API's name of the rule, for people.
+    on what the rule decides. `name` is the API's name of the rule, for people. A rule with `opaque` is
+    written here as it is enforced: closed.
     """
 
     action: Action
@@ -203,6 +220,7 @@ class Rule:
     log: bool = False
     limit: Limit | None = None
     name: str = field(default="", compare=False)
+    opaque: Opaque | None = None
 
     @property
     def makes_note(self) -> bool:

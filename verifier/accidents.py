@@ -37,7 +37,10 @@ def permissive_rules(policies: PolicySet) -> Iterator[Permissive]:
         pointless = [
             index
             for index, other in enumerate(others)
-            if index != rule.index and not _is_for_all(other) and _covers(rule.rule, other)
+            if index != rule.index
+            and other.opaque is None
+            and not _is_for_all(other)
+            and _covers(rule.rule, other)
         ]
         if pointless:
             yield Permissive(rule, tuple(pointless))

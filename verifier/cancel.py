@@ -22,7 +22,7 @@ def changed_policies(before: PolicySet, after: PolicySet) -> tuple[Policy, ...]:
     olds = [tier for tier in before.tiers if tier.policies]
     news = [tier for tier in after.tiers if tier.policies]
     found: list[Policy] = []
-    pairs = _aligned([_skeleton(t) for t in olds], [_skeleton(t) for t in news])
+    pairs = aligned([skeleton(t) for t in olds], [skeleton(t) for t in news])
     matched_old, matched_new = {i for i, _ in pairs}, {j for _, j in pairs}
     found += (p for i, t in enumerate(olds) if i not in matched_old for p in t.policies)
     found += (p for j, t in enumerate(news) if j not in matched_new for p in t.policies)
@@ -31,7 +31,8 @@ def changed_policies(before: PolicySet, after: PolicySet) -> tuple[Policy, ...]:
     return tuple(found)
 
 
-def _skeleton(tier: Tier) -> Hashable:
+def skeleton(tier: Tier) -> Hashable:
+    """What a tier says of itself."""
     return tier.name, tier.mode, tier.unmatched
 
 
@@ -39,7 +40,7 @@ def _changed_in_tier(old: Tier, new: Tier) -> Iterator[Policy]:
     ours, theirs = ([_content(p) for p in tier.policies] for tier in (old, new))
     if ours == theirs:
         return
-    if _is_unordered(old) and _is_unordered(new):
+    if is_unordered(old) and is_unordered(new):
         both = Counter(ours) & Counter(theirs)
         for contents, tier in ((ours, old), (theirs, new)):
             left = Counter(both)
@@ -49,7 +50,7 @@ def _changed_in_tier(old: Tier, new: Tier) -> Iterator[Policy]:
                 else:
                     yield policy
         return
-    pairs = _aligned(ours, theirs)
+    pairs = aligned(ours, theirs)
     matched_old, matched_new = {i for i, _ in pairs}, {j for _, j in pairs}
     yield from (p for i, p in enumerate(old.policies) if i not in matched_old)
     yield from (p for j, p in enumerate(new.policies) if j not in matched_new)
@@ -60,7 +61,7 @@ def _content(policy: Policy) -> Hashable:
     return policy.subject, policy.hosts, policy.isolates, policy.ingress, policy.egress
 
 
-def _is_unordered(tier: Tier) -> bool:
+def is_unordered(tier: Tier) -> bool:
     """Order is nothing where denies win, all denials are of one sort, and no rule has an effect."""
     if tier.mode is not TierMode.DENY_WINS:
         return False
@@ -71,7 +72,7 @@ def _is_unordered(tier: Tier) -> bool:
     )
 
 
-def _aligned(one: Sequence[Hashable], other: Sequence[Hashable]) -> list[tuple[int, int]]:
+def aligned(one: Sequence[Hashable], other: Sequence[Hashable]) -> list[tuple[int, int]]:
     """Index pairs of equal members, ascending on both sides: a common subsequence."""
     start = 0
     while start < min(len(one), len(other)) and one[start] == other[start]:

@@ -50,6 +50,12 @@ class Evidenced:
     queries: int = 0
     replayed: int = 0
 
+    def add(self, other: "Evidenced") -> None:
+        """What was asked elsewhere."""
+        self.solvers |= other.solvers
+        self.queries += other.queries
+        self.replayed += other.replayed
+
 
 class _GaveUpError(Exception):
     """A solver could not decide; the reason is for people."""

@@ -9,6 +9,7 @@ one mark; where that is not enough, all tiers are.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from policyc.ir.bounds import RulePlace
 from policyc.ir.peers import ANY_PEER, EndpointPeer, Network, NodePeer, Peer
 from policyc.ir.policy import (
     ALWAYS,
@@ -34,21 +35,6 @@ from policyc.verifier.symbolic_diff import Group, end_queries
 MARK = Limit(-1, -1)
 """A limit that no rule can ask for: it marks the flows that come so far."""
 _NO_ORIGIN = Origin(NOWHERE, "")
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class RulePlace:
-    """Which rule of a policy set: indices of the tier, of the policy in it, and of the rule."""
-
-    tier: int
-    policy: int
-    is_egress: bool
-    index: int
-
-    @property
-    def direction(self) -> Direction:
-        """The rule's direction."""
-        return Direction.EGRESS if self.is_egress else Direction.INGRESS
 
 
 @dataclass(frozen=True, slots=True)

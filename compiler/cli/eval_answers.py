@@ -23,9 +23,18 @@ from policyc.compiler.cli.eval_cases import (
     cases_of,
 )
 from policyc.compiler.frontend import codes
+from policyc.ir.bounds import OpaqueRule, is_understood, lower_bound, upper_bound
 from policyc.ir.diagnostics import Diagnostic
 from policyc.ir.policy import Direction, PolicySet
-from policyc.ir.semantics import Decider, Effect, EndVerdict, verdict
+from policyc.ir.results.opaque import blamed_for, part_of, words_of
+from policyc.ir.semantics import (
+    DecidedByRule,
+    Decider,
+    DeniedByDefault,
+    Effect,
+    EndVerdict,
+    verdict,
+)
 from policyc.ir.spans import Span
 from policyc.ir.universe import Endpoint, Flow, Node
 
@@ -56,30 +65,41 @@ class EndAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer for one flow; `unknown` is what it depends on."""
+    """The answer for one flow. It depends on what is `unknown`, and on rules that are `opaque`."""
 
     flow: Flow
     egress: EndAnswer
     ingress: EndAnswer
     verdict: str
     unknown: tuple[Unknown, ...] = ()
+    opaque: tuple[OpaqueRule, ...] = ()
 
     def to_json(self) -> dict[str, object]:
         """As `--format json` shows it."""
-        return {
+        shown: dict[str, object] = {
             "egress": self.egress.to_json(),
             "ingress": self.ingress.to_json(),
             "verdict": self.verdict,
         }
+        if self.opaque:
+            shown["depends_on"] = [words_of(part_of(rule)) for rule in self.opaque]
+        return shown
 
     def findings(self, name: str, span: Span) -> list[Diagnostic]:
         """Why the verdict is unknown, if it is."""
-        return [
+        found = [
             codes.DEPENDS_ON_UNKNOWN.at(
                 span, flow=name, what=unknown.what, name=_whose(unknown)
             ).help(_HINTS[unknown.what])
             for unknown in self.unknown
         ]
+        for rule in self.opaque:
+            found.append(
+                codes.DEPENDS_ON_OPAQUE.at(span, flow=name, rule=words_of(part_of(rule))).help(
+                    "a bundle compiled with --unsupported=deny allows none of what is unknown"
+                )
+            )
+        return found
 
 
 _HINTS = {
@@ -100,10 +120,9 @@ def answer(policies: PolicySet, flow: Flow, nodes: Sequence[Node] = ()) -> Answe
     `nodes` are those of the cluster that pods of templates may run on.
     """
     flow = between_replicas(flow)
-    out_cases, out_unknown = cases_of(policies, flow, Direction.EGRESS, nodes)
-    in_cases, in_unknown = cases_of(policies, flow, Direction.INGRESS, nodes)
-    egress = [verdict(policies, case).egress for case in out_cases]
-    ingress = [verdict(policies, case).ingress for case in in_cases]
+    sets = bounds_of(policies)
+    egress, out_unknown = _ends(sets, flow, Direction.EGRESS, nodes)
+    ingress, in_unknown = _ends(sets, flow, Direction.INGRESS, nodes)
     outcomes = {
         _word(e) if e.action.is_deny else _word(i) for e in set(egress) for i in set(ingress)
     }
@@ -112,7 +131,30 @@ def answer(policies: PolicySet, flow: Flow, nodes: Sequence[Node] = ()) -> Answe
         return Answer(flow, out, into, outcomes.pop())
     reasons = [*(out_unknown if out.verdict == UNKNOWN else [])]
     reasons += in_unknown if into.verdict == UNKNOWN else []
-    return Answer(flow, out, into, UNKNOWN, tuple(dict.fromkeys(reasons)))
+    opaque = tuple(blamed_for(policies, flow)) if len(sets) > 1 else ()
+    return Answer(flow, out, into, UNKNOWN, tuple(dict.fromkeys(reasons)), opaque)
+
+
+def bounds_of(policies: PolicySet) -> tuple[PolicySet, ...]:
+    """The least and the most that the policies allow; one where every rule is understood."""
+    if is_understood(policies):
+        return (policies,)
+    return lower_bound(policies), upper_bound(policies)
+
+
+def _ends(
+    sets: Sequence[PolicySet], flow: Flow, direction: Direction, nodes: Sequence[Node]
+) -> tuple[list[EndVerdict], list[Unknown]]:
+    """The verdicts that one end can have, and what they depend on beside opaque rules."""
+    found: list[EndVerdict] = []
+    reasons: list[Unknown] = []
+    for policies in sets:
+        cases, unknown = cases_of(policies, flow, direction, nodes)
+        reasons += unknown
+        for case in cases:
+            both = verdict(policies, case)
+            found.append(both.egress if direction is Direction.EGRESS else both.ingress)
+    return found, reasons
 
 
 def between_replicas(flow: Flow) -> Flow:
@@ -129,11 +171,22 @@ def _word(end: EndVerdict) -> str:
 def _end_answer(cases: list[EndVerdict]) -> EndAnswer:
     words = {_word(case) for case in cases}
     first = cases[0].decider
-    same = all(case.decider == first for case in cases)
+    same = all(named(case.decider) == named(first) for case in cases)
     effects = tuple(
         effect for effect in cases[0].effects if all(effect in case.effects for case in cases)
     )
     return EndAnswer(words.pop() if len(words) == 1 else UNKNOWN, first if same else None, effects)
+
+
+def named(decider: Decider) -> object:
+    """Who decides, by name: at the two bounds one policy is written in two ways."""
+    match decider:
+        case DecidedByRule(tier, policy, direction, index):
+            return tier, policy.kind, policy.qualified_name, direction, index
+        case DeniedByDefault(tier, direction, policies):
+            return tier, direction, tuple((p.kind, p.qualified_name) for p in policies)
+        case _:
+            return decider
 
 
 def to_text(shown: Answer) -> str:

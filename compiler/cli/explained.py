@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from policyc.compiler.cli.eval_answers import between_replicas
+from policyc.compiler.cli.eval_answers import between_replicas, bounds_of, named
 from policyc.compiler.cli.eval_cases import (
     ADDRESS,
     NODE,
@@ -15,6 +15,7 @@ from policyc.compiler.cli.eval_cases import (
 from policyc.ir.policy import Action, Direction, PolicySet
 from policyc.ir.results.common import UniverseUsed
 from policyc.ir.results.explain import Choice, EndWalk, ExplainResult
+from policyc.ir.results.opaque import blamed_for, clause_of, part_of
 from policyc.ir.semantics import verdict
 from policyc.ir.universe import Endpoint, Flow, Node, end_name
 from policyc.verifier.explanation import explain_end
@@ -53,17 +54,33 @@ def _walks(
     policies: PolicySet, flow: Flow, direction: Direction, nodes: Sequence[Node]
 ) -> tuple[tuple[EndWalk, ...], list[str]]:
     """A walk for each decider that there can be, and what that depends on."""
-    cases, unknown = cases_of(policies, flow, direction, nodes)
     found: dict[object, EndWalk] = {}
-    for case in cases:
-        both = verdict(policies, case)
-        end = both.egress if direction is Direction.EGRESS else both.ingress
-        key = (end.action, end.decider)
-        if key not in found:
-            walk = explain_end(policies, direction, case)
-            found[key] = _noted(walk, case, flow, unknown)
-    depends = [_what(each) for each in unknown] if len(found) > 1 else []
-    return tuple(found.values()), depends
+    depends: dict[str, None] = {}
+    for bound, reading in zip(bounds_of(policies), _READINGS, strict=False):
+        cases, unknown = cases_of(bound, flow, direction, nodes)
+        depends |= dict.fromkeys(map(_what, unknown))
+        for case in cases:
+            blamed = [clause_of(part_of(rule)) for rule in blamed_for(policies, case, direction)]
+            depends |= dict.fromkeys(f"whether {each} matches it" for each in blamed)
+            both = verdict(bound, case)
+            end = both.egress if direction is Direction.EGRESS else both.ingress
+            key = (end.action, named(end.decider))
+            if key not in found:
+                walk = _noted(explain_end(bound, direction, case), case, flow, unknown)
+                assumed = f"{' and '.join(blamed)} is read {reading}" if blamed else ""
+                found[key] = _with_reading(walk, assumed)
+    return tuple(found.values()), list(depends) if len(found) > 1 else []
+
+
+_READINGS = ("as closed as it can be", "as open as it can be")
+"""How opaque rules are read at the lower bound, and at the upper one."""
+
+
+def _with_reading(walk: EndWalk, assumed: str) -> EndWalk:
+    """The walk with what it assumed of opaque rules."""
+    if not assumed:
+        return walk
+    return replace(walk, assumed=f"{walk.assumed}, {assumed}" if walk.assumed else assumed)
 
 
 def _noted(walk: EndWalk, case: Flow, flow: Flow, unknown: Sequence[Unknown]) -> EndWalk:

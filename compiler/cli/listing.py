@@ -32,6 +32,8 @@ from policyc.verifier.choice import Choice
 
 READ_BY_LINE = ("text", "markdown")
 """The formats that show merged lines; the others show pairs of groups."""
+SAYS_UNDECIDED = (*READ_BY_LINE, "json")
+"""The formats that say what is not decided; with the others it is said on standard error."""
 REPLAYED = 500
 """So many pairs are worked out for the former: flows of these are replayed."""
 
@@ -108,6 +110,8 @@ def list_(
             f"policyc: {result.omitted_connections} more pairs of groups not shown; --all shows them",
             err=True,
         )
+    if result.undecided and report.form not in SAYS_UNDECIDED:
+        click.echo(f"policyc: not decided: {result.undecided}", err=True)
     return exit_code_of(result)
 
 

@@ -4,6 +4,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 from policyc.compiler.driver.check_answers import Answers, CheckOptions
 from policyc.compiler.driver.check_cluster import (
@@ -22,6 +23,7 @@ from policyc.compiler.driver.check_lints import (
     node_addresses,
     node_denials,
 )
+from policyc.compiler.driver.check_opaque import useless_rules
 from policyc.compiler.driver.check_symbolic import useless_anywhere
 from policyc.compiler.driver.codes_check import (
     ADOPTED,
@@ -32,10 +34,12 @@ from policyc.compiler.driver.codes_check import (
 )
 from policyc.compiler.driver.compile import Progress, Read
 from policyc.compiler.frontend.collector import collector_relaxed
+from policyc.ir.bounds import opaque_rules
 from policyc.ir.diagnostics import Diagnostic, Severity
 from policyc.ir.policy import NamedPort, PolicySet
 from policyc.ir.results.check import CheckResult
 from policyc.ir.results.common import Finding, UniverseUsed
+from policyc.ir.results.opaque import part_of
 from policyc.verifier.cluster.reads import policies_of
 from policyc.verifier.cluster.redundancy import Redundancy, Useless, Uselessness
 
@@ -61,11 +65,7 @@ def check(
     ignores = read_ignores(given.texts)
     read = given.read
     with collector_relaxed():
-        answers, tried = (
-            useless_anywhere(read.policies.policies, options, progress)
-            if options.is_symbolic
-            else useless_in_cluster(read, options, progress)
-        )
+        answers, tried = useless_rules(read, partial(_useless, options=options, progress=progress))
         universe = _universe_used(read, options)
         found = list(_findings(read, answers, tried, universe, options))
     rules = config.rules(
@@ -87,9 +87,17 @@ def check(
         len(every),
         sum(len(p.ingress) + len(p.egress) for p in every),
         rules,
+        tuple(map(part_of, opaque_rules(read.policies.policies))),
     )
     others = tuple(each for each in read.findings if each.code not in ADOPTED)
     return Checked(_with_replayed(result), others)
+
+
+def _useless(read: Read, options: CheckOptions, progress: Progress) -> tuple[Answers, Redundancy]:
+    """What is useless in the universe asked about; no rule is opaque."""
+    if options.is_symbolic:
+        return useless_anywhere(read.policies.policies, options, progress)
+    return useless_in_cluster(read, options, progress)
 
 
 def _findings(

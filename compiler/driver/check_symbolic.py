@@ -8,6 +8,7 @@ from typing import TypeVar
 from policyc.compiler.driver.check_answers import Answers, CheckOptions
 from policyc.compiler.driver.compile import Progress
 from policyc.compiler.driver.shards import map_shards
+from policyc.ir.bounds import RulePlace
 from policyc.ir.policy import PolicySet
 from policyc.ir.results.common import Evidence
 from policyc.verifier.cluster.redundancy import Redundancy, Useless
@@ -20,7 +21,6 @@ from policyc.verifier.symbolic_redundancy import (
     Candidate,
     Proved,
     Prover,
-    RulePlace,
     UndecidedError,
     places_of_rules,
     prove_candidates,

@@ -7,6 +7,9 @@ NOT_A_BUNDLE = Code(
     "PC0901", Severity.ERROR, "{target} exists and is not a bundle; nothing was written"
 )
 INEXPRESSIBLE = Code("PC1701", Severity.ERROR, "{name}: {target} cannot express it: {why}")
+OPAQUE_CONVERTED = Code(
+    "PC1702", Severity.ERROR, "{name} asks for {asks}: policyc cannot say that another API means it"
+)
 NOT_ENFORCED = Code("PC0903", Severity.ERROR, "{name}: the datapath does not enforce {what} yet")
 NOT_ENFORCED_CLOSED = Code(
     "PC0904", Severity.WARNING, "{name}: the datapath does not enforce {what} yet; {outcome}"

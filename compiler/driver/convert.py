@@ -16,12 +16,13 @@ from policyc.backends.policies.cluster_network_policy import to_cluster_network_
 from policyc.backends.policies.extended import to_extended_policies
 from policyc.backends.policies.network_policy import to_network_policies
 from policyc.backends.policies.target import InexpressibleError, Object, Writer
-from policyc.compiler.driver.codes import INEXPRESSIBLE
+from policyc.compiler.driver.codes import INEXPRESSIBLE, OPAQUE_CONVERTED
 from policyc.compiler.driver.compile import Progress, Read, host_endpoints, read_inputs
 from policyc.compiler.driver.inputs import Inputs
 from policyc.compiler.frontend.read import read_policies
 from policyc.compiler.frontend.scalars import resolve
 from policyc.compiler.frontend.sources import StreamSource
+from policyc.ir.bounds import opaque_rules
 from policyc.ir.errors import InputError, InternalError
 from policyc.ir.policy import NEVER, NO_ENDPOINT, Policy, PolicySet, Rule
 from policyc.ir.verdict_words import describe_verdict
@@ -56,6 +57,7 @@ def convert_inputs(
     """Convert, or raise: InputError for what the target cannot say, InternalError for a failed proof."""
     progress("reading")
     read = read_inputs(inputs)
+    _refuse_opaque(read.policies.policies)
     policies = _without_hosts(read.policies.policies, read)
     if ignore_effects:
         policies = without_effects(policies)
@@ -66,6 +68,22 @@ def convert_inputs(
     queries = _prove(policies, _without_hosts(_read_back(text, inputs), read), target)
     kept = tuple(f"HostEndpoint {name}" for name in host_endpoints(read))
     return Converted(read, len(objects), text, queries, kept)
+
+
+def _refuse_opaque(policies: PolicySet) -> None:
+    """InputError for every rule that is not wholly understood: what it means cannot be written."""
+    found = [
+        OPAQUE_CONVERTED.at(
+            each.rule.origin.span,
+            each.rule.origin.path,
+            name=each.title,
+            asks=", ".join(each.rule.opaque.asks),
+        ).help("take the rule out, and convert it by hand")
+        for each in opaque_rules(policies)
+        if each.rule.opaque is not None
+    ]
+    if found:
+        raise InputError(found)
 
 
 def _without_hosts(policies: PolicySet, read: Read) -> PolicySet:

@@ -3,13 +3,16 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import z3
 
 from policyc.compiler.driver.compile import Progress, Read
+from policyc.compiler.driver.diff_opaque import diff_opaque
 from policyc.compiler.driver.shards import map_shards
 from policyc.compiler.driver.sides import staged_changes
 from policyc.compiler.frontend.collector import collector_relaxed
+from policyc.ir.bounds import is_understood
 from policyc.ir.errors import InternalError
 from policyc.ir.peers import Network
 from policyc.ir.results.common import Evidence, UniverseUsed
@@ -18,6 +21,7 @@ from policyc.ir.universe import Universe
 from policyc.verifier.cluster.diff import Change, ClusterDiff, diff_cluster
 from policyc.verifier.cluster.partition import prove_partition
 from policyc.verifier.cluster_connection import ClusterConnection
+from policyc.verifier.differences import outcome_of
 from policyc.verifier.kinds import is_kind
 from policyc.verifier.solvers import Answer, Choice, decide, versions_of
 from policyc.verifier.symbolic_diff import SymbolicDiff, Task, diff_symbolic, equal_queries
@@ -63,14 +67,22 @@ def diff_sides(
 ) -> DiffResult:
     """What the change does. The result says which universe and which evidence."""
     progress("comparing")
-    found = (
-        _symbolic(old, new, options)
-        if options.is_symbolic
-        else _over_cluster(old, new, options, progress)
-    )
+    if all(is_understood(side.policies.policies) for side in (old, new)):
+        found = _compared(old, new, options, progress)
+    else:
+        whole = replace(options, limit=None)
+        compare = partial(_compared, options=whole, progress=progress)
+        found = diff_opaque(old, new, compare, options.ignore_effects, options.limit)
     return replace(
         found, before=names[0], after=names[1], notes=(*found.notes, *_notes(old, new, options))
     )
+
+
+def _compared(old: Read, new: Read, options: DiffOptions, progress: Progress) -> DiffResult:
+    """The answer where no rule is opaque."""
+    if options.is_symbolic:
+        return _symbolic(old, new, options)
+    return _over_cluster(old, new, options, progress)
 
 
 def _symbolic(old: Read, new: Read, options: DiffOptions) -> DiffResult:
@@ -216,13 +228,19 @@ def _names(universe: Universe) -> Iterator[str]:
 
 
 def exit_code_of(result: DiffResult, fail_on: str = "any") -> int:
-    """3 where undecided; 1 where what `fail_on` names was found; else 0."""
-    if result.outcome is DiffOutcome.UNDECIDED:
-        return 3
-    failing = {
-        "any": {DiffOutcome.WIDENED, DiffOutcome.NARROWED, DiffOutcome.BOTH, DiffOutcome.CHANGED},
-        "widened": {DiffOutcome.WIDENED, DiffOutcome.BOTH},
-        "narrowed": {DiffOutcome.NARROWED, DiffOutcome.BOTH},
-        "none": set[DiffOutcome](),
-    }
-    return int(result.outcome in failing[fail_on])
+    """1 where what `fail_on` names was found; 3 where it may be, or a solver gave up; else 0."""
+    if result.outcome in FAILING[fail_on]:
+        return 1
+    if result.possible:
+        may_be = outcome_of({each.kind for each in result.possible})
+        return 3 if may_be in FAILING[fail_on] else 0
+    return 3 if result.outcome is DiffOutcome.UNDECIDED else 0
+
+
+FAILING = {
+    "any": {DiffOutcome.WIDENED, DiffOutcome.NARROWED, DiffOutcome.BOTH, DiffOutcome.CHANGED},
+    "widened": {DiffOutcome.WIDENED, DiffOutcome.BOTH},
+    "narrowed": {DiffOutcome.NARROWED, DiffOutcome.BOTH},
+    "none": set[DiffOutcome](),
+}
+"""The outcomes that are exit code 1, by the value of --fail-on."""

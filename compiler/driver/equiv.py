@@ -25,7 +25,9 @@ from policyc.compiler.driver.diff import (
     diff_sides,
     universe_of,
 )
+from policyc.compiler.driver.diff_opaque import cases_of, opaque_parts, with_policies
 from policyc.compiler.frontend.collector import collector_relaxed
+from policyc.ir.bounds import is_understood
 from policyc.ir.errors import InputError, InternalError
 from policyc.ir.results.certificate import Certificate, Equivalence, InputDigest, Obligation
 from policyc.ir.results.common import UniverseUsed
@@ -115,6 +117,36 @@ def options_of(statement: Statement, given: DiffOptions, solver: Choice | None) 
 @collector_relaxed()
 def equiv_sides(old: Read, new: Read, options: DiffOptions, names: tuple[str, str]) -> Certificate:
     """The certificate; where the sides differ, with the differences."""
+    sides = old.policies.policies, new.policies.policies
+    if all(map(is_understood, sides)):
+        return _with_differences(_proved(old, new, options, names), old, new, options)
+    cases = cases_of(old, new).possible
+    proofs: list[Certificate] = []
+    for case in cases:
+        read = with_policies(old, case.before), with_policies(new, case.after)
+        proofs.append(_proved(*read, options, names))
+        if proofs[-1].result is not Equivalence.EQUAL:
+            break
+    certificate = replace(
+        next((each for each in proofs if each.obligations), proofs[0]),
+        result=proofs[-1].result,
+        obligations=tuple(_obligations(proofs, len(cases))),
+        undecided=proofs[-1].undecided,
+        opaque=opaque_parts(*sides),
+    )
+    return _with_differences(certificate, old, new, options)
+
+
+def _obligations(proofs: Sequence[Certificate], n_cases: int) -> Iterator[Obligation]:
+    """Those of every reading of the opaque rules."""
+    for number, proof in enumerate(proofs, start=1):
+        for each in proof.obligations:
+            what = f"reading {number} of {n_cases}: {each.what}" if n_cases > 1 else each.what
+            yield replace(each, what=what)
+
+
+def _proved(old: Read, new: Read, options: DiffOptions, names: tuple[str, str]) -> Certificate:
+    """Every goal solved, until one says that the sides differ. No rule is opaque."""
     goals = _symbolic(old, new, options) if options.is_symbolic else _cluster(old, new, options)
     method, universe, queue = goals
     obligations: list[Obligation] = []
@@ -132,10 +164,9 @@ def equiv_sides(old: Read, new: Read, options: DiffOptions, names: tuple[str, st
     solvers = versions_of(options.solver) if obligations else ()
     if not obligations and options.is_symbolic:
         method = SAME
-    certificate = Certificate(
+    return Certificate(
         result, *names, universe, method, _settings(old, new, options), tuple(_inputs(old, new)),
         tuple(obligations), solvers, undecided=why)  # fmt: skip
-    return _with_differences(certificate, old, new, options)
 
 
 def _with_differences(
@@ -149,15 +180,17 @@ def _with_differences(
     ):
         return certificate
     found = diff_sides(old, new, options, lambda _: None)
-    if not found.differences and found.outcome is DiffOutcome.EQUAL:
+    if not (found.differences or found.possible) and found.outcome is DiffOutcome.EQUAL:
         if certificate.result is Equivalence.DIFFERENT:
             raise InternalError("the sides differ and no difference can be shown")
         return certificate
-    result = (
-        Equivalence.UNDECIDED if found.outcome is DiffOutcome.UNDECIDED else Equivalence.DIFFERENT
-    )
+    is_open = not found.differences or found.outcome is DiffOutcome.UNDECIDED
     return replace(
-        certificate, result=result, differences=found.differences, undecided=found.undecided
+        certificate,
+        result=Equivalence.UNDECIDED if is_open else Equivalence.DIFFERENT,
+        differences=found.differences,
+        possible=found.possible,
+        undecided=found.undecided,
     )
 
 

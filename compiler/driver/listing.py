@@ -9,11 +9,16 @@ from policyc.compiler.driver.diff import FEW_ENDS, FEW_POLICIES, WHOLE, universe
 from policyc.compiler.driver.focus import focus_of
 from policyc.compiler.driver.native_flows import why_not_native
 from policyc.compiler.frontend.collector import collector_relaxed
+from policyc.ir.bounds import is_understood, lower_bound, opaque_rules, upper_bound
 from policyc.ir.errors import InternalError
 from policyc.ir.peers import Network
+from policyc.ir.policy import PolicySet
 from policyc.ir.results.common import Evidence
+from policyc.ir.results.diff import DiffOutcome
 from policyc.ir.results.listing import EndGroup, Exposure, ListedConnection, ListResult
+from policyc.ir.results.opaque import part_of, words_of
 from policyc.ir.universe import Universe
+from policyc.verifier.cluster.diff import Change, diff_cluster
 from policyc.verifier.cluster.exposure import Exposures
 from policyc.verifier.cluster.listing import Listing
 from policyc.verifier.cluster.partition import prove_partition
@@ -60,9 +65,24 @@ def list_cluster(read: Read, options: ListOptions, progress: Progress) -> ListRe
     networks = tuple(dict.fromkeys([*options.pod_networks, *said]))
     focus = focus_of(options.focus, universe)
     progress("connecting both ends")
-    listing = Listing(read.policies.policies, universe, networks, focus)
+    policies = read.policies.policies
+    listing = Listing(upper_bound(policies), universe, networks, focus)
     progress("putting together what is alike")
-    return _result(listing, options, progress)
+    result = _result(listing, options, progress)
+    return result if is_understood(policies) else _at_most(result, policies, universe, networks)
+
+
+def _at_most(
+    result: ListResult, policies: PolicySet, universe: Universe, networks: tuple[Network, ...]
+) -> ListResult:
+    """What is listed is the most that opaque rules may allow; undecided where they may allow less."""
+    bounds = lower_bound(policies), upper_bound(policies)
+    sides = (Change(each, universe, networks) for each in bounds)
+    if diff_cluster(*sides, ignore_effects=True, limit=0).outcome is DiffOutcome.EQUAL:
+        return result
+    parts = tuple(map(part_of, opaque_rules(policies)))
+    why = "what is listed may be more than is allowed: " + "; ".join(map(words_of, parts))
+    return replace(result, undecided=result.undecided or why)
 
 
 def _result(listing: Listing, options: ListOptions, progress: Progress) -> ListResult:

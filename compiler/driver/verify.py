@@ -6,20 +6,24 @@ from dataclasses import dataclass
 
 from policyc.compiler.driver.compile import Progress, Read, read_inputs
 from policyc.compiler.driver.inputs import Inputs
+from policyc.compiler.driver.verify_opaque import answers_however_read
 from policyc.compiler.frontend.intent_kind import IntentText
 from policyc.compiler.frontend.read_intents import IntentInput, read_intents
 from policyc.compiler.frontend.sources import PathSource, Source, printable
+from policyc.ir.bounds import is_understood, opaque_rules
 from policyc.ir.diagnostics import Diagnostic
 from policyc.ir.errors import InputError
+from policyc.ir.intents import Intent
 from policyc.ir.peers import Network
 from policyc.ir.policy import PolicySet
 from policyc.ir.results.common import Evidence, UniverseUsed
-from policyc.ir.results.verify import IntentStatus, VerifyResult
+from policyc.ir.results.opaque import part_of
+from policyc.ir.results.verify import IntentAnswer, IntentStatus, VerifyResult
 from policyc.ir.universe import Universe
 from policyc.verifier.cluster_connection import ClusterConnection
 from policyc.verifier.connection import Connection
 from policyc.verifier.connection_terms import ConnectionTerms
-from policyc.verifier.intents import DEFAULT_ASKING, Asking, verify_intents
+from policyc.verifier.intents import DEFAULT_ASKING, Asking, Evidenced, verify_intents
 
 METHOD = "queries over both ends of a connection, every witness replayed"
 
@@ -80,25 +84,33 @@ def _is_in(file: str, named: Sequence[str]) -> bool:
 
 def verify(given: ToVerify, options: VerifyOptions, progress: Progress) -> VerifyResult:
     """The answer for each intent."""
-    policies = given.read.policies.policies
-    connection = _connection(given, policies, options)
-    intents = given.intents.intents
-    answers, evidence = verify_intents(connection, policies, intents, options.asking, progress)
+    policies, intents = given.read.policies.policies, given.intents.intents
+    asked = Evidenced({})
+
+    def ask(policies: PolicySet, intents: Sequence[Intent]) -> Sequence[IntentAnswer]:
+        connection = _connection(given.read, policies, intents, options)
+        answers, evidence = verify_intents(connection, policies, intents, options.asking, progress)
+        asked.add(evidence)
+        return answers
+
+    is_plain = is_understood(policies)
+    answers = ask(policies, intents) if is_plain else answers_however_read(policies, intents, ask)
     return VerifyResult(
-        answers,
+        tuple(answers),
         _universe_used(given.read, options),
-        Evidence(METHOD, tuple(evidence.solvers), evidence.queries, evidence.replayed),
+        Evidence(METHOD, tuple(asked.solvers), asked.queries, asked.replayed),
         _notes(given.read, options),
+        tuple(map(part_of, opaque_rules(policies))),
     )
 
 
-def _connection(given: ToVerify, policies: PolicySet, options: VerifyOptions) -> ConnectionTerms:
-    intents, networks = given.intents.intents, options.pod_networks
+def _connection(
+    read: Read, policies: PolicySet, intents: Sequence[Intent], options: VerifyOptions
+) -> ConnectionTerms:
+    networks = options.pod_networks
     if options.is_symbolic:
         return Connection((policies,), intents, networks)
-    return ClusterConnection(
-        (policies,), _universe(given.read), intents, pod_networks(given.read, options)
-    )
+    return ClusterConnection((policies,), _universe(read), intents, pod_networks(read, options))
 
 
 def _universe(read: Read) -> Universe:

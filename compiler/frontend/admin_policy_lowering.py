@@ -19,7 +19,7 @@ from policyc.compiler.frontend.admin_policy import (
 )
 from policyc.compiler.frontend.lowered import Lowered, Pending, Surroundings
 from policyc.compiler.frontend.selectors import lower_selector
-from policyc.compiler.frontend.unsupported import fail_closed
+from policyc.compiler.frontend.unsupported import fail_closed, text_of
 from policyc.ir import policy as ir
 from policyc.ir.spans import Origin
 
@@ -56,7 +56,7 @@ def _rule(rule: AdminRule, around: Surroundings) -> ir.Rule:
     lowered = ir.Rule(rule.action, peers, ports, Origin(rule.node.span, rule.path), name=rule.name)
     lowered = _without_empty_names(rule, lowered, around)
     parts = [peer.part for peer in rule.peers if isinstance(peer, DomainNames)]
-    return fail_closed(lowered, parts, around.unsupported, around.report)
+    return fail_closed(lowered, parts, around.unsupported, around.report, text=text_of(rule.node))
 
 
 def _without_empty_names(rule: AdminRule, lowered: ir.Rule, around: Surroundings) -> ir.Rule:

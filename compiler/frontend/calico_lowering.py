@@ -2,6 +2,7 @@
 """A valid Calico policy -> Policy IR (semantics D41 to D44)."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from policyc.compiler.frontend import codes_calico as codes
 from policyc.compiler.frontend.calico_labels import (
@@ -39,6 +40,7 @@ from policyc.compiler.frontend.unsupported import (
     UnsupportedPart,
     fail_closed,
     refuse_subject,
+    text_of,
 )
 from policyc.ir import policy as ir
 from policyc.ir.spans import Origin
@@ -141,7 +143,8 @@ def _rule(
     theirs, own = rule.source, rule.destination
     if direction is ir.Direction.EGRESS:
         theirs, own = own, theirs
-    parts = list(named_source_ports(rule.source))
+    names = list(named_source_ports(rule.source))
+    parts = [*names]
     if rule.has_http:
         where = f"{rule.path}.http"
         parts.append(UnsupportedPart(rule.node.span_of("http"), where, "HTTP requests"))
@@ -168,4 +171,11 @@ def _rule(
         except_ports=excepted_ports(rule),
         source_ports=source_ports(rule),
     )
-    return fail_closed(lowered, parts, surroundings.unsupported, surroundings.report)
+    return fail_closed(
+        lowered,
+        parts,
+        surroundings.unsupported,
+        surroundings.report,
+        text=text_of(rule.node),
+        widest=replace(lowered, source_ports=None) if names else None,
+    )

@@ -156,7 +156,7 @@ def lower_cidr_rule(rule: CidrRule, around: Surroundings) -> Iterator[Peer | Uns
     """
     if rule.groups is not None and not around.of(CidrGroup):
         what = "CiliumCIDRGroups by selector, of which none is given with -f"
-        yield UnsupportedPart(rule.span, rule.path, what, is_peer=True)
+        yield UnsupportedPart(rule.span, rule.path, what, is_peer=True, among=AllOf(OUTSIDE))
         return
     networks = _networks_of(rule, around)
     if networks is not None:

@@ -26,7 +26,12 @@ from policyc.compiler.frontend.cilium_selectors import (
 from policyc.compiler.frontend.cilium_services import ServiceRef, lower_service_ref
 from policyc.compiler.frontend.lowered import Surroundings
 from policyc.compiler.frontend.metadata import ObjectMeta
-from policyc.compiler.frontend.unsupported import UnsupportedPart, fail_closed, refuse_subject
+from policyc.compiler.frontend.unsupported import (
+    UnsupportedPart,
+    fail_closed,
+    refuse_subject,
+    text_of,
+)
 from policyc.ir import policy as ir
 from policyc.ir.spans import Origin
 
@@ -89,7 +94,7 @@ def _rule(rule: CiliumRule, namespace: str, around: Surroundings) -> ir.Rule:
         (ir.AnyService(),) if ports is None else ports,
         Origin(rule.node.span, rule.path),
     )
-    return fail_closed(lowered, parts, around.unsupported, around.report)
+    return fail_closed(lowered, parts, around.unsupported, around.report, text=text_of(rule.node))
 
 
 def _peers(

@@ -6,7 +6,12 @@ from dataclasses import dataclass, field
 
 from policyc.compiler.frontend import codes_admin
 from policyc.compiler.frontend import codes_cilium as codes
-from policyc.compiler.frontend.cilium_cidrs import CidrRule, decode_cidr, decode_cidr_rule
+from policyc.compiler.frontend.cilium_cidrs import (
+    OUTSIDE,
+    CidrRule,
+    decode_cidr,
+    decode_cidr_rule,
+)
 from policyc.compiler.frontend.cilium_entities import EVERY_ENTITY, UNSUPPORTED_ENTITIES
 from policyc.compiler.frontend.cilium_ports import PortRules, decode_port_rules
 from policyc.compiler.frontend.cilium_selectors import Terms, decode_item_terms, is_negative
@@ -16,6 +21,7 @@ from policyc.compiler.frontend.metadata import quoted
 from policyc.compiler.frontend.nodes import Mapping, Node, Scalar, Sequence
 from policyc.compiler.frontend.spelling import did_you_mean
 from policyc.compiler.frontend.unsupported import UnsupportedPart
+from policyc.ir.policy import ANY_PEER, AllOf, Peer
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +95,9 @@ def _entity(decoder: SchemaDecoder, item: Node, path: str) -> CiliumPeer | None:
     return None
 
 
-def _unsupported(what: str) -> DecodeItem:
+def _unsupported(what: str, among: Peer = ANY_PEER) -> DecodeItem:
     def part(_: SchemaDecoder, item: Node, path: str) -> CiliumPeer | None:
-        return UnsupportedPart(item.span, path, what, is_peer=True)
+        return UnsupportedPart(item.span, path, what, is_peer=True, among=among)
 
     return part
 
@@ -113,7 +119,7 @@ PEERS: dict[str, dict[str, DecodeItem]] = {
         "toNodes": _nodes,
         "toServices": decode_service_ref,
         "toGroups": _unsupported("groups of a cloud provider"),
-        "toFQDNs": _unsupported("domain names"),
+        "toFQDNs": _unsupported("domain names", AllOf(OUTSIDE)),
     },
 }
 """Direction -> field -> how an item of it is read. Only one of them may stand in a rule."""

@@ -196,6 +196,9 @@ BAD_SERVICE = Code("PC0706", _E, "{flow}: {problem}")
 DEPENDS_ON_UNKNOWN = Code(
     "PC0707", _W, "{flow}: the verdict depends on {what} of {name}, which is not known"
 )
+DEPENDS_ON_OPAQUE = Code(
+    "PC0711", _W, "{flow}: the verdict depends on a rule that is not understood: {rule}"
+)
 IGNORED_FIELD = Code("PC0709", _W, "{flow}: the field `{name}` is ignored")
 UNKNOWN_NODE = Code("PC0710", _E, "{flow}: {end} {name} is no node of the cluster")
 BAD_SCENARIO = Code("PC0708", _E, "scenario: {problem}")

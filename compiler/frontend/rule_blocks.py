@@ -16,7 +16,7 @@ from policyc.compiler.frontend.unsupported import fail_closed
 from policyc.grammar import tree
 from policyc.grammar.parse import parse_rules
 from policyc.grammar.tokens import NUMBER, Token, unquoted
-from policyc.ir.policy import Action, Direction, Limit, OneOf, Rule
+from policyc.ir.policy import ANY_PEER, Action, Direction, Limit, OneOf, Rule
 from policyc.ir.spans import Origin
 
 LONGEST_NAME = 100
@@ -39,7 +39,12 @@ class RuleDraft:
         own, own_parts = looked_up(self.own, passage, surroundings)
         rule = replace(self.rule, peers=found, own=own[0] if len(own) == 1 else OneOf(own))
         return fail_closed(
-            rule, [*parts, *own_parts], surroundings.unsupported, surroundings.report
+            rule,
+            [*parts, *(replace(part, among=None) for part in own_parts)],
+            surroundings.unsupported,
+            surroundings.report,
+            text="",  # what is asked for names the Service, and the rest is in the rule
+            widest=replace(rule, own=ANY_PEER) if own_parts else None,
         )
 
 

@@ -1,40 +1,57 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules with a part that policyc does not support: an error, or compiled so that nothing is opened.
 
-With `--unsupported=deny` an allow matches nothing, and a deny, a reject or a pass denies its subject
-unconditionally: a pass that was lost could open traffic in a later tier. What only makes a note is left
-out. A subject that is not supported is always an error.
+With `--unsupported=deny` such a rule is *opaque* (`ir.policy.Opaque`). It is enforced closed: an allow
+matches only what it matches for sure, and a deny, a reject or a pass denies all that it may match, since
+a pass that was lost could open traffic in a later tier. What only makes a note makes it only where the
+rule matches for sure. A subject that is not supported is always an error.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from policyc.compiler.frontend import codes_together as codes
+from policyc.compiler.frontend import nodes
 from policyc.compiler.frontend.lowered import Unsupported
+from policyc.ir.bounds import lower_rule
 from policyc.ir.diagnostics import Report
-from policyc.ir.policy import ANY_PEER, Action, AnyService, Rule
+from policyc.ir.policy import ANY_PEER, Action, Opaque, Peer, Rule
 from policyc.ir.spans import Span
+
+_NAMES = frozenset({"name", "metadata"})
+"""Fields of a rule that are for people: its flows do not depend on them."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnsupportedPart:
     """A field that is valid and not supported: its place and path, and what it asks for in words.
 
-    `is_peer`: it is one of several peers, so that an allow keeps what its other peers allow.
+    `is_peer`: it is one of several peers, so that the rule keeps what its other peers match. `among` has
+    every other side that it may mean; None where it is on the subject's own side.
     """
 
     span: Span
     path: str
     what: str
     is_peer: bool = False
+    among: Peer | None = ANY_PEER
 
 
 def fail_closed(
-    rule: Rule, parts: Sequence[UnsupportedPart], how: Unsupported, report: Report
+    rule: Rule,
+    parts: Sequence[UnsupportedPart],
+    how: Unsupported,
+    report: Report,
+    *,
+    text: str,
+    widest: Rule | None = None,
 ) -> Rule:
     """The rule as it may be enforced. `rule` has everything but the parts that are not supported.
 
-    Every part is reported: an error by default, a warning where the rule is made to fail closed.
+    `text` is the rule as it was written (`text_of`). `widest` has all that the rule may match beside the
+    peers that are not supported, where that is more than `rule` says. Every part is reported: an error
+    by default, a warning where the rule is made to fail closed.
     """
     if not parts:
         return rule
@@ -50,16 +67,41 @@ def fail_closed(
                 part.span, part.path, where=part.path, what=part.what, outcome=outcome
             )
         )
-    if rule.action is Action.ALLOW and all(part.is_peer for part in parts):
-        return rule
-    return closed(rule)
+    others = tuple(part.among for part in parts if part.is_peer and part.among is not None)
+    most = rule if widest is None else widest
+    is_partly_certain = all(part.is_peer for part in parts)
+    opaque = Opaque(
+        rule if is_partly_certain else replace(rule, peers=()),
+        replace(most, peers=tuple(dict.fromkeys((*most.peers, *others)))),
+        tuple(dict.fromkeys(part.what for part in parts)),
+        text,
+    )
+    return replace(lower_rule(replace(rule, opaque=opaque)), opaque=opaque)
+
+
+def text_of(node: nodes.Node) -> str:
+    """A rule as it was written, without its name and its layout: JSON with sorted keys."""
+    if isinstance(node, nodes.Mapping):
+        kept = {key: entry.value for key, entry in node.entries.items() if key not in _NAMES}
+        return json.dumps({key: _plain(value) for key, value in kept.items()}, sort_keys=True)
+    return json.dumps(_plain(node), sort_keys=True)
+
+
+def _plain(node: nodes.Node) -> object:
+    match node:
+        case nodes.Mapping():
+            return {key: _plain(entry.value) for key, entry in node.entries.items()}
+        case nodes.Sequence():
+            return [_plain(item) for item in node.items]
+        case nodes.Scalar():
+            return node.text
 
 
 def closed(rule: Rule) -> Rule:
-    """The rule so that it opens nothing, whatever it was meant to match."""
+    """The rule so that it opens nothing, where it would have to match less than `rule` says."""
     if rule.action is Action.ALLOW or rule.action.goes_on:
         return replace(rule, peers=())
-    return Rule(Action.DENY, (ANY_PEER,), (AnyService(),), rule.origin, name=rule.name)
+    return replace(rule, action=Action.DENY) if rule.action is Action.PASS else rule
 
 
 def outcome_of(action: Action) -> str:
@@ -67,13 +109,14 @@ def outcome_of(action: Action) -> str:
     return _OUTCOMES[action]
 
 
+_DENIES = "a bundle denies whatever the rule may match"
 _OUTCOMES = {
-    Action.ALLOW: "what it would allow is not allowed",
-    Action.DENY: "the rule denies everything",
-    Action.REJECT: "the rule denies everything",
-    Action.PASS: "the rule denies everything, since what it would pass on might be opened later",
-    Action.LOG: "nothing is logged",
-    Action.AUDIT: "nothing is counted",
+    Action.ALLOW: "a bundle does not allow what it asks for",
+    Action.DENY: _DENIES,
+    Action.REJECT: _DENIES,
+    Action.PASS: f"{_DENIES}, since what it would pass on might be opened later",
+    Action.LOG: "a bundle does not log what it asks for",
+    Action.AUDIT: "a bundle does not count what it asks for",
 }
 
 

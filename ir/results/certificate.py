@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from policyc.ir.results.common import UniverseUsed
+from policyc.ir.results.common import OpaquePart, UniverseUsed
 from policyc.ir.results.diff import Difference
 
 
@@ -41,7 +41,8 @@ class Certificate:
     """What was proved of what, in which universe, by whom.
 
     `settings` are the (name, value) that the statement depends on, as text. `checked` says what of an
-    earlier certificate was found again, None where none was given; `faults` what was not.
+    earlier certificate was found again, None where none was given; `faults` what was not. `opaque` are
+    the rules that ask for what is not decided, `possible` what may differ because of them.
     """
 
     result: Equivalence
@@ -54,6 +55,8 @@ class Certificate:
     obligations: tuple[Obligation, ...]
     solvers: tuple[tuple[str, str], ...]
     differences: tuple[Difference, ...] = ()
+    possible: tuple[Difference, ...] = ()
+    opaque: tuple[OpaquePart, ...] = ()
     undecided: str = ""
     checked: str | None = None
     faults: tuple[str, ...] = ()

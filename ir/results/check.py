@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 
 from policyc.ir.diagnostics import Severity
-from policyc.ir.results.common import Evidence, Finding, Place, UniverseUsed
+from policyc.ir.results.common import Evidence, Finding, OpaquePart, Place, UniverseUsed
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,8 @@ class CheckResult:
     `removable_together` is one maximal set of rules that may all be removed at once without any
     verdict changing, proved; each redundancy among the findings is true on its own. `undecided` are
     the questions that a solver gave up on, in words. `n_policies` and `n_rules` are what was looked at,
-    `rules` the kinds of findings that were looked for.
+    `rules` the kinds of findings that were looked for. `opaque` are the rules that ask for what is not
+    decided: no finding says that they are useless.
     """
 
     findings: tuple[Finding, ...]
@@ -46,3 +47,4 @@ class CheckResult:
     n_policies: int = 0
     n_rules: int = 0
     rules: tuple[CheckRule, ...] = ()
+    opaque: tuple[OpaquePart, ...] = ()

@@ -46,6 +46,18 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class OpaquePart:
+    """A rule that asks for something policyc does not decide; answers depend on it (`ir/bounds.py`).
+
+    `asks` is what is not decided, in words. `side` is `OLD` or `NEW`, empty where there is only one.
+    """
+
+    place: Place
+    asks: tuple[str, ...]
+    side: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """One step of how a witness meets its verdict; `place` None where no input says so (a default)."""
 

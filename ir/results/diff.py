@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from policyc.ir.policy import Direction
-from policyc.ir.results.common import Evidence, Place, UniverseUsed, Witness
+from policyc.ir.results.common import Evidence, OpaquePart, Place, UniverseUsed, Witness
 
 
 class DiffOutcome(Enum):
@@ -85,3 +85,6 @@ class DiffResult:
     before: str = "OLD"
     after: str = "NEW"
     undecided: str = ""
+    possible: tuple[Difference, ...] = ()
+    possible_omitted: int = 0
+    opaque: tuple[OpaquePart, ...] = ()

@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from policyc.ir.results.common import Evidence, Place, UniverseUsed, Witness
+from policyc.ir.results.common import Evidence, OpaquePart, Place, UniverseUsed, Witness
 
 
 class IntentStatus(Enum):
@@ -42,9 +42,13 @@ class IntentAnswer:
 
 @dataclass(frozen=True, slots=True)
 class VerifyResult:
-    """The answer to `policyc verify`: one for each intent, in the order they were written."""
+    """The answer to `policyc verify`: one for each intent, in the order they were written.
+
+    `opaque` are the rules that ask for what is not decided.
+    """
 
     intents: tuple[IntentAnswer, ...]
     universe: UniverseUsed
     evidence: Evidence
     notes: tuple[str, ...] = ()
+    opaque: tuple[OpaquePart, ...] = ()

@@ -21,7 +21,8 @@ from policyc.verifier.cluster.sites import sites_of
 from policyc.verifier.cluster.space import Space
 from policyc.verifier.policy_equivalence import Difference, GaveUp, Same, compare
 from policyc.verifier.symbolic_diff import diff_symbolic
-from policyc.verifier.symbolic_redundancy import RulePlace, places_of_rules, without
+from policyc.ir.bounds import RulePlace
+from policyc.verifier.symbolic_redundancy import places_of_rules, without
 from tests.property.cases import random_case
 from tests.property.test_cluster_diff import known
 from tests.property.test_symbolic_comparison import with_notes

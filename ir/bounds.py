@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Policy sets with opaque rules: what they allow at least, and at most.
+
+An opaque rule (`ir.policy.Opaque`) matches some flows for sure and others perhaps. The *lower bound*
+allows only what every reading of the rules allows, the *upper bound* all that some reading allows. Both
+are policy sets without opaque rules. So is a set where each opaque rule is *taken* as one or the other.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from enum import Enum
+
+from policyc.ir.classes import dataclass
+from policyc.ir.policy import Action, Direction, Policy, PolicySet, Rule
+
+
+class Taken(Enum):
+    """What an opaque rule is taken to match."""
+
+    CERTAIN = "certain"
+    WIDEST = "widest"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class RulePlace:
+    """Which rule of a policy set: indices of the tier, of the policy in it, and of the rule."""
+
+    tier: int
+    policy: int
+    is_egress: bool
+    index: int
+
+    @property
+    def direction(self) -> Direction:
+        """The rule's direction."""
+        return Direction.EGRESS if self.is_egress else Direction.INGRESS
+
+
+@dataclass(frozen=True, slots=True)
+class OpaqueRule:
+    """An opaque rule of a policy set, and where it stands."""
+
+    place: RulePlace
+    policy: Policy
+    rule: Rule
+
+    @property
+    def title(self) -> str:
+        """What messages call the rule."""
+        return f"{self.policy.title} {self.rule.origin.path}"
+
+
+Choice = Callable[[RulePlace, Rule], Rule]
+"""The rule that stands for an opaque one."""
+
+
+def opaque_rules(policies: PolicySet) -> Iterator[OpaqueRule]:
+    """Every opaque rule, in the order of evaluation."""
+    for tier_at, tier in enumerate(policies.tiers):
+        for policy_at, policy in enumerate(tier.policies):
+            for direction in Direction:
+                for index, rule in enumerate(policy.rules(direction)):
+                    if rule.opaque is not None:
+                        is_egress = direction is Direction.EGRESS
+                        place = RulePlace(tier_at, policy_at, is_egress, index)
+                        yield OpaqueRule(place, policy, rule)
+
+
+def is_understood(policies: PolicySet) -> bool:
+    """Whether no rule is opaque."""
+    return next(opaque_rules(policies), None) is None
+
+
+def lower_bound(policies: PolicySet) -> PolicySet:
+    """What is allowed however the opaque rules are read."""
+    return chosen(policies, lambda _, rule: lower_rule(rule))
+
+
+def upper_bound(policies: PolicySet) -> PolicySet:
+    """What is allowed if the opaque rules are read in the most open way."""
+    return chosen(policies, lambda _, rule: upper_rule(rule))
+
+
+def lower_rule(rule: Rule) -> Rule:
+    """The most closed reading of a rule: this is also how it is enforced.
+
+    A flow that an opaque pass may match is denied: either the next tier decides, or this one.
+    """
+    opaque = rule.opaque
+    if opaque is None:
+        return rule
+    if rule_action(rule) is Action.PASS:
+        return replace(opaque.widest, action=Action.DENY)
+    return opaque.widest if rule_action(rule).is_deny else opaque.certain
+
+
+def upper_rule(rule: Rule) -> Rule:
+    """The most open reading of a rule. A flow that an opaque pass may match is allowed."""
+    opaque = rule.opaque
+    if opaque is None:
+        return rule
+    match rule_action(rule):
+        case Action.ALLOW:
+            return opaque.widest
+        case Action.PASS:
+            return replace(opaque.widest, action=Action.ALLOW)
+        case Action.LOG | Action.AUDIT:  # no verdict depends on it, and an effect may
+            return opaque.widest
+        case _:
+            return opaque.certain
+
+
+def taken_rule(rule: Rule, taken: Taken) -> Rule:
+    """The rule with its own action, as it is taken."""
+    opaque = rule.opaque
+    if opaque is None:
+        return rule
+    return opaque.widest if taken is Taken.WIDEST else opaque.certain
+
+
+def rule_action(rule: Rule) -> Action:
+    """The action that was written: an opaque pass is enforced as a deny."""
+    return rule.action if rule.opaque is None else rule.opaque.widest.action
+
+
+def chosen(policies: PolicySet, choose: Choice) -> PolicySet:
+    """The policies with another rule in the place of each opaque one; what has none is the same."""
+    tiers = []
+    for tier_at, tier in enumerate(policies.tiers):
+        made = tuple(
+            _policy(policy, (tier_at, policy_at), choose)
+            for policy_at, policy in enumerate(tier.policies)
+        )
+        tiers.append(replace(tier, policies=made))
+    return PolicySet(tuple(tiers))
+
+
+def _policy(policy: Policy, at: tuple[int, int], choose: Choice) -> Policy:
+    if not any(rule.opaque for rule in (*policy.ingress, *policy.egress)):
+        return policy
+
+    def rules(direction: Direction) -> Iterator[Rule]:
+        for index, rule in enumerate(policy.rules(direction)):
+            if rule.opaque is None:
+                yield rule
+            else:
+                yield choose(RulePlace(*at, direction is Direction.EGRESS, index), rule)
+
+    return replace(
+        policy, ingress=tuple(rules(Direction.INGRESS)), egress=tuple(rules(Direction.EGRESS))
+    )
