@@ -1,9 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sentences about results that several formats show."""
 
+from collections.abc import Sequence
+
 from policyc.ir.results.check import CheckResult
 from policyc.ir.results.common import Evidence
-from policyc.ir.results.diff import Difference, DifferenceKind, DiffOutcome, DiffResult
+from policyc.ir.results.diff import (
+    Counts,
+    Difference,
+    DifferenceKind,
+    DiffOutcome,
+    DiffResult,
+    RegionCount,
+    left_out,
+)
 from policyc.ir.results.verify import IntentStatus, VerifyResult
 
 DID = {
@@ -36,19 +46,33 @@ def diff_headline(result: DiffResult) -> str:
     """The answer to a diff in one sentence."""
     match result.outcome:
         case DiffOutcome.EQUAL:
-            latent = len(result.differences)
-            more = f" ({counted(latent, 'latent difference')})" if latent else ""
+            latent = next(n for n in result.counts if n.kind is DifferenceKind.LATENT)
+            more = f" ({_counted_regions(latent, 'latent difference')})" if latent.number else ""
             return f"no flow's verdict differs{more}"
         case DiffOutcome.UNDECIDED:
             return f"not decided: {result.undecided}"
         case _:
-            kinds = (
-                (kind, sum(each.kind is kind for each in result.differences))
-                for kind in DifferenceKind
-            )
-            did = ", ".join(f"{counted(n, 'region')} {DID[kind]}" for kind, n in kinds if n)
-            more = f", {result.omitted} more not shown" if result.omitted else ""
-            return f"{did or counted(result.omitted, 'region')}{more}"
+            return counts_words(result.counts)
+
+
+def counts_words(counts: Counts) -> str:
+    """How many regions of each kind: `40 regions opened, at least 200 regions closed`."""
+    return ", ".join(
+        f"{_counted_regions(each, 'region')} {DID[each.kind]}" for each in counts if each.number
+    )
+
+
+def _counted_regions(count: RegionCount, one: str) -> str:
+    return f"{'' if count.is_complete else 'at least '}{counted(count.number, one)}"
+
+
+def left_out_words(counts: Counts, shown: Sequence[Difference]) -> str:
+    """Which regions are not shown, in one line; empty where all are."""
+    words = counts_words(left_out(counts, shown))
+    if words:
+        return f"not shown: {words}"
+    is_complete = all(each.is_complete for each in counts)
+    return "" if is_complete else "there may be more regions than were counted"
 
 
 def region_words(difference: Difference) -> str:

@@ -157,7 +157,11 @@ def _with_differences(
         Equivalence.UNDECIDED if found.outcome is DiffOutcome.UNDECIDED else Equivalence.DIFFERENT
     )
     return replace(
-        certificate, result=result, differences=found.differences, undecided=found.undecided
+        certificate,
+        result=result,
+        differences=found.differences,
+        counts=found.counts,
+        undecided=found.undecided,
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from policyc.ir.results.common import UniverseUsed
-from policyc.ir.results.diff import Difference
+from policyc.ir.results.diff import NONE_FOUND, Counts, Difference
 
 
 class Equivalence(Enum):
@@ -40,8 +40,9 @@ class InputDigest:
 class Certificate:
     """What was proved of what, in which universe, by whom.
 
-    `settings` are the (name, value) that the statement depends on, as text. `checked` says what of an
-    earlier certificate was found again, None where none was given; `faults` what was not.
+    `settings` are the (name, value) that the statement depends on, as text. `differences` are the
+    regions shown, `counts` count all that were found. `checked` says what of an earlier certificate was
+    found again, None where none was given; `faults` what was not.
     """
 
     result: Equivalence
@@ -54,6 +55,7 @@ class Certificate:
     obligations: tuple[Obligation, ...]
     solvers: tuple[tuple[str, str], ...]
     differences: tuple[Difference, ...] = ()
+    counts: Counts = NONE_FOUND
     undecided: str = ""
     checked: str | None = None
     faults: tuple[str, ...] = ()

@@ -4,6 +4,7 @@
 from policyc.backends.report.formats.text import show_difference
 from policyc.backends.report.options import ReportOptions
 from policyc.backends.report.page import BAD, FAINT, GOOD, STRONG, Page
+from policyc.backends.report.words import left_out_words
 from policyc.ir.results.certificate import Certificate, Equivalence
 
 FORMAT = "text"
@@ -27,6 +28,9 @@ def certificate_text(result: Certificate, options: ReportOptions) -> str:
         page.gap()
         show_difference(page, number, difference, result.universe)
     page.gap()
+    omitted = left_out_words(result.counts, result.differences)
+    if omitted and result.result is Equivalence.DIFFERENT:
+        page.add(f"{omitted}; `policyc diff --all` shows every region")
     page.add(f"universe: {result.universe.words}")
     solvers = ", ".join(f"{name} {version}" for name, version in result.solvers)
     page.add(f"method: {'; '.join(part for part in (result.method, solvers) if part)}")

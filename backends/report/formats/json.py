@@ -8,7 +8,7 @@ from policyc.backends.report.options import ReportOptions
 from policyc.backends.report.verdicts import span_json, verdict_json
 from policyc.ir.results.check import CheckResult
 from policyc.ir.results.common import Evidence, Finding, Place, UniverseUsed, Witness
-from policyc.ir.results.diff import Difference, DiffResult
+from policyc.ir.results.diff import Counts, Difference, DiffResult, n_regions
 from policyc.ir.results.failure import Failure, FailureKind
 from policyc.ir.results.verify import IntentAnswer, VerifyResult
 
@@ -31,9 +31,17 @@ def diff_json(result: DiffResult, _options: ReportOptions) -> str:
         universe=universe_json(result.universe),
         evidence=evidence_json(result.evidence),
         differences=[difference_json(difference) for difference in result.differences],
-        omitted=result.omitted,
+        counts=counts_json(result.counts),
+        omitted=n_regions(result.omitted),
         notes=list(result.notes),
     )
+
+
+def counts_json(counts: Counts) -> dict[str, object]:
+    """How many regions of each kind were found, and whether the search went to the end."""
+    return {
+        each.kind.value: {"regions": each.number, "complete": each.is_complete} for each in counts
+    }
 
 
 def difference_json(difference: Difference) -> dict[str, object]:

@@ -18,6 +18,7 @@ from policyc.backends.report.words import (
     counted,
     diff_headline,
     evidence_words,
+    left_out_words,
     verify_headline,
 )
 from policyc.ir.diagnostics import Severity
@@ -25,6 +26,7 @@ from policyc.ir.results.check import CheckResult, Suppressed
 from policyc.ir.results.common import Evidence, Finding, Place, UniverseUsed, Witness
 from policyc.ir.results.diff import Difference, DiffOutcome, DiffResult
 from policyc.ir.results.failure import Failure
+from policyc.ir.results.turns import in_turns
 from policyc.ir.results.verify import IntentAnswer, IntentStatus, VerifyResult
 
 FORMAT = "markdown"
@@ -35,11 +37,15 @@ MAX_BYTES = 64_900
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """Something found: a row of the summary's table, and its details."""
+    """Something found: a row of the summary's table, and its details.
+
+    Where there is no room for all items, those with a low `turn` are kept.
+    """
 
     row: str
     title: str
     details: str
+    turn: int = 0
 
 
 def _comment(
@@ -57,9 +63,10 @@ def _comment(
     end = "\n".join(f"<sub>{line}</sub>  " for line in foot) + "\n"
     table_head = f"{columns}\n{'|---' * columns.count(' | ')}|---|\n" if items else ""
     room = MAX_BYTES - _size(start) - _size(end) - _size(table_head) - 2 * _NOTE_ROOM
-    kept, room = _fitting([f"{item.row}\n" for item in items], room)
+    turns = sorted(range(len(items)), key=lambda at: items[at].turn)
+    kept, room = _kept([f"{item.row}\n" for item in items], turns, room)
     table = table_head + "".join(kept) + _left_out(len(items) - len(kept), "row") + "\n"
-    details, _ = _fitting([_folded(item) for item in items], room)
+    details, _ = _kept([_folded(item) for item in items], turns, room)
     body = "".join(details) + _left_out(len(items) - len(details), "detail")
     return start + (table if items else "") + body + end
 
@@ -82,6 +89,12 @@ def _fitting(parts: Sequence[str], room: int) -> tuple[list[str], int]:
     return kept, room
 
 
+def _kept(parts: Sequence[str], turns: Sequence[int], room: int) -> tuple[list[str], int]:
+    """The parts that fit, chosen in turns and given in their order, and the room that is left."""
+    chosen, room = _fitting([parts[at] for at in turns], room)
+    return [parts[at] for at in sorted(turns[: len(chosen)])], room
+
+
 def _left_out(number: int, what: str) -> str:
     if not number:
         return ""
@@ -96,15 +109,26 @@ def diff_markdown(result: DiffResult, _options: ReportOptions) -> str:
     """The outcome, a row for each region, and its witness folded."""
     sides = f"{code(result.before)} → {code(result.after)}"
     headline = f"{_clipped(diff_headline(result))}: {sides}"
-    items = [_difference(at, each) for at, each in enumerate(result.differences, start=1)]
+    turns = in_turns(result.differences, lambda each: each.kind)
+    turn_of = {at: turn for turn, at in enumerate(turns)}
+    items = [_difference(at, each, turn_of[at]) for at, each in enumerate(result.differences)]
     sign = "✅" if result.outcome is DiffOutcome.EQUAL else "⚠️"
     title = f"{sign} policyc diff: {result.outcome.value}"
     foot = _foot(result.universe, result.evidence)
     columns = "| # | what | from | to | services |"
-    return _comment(title, headline, _notes(result.notes), columns, items, foot)
+    notes = [*_omitted(result), *_notes(result.notes)]
+    return _comment(title, headline, notes, columns, items, foot)
 
 
-def _difference(number: int, difference: Difference) -> _Item:
+def _omitted(result: DiffResult) -> list[str]:
+    """What the reader does not see, and how to see it; an undecided diff counts nothing."""
+    words = left_out_words(result.counts, result.differences)
+    is_said = words and result.outcome is not DiffOutcome.UNDECIDED
+    return [f"{words}; `--all` shows every region"] if is_said else []
+
+
+def _difference(at: int, difference: Difference, turn: int) -> _Item:
+    number = at + 1
     did = DID[difference.kind]
     src, dst = code(difference.src), code(difference.dst)
     services = code(", ".join(difference.services))
@@ -115,6 +139,7 @@ def _difference(number: int, difference: Difference) -> _Item:
         f"| {number} | **{did}** | {src} | {dst} | {services} |",
         f"{number}. {did}: {src} → {dst}, {services}",
         "\n".join(lines) + "\n",
+        turn,
     )
 
 

@@ -2,6 +2,7 @@
 """Results as SARIF 2.1.0, for code scanning: a result for each difference, finding or intent."""
 
 from policyc.backends.report.flows import flow_json
+from policyc.backends.report.formats.json import counts_json
 from policyc.backends.report.options import ReportOptions
 from policyc.backends.report.sarif_parts import (
     LEVELS,
@@ -14,11 +15,17 @@ from policyc.backends.report.sarif_parts import (
     result,
     run_properties,
 )
-from policyc.backends.report.words import DID, region_words
+from policyc.backends.report.words import DID, left_out_words, region_words
 from policyc.ir.diagnostics import Note
 from policyc.ir.results.check import CheckResult
 from policyc.ir.results.common import Finding
-from policyc.ir.results.diff import Difference, DifferenceKind, DiffOutcome, DiffResult
+from policyc.ir.results.diff import (
+    Difference,
+    DifferenceKind,
+    DiffOutcome,
+    DiffResult,
+    n_regions,
+)
 from policyc.ir.results.failure import Failure
 from policyc.ir.results.verify import IntentAnswer, IntentStatus, VerifyResult
 
@@ -82,16 +89,17 @@ def diff_sarif(diff: DiffResult, options: ReportOptions) -> str:
     rules = list(_DIFF_RULES.values())
     made = [result(_difference(each), rules, options) for each in diff.differences]
     undecided = [diff.undecided] if diff.outcome is DiffOutcome.UNDECIDED else []
-    omitted = [f"{diff.omitted} more regions are not in this log"] if diff.omitted else []
+    omitted = left_out_words(diff.counts, diff.differences)
     properties = run_properties(
         diff.universe,
         diff.evidence,
         result=diff.outcome.value,
         before=diff.before,
         after=diff.after,
-        omitted=diff.omitted,
+        counts=counts_json(diff.counts),
+        omitted=n_regions(diff.omitted),
     )
-    invocations = invocation(undecided, (*diff.notes, *omitted))
+    invocations = invocation(undecided, (*diff.notes, *filter(None, [omitted])))
     return log("diff", rules, made, invocations=invocations, properties=properties)
 
 

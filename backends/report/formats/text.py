@@ -10,6 +10,7 @@ from policyc.backends.report.words import (
     check_headline,
     diff_headline,
     evidence_words,
+    left_out_words,
     region_words,
     verify_headline,
 )
@@ -48,8 +49,9 @@ def diff_text(result: DiffResult, options: ReportOptions) -> str:
         page.gap()
         show_difference(page, number, difference, result.universe)
     page.gap()
-    if result.omitted:
-        page.add(f"{result.omitted} more not shown; --all shows them")
+    omitted = left_out_words(result.counts, result.differences)
+    if omitted and result.outcome is not DiffOutcome.UNDECIDED:
+        page.add(f"{omitted}; --all shows every region")
     _foot(page, result.notes, result.universe, result.evidence)
     return page.to_text(options)
 
