@@ -161,6 +161,11 @@ class EndQuery:
             case EndChange.OTHER:
                 return z3.And(z3.Or(*self._differs), z3.Not(opens), z3.Not(closes))
 
+    @property
+    def base_of_regions(self) -> tuple[Own, ...]:
+        """What every region says of its own end; a host is in no namespace."""
+        return () if self.is_host else self.base
+
     def regions(self, change: EndChange) -> Iterator[EndRegion]:
         """Regions until nothing is left; raises GaveUpError where the solver gives up."""
         target = self.target(change)
@@ -180,7 +185,7 @@ class EndQuery:
             if tuple(about) in seen:
                 raise InternalError("a region that was taken out came back")
             seen.add(tuple(about))
-            whole = (*said, *(each for each in self.base if not self.is_host))
+            whole = (*said, *self.base_of_regions)
             yield EndRegion(
                 change, self.direction, self.is_host, tuple(dict.fromkeys(whole)), is_exact
             )

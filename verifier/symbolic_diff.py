@@ -6,17 +6,23 @@ First what both sides have in common is cancelled (`cancel`), then each end is c
 what opens at one end shows only where the other end lets it.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 import z3
 
-from policyc.ir.errors import InternalError
-from policyc.ir.intervals import IntervalSet
 from policyc.ir.peers import EndpointPeer, Network, NodePeer, Peer, leaves
 from policyc.ir.policy import NEVER, Direction, NamedPort, Policy, PolicySet
-from policyc.ir.results.common import Witness
-from policyc.ir.results.diff import Difference, DifferenceKind, DiffOutcome
+from policyc.ir.results.diff import (
+    NONE_FOUND,
+    Counts,
+    Difference,
+    DifferenceKind,
+    DiffOutcome,
+    counts_of,
+)
+from policyc.ir.results.turns import first_in_turns
 from policyc.ir.selectors import (
     Attribute,
     AttributeTest,
@@ -24,24 +30,15 @@ from policyc.ir.selectors import (
     Operator,
     Requirement,
 )
-from policyc.ir.semantics import verdict
-from policyc.ir.services import ALL_SERVICES
 from policyc.ir.universe import Flow
 from policyc.verifier.cancel import Subjects, changed_policies, restricted
 from policyc.verifier.connection import Connection
 from policyc.verifier.contexts import forget_terms, terms_kept
-from policyc.verifier.differences import deciders, kind_between, outcome_of, steps
+from policyc.verifier.differences import outcome_of
 from policyc.verifier.end_changes import EndChange, EndQuery, EndRegion, GaveUpError
+from policyc.verifier.found_region import FoundRegion
 from policyc.verifier.kinds import is_kind
-from policyc.verifier.literals import (
-    Literal,
-    Other,
-    Own,
-    Services,
-    describe_service_part,
-    describe_side,
-    term_of,
-)
+from policyc.verifier.literals import Other, Own, term_of
 from policyc.verifier.pleasant import pleasant_model
 from policyc.verifier.solvers import Answer, Choice, decide
 from policyc.verifier.terms import Term
@@ -69,11 +66,14 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class SymbolicDiff:
-    """What was found. `is_cut`: there are more differences than `differences` shows."""
+    """What was found: the outcome, the regions shown, and the counts of all regions.
+
+    The outcome is that of the counts: a kind of difference that it names has been counted.
+    """
 
     outcome: DiffOutcome
     differences: tuple[Difference, ...] = ()
-    is_cut: bool = False
+    counts: Counts = NONE_FOUND
     queries: int = 0
     replayed: int = 0
     cancelled: int = 0
@@ -232,6 +232,7 @@ def diff_symbolic(
     *,
     ignore_effects: bool = False,
     limit: int | None = 20,
+    most: int | None = None,
     networks: tuple[Network, ...] = (),
     timeout_ms: int | None = None,
     choice: Choice = Choice.Z3,
@@ -239,38 +240,16 @@ def diff_symbolic(
 ) -> SymbolicDiff:
     """Compare two policy sets on every connection of every cluster that could exist.
 
-    `equal` are the queries that `equal_queries` has answered already, elsewhere.
+    `limit` is how many regions are described. `most` is after how many regions of one EndChange the
+    search for more of it stops; None: at the end. `equal` are the queries that `equal_queries` has
+    answered already, elsewhere.
     """
-    run = _Run(before, after, ignore_effects, limit, networks, timeout_ms, choice, equal)
+    run = _Run(before, after, ignore_effects, limit, most, networks, timeout_ms, choice, equal)
     try:
         return run.run()
     except GaveUpError as failure:
-        return SymbolicDiff(DiffOutcome.UNDECIDED, queries=run.queries, undecided=str(failure))
-
-
-@dataclass
-class Found:
-    """Regions that differ in nothing but services and the like, and a flow of the first."""
-
-    kind: DifferenceKind
-    regions: list[EndRegion]
-    flow: Flow
-
-    def is_like(self, other: "Found") -> bool:
-        """Both are about the same ends, changed alike."""
-        mine, theirs = self.regions[0], other.regions[0]
-        return (self.kind, mine.change, mine.direction, mine.is_host, _ends(mine)) == (
-            other.kind, theirs.change, theirs.direction, theirs.is_host, _ends(theirs))  # fmt: skip
-
-    def services(self) -> list[tuple[Literal, ...]]:
-        """What the regions say beside who: services of alike ones together."""
-        by_rest: dict[tuple[Literal, ...], IntervalSet] = {}
-        for region in self.regions:
-            others = [each for each in region.literals if not isinstance(each, Own | Other)]
-            keys = next((each.keys for each in others if isinstance(each, Services)), ALL_SERVICES)
-            rest = tuple(each for each in others if not isinstance(each, Services))
-            by_rest[rest] = by_rest.get(rest, IntervalSet()) | keys
-        return [(Services(keys), *rest) for rest, keys in by_rest.items()]
+        unknown = counts_of((), incomplete=set(DifferenceKind))
+        return SymbolicDiff(DiffOutcome.UNDECIDED, (), unknown, run.queries, undecided=str(failure))
 
 
 @dataclass
@@ -279,14 +258,16 @@ class _Run:
     after: PolicySet
     ignore_effects: bool
     limit: int | None
+    most: int | None
     networks: tuple[Network, ...]
     timeout_ms: int | None
     choice: Choice
     equal: frozenset[int]
     queries: int = 0
-    found: list[Found] = field(default_factory=list)
+    found: dict[Hashable, FoundRegion] = field(default_factory=dict)
     kinds: set[DifferenceKind] = field(default_factory=set)
-    is_cut: bool = False
+    incomplete: set[DifferenceKind] = field(default_factory=set)
+    n_found: Counter[EndChange] = field(default_factory=Counter)
 
     def run(self) -> SymbolicDiff:
         """All groups, both directions."""
@@ -302,61 +283,57 @@ class _Run:
                 raise GaveUpError(f"{group.label}, {query.direction.value}: {decision.reason}")
             if decision.answer is Answer.SAT:
                 self._explore(group, query)
-        order = list(DifferenceKind)
-        differences = [self._described(found) for found in self.found]
-        shown = tuple(sorted(differences, key=lambda d: order.index(d.kind)))
-        return SymbolicDiff(outcome_of(self.kinds), shown, self.is_cut, self.queries, len(shown))
+        return self._answer()
 
-    def _described(self, found: "Found") -> Difference:
-        """A region in words, with its witness, which the reference semantics confirm."""
-        region = found.regions[0]
-        one, other = verdict(self.before, found.flow), verdict(self.after, found.flow)
-        if kind_between(one, other, self.ignore_effects) is not found.kind:
-            raise InternalError(f"the reference semantics do not confirm the witness {found.flow}")
-        own = describe_side(_side(Own, region), "hosts" if region.is_host else "any pod")
-        peers = describe_side(_side(Other, region), "anyone")
-        ingress = region.direction is Direction.INGRESS
-        services = [describe_service_part(each) for each in found.services()]
-        if not all(each.is_exact for each in found.regions):
-            services[-1] += ", where no other rule decides the same"
-        labelled = (("before", one), ("after", other))
-        return Difference(
-            found.kind,
-            peers if ingress else own,
-            own if ingress else peers,
-            tuple(services),
-            region.direction,
-            Witness(found.flow, labelled, tuple(s for name, v in labelled for s in steps(name, v))),
-            deciders(one, [region.direction]),
-            deciders(other, [region.direction]),
-        )
+    def _answer(self) -> SymbolicDiff:
+        """All that was found counted and confirmed, and some of each kind described."""
+        order = list(DifferenceKind)
+        found = sorted(self.found.values(), key=lambda each: order.index(each.kind))
+        counts = counts_of((each.kind for each in found), self.incomplete)
+        sets = (self.before, self.after)
+        verdicts = {id(each): each.confirmed(*sets, self.ignore_effects) for each in found}
+        shown = first_in_turns(found, lambda each: each.kind, self.limit)
+        differences = tuple(each.described(*verdicts[id(each)]) for each in shown)
+        return SymbolicDiff(outcome_of(self.kinds), differences, counts, self.queries, len(found))
 
     def _explore(self, group: Group, query: EndQuery) -> None:
-        """The regions of one end, as connections; after the limit only what decides the outcome."""
+        """The regions of one end, as connections, until there are `most` of a change."""
         connections = _Connections(self, group)
         for change in EndChange:
             for region in query.regions(change):
-                if self.limit is not None and len(self.found) >= self.limit:
-                    self.is_cut = True
-                    self._only_kinds(connections, query, change)
+                if self.most is not None and self.n_found[change] >= self.most:
+                    self._stop(connections, query, change)
                     break
                 for found in connections.found(region):
                     self._add(found)
         self.queries += query.queries
 
-    def _add(self, found: Found) -> None:
+    def _add(self, found: FoundRegion) -> None:
         self.kinds.add(found.kind)
-        merged = next((each for each in self.found if each.is_like(found)), None)
-        if merged is None:
-            self.found.append(found)
+        if found.key in self.found:
+            self.found[found.key].regions += found.regions
         else:
-            merged.regions += found.regions
+            self.found[found.key] = found
+            self.n_found[found.regions[0].change] += 1
 
-    def _only_kinds(self, connections: "_Connections", query: EndQuery, change: EndChange) -> None:
-        region = EndRegion(change, query.direction, query.is_host, ())
-        for kind in connections.possible_kinds(region):
-            if kind not in self.kinds and connections.example(region, kind) is not None:
-                self.kinds.add(kind)
+    def _stop(self, connections: "_Connections", query: EndQuery, change: EndChange) -> None:
+        """What is not searched is incomplete; of a kind without a region one is found, however wide.
+
+        So the outcome names no kind that has not been counted.
+        """
+        region = EndRegion(change, query.direction, query.is_host, query.base_of_regions, False)
+        possible = connections.possible_kinds(region)
+        self.incomplete |= {*possible, DifferenceKind.LATENT}
+        for kind in possible:
+            is_told = kind in self.kinds or (kind is DifferenceKind.CHANGED and self._flows_change)
+            flow = None if is_told else connections.example(region, kind)
+            if flow is not None:
+                self._add(FoundRegion(kind, [region], flow))
+
+    @property
+    def _flows_change(self) -> bool:
+        """A flow that opens or closes tells the outcome, whatever else is changed."""
+        return bool(self.kinds & {DifferenceKind.WIDENED, DifferenceKind.NARROWED})
 
 
 @dataclass
@@ -370,21 +347,27 @@ class _Connections:
     def possible_kinds(self, region: EndRegion) -> tuple[DifferenceKind, ...]:
         """What a change at one end can be for a connection, the most telling first.
 
-        What no policy decides at a host is denied where the host is guarded, and allowed elsewhere: a
-        change of it opens, or closes.
+        A pod that opens closes no connection: it was denied before. What no policy decides at a host is
+        denied where the host is guarded, and allowed elsewhere: a change of it opens, or closes.
         """
         widened, narrowed = DifferenceKind.WIDENED, DifferenceKind.NARROWED
-        first = {EndChange.OPENS: (widened, narrowed), EndChange.CLOSES: (narrowed, widened)}
-        others = (widened, narrowed) if region.is_host else ()
-        return (*first.get(region.change, others), DifferenceKind.CHANGED)
+        changed = DifferenceKind.CHANGED
+        match region.change:
+            case EndChange.OPENS:
+                return (widened, narrowed, changed) if region.is_host else (widened, changed)
+            case EndChange.CLOSES:
+                return (narrowed, widened, changed) if region.is_host else (narrowed, changed)
+            case EndChange.OTHER:
+                return (widened, narrowed, changed) if region.is_host else (changed,)
 
-    def found(self, region: EndRegion) -> Iterator[Found]:
+    def found(self, region: EndRegion) -> Iterator[FoundRegion]:
         """How the connections of a region change, each way with one of them; at pods it is one way."""
         is_many = region.is_host and region.change is EndChange.OTHER
         for kind in (*self.possible_kinds(region), DifferenceKind.LATENT):
             flow = self.example(region, kind)
             if flow is not None:
-                yield Found(kind, [replace(region, is_exact=region.is_exact and not is_many)], flow)
+                is_exact = region.is_exact and not is_many
+                yield FoundRegion(kind, [replace(region, is_exact=is_exact)], flow)
                 if not is_many:
                     return
 
@@ -457,18 +440,6 @@ class _Connections:
         base = (each.peer for each in self.group.base)
         peers = (*self.group.focus, *self.group.subjects, *base)
         return Connection(both, pod_networks=self.run.networks, peers=peers)
-
-
-def _ends(region: EndRegion) -> frozenset[Literal]:
-    return frozenset(each for each in region.literals if isinstance(each, Own | Other))
-
-
-def _side(kind: type[Own] | type[Other], region: EndRegion) -> list[Own | Other]:
-    found: list[Own | Other] = []
-    for each in region.literals:
-        if isinstance(each, Own | Other) and isinstance(each, kind):
-            found.append(each)
-    return found
 
 
 def _namespaces(*sets: PolicySet) -> set[str]:

@@ -1,9 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sentences about results that several formats show."""
 
+from collections.abc import Mapping, Sequence
+
 from policyc.ir.results.check import CheckResult
-from policyc.ir.results.common import Evidence
-from policyc.ir.results.diff import Difference, DifferenceKind, DiffOutcome, DiffResult
+from policyc.ir.results.common import Evidence, OpaquePart
+from policyc.ir.results.diff import (
+    Counts,
+    Difference,
+    DifferenceKind,
+    DiffOutcome,
+    DiffResult,
+    RegionCount,
+    left_out,
+)
+from policyc.ir.results.opaque import words_of
 from policyc.ir.results.verify import IntentStatus, VerifyResult
 
 DID = {
@@ -13,6 +24,10 @@ DID = {
     DifferenceKind.LATENT: "latent",
 }
 """What a change did to the flows of a region."""
+MAY_BE = {kind: f"may be {did}" for kind, did in DID.items()}
+"""The same where it depends on rules that are not understood."""
+MOST_OPAQUE = 10
+"""How many rules that are not understood the notes name."""
 
 
 def counted(number: int, one: str, many: str = "") -> str:
@@ -36,19 +51,48 @@ def diff_headline(result: DiffResult) -> str:
     """The answer to a diff in one sentence."""
     match result.outcome:
         case DiffOutcome.EQUAL:
-            latent = len(result.differences)
-            more = f" ({counted(latent, 'latent difference')})" if latent else ""
+            latent = next(n for n in result.counts if n.kind is DifferenceKind.LATENT)
+            more = f" ({_counted_regions(latent, 'latent difference')})" if latent.number else ""
             return f"no flow's verdict differs{more}"
         case DiffOutcome.UNDECIDED:
             return f"not decided: {result.undecided}"
         case _:
-            kinds = (
-                (kind, sum(each.kind is kind for each in result.differences))
-                for kind in DifferenceKind
-            )
-            did = ", ".join(f"{counted(n, 'region')} {DID[kind]}" for kind, n in kinds if n)
-            more = f", {result.omitted} more not shown" if result.omitted else ""
-            return f"{did or counted(result.omitted, 'region')}{more}"
+            may_be = counts_words(result.possible_counts, MAY_BE)
+            return counts_words(result.counts) + (f"; undecided: {may_be}" if may_be else "")
+
+
+def counts_words(counts: Counts, did: Mapping[DifferenceKind, str] = DID) -> str:
+    """How many regions of each kind: `40 regions opened, at least 200 regions closed`."""
+    return ", ".join(
+        f"{_counted_regions(each, 'region')} {did[each.kind]}" for each in counts if each.number
+    )
+
+
+def _counted_regions(count: RegionCount, one: str) -> str:
+    return f"{'' if count.is_complete else 'at least '}{counted(count.number, one)}"
+
+
+def opaque_notes(parts: Sequence[OpaquePart]) -> list[str]:
+    """The rules that are not understood, a sentence for each of the first."""
+    notes = [
+        f"{f'{part.side}: ' if part.side else ''}{words_of(part)}, which policyc does not decide"
+        for part in parts[:MOST_OPAQUE]
+    ]
+    more = len(parts) - len(notes)
+    return [*notes, f"{counted(more, 'more rule')} that policyc does not decide"] if more else notes
+
+
+def left_out_words(
+    counts: Counts,
+    shown: Sequence[Difference],
+    did: Mapping[DifferenceKind, str] = DID,
+) -> str:
+    """Which regions are not shown, in one line; empty where all are."""
+    words = counts_words(left_out(counts, shown), did)
+    if words:
+        return f"not shown: {words}"
+    is_complete = all(each.is_complete for each in counts)
+    return "" if is_complete else "there may be more regions than were counted"
 
 
 def region_words(difference: Difference) -> str:

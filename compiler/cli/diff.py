@@ -15,7 +15,7 @@ from policyc.compiler.cli.universe_options import (
     timeout_option,
     universe_option,
 )
-from policyc.compiler.driver.diff import FAIL_ON, DiffOptions, diff_sides, exit_code_of
+from policyc.compiler.driver.diff import FAIL_ON, SHOWN, DiffOptions, diff_sides, exit_code_of
 from policyc.compiler.frontend.read import ReadOptions
 from policyc.ir.peers import Network
 from policyc.ir.results.diff import DiffResult
@@ -39,9 +39,8 @@ from policyc.verifier.choice import Choice
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
-    default=20,
-    show_default=True,
-    help="How many regions are shown.",
+    help="How many regions are shown. "
+    f"[default: {SHOWN} in text and Markdown, every region in JSON and SARIF]",
 )
 @click.option("--all", "show_all", is_flag=True, help="Show every region.")
 @click.option(
@@ -62,7 +61,7 @@ def diff(
     universe: str | None,
     pod_networks: tuple[Network, ...],
     fail_on: str,
-    limit: int,
+    limit: int | None,
     show_all: bool,
     ignore_effects: bool,
     audit: bool,
@@ -81,7 +80,7 @@ def diff(
     chosen = DiffOptions(
         is_symbolic(universe, given),
         ignore_effects,
-        None if show_all else limit,
+        None if show_all else limit or report.usual_limit(SHOWN),
         pod_networks,
         limit_of(timeout),
         Choice(solver),

@@ -21,6 +21,7 @@ from policyc.ir.spans import Span
 from policyc.verifier.cluster.sites import UnknownAddressesError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+READ_BY_PEOPLE = ("text", "markdown")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,10 @@ class Reporter:
 
     form: str
     output: Path | None = None
+
+    def usual_limit(self, limit: int) -> int | None:
+        """What people read is kept short; None: what programs read is complete."""
+        return limit if self.form in READ_BY_PEOPLE else None
 
     def emit(self, result: object, is_full: bool = False) -> None:
         """Show a result, in full also what is usually counted; InputError for a file's failure."""

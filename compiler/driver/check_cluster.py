@@ -24,6 +24,9 @@ from policyc.verifier.cluster.rows import RuleId
 from policyc.verifier.cluster.sites import sites_of
 from policyc.verifier.cluster.space import Space
 
+_NAMED = 3
+"""How many pods a finding names; it counts the others."""
+
 
 def useless_in_cluster(
     read: Read, options: CheckOptions, progress: Progress
@@ -110,7 +113,9 @@ def _idle(policy: Policy, universe: Universe) -> Finding:
     ]
     why = "No pod, workload or host of the cluster given has what its selector asks for."
     if only_hosts:
-        named = ", ".join(only_hosts[:3])
+        named = ", ".join(only_hosts[:_NAMED])
+        if len(only_hosts) > _NAMED:
+            named += f" and {len(only_hosts) - _NAMED} more"
         why = (
             f"It selects pods in the host's network only ({named}):"
             " policies do not apply to them (A21)."

@@ -51,7 +51,8 @@ def _in_all(policies: PolicySet, answers: list[tuple[PolicySet, Answers]]) -> An
     for read, answer in answers:
         names = _Names(policies, read)
         useless.append({names.place(each.rule): names.useless(each) for each in answer.useless})
-        together.append({names.place(each) for each in answer.together})
+        # a rule without peers may stay as well as go
+        together.append({names.place(each) for each in answer.together if each.rule.peers})
     kept = set(useless[0]).intersection(*useless) - opaque
     evidence = replace(
         max((each.evidence for _, each in answers), key=lambda evidence: evidence.queries),

@@ -12,15 +12,22 @@ from policyc.compiler.driver.compile import Read
 from policyc.ir.bounds import opaque_rules
 from policyc.ir.policy import PolicySet
 from policyc.ir.results.common import Evidence, OpaquePart
-from policyc.ir.results.diff import Difference, DifferenceKind, DiffOutcome, DiffResult
+from policyc.ir.results.diff import (
+    Counts,
+    Difference,
+    DifferenceKind,
+    DiffOutcome,
+    DiffResult,
+    counts_of,
+)
 from policyc.ir.results.opaque import blamed_for, part_of, words_of
+from policyc.ir.results.turns import first_in_turns
 from policyc.ir.semantics import verdict
 from policyc.verifier.differences import kind_between, outcome_of
 from policyc.verifier.opaque import Case, Cases, comparison
 
 Compare = Callable[[Read, Read], DiffResult]
 """A comparison of two sides without opaque rules, with every difference."""
-_MISSED = {True: DifferenceKind.NARROWED, False: DifferenceKind.WIDENED}
 
 
 def diff_opaque(
@@ -46,14 +53,18 @@ def diff_opaque(
     certain = _unique(certain)
     possible = [each for each in _unique(found) if not judge.is_certain(each)]
     sides = (old.policies.policies, new.policies.policies)
+
+    def kind_of(difference: Difference) -> DifferenceKind:
+        return difference.kind
+
     return replace(
         results[0],
         outcome=_outcome(certain, possible),
         evidence=_evidence([*results, *surely]),
-        differences=tuple(certain[:limit]),
-        omitted=len(certain[limit:]) if limit is not None else 0,
-        possible=tuple(possible[:limit]),
-        possible_omitted=len(possible[limit:]) if limit is not None else 0,
+        differences=tuple(first_in_turns(certain, kind_of, limit)),
+        counts=_counts(certain, [*results, *surely]),
+        possible=tuple(first_in_turns(possible, kind_of, limit)),
+        possible_counts=_counts(possible, results),
         undecided=_why(sides, possible) if possible else "",
         opaque=parts,
     )
@@ -101,6 +112,12 @@ def _unique(differences: Iterable[Difference]) -> list[Difference]:
         found.setdefault(each.key, each)
     order = list(DifferenceKind)
     return sorted(found.values(), key=lambda each: order.index(each.kind))
+
+
+def _counts(found: Sequence[Difference], results: Sequence[DiffResult]) -> Counts:
+    """How many there are of each kind; at least so many where some case was not counted to the end."""
+    cut = {n.kind for each in results for n in each.counts if not n.is_complete}
+    return counts_of((each.kind for each in found), cut)
 
 
 def _outcome(certain: Sequence[Difference], possible: Sequence[Difference]) -> DiffOutcome:

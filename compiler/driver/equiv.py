@@ -190,6 +190,7 @@ def _with_differences(
         result=Equivalence.UNDECIDED if is_open else Equivalence.DIFFERENT,
         differences=found.differences,
         possible=found.possible,
+        counts=found.counts,
         undecided=found.undecided,
     )
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from policyc.ir.results.common import OpaquePart, UniverseUsed
-from policyc.ir.results.diff import Difference
+from policyc.ir.results.diff import NONE_FOUND, Counts, Difference
 
 
 class Equivalence(Enum):
@@ -40,9 +40,10 @@ class InputDigest:
 class Certificate:
     """What was proved of what, in which universe, by whom.
 
-    `settings` are the (name, value) that the statement depends on, as text. `checked` says what of an
-    earlier certificate was found again, None where none was given; `faults` what was not. `opaque` are
-    the rules that ask for what is not decided, `possible` what may differ because of them.
+    `settings` are the (name, value) that the statement depends on, as text. `differences` are the
+    regions shown, `counts` count all that were found. `checked` says what of an earlier certificate was
+    found again, None where none was given; `faults` what was not. `opaque` are the rules that ask for
+    what is not decided, `possible` what may differ because of them.
     """
 
     result: Equivalence
@@ -55,6 +56,7 @@ class Certificate:
     obligations: tuple[Obligation, ...]
     solvers: tuple[tuple[str, str], ...]
     differences: tuple[Difference, ...] = ()
+    counts: Counts = NONE_FOUND
     possible: tuple[Difference, ...] = ()
     opaque: tuple[OpaquePart, ...] = ()
     undecided: str = ""

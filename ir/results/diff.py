@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `policyc diff` answers. Data only."""
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Container, Iterable
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from policyc.ir.policy import Direction
@@ -68,23 +70,66 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
+class RegionCount:
+    """How many regions of one kind were found, shown or not.
+
+    Not `is_complete`: the search stopped before the end, and there are at least so many.
+    """
+
+    kind: DifferenceKind
+    number: int
+    is_complete: bool = True
+
+
+Counts = tuple[RegionCount, ...]
+"""One count for each kind, in the order of DifferenceKind."""
+
+
+def counts_of(
+    kinds: Iterable[DifferenceKind], incomplete: Container[DifferenceKind] = ()
+) -> Counts:
+    """The counts of all regions that were found, given the kind of each."""
+    found = Counter(kinds)
+    return tuple(RegionCount(kind, found[kind], kind not in incomplete) for kind in DifferenceKind)
+
+
+NONE_FOUND = counts_of(())
+
+
+def left_out(counts: Counts, shown: Iterable[Difference]) -> Counts:
+    """The counts of the regions that are not among `shown`."""
+    among = Counter(difference.kind for difference in shown)
+    return tuple(replace(each, number=each.number - among[each.kind]) for each in counts)
+
+
+def n_regions(counts: Counts) -> int:
+    """How many regions there are of all kinds together."""
+    return sum(each.number for each in counts)
+
+
+@dataclass(frozen=True, slots=True)
 class DiffResult:
     """The answer to `policyc diff`.
 
-    `differences` are the regions shown, `omitted` counts those left out by --limit. `before` and
-    `after` are how the user named the two sides. `notes` are further sentences (workloads that changed,
-    policies that select nothing). `undecided` says why, where the outcome is UNDECIDED.
+    `differences` are the regions shown, `counts` count all that were found. `before` and `after` are
+    how the user named the two sides. `notes` are further sentences (workloads that changed, policies
+    that select nothing). `undecided` says why, where the outcome is UNDECIDED.
     """
 
     outcome: DiffOutcome
     universe: UniverseUsed
     evidence: Evidence
     differences: tuple[Difference, ...] = ()
-    omitted: int = 0
+    counts: Counts = NONE_FOUND
     notes: tuple[str, ...] = ()
     before: str = "OLD"
     after: str = "NEW"
     undecided: str = ""
     possible: tuple[Difference, ...] = ()
-    possible_omitted: int = 0
+    possible_counts: Counts = NONE_FOUND
     opaque: tuple[OpaquePart, ...] = ()
+
+    @property
+    def omitted(self) -> Counts:
+        """The counts of the regions that were found and are not shown."""
+        return left_out(self.counts, self.differences)

@@ -105,7 +105,7 @@ def _diff(folder: Path, stages: Stages) -> dict[str, Any]:
         )
     return {
         "outcome": found.outcome.value,
-        "differences": len(found.differences) + found.omitted,
+        "differences": sum(each.number for each in found.counts),
         "replayed": found.replayed,
     }
 

@@ -179,8 +179,9 @@ def test_check_finds_what_is_useless_under_every_reading(
 ) -> None:
     _, out, _ = policyc("check", "-f", "db-twice", *over, "--format", "json")
     found = json.loads(out)
-    paths = {each["place"]["path"] for each in found["findings"] if each["code"] == "PC2003"}
-    assert paths == {"spec.egress[1]", "spec.egress[2]"}
+    useless = {each["place"]["path"]: each["code"] for each in found["findings"]}
+    assert useless == {"spec.egress[1]": "PC2003", "spec.egress[2]": "PC2002"}
+    assert [each["path"] for each in found["removable_together"]] == ["spec.egress[1]"]
 
 
 def test_check_needs_a_rule_that_an_opaque_one_may_not_replace(
@@ -198,10 +199,10 @@ def test_check_needs_a_rule_that_an_opaque_one_may_not_replace(
 
 
 INTENTS = {
-    'never tcp/443 from pod.app == "web" to cidr 203.0.113.0/24': "undecided",
-    'never tcp/80 from pod.app == "web" to cidr 203.0.113.0/24': "holds",
-    'always tcp/443 from pod.app == "web" to cidr 203.0.113.0/24': "undecided",
-    'always tcp/443 from pod.app == "web" to pod.app == "db"': "broken",
+    'never tcp/443 from namespace == "shop" && pod.app == "web" to 203.0.113.0/24': "undecided",
+    'never tcp/80 from namespace == "shop" && pod.app == "web" to 203.0.113.0/24': "holds",
+    'always tcp/443 from namespace == "shop" && pod.app == "web" to 203.0.113.0/24': "undecided",
+    'always tcp/443 from namespace == "shop" && pod.app == "web" to pod.app == "db"': "broken",
 }
 
 

@@ -120,7 +120,7 @@ def check_symbolic(node: LabNode, seed: int) -> Counter[DifferenceKind]:
     rng = random.Random(seed)
     before, after = change_of(rng, random_case(rng, max_policies=5))
     total: Counter[DifferenceKind] = Counter()
-    for difference in diff_symbolic(before, after, limit=3).differences[:3]:
+    for difference in diff_symbolic(before, after, most=3).differences[:3]:
         real = made_real(node, difference)
         flow = real.witness.flow
         pods = tuple(e for e in (flow.src, flow.dst) if isinstance(e, Endpoint))

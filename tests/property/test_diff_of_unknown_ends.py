@@ -259,7 +259,7 @@ def check_symbolic(seed: int) -> None:
     before = with_notes(rng, on_hosts(rng, case.policies))
     after = mutated(rng, before) if before.tiers else before
     kinds = diff_cluster(Change(before, universe), Change(after, universe), limit=None).kinds
-    found = diff_symbolic(before, after, limit=rng.choice((None, 1)))
+    found = diff_symbolic(before, after, most=rng.choice((None, 1)))
     for kind in kinds:
         assert found.outcome in OUTCOMES[kind], f"{kind}: {found.outcome}"
         assert found.differences

@@ -15,7 +15,7 @@ from policyc.ir.policy import Direction, PolicySet
 from policyc.ir.results.diff import DifferenceKind, DiffOutcome
 from policyc.ir.semantics import as_seen, verdict
 from policyc.ir.universe import Endpoint, Flow, Node
-from policyc.verifier.differences import kind_between, said
+from policyc.verifier.differences import kind_between, outcome_of, said
 from policyc.verifier.end_changes import EndChange, EndRegion
 from policyc.verifier.literals import Declares, Family, Literal, Other, Own, Services, SourcePorts
 from policyc.verifier.symbolic_diff import diff_symbolic, end_queries
@@ -79,7 +79,10 @@ def check(seed: int, few: int | None = None) -> None:
     for _, query in end_queries(before, after, ignore, ()):
         for change in EndChange:
             regions += query.regions(change)
-    found = diff_symbolic(before, after, ignore_effects=ignore, limit=rng.choice((None, 1)))
+    found = diff_symbolic(before, after, ignore_effects=ignore, most=rng.choice((None, 1)))
+    counted = {count.kind for count in found.counts if count.number}
+    assert found.outcome is outcome_of(counted), "the outcome is said of what is counted"
+    assert counted == {each.kind for each in found.differences} or len(found.differences) == 20
     for flow in flows_of(case, rng, 60):
         kind = kind_between(verdict(before, flow), verdict(after, flow), ignore)
         if kind is DifferenceKind.WIDENED:

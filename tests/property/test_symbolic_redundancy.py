@@ -108,7 +108,7 @@ def test_where_pods_live_is_kept_to(seed: int) -> None:
         for each in answers.useless
     }
     for each in places.values():
-        found = diff_symbolic(policies, without(policies, [each]), networks=NETWORKS, limit=1)
+        found = diff_symbolic(policies, without(policies, [each]), networks=NETWORKS, most=1)
         is_equal = found.outcome is DiffOutcome.EQUAL and not found.differences
         assert is_equal or each not in called
         assert not is_equal or each in called or not found.queries

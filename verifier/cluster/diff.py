@@ -9,7 +9,8 @@ from policyc.ir.errors import InternalError
 from policyc.ir.peers import EndpointPeer, Network, leaves
 from policyc.ir.policy import Direction, PolicySet
 from policyc.ir.results.common import Witness
-from policyc.ir.results.diff import Difference, DifferenceKind, DiffOutcome
+from policyc.ir.results.diff import Counts, Difference, DifferenceKind, DiffOutcome, counts_of
+from policyc.ir.results.turns import first_in_turns
 from policyc.ir.selectors import EndpointSelector
 from policyc.ir.semantics import verdict
 from policyc.ir.services import describe_services
@@ -43,7 +44,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class ClusterDiff:
-    """What was found: the outcome, `limit` regions with their witnesses, and counts.
+    """What was found: the outcome, at most `limit` regions with their witnesses, the counts of all.
 
     `compared` are the pairs of rows that were decided in full; what is equal by content needs none.
     """
@@ -51,7 +52,7 @@ class ClusterDiff:
     outcome: DiffOutcome
     kinds: frozenset[DifferenceKind]
     differences: tuple[Difference, ...]
-    omitted: int
+    counts: Counts
     space: Space
     compared: int
     replayed: int
@@ -78,7 +79,7 @@ def diff_cluster(
         cells = list(comparison.cells())
         compared = comparison.compared
     found = regions(cells, space)
-    shown = found if limit is None else found[:limit]
+    shown = first_in_turns(found, lambda region: region.kind, limit)
     describing = _Describing(space, before.policies, after.policies, ignore_effects)
     differences = tuple(describing.difference(region) for region in shown)
     kinds = {region.kind for region in found}
@@ -86,7 +87,7 @@ def diff_cluster(
         outcome_of(kinds),
         frozenset(kinds),
         differences,
-        len(found) - len(shown),
+        counts_of(region.kind for region in found),
         space,
         compared,
         len(shown),

@@ -1,9 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """A certificate as JSON: what `policyc equiv --check` reads."""
 
-from policyc.backends.report.formats.json import difference_json, document, universe_json
+from policyc.backends.report.formats.json import (
+    counts_json,
+    difference_json,
+    document,
+    opaque_json,
+    universe_json,
+)
 from policyc.backends.report.options import ReportOptions
 from policyc.ir.results.certificate import Certificate
+from policyc.ir.results.diff import left_out, n_regions
 
 FORMAT = "json"
 
@@ -35,7 +42,12 @@ def certificate_json(result: Certificate, _options: ReportOptions) -> str:
             for each in result.obligations
         ],
         "differences": [difference_json(each) for each in result.differences],
+        "counts": counts_json(result.counts),
+        "omitted": n_regions(left_out(result.counts, result.differences)),
     }
+    if result.opaque:
+        values["possible"] = [difference_json(each) for each in result.possible]
+        values["opaque"] = [opaque_json(each) for each in result.opaque]
     if result.undecided:
         values["undecided"] = result.undecided
     if result.checked is not None:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A certificate as text: the statement, what it rests on, and what was found wrong with it."""
 
-from policyc.backends.report.formats.text import show_difference
+from policyc.backends.report.formats.text import show_difference, show_possible
 from policyc.backends.report.options import ReportOptions
 from policyc.backends.report.page import BAD, FAINT, GOOD, STRONG, Page
+from policyc.backends.report.words import left_out_words, opaque_notes
 from policyc.ir.results.certificate import Certificate, Equivalence
 
 FORMAT = "text"
@@ -14,11 +15,15 @@ _SAYS = {
 }
 
 
+_BY_OPAQUE = "it depends on rules that are not understood"
+
+
 def certificate_text(result: Certificate, options: ReportOptions) -> str:
     """The answer first, then everything that a reader needs to have it checked."""
     page = Page()
     style = GOOD if result.result is Equivalence.EQUAL else BAD
-    page.add((result.result.value, f"{STRONG} {style}"), f": {_SAYS[result.result]}")
+    says = _BY_OPAQUE if result.possible and not result.differences else _SAYS[result.result]
+    page.add((result.result.value, f"{STRONG} {style}"), f": {says}")
     page.add(f"A: {result.before}", indent=2)
     page.add(f"B: {result.after}", indent=2)
     if result.undecided:
@@ -27,6 +32,12 @@ def certificate_text(result: Certificate, options: ReportOptions) -> str:
         page.gap()
         show_difference(page, number, difference, result.universe)
     page.gap()
+    omitted = left_out_words(result.counts, result.differences)
+    if omitted and result.result is Equivalence.DIFFERENT:
+        page.add(f"{omitted}; `policyc diff --all` shows every region")
+    show_possible(page, result.possible, len(result.differences), result.universe)
+    for note in opaque_notes(result.opaque):
+        page.add(f"note: {note}")
     page.add(f"universe: {result.universe.words}")
     solvers = ", ".join(f"{name} {version}" for name, version in result.solvers)
     page.add(f"method: {'; '.join(part for part in (result.method, solvers) if part)}")

@@ -7,8 +7,8 @@ from policyc.backends.report.flows import flow_json
 from policyc.backends.report.options import ReportOptions
 from policyc.backends.report.verdicts import span_json, verdict_json
 from policyc.ir.results.check import CheckResult
-from policyc.ir.results.common import Evidence, Finding, Place, UniverseUsed, Witness
-from policyc.ir.results.diff import Difference, DiffResult
+from policyc.ir.results.common import Evidence, Finding, OpaquePart, Place, UniverseUsed, Witness
+from policyc.ir.results.diff import Counts, Difference, DiffResult, n_regions
 from policyc.ir.results.failure import Failure, FailureKind
 from policyc.ir.results.verify import IntentAnswer, VerifyResult
 
@@ -31,9 +31,39 @@ def diff_json(result: DiffResult, _options: ReportOptions) -> str:
         universe=universe_json(result.universe),
         evidence=evidence_json(result.evidence),
         differences=[difference_json(difference) for difference in result.differences],
-        omitted=result.omitted,
+        counts=counts_json(result.counts),
+        omitted=n_regions(result.omitted),
+        **_possible_json(result),
         notes=list(result.notes),
     )
+
+
+def _possible_json(result: DiffResult) -> dict[str, object]:
+    """What may differ, and the rules that are not understood; nothing where there are none."""
+    if not result.opaque:
+        return {}
+    return {
+        "possible": [difference_json(difference) for difference in result.possible],
+        "possible_counts": counts_json(result.possible_counts),
+        "opaque": [opaque_json(part) for part in result.opaque],
+    }
+
+
+def opaque_json(part: OpaquePart) -> dict[str, object]:
+    """A rule that is not understood, and what it asks for; `side` in comparisons only."""
+    side = {"side": part.side} if part.side else {}
+    return {**side, "place": place_json(part.place), "asks": list(part.asks)}
+
+
+def _opaque(parts: tuple[OpaquePart, ...]) -> dict[str, object]:
+    return {"opaque": [opaque_json(part) for part in parts]} if parts else {}
+
+
+def counts_json(counts: Counts) -> dict[str, object]:
+    """How many regions of each kind were found, and whether the search went to the end."""
+    return {
+        each.kind.value: {"regions": each.number, "complete": each.is_complete} for each in counts
+    }
 
 
 def difference_json(difference: Difference) -> dict[str, object]:
@@ -75,6 +105,7 @@ def check_json(result: CheckResult, _options: ReportOptions) -> str:
         ],
         removable_together=[place_json(place) for place in result.removable_together],
         undecided=list(result.undecided),
+        **_opaque(result.opaque),
         notes=list(result.notes),
     )
 
@@ -101,6 +132,7 @@ def verify_json(result: VerifyResult, _options: ReportOptions) -> str:
         universe=universe_json(result.universe),
         evidence=evidence_json(result.evidence),
         intents=[_intent(intent) for intent in result.intents],
+        **_opaque(result.opaque),
         notes=list(result.notes),
     )
 

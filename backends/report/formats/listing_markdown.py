@@ -4,7 +4,7 @@
 from policyc.backends.report.listing import isolation_words, listing_headline, other_side
 from policyc.backends.report.markdown_text import code, escaped
 from policyc.backends.report.options import ReportOptions
-from policyc.backends.report.words import evidence_words
+from policyc.backends.report.words import counted, evidence_words
 from policyc.ir.results.listing import Exposure, ListedLine, ListResult
 
 FORMAT = "markdown"
@@ -27,6 +27,10 @@ def listing_markdown(result: ListResult, _options: ReportOptions) -> str:
     shown = _that_fit(rows, room)
     omitted = result.omitted_lines + len(rows) - len(shown)
     more = [f"\n{omitted} more lines not shown."] if omitted else []
+    if result.omitted_exposures:
+        more.append(
+            f"\nThe exposure of {counted(result.omitted_exposures, 'more group')} is not shown."
+        )
     table = ["| from | to | services |", "|---|---|---|", *shown]
     return "\n".join([*head, *table, *more, "", *foot]) + "\n"
 

@@ -4,7 +4,7 @@
 Never longer than a comment may be: what does not fit is counted.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from policyc.backends.report.flows import flow_words
@@ -14,17 +14,21 @@ from policyc.backends.report.steps import steps_of
 from policyc.backends.report.verdicts import where
 from policyc.backends.report.words import (
     DID,
+    MAY_BE,
     check_headline,
     counted,
     diff_headline,
     evidence_words,
+    left_out_words,
+    opaque_notes,
     verify_headline,
 )
 from policyc.ir.diagnostics import Severity
 from policyc.ir.results.check import CheckResult, Suppressed
 from policyc.ir.results.common import Evidence, Finding, Place, UniverseUsed, Witness
-from policyc.ir.results.diff import Difference, DiffOutcome, DiffResult
+from policyc.ir.results.diff import Difference, DifferenceKind, DiffOutcome, DiffResult
 from policyc.ir.results.failure import Failure
+from policyc.ir.results.turns import in_turns
 from policyc.ir.results.verify import IntentAnswer, IntentStatus, VerifyResult
 
 FORMAT = "markdown"
@@ -35,11 +39,15 @@ MAX_BYTES = 64_900
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """Something found: a row of the summary's table, and its details."""
+    """Something found: a row of the summary's table, and its details.
+
+    Where there is no room for all items, those with a low `turn` are kept.
+    """
 
     row: str
     title: str
     details: str
+    turn: int = 0
 
 
 def _comment(
@@ -57,9 +65,10 @@ def _comment(
     end = "\n".join(f"<sub>{line}</sub>  " for line in foot) + "\n"
     table_head = f"{columns}\n{'|---' * columns.count(' | ')}|---|\n" if items else ""
     room = MAX_BYTES - _size(start) - _size(end) - _size(table_head) - 2 * _NOTE_ROOM
-    kept, room = _fitting([f"{item.row}\n" for item in items], room)
+    turns = sorted(range(len(items)), key=lambda at: items[at].turn)
+    kept, room = _kept([f"{item.row}\n" for item in items], turns, room)
     table = table_head + "".join(kept) + _left_out(len(items) - len(kept), "row") + "\n"
-    details, _ = _fitting([_folded(item) for item in items], room)
+    details, _ = _kept([_folded(item) for item in items], turns, room)
     body = "".join(details) + _left_out(len(items) - len(details), "detail")
     return start + (table if items else "") + body + end
 
@@ -82,6 +91,12 @@ def _fitting(parts: Sequence[str], room: int) -> tuple[list[str], int]:
     return kept, room
 
 
+def _kept(parts: Sequence[str], turns: Sequence[int], room: int) -> tuple[list[str], int]:
+    """The parts that fit, chosen in turns and given in their order, and the room that is left."""
+    chosen, room = _fitting([parts[at] for at in turns], room)
+    return [parts[at] for at in sorted(turns[: len(chosen)])], room
+
+
 def _left_out(number: int, what: str) -> str:
     if not number:
         return ""
@@ -96,16 +111,34 @@ def diff_markdown(result: DiffResult, _options: ReportOptions) -> str:
     """The outcome, a row for each region, and its witness folded."""
     sides = f"{code(result.before)} → {code(result.after)}"
     headline = f"{_clipped(diff_headline(result))}: {sides}"
-    items = [_difference(at, each) for at, each in enumerate(result.differences, start=1)]
+    turns = in_turns(result.differences, lambda each: each.kind)
+    turn_of = {at: turn for turn, at in enumerate(turns)}
+    items = [_difference(at, each, turn_of[at]) for at, each in enumerate(result.differences)]
+    items += [
+        _difference(at, each, at, MAY_BE)
+        for at, each in enumerate(result.possible, start=len(result.differences))
+    ]
     sign = "✅" if result.outcome is DiffOutcome.EQUAL else "⚠️"
     title = f"{sign} policyc diff: {result.outcome.value}"
     foot = _foot(result.universe, result.evidence)
     columns = "| # | what | from | to | services |"
-    return _comment(title, headline, _notes(result.notes), columns, items, foot)
+    notes = [*_omitted(result), *_notes((*result.notes, *opaque_notes(result.opaque)))]
+    return _comment(title, headline, notes, columns, items, foot)
 
 
-def _difference(number: int, difference: Difference) -> _Item:
-    did = DID[difference.kind]
+def _omitted(result: DiffResult) -> list[str]:
+    """What the reader does not see, and how to see it; an undecided diff counts nothing."""
+    words = [left_out_words(result.possible_counts, result.possible, MAY_BE)]
+    if result.outcome is not DiffOutcome.UNDECIDED:
+        words.insert(0, left_out_words(result.counts, result.differences))
+    return [f"{each}; `--all` shows every region" for each in words if each]
+
+
+def _difference(
+    at: int, difference: Difference, turn: int, words: Mapping[DifferenceKind, str] = DID
+) -> _Item:
+    number = at + 1
+    did = words[difference.kind]
     src, dst = code(difference.src), code(difference.dst)
     services = code(", ".join(difference.services))
     lines = _witness(difference.witness)
@@ -115,13 +148,14 @@ def _difference(number: int, difference: Difference) -> _Item:
         f"| {number} | **{did}** | {src} | {dst} | {services} |",
         f"{number}. {did}: {src} → {dst}, {services}",
         "\n".join(lines) + "\n",
+        turn,
     )
 
 
 def check_markdown(result: CheckResult, _options: ReportOptions) -> str:
     """The number of findings, a row for each, and why, folded."""
     notes = [f"**not decided:** {code(question)}" for question in result.undecided]
-    notes += _notes(result.notes)
+    notes += _notes((*result.notes, *opaque_notes(result.opaque)))
     items = [_finding(at, finding) for at, finding in enumerate(result.findings, start=1)]
     if result.removable_together:
         items.append(_together(result.removable_together))
@@ -179,7 +213,8 @@ def verify_markdown(result: VerifyResult, _options: ReportOptions) -> str:
     title = f"{'⚠️' if broken else '✅'} policyc verify"
     foot = _foot(result.universe, result.evidence)
     headline, columns = _clipped(verify_headline(result)), "| # | status | intent | where |"
-    return _comment(title, headline, _notes(result.notes), columns, items, foot)
+    notes = _notes((*result.notes, *opaque_notes(result.opaque)))
+    return _comment(title, headline, notes, columns, items, foot)
 
 
 def _intent(number: int, intent: IntentAnswer) -> _Item:

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Results as SARIF 2.1.0, for code scanning: a result for each difference, finding or intent."""
 
+from dataclasses import replace
+
 from policyc.backends.report.flows import flow_json
+from policyc.backends.report.formats.json import counts_json
 from policyc.backends.report.options import ReportOptions
 from policyc.backends.report.sarif_parts import (
     LEVELS,
@@ -14,11 +17,17 @@ from policyc.backends.report.sarif_parts import (
     result,
     run_properties,
 )
-from policyc.backends.report.words import DID, region_words
+from policyc.backends.report.words import DID, MAY_BE, left_out_words, opaque_notes, region_words
 from policyc.ir.diagnostics import Note
 from policyc.ir.results.check import CheckResult
 from policyc.ir.results.common import Finding
-from policyc.ir.results.diff import Difference, DifferenceKind, DiffOutcome, DiffResult
+from policyc.ir.results.diff import (
+    Difference,
+    DifferenceKind,
+    DiffOutcome,
+    DiffResult,
+    n_regions,
+)
 from policyc.ir.results.failure import Failure
 from policyc.ir.results.verify import IntentAnswer, IntentStatus, VerifyResult
 
@@ -81,17 +90,23 @@ def diff_sarif(diff: DiffResult, options: ReportOptions) -> str:
     """A result for each region, where the new policies decide it, else where the old ones did."""
     rules = list(_DIFF_RULES.values())
     made = [result(_difference(each), rules, options) for each in diff.differences]
+    made += [result(_possible(each), rules, options) for each in diff.possible]
     undecided = [diff.undecided] if diff.outcome is DiffOutcome.UNDECIDED else []
-    omitted = [f"{diff.omitted} more regions are not in this log"] if diff.omitted else []
+    omitted = (
+        left_out_words(diff.counts, diff.differences),
+        left_out_words(diff.possible_counts, diff.possible, MAY_BE),
+    )
     properties = run_properties(
         diff.universe,
         diff.evidence,
         result=diff.outcome.value,
         before=diff.before,
         after=diff.after,
-        omitted=diff.omitted,
+        counts=counts_json(diff.counts),
+        omitted=n_regions(diff.omitted),
     )
-    invocations = invocation(undecided, (*diff.notes, *omitted))
+    notes = (*diff.notes, *opaque_notes(diff.opaque), *filter(None, omitted))
+    invocations = invocation(undecided, notes)
     return log("diff", rules, made, invocations=invocations, properties=properties)
 
 
@@ -112,6 +127,14 @@ def _difference(difference: Difference) -> SarifResult:
     )
 
 
+def _possible(difference: Difference) -> SarifResult:
+    """A region that may differ, by rules that are not understood."""
+    found = _difference(difference)
+    words = f"undecided: {MAY_BE[difference.kind]}: {region_words(difference)}"
+    properties = {**(found.properties or {}), "undecided": True}
+    return replace(found, message=words, key=f"possible|{found.key}", properties=properties)
+
+
 def check_sarif(check: CheckResult, options: ReportOptions) -> str:
     """A result for each finding; those that the input suppresses are marked so."""
     quiet = [each.finding for each in check.suppressed]
@@ -122,7 +145,7 @@ def check_sarif(check: CheckResult, options: ReportOptions) -> str:
     ]
     together = [place.words for place in check.removable_together]
     properties = run_properties(check.universe, check.evidence, removableTogether=together)
-    invocations = invocation(check.undecided, check.notes)
+    invocations = invocation(check.undecided, (*check.notes, *opaque_notes(check.opaque)))
     return log("check", rules, made, invocations=invocations, properties=properties)
 
 
@@ -169,7 +192,7 @@ def verify_sarif(verify: VerifyResult, options: ReportOptions) -> str:
         if intent.status is IntentStatus.UNDECIDED
     ]
     properties = run_properties(verify.universe, verify.evidence)
-    invocations = invocation(undecided, verify.notes)
+    invocations = invocation(undecided, (*verify.notes, *opaque_notes(verify.opaque)))
     return log("verify", rules, made, invocations=invocations, properties=properties)
 
 

@@ -1,22 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Results as text for people: the answer first, then one paragraph for each thing found."""
 
+from collections.abc import Mapping, Sequence
+
 from policyc.backends.report.flows import end_details, flow_words
 from policyc.backends.report.options import ReportOptions
 from policyc.backends.report.page import BAD, FAINT, GOOD, STRONG, WARN, Page
 from policyc.backends.report.verdicts import PAST, verdict_words, where
 from policyc.backends.report.words import (
     DID,
+    MAY_BE,
     check_headline,
     diff_headline,
     evidence_words,
+    left_out_words,
+    opaque_notes,
     region_words,
     verify_headline,
 )
 from policyc.ir.diagnostics import Diagnostic, Severity
 from policyc.ir.diagnostics import render as render_diagnostic
 from policyc.ir.results.check import CheckResult
-from policyc.ir.results.common import Evidence, Finding, Place, UniverseUsed, Witness
+from policyc.ir.results.common import Evidence, Finding, OpaquePart, Place, UniverseUsed, Witness
 from policyc.ir.results.diff import Difference, DifferenceKind, DiffOutcome, DiffResult
 from policyc.ir.results.verify import IntentAnswer, IntentStatus, VerifyResult
 from policyc.ir.universe import end_name
@@ -48,17 +53,40 @@ def diff_text(result: DiffResult, options: ReportOptions) -> str:
         page.gap()
         show_difference(page, number, difference, result.universe)
     page.gap()
-    if result.omitted:
-        page.add(f"{result.omitted} more not shown; --all shows them")
-    _foot(page, result.notes, result.universe, result.evidence)
+    omitted = left_out_words(result.counts, result.differences)
+    if omitted and result.outcome is not DiffOutcome.UNDECIDED:
+        page.add(f"{omitted}; --all shows every region")
+    show_possible(page, result.possible, len(result.differences), result.universe)
+    may_be = left_out_words(result.possible_counts, result.possible, MAY_BE)
+    if may_be:
+        page.add(f"{may_be}; --all shows every region")
+    _foot(page, _notes(result.notes, result.opaque), result.universe, result.evidence)
     return page.to_text(options)
 
 
+def show_possible(
+    page: Page, possible: Sequence[Difference], n_before: int, universe: UniverseUsed
+) -> None:
+    """The regions that may differ, numbered after those that do."""
+    for number, difference in enumerate(possible, start=n_before + 1):
+        page.gap()
+        show_difference(page, number, difference, universe, MAY_BE)
+    page.gap()
+
+
+def _notes(notes: Sequence[str], opaque: Sequence[OpaquePart]) -> tuple[str, ...]:
+    return (*notes, *opaque_notes(opaque))
+
+
 def show_difference(
-    page: Page, number: int, difference: Difference, universe: UniverseUsed
+    page: Page,
+    number: int,
+    difference: Difference,
+    universe: UniverseUsed,
+    words: Mapping[DifferenceKind, str] = DID,
 ) -> None:
     """A region with its witness, as a numbered paragraph."""
-    did = (DID[difference.kind], f"{STRONG} {_DIFF_STYLES[difference.kind]}")
+    did = (words[difference.kind], f"{STRONG} {_DIFF_STYLES[difference.kind]}")
     pairs = f" ({difference.n_pairs} pairs of pods)" if difference.n_pairs is not None else ""
     direction = f", {difference.direction.value}" if difference.direction else ""
     page.add(f"{number}. ", did, f"{direction}: {region_words(difference)}{pairs}", hanging=3)
@@ -116,7 +144,7 @@ def check_text(result: CheckResult, options: ReportOptions) -> str:
     page.gap()
     style = BAD if result.findings or result.undecided else GOOD
     page.add((check_headline(result), f"{STRONG} {style}"))
-    _foot(page, result.notes, result.universe, result.evidence)
+    _foot(page, _notes(result.notes, result.opaque), result.universe, result.evidence)
     return page.to_text(options)
 
 
@@ -147,7 +175,7 @@ def verify_text(result: VerifyResult, options: ReportOptions) -> str:
     page.gap()
     broken = any(each.status is not IntentStatus.HOLDS for each in result.intents)
     page.add((verify_headline(result), f"{STRONG} {BAD if broken else GOOD}"))
-    _foot(page, result.notes, result.universe, result.evidence)
+    _foot(page, _notes(result.notes, result.opaque), result.universe, result.evidence)
     return page.to_text(options)
 
 

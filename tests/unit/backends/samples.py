@@ -21,7 +21,7 @@ from policyc.ir.policy import (
 )
 from policyc.ir.results.check import CheckResult, CheckRule, Suppressed
 from policyc.ir.results.common import Evidence, Finding, Place, UniverseUsed, Witness
-from policyc.ir.results.diff import Difference, DifferenceKind, DiffOutcome, DiffResult
+from policyc.ir.results.diff import Difference, DifferenceKind, DiffOutcome, DiffResult, counts_of
 from policyc.ir.results.places import key_of_rule, place_of_rule, places_of
 from policyc.ir.results.verify import IntentAnswer, IntentStatus, VerifyResult
 from policyc.ir.semantics import verdict
@@ -85,7 +85,8 @@ def diff(text: str = "any address", count: int = 1, omitted: int = 0) -> DiffRes
     found = tuple(difference(f"{text} {at}" if at else text) for at in range(count))
     notes = (f"a note about {text}",)
     outcome = DiffOutcome.WIDENED
-    return DiffResult(outcome, UNIVERSE, EVIDENCE, found, omitted, notes, "git:main", text)
+    counts = counts_of([DifferenceKind.WIDENED] * (count + omitted))
+    return DiffResult(outcome, UNIVERSE, EVIDENCE, found, counts, notes, "git:main", text)
 
 
 EQUAL = DiffResult(DiffOutcome.EQUAL, UNIVERSE, EVIDENCE)

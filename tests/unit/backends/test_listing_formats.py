@@ -4,6 +4,7 @@
 import csv
 import io
 import json
+from dataclasses import replace
 from xml.etree import ElementTree
 
 from policyc.backends.report.render import formats_of, render
@@ -95,3 +96,9 @@ def test_json_gives_ranges_by_protocol() -> None:
         {"protocol": "OTHER", "numbers": [47, 47]},
     ]
     assert value["groups"][0]["name"] == NASTY
+
+
+def test_what_people_read_counts_the_exposures_that_are_not_shown() -> None:
+    result = replace(listing("web"), exposures=(), omitted_exposures=7)
+    for form in ("text", "markdown"):
+        assert "exposure of 7 more groups is not shown" in render(result, form)

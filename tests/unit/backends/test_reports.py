@@ -210,6 +210,19 @@ def test_a_comment_fits_and_says_what_was_left_out(text: str, count: int) -> Non
         assert shown.rstrip().endswith("</sub>")
 
 
+@pytest.mark.parametrize(("size", "count", "what"), [(400, 300, "row"), (40, 100, "detail")])
+def test_a_comment_without_room_shows_what_opens_and_what_closes(
+    size: int, count: int, what: str
+) -> None:
+    """Rows are kept before details, so each has a case in which it does not fit."""
+    opened = samples.diff("x" * size, count)
+    closed = tuple(samples.difference(f"closed {at}", DifferenceKind.NARROWED) for at in range(3))
+    shown = render(replace(opened, differences=(*opened.differences, *closed)), "markdown")
+    assert f"{what}s left out" in shown
+    mark = "| **closed** |" if what == "row" else ". closed: "
+    assert shown.count(mark) == len(closed)
+
+
 class _Terminal:
     def isatty(self) -> bool:
         return True

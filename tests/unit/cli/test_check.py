@@ -303,3 +303,17 @@ def test_the_answer_is_the_same_in_processes_and_on_a_cluster_of_dask(
     ) as cluster:
         executor = cluster.scheduler_address.replace("tcp://", "dask://")
         assert answer(capfd, *found, "--executor", executor) == alone
+
+
+def test_pods_that_a_finding_does_not_name_are_counted(
+    here: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The policy selects five pods, all in the network of their host."""
+    pod = (
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: db%d, namespace: shop}\n"
+        "spec: {hostNetwork: true, containers: [{name: c}]}\nstatus: {podIP: 192.0.2.%d}\n"
+    )
+    (here / "pods.yaml").write_text("---\n".join(pod % (n, n) for n in range(1, 6)))
+    _, found = answer(capfd, *given(here, text(CLEAN)), "--cluster", "pods.yaml")
+    (said,) = (f["explanation"] for f in found["findings"] if "host's network" in f["explanation"])
+    assert "(shop/db1, shop/db2, shop/db3 and 2 more)" in said

@@ -279,8 +279,8 @@ def hosts() -> None:
         (in_one_tier(), in_one_tier(allow), WIDENED, EQUAL),
         (in_one_tier(allow), in_one_tier(allow, guard), EQUAL, EQUAL),
     ):
-        for limit in (None, 1):
-            assert diff_symbolic(before, after, limit=limit).outcome is outcome
+        for most in (None, 1):
+            assert diff_symbolic(before, after, most=most).outcome is outcome
         assert diff_cluster(Change(before, nodes), Change(after, nodes)).outcome is here
 
 
@@ -296,10 +296,17 @@ def latent_and_cut() -> None:
     found = diff_symbolic(before, in_one_tier(everywhere, isolating("x", A, inner)))
     assert (found.outcome, [d.kind for d in found.differences]) == (
         EQUAL, [DifferenceKind.LATENT])  # fmt: skip
+    shut = [replace(egress, name=f"e{n}", subject=selecting(f"m{n}")) for n in range(6)]
+    latent = [EndpointPeer(policy.subject) for policy in shut]
+    for peers in ([*latent, inner], [inner, *latent]):
+        sides = (in_one_tier(*shut, isolating("x", A, *who)) for who in ((), peers))
+        found = diff_symbolic(*sides, most=1)
+        assert found.outcome is WIDENED
+        assert DifferenceKind.WIDENED in {d.kind for d in found.differences}
     one = in_one_tier(isolating("x", A, BLOCK), isolating("y", selecting("m", APP_B)))
     other = in_one_tier(isolating("x", A), isolating("y", selecting("m", APP_B), BLOCK))
-    for limit in (None, 1):
-        assert diff_symbolic(one, other, limit=limit).outcome is DiffOutcome.BOTH
+    for most in (None, 1):
+        assert diff_symbolic(one, other, most=most).outcome is DiffOutcome.BOTH
     opened = in_one_tier(isolating("x", A, BLOCK), isolating("y", selecting("m", APP_B), BLOCK))
     shut = in_one_tier(isolating("x", A), isolating("y", selecting("m", APP_B)))
     assert len(diff_symbolic(opened, shut).differences) == 2

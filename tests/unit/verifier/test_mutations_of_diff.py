@@ -140,7 +140,7 @@ def other_namespaces_forgotten(patch: Patch) -> None:
 
 
 def kinds_beyond_the_limit_forgotten(patch: Patch) -> None:
-    patch.setattr(symbolic_diff._Run, "_only_kinds", lambda *_: None)
+    patch.setattr(symbolic_diff._Run, "_stop", lambda *_: None)
 
 
 def latent_is_nothing(patch: Patch) -> None:
