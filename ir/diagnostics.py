@@ -9,6 +9,7 @@ from dataclasses import field, replace
 from enum import Enum
 
 from policyc.ir.classes import dataclass
+from policyc.ir.printable import printable, printable_line
 from policyc.ir.spans import Span
 
 
@@ -110,17 +111,20 @@ class Report:
 
 
 def render(finding: Diagnostic, line_of: Callable[[Span], str | None]) -> str:
-    """The finding as text with its source line and a caret; `line_of` gives the line, or None."""
+    """The finding as text with its source line and a caret; `line_of` gives the line, or None.
+
+    Each of its lines is printable: names and values are whatever the input has.
+    """
     head = f"{finding.severity.value}[{finding.code}]: {finding.message}"
     if finding.span.line == 0:
-        out = [f"{finding.span.file}: {head}"]
+        out = [printable_line(f"{finding.span.file}: {head}")]
     else:
-        out = [f"{finding.span}: {head}"]
+        out = [printable_line(f"{finding.span}: {head}")]
         out += _excerpt(finding.span, line_of(finding.span))
     for note in finding.notes:
-        out.append(f"{note.span}: note: {note.text}")
+        out.append(printable_line(f"{note.span}: note: {note.text}"))
     if finding.hint:
-        out.append(f"help: {finding.hint}")
+        out.append(printable(f"help: {finding.hint}"))
     return "\n".join(out)
 
 
@@ -129,9 +133,10 @@ def _excerpt(span: Span, line: str | None) -> Iterable[str]:
         return
     number = f"{span.line:>5}"
     shown = line.rstrip("\n").replace("\t", " ")[:160]
-    width = max(1, span.end_column - span.column)
-    if span.column > len(shown) + 1:
+    start = span.column - 1
+    if start > len(shown):
         return
-    width = min(width, max(1, len(shown) - span.column + 1))
-    yield f"{number} | {shown}"
-    yield f"{' ' * len(number)} | {' ' * (span.column - 1)}{'^' * width}"
+    end = start + max(1, span.end_column - span.column)
+    before, marked = printable(shown[:start]), printable(shown[start:end])
+    yield f"{number} | {before}{marked}{printable(shown[end:])}"
+    yield f"{' ' * len(number)} | {' ' * len(before)}{'^' * max(1, len(marked))}"

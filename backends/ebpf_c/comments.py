@@ -28,11 +28,16 @@ NOTHING: Mapping[int, Sequence[str]] = {}
 
 
 def comment(text: str) -> str:
-    """Text that cannot end the comment it stands in, nor continue a line: file names are the user's."""
+    """Text that cannot end the comment it stands in, nor continue a line: file names are the user's.
+
+    Nor is it a command (`##[`) for a log that shows the comment.
+    """
     shown = text
     if not text.isprintable() or "\\" in text or "?" in text:
         shown = "".join(c if c.isprintable() and c not in "\\?" else "." for c in text)
-    return shown.replace("*/", "* /").replace("/*", "/ *")
+    for found, apart in (("*/", "* /"), ("/*", "/ *"), ("##[", "# #["), ("##vso[", "# #vso[")):
+        shown = shown.replace(found, apart)
+    return shown
 
 
 def rule_lines(verdicts: Verdicts) -> list[str]:

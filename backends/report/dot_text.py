@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The listing in graphviz' DOT language: groups as nodes, connections as edges; always the same text."""
 
-from policyc.backends.report.page import printable
+from policyc.ir.printable import printable
 from policyc.ir.results.listing import EndGroup, ListResult
 
 _SHAPES = {"pods": "box", "nodes": "box3d", "outside": "ellipse"}

@@ -2,13 +2,14 @@
 """Each stage of the pipeline as text to read: `policyc compile --emit`."""
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from policyc.backends.ebpf_c.seeds import Seed
 from policyc.ir.atoms import AddressColumn, Atoms, Column, NamedNumbers, NodeColumn, Row
 from policyc.ir.decision import DecisionIR, diagram_regions
 from policyc.ir.plan import DirectionPlan, LookupPlan
 from policyc.ir.policy import Direction, PolicySet
+from policyc.ir.printable import printable_line
 from policyc.ir.selectors import NEVER
 from policyc.ir.services import describe_services
 from policyc.ir.tree import diagram_name
@@ -40,7 +41,12 @@ def dump_policy_ir(policies: PolicySet) -> str:
                         f"    {direction.value}: {describe_rule(rule, direction)}"
                         f"  # {rule.origin.path} {rule.origin.span}"
                     )
-    return "\n".join(lines)
+    return _page(lines)
+
+
+def _page(lines: Iterable[str]) -> str:
+    """The lines of a stage, each of them printable."""
+    return "\n".join(map(printable_line, lines))
 
 
 def dump_atoms(atoms: Atoms) -> str:
@@ -68,7 +74,7 @@ def dump_atoms(atoms: Atoms) -> str:
                      f"{_named(signature.named, v)}{_own(signature)}: {held}")  # fmt: skip
     lines.append("columns (peers):")
     lines += [f"  column {i}: {_column(c, v)}" for i, c in enumerate(atoms.columns)]
-    return "\n".join(lines)
+    return _page(lines)
 
 
 def _bits(word: str, mask: int) -> str:
@@ -121,7 +127,7 @@ def dump_decision_ir(decision: DecisionIR) -> str:
         for index, row in enumerate(decision.table(direction)):
             lines.append(f"  row {index}:")
             lines += _row_lines(decision, row)
-    return "\n".join(lines)
+    return _page(lines)
 
 
 def _row_lines(decision: DecisionIR, row: tuple[int, ...]) -> Iterator[str]:
@@ -161,7 +167,7 @@ def dump_plan(plan: LookupPlan) -> str:
         lines += _direction_lines(direction)
     code = ", ".join(map(diagram_name, plan.code_words)) or "none"
     lines.append(f"diagrams in code: {code}; all others by {plan.rounds} rounds of search")
-    return "\n".join(lines)
+    return _page(lines)
 
 
 def _direction_lines(plan: DirectionPlan) -> Iterator[str]:
@@ -188,7 +194,7 @@ def dump_seeds(seeds: tuple[Seed, ...]) -> str:
             f"{seed.map_name} ({seed.kind}, {seed.entries} entries): {', '.join(seed.fields)}"
         )
         lines += _seed_lines(seed)
-    return "\n".join(lines)
+    return _page(lines)
 
 
 def _seed_lines(seed: Seed) -> Iterator[str]:

@@ -7,7 +7,7 @@ Markdown or HTML would read written as a character reference.
 
 import re
 
-from policyc.backends.report.page import printable
+from policyc.ir.printable import printable
 
 MAX_TEXT = 300
 _SPECIAL = re.compile(r"[&<>`*_{}\[\]#+!|~\\@$^]|://|www\.")
@@ -20,9 +20,8 @@ def code(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """User text with nothing in it that means something, in table cells too."""
-    one_line = " ".join(text.split())
-    return _SPECIAL.sub(lambda found: _references(found.group()), printable(one_line))
+    """User text on one line, with nothing in it that means something, in table cells too."""
+    return _SPECIAL.sub(lambda found: _references(found.group()), printable(text))
 
 
 def _references(text: str) -> str:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from policyc.backends.report.options import TERMINAL_COLUMNS, ReportOptions
+from policyc.ir.printable import printable
 
 GOOD, BAD, WARN, FAINT, STRONG = "green", "red", "yellow", "dim", "bold"
 """The styles of lines and parts."""
@@ -98,11 +99,3 @@ def _breaks(text: str, first_room: int, room: int) -> list[int]:
             breaks.append(word.start())
             start, left = word.start(), room
     return breaks
-
-
-def printable(text: str) -> str:
-    """The text with what a terminal would act on escaped as Python does, line ends too."""
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode()
-        for character in text
-    )

@@ -14,6 +14,7 @@ from policyc.backends.report import formats
 from policyc.backends.report.options import PLAIN, ReportOptions
 from policyc.backends.report.renderer import Renderer
 from policyc.ir.errors import InternalError
+from policyc.ir.printable import without_commands
 
 _FIRST = ("text", "json")
 """The formats that lists of formats begin with."""
@@ -21,7 +22,7 @@ _FIRST = ("text", "json")
 
 def render(result: object, form: str, options: ReportOptions = PLAIN) -> str:
     """The result as a whole document, its last line ended; KeyError where `has_format` is false."""
-    document = _renderers()[form, type(result)](result, options)
+    document = without_commands(_renderers()[form, type(result)](result, options))
     return document if document.endswith("\n") or not document else document + "\n"
 
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The parts of a SARIF 2.1.0 log: locations, code flows, fingerprints, the run around them."""
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -13,6 +12,7 @@ from urllib.parse import quote
 from policyc.backends.report.options import ReportOptions
 from policyc.backends.report.steps import steps_of
 from policyc.ir.diagnostics import Note, Severity
+from policyc.ir.printable import json_text, printable, printable_lines
 from policyc.ir.results.common import Evidence, Place, UniverseUsed, Witness
 from policyc.ir.spans import Span
 
@@ -66,7 +66,32 @@ def log(command: str, rules: Sequence[SarifRule], results: Sequence[Json], **run
         "results": list(results),
         **run,
     }
-    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [whole]}, indent=2)
+    return json_text({"$schema": SCHEMA, "version": "2.1.0", "runs": [_shown(whole)]}, indent=2)
+
+
+def message_lines(*parts: str) -> str:
+    """A message of several lines: the parts that are not empty, each printable."""
+    return "\n".join(printable(part) for part in parts if part)
+
+
+_TO_READ = frozenset({"text", "justification", "fullyQualifiedName"})
+"""The members that a viewer shows; others, such as URIs and properties, are data."""
+
+
+def _shown(value: Any) -> Any:
+    """A part of a log with what a viewer shows made printable; the lines of a message stay lines."""
+    match value:
+        case dict():
+            return {
+                key: printable_lines(item)
+                if key in _TO_READ and isinstance(item, str)
+                else _shown(item)
+                for key, item in value.items()
+            }
+        case list() | tuple():
+            return [_shown(item) for item in value]
+        case _:
+            return value
 
 
 def _rule(rule: SarifRule) -> Json:

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Findings as text for people, on standard error, with the source line and a caret."""
 
-import linecache
 import os
+import re
+import stat
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TextIO
 
@@ -13,6 +15,9 @@ from policyc.ir.diagnostics import Diagnostic, Severity, render
 from policyc.ir.spans import Span
 
 _MAX_CARETS = 120
+_NO_PATHS = ("<", "git:", "bundle:")
+"""How names of what is no file begin; a link of that name could lead to any file."""
+_LINE_END = re.compile(r"\r\n|\n|\r")
 _COLOURS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.NOTE: "36"}
 
 
@@ -30,10 +35,28 @@ def print_findings(findings: Iterable[Diagnostic], stream: TextIO | None = None)
 
 
 def source_line(span: Span) -> str | None:
-    """The line of a span's file, None where it cannot be read again (standard input, a FIFO)."""
-    if not Path(span.file).is_file():
+    """The line of a span's file, None where it cannot be read again (standard input, a FIFO).
+
+    None also where the name is not the file's path: a name with a backslash may stand for bytes that are
+    not UTF-8, and another file may have that name.
+    """
+    if span.file.startswith(_NO_PATHS) or "\\" in span.file:
         return None
-    return linecache.getline(span.file, span.line) or None
+    try:
+        about = Path(span.file).stat()
+        if not stat.S_ISREG(about.st_mode):
+            return None
+        lines = _lines(span.file, about.st_mtime_ns, about.st_size)
+    except (OSError, ValueError):
+        return None
+    return lines[span.line - 1] if 1 <= span.line <= len(lines) else None
+
+
+@lru_cache(maxsize=8)
+def _lines(file: str, _mtime_ns: int, _size: int) -> list[str]:
+    """The lines of a file as the readers of YAML count them; kept as long as the file is the same."""
+    text = Path(file).read_bytes().decode("utf-8-sig", "replace")
+    return _LINE_END.split(text)
 
 
 def _narrowed(finding: Diagnostic) -> Diagnostic:

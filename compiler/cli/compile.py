@@ -5,7 +5,6 @@ What compiles is loaded when it is known that something must be compiled: with -
 """
 
 import gc
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -29,8 +28,9 @@ from policyc.compiler.driver.inputs import Inputs
 from policyc.compiler.driver.last_run import has_record
 from policyc.compiler.driver.target import Backend, Target
 from policyc.compiler.frontend.read_options import ReadOptions
-from policyc.compiler.frontend.sources import printable
+from policyc.compiler.frontend.sources import path_name
 from policyc.ir.plan import Counters
+from policyc.ir.printable import json_text, printable
 from policyc.verifier.choice import Choice
 
 if TYPE_CHECKING:
@@ -255,10 +255,11 @@ def _show_nodes(done: "NodesCompiled", output: Path, format_: str) -> int:
     show_read(done.ready.read, done.ready.findings)
     summary = _nodes_summary(done, output)
     if format_ == "json":
-        click.echo(json.dumps(summary))
+        click.echo(json_text(summary))
     else:
         click.echo(
-            f"{printable(str(output))}: {len(done.bundles)} bundles of {done.objects} distinct files,"
+            f"{printable(path_name(str(output)))}: {len(done.bundles)} bundles"
+            f" of {done.objects} distinct files,"
             f" {summary['policies']} policies; proved equal to the policies"
             f" ({summary['proved_obligations']} obligations, once for all nodes)"
         )
@@ -308,7 +309,7 @@ def _summary(done: "Compiled", output: Path | None, node: str) -> dict[str, Any]
 
 
 def _show(made: Mapping[str, Any], has_cluster: bool, format_: str) -> None:
-    click.echo(json.dumps(made) if format_ == "json" else _in_words(made, has_cluster))
+    click.echo(json_text(made) if format_ == "json" else _in_words(made, has_cluster))
 
 
 def _in_words(made: Mapping[str, Any], has_cluster: bool) -> str:
@@ -320,7 +321,7 @@ def _in_words(made: Mapping[str, Any], has_cluster: bool) -> str:
         before = f"; {made['rows_proved_before']} subject classes as an earlier run proved them"
     policies = "1 policy" if made["policies"] == 1 else f"{made['policies']} policies"
     return (
-        f"{printable(made['bundle'])}: {policies} over {over}:"
+        f"{printable(path_name(made['bundle']))}: {policies} over {over}:"
         f" {made['rows']} subject classes"
         f" x {made['columns']} peer classes, {made['diagrams']} diagrams;"
         f" proved equal to the policies ({made['proved_obligations']} obligations{before})"

@@ -7,6 +7,7 @@ import click
 
 from policyc.compiler.cli.inputs import input_options, inputs_of, progress_on_stderr, show_read
 from policyc.compiler.cli.output_file import write_whole
+from policyc.compiler.cli.stderr_notes import say
 from policyc.compiler.driver.convert import TARGETS, Converted, convert_inputs
 from policyc.compiler.frontend.read import ReadOptions
 
@@ -49,10 +50,10 @@ def convert(
         click.echo(done.text, nl=False)
     else:
         write_whole(output, done.text)
-    click.echo(f"policyc: {_said(done, target)}", err=True)
+    say(_said(done, target))
     if done.kept:
         shown = ", ".join(done.kept)
-        click.echo(f"policyc: keep, and give beside what was written: {shown}", err=True)
+        say(f"keep, and give beside what was written: {shown}")
     return 0
 
 

@@ -14,6 +14,7 @@ from policyc.compiler.cli.eval_answers import answer, to_text
 from policyc.compiler.cli.eval_batches import AUTO, ENGINES, NATIVE, FlowFile, batch_of
 from policyc.compiler.cli.inputs import read_options, show_profile, show_staged
 from policyc.compiler.cli.json_findings import findings_as_json
+from policyc.compiler.cli.stderr_notes import say
 from policyc.compiler.driver.native_flows import require_native
 from policyc.compiler.frontend import (
     ReadOptions,
@@ -34,12 +35,13 @@ from policyc.compiler.frontend.sources import (
     STDIN_NAME,
     PathSource,
     StreamSource,
-    printable,
+    path_name,
     read_whole,
 )
 from policyc.ir.diagnostics import Diagnostic, Report
 from policyc.ir.errors import InputError
 from policyc.ir.policy import PolicySet
+from policyc.ir.printable import json_text
 from policyc.ir.spans import Span
 from policyc.ir.universe import Universe
 
@@ -134,7 +136,7 @@ def read_all(
 def _count(what: str, kinds: Counter[str]) -> None:
     if kinds:
         counted = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
-        print(f"policyc: {what}: {counted}", file=sys.stderr)
+        say(f"{what}: {counted}")
 
 
 def _run_flows(policies: PolicySet, universe: Universe, asked: _Asked, form: str) -> int:
@@ -168,7 +170,7 @@ def _answer_one_by_one(
     for request, found in flows:
         assert found is not None
         given = answer(policies, found, index.nodes)
-        print(json.dumps(given.to_json()) if form == "json" else to_text(given))
+        print(json_text(given.to_json()) if form == "json" else to_text(given))
         for finding in given.findings(request.name, request.span):
             report.add(finding)
 
@@ -182,7 +184,7 @@ def _requests(asked: _Asked, text: str, report: Report) -> Iterable[FlowRequest]
 
 
 def _shown(file: str) -> str:
-    return STDIN_NAME if file == "-" else printable(file)
+    return STDIN_NAME if file == "-" else path_name(file)
 
 
 def _text_of(path: str) -> str:
@@ -209,7 +211,7 @@ def _run_scenarios(file: str, options: ReadOptions) -> int:
     for number, line in enumerate(_lines_of(file), start=1):
         if line.strip():
             print(
-                json.dumps(_scenario_answer(line, Span(_shown(file), number, 1), options)),
+                json_text(_scenario_answer(line, Span(_shown(file), number, 1), options)),
                 flush=True,
             )
     return 0

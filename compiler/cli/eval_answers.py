@@ -26,6 +26,7 @@ from policyc.compiler.frontend import codes
 from policyc.ir.bounds import OpaqueRule, is_understood, lower_bound, upper_bound
 from policyc.ir.diagnostics import Diagnostic
 from policyc.ir.policy import Direction, PolicySet
+from policyc.ir.printable import printable_line
 from policyc.ir.results.opaque import blamed_for, part_of, words_of
 from policyc.ir.semantics import (
     DecidedByRule,
@@ -191,7 +192,7 @@ def named(decider: Decider) -> object:
 
 def to_text(shown: Answer) -> str:
     """The answer for people: the verdict, then who decided it at each end."""
-    lines = [f"{shown.flow}: {shown.verdict}"]
+    lines = [printable_line(f"{shown.flow}: {shown.verdict}")]
     for name, end in (("egress", shown.egress), ("ingress", shown.ingress)):
         lines += end_lines(name, end)
     return "\n".join(lines)
@@ -200,7 +201,8 @@ def to_text(shown: Answer) -> str:
 def end_lines(name: str, end: EndAnswer) -> list[str]:
     """What one end says, in lines below that of the flow."""
     said = f"  {name:<7}  {end.verdict:<7}  {_by_words(end.decider)}"
-    return [said, *(f"  {'':<7}  {effect_words(effect)}" for effect in end.effects)]
+    effects = (f"  {'':<7}  {effect_words(effect)}" for effect in end.effects)
+    return [printable_line(line) for line in (said, *effects)]
 
 
 def _by_words(decider: Decider | None) -> str:

@@ -5,8 +5,6 @@ What is printed is what `eval_answers` would print, byte by byte; it is put toge
 made once for each verdict, not for every flow.
 """
 
-import json
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -19,6 +17,7 @@ from policyc.compiler.cli.eval_answers import (
     end_lines,
     to_text,
 )
+from policyc.compiler.cli.stderr_notes import say
 from policyc.compiler.driver.native_flows import (
     BY_SEMANTICS,
     NativeAnswers,
@@ -32,6 +31,7 @@ from policyc.compiler.frontend.flow_columns import FlowColumns, columns_of_text
 from policyc.compiler.frontend.flows import UniverseIndex
 from policyc.ir.diagnostics import Diagnostic, Report
 from policyc.ir.policy import PolicySet
+from policyc.ir.printable import json_text, printable_line
 from policyc.ir.semantics import EndVerdict
 from policyc.ir.spans import Span
 from policyc.ir.universe import Node, end_name
@@ -79,7 +79,7 @@ def batch_of(
 
 def _say(engine: str, words: str) -> None:
     if engine == NATIVE:
-        print(f"policyc: {words}", file=sys.stderr)
+        say(words)
 
 
 @dataclass
@@ -113,11 +113,11 @@ class Batch:
 
     def _json_lines(self) -> Iterator[str]:
         """As `Answer.to_json` has it, from the parts that are the same in many answers."""
-        ends = [json.dumps(end.to_json()) for end in self._ends()]
+        ends = [json_text(end.to_json()) for end in self._ends()]
         said = list(map(_word, self.native.verdicts))
         for at, (out, into) in enumerate(zip(self.native.egress, self.native.ingress, strict=True)):
             if out == BY_SEMANTICS:
-                yield json.dumps(self._by_semantics(at).to_json())
+                yield json_text(self._by_semantics(at).to_json())
             else:
                 whole = said[into] if said[out] == ALLOW else said[out]
                 yield f'{{"egress": {ends[out]}, "ingress": {ends[into]}, "verdict": "{whole}"}}'
@@ -137,7 +137,7 @@ class Batch:
                 yield to_text(self._by_semantics(at))
                 continue
             whole = words[into] if words[out] == ALLOW else words[out]
-            head = f"{names[src]} -> {names[dst]} {asked[question]}: {whole}"
+            head = printable_line(f"{names[src]} -> {names[dst]} {asked[question]}: {whole}")
             yield f"{head}\n{out_lines[out]}\n{in_lines[into]}"
 
     def _ends(self) -> Iterator[EndAnswer]:

@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from policyc.backends.report.text import print_findings
+from policyc.compiler.cli.stderr_notes import say
 from policyc.compiler.driver.codes import CANNOT_WRITE
 from policyc.compiler.frontend.formatting import format_intent_file, format_yaml_file
 from policyc.compiler.frontend.read_intents import is_yaml
@@ -25,6 +26,7 @@ from policyc.compiler.frontend.sources import (
     sources_of,
 )
 from policyc.ir.diagnostics import Report
+from policyc.ir.printable import printable_line
 from policyc.ir.spans import Span
 
 
@@ -84,7 +86,13 @@ def _difference(file: _File) -> str:
     assert file.new is not None
     old, new = (data.decode().splitlines(keepends=True) for data in (file.content.data, file.new))
     lines = difflib.unified_diff(old, new, file.content.name, f"{file.content.name} (laid out)")
-    return "".join(line if line.endswith("\n") else f"{line}\n\\ no line end\n" for line in lines)
+    return "".join(map(_shown, lines))
+
+
+def _shown(line: str) -> str:
+    """A line of a difference, to be read: what could act on a terminal or a log is escaped."""
+    text = printable_line(line.removesuffix("\n").replace("\t", " "))
+    return f"{text}\n" if line.endswith("\n") else f"{text}\n\\ no line end\n"
 
 
 def _write(files: list[_File], is_stream: bool, report: Report) -> None:
@@ -105,7 +113,7 @@ def _write(files: list[_File], is_stream: bool, report: Report) -> None:
 
 def _say(what: str, files: list[_File]) -> None:
     for file in files:
-        click.echo(f"policyc: {what}: {file.content.name}", err=True)
+        say(f"{what}: {file.content.name}")
 
 
 def replace_file(name: str, data: bytes) -> None:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`policyc fuzz`: do all stages say the same about random policies, or about changed ones? Glue only."""
 
-import json
 import secrets
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +22,7 @@ from policyc.compiler.fuzz.replay import replayed
 from policyc.compiler.fuzz.stages.table import STAGES, ready, why_not
 from policyc.compiler.fuzz.summary import Finding, Summary
 from policyc.ir.errors import HostError, InputError
+from policyc.ir.printable import json_text, printable_lines
 from policyc.ir.spans import Span
 
 if TYPE_CHECKING:  # hypothesis is not needed to replay
@@ -112,7 +112,8 @@ def fuzz(
             chosen = secrets.randbelow(1 << 32) if seed is None else seed
             search = _Search(files, cluster, options, limit, examples, chosen, out)
             summary = search.run(names, left_out)
-    click.echo(json.dumps(summary.to_json()) if form == "json" else "\n".join(summary.lines()))
+    in_words = printable_lines("\n".join(summary.lines()))
+    click.echo(json_text(summary.to_json()) if form == "json" else in_words)
     return summary.exit_code
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from policyc.backends.report.text import print_findings
+from policyc.compiler.cli.stderr_notes import say
 from policyc.compiler.driver.inputs import Inputs
 from policyc.compiler.frontend.lowered import Channel, Profile, Unsupported
 from policyc.compiler.frontend.read_options import DEFAULT_KUBE_VERSION, ReadOptions
@@ -135,14 +136,14 @@ def inputs_of(files: tuple[str, ...], cluster: tuple[str, ...], options: ReadOpt
 def show_profile(profile: Profile) -> None:
     """The profile, where it is not Kubernetes' own, on standard error."""
     if profile is not Profile.KUBERNETES:
-        click.echo(f"policyc: profile: {profile.value}", err=True)
+        say(f"profile: {profile.value}")
 
 
 def show_staged(policies: "PolicyInput") -> None:
     """How many policies are only staged, on standard error: nothing enforces or evaluates them."""
     if policies.staged:
         names = ", ".join(sorted(item.policy.title for item in policies.staged))
-        click.echo(f"policyc: staged, not in force: {names}", err=True)
+        say(f"staged, not in force: {names}")
 
 
 def show_read(read: "Read", findings: Iterable[Diagnostic]) -> None:
@@ -159,10 +160,10 @@ def show_passed_over(
     """Objects that were not used, by kind: those of no use, and those that only a cluster's are."""
     over = ", ".join(f"{count} {kind}" for kind, count in sorted(passed_over.items()))
     if over:
-        click.echo(f"policyc: passed over: {over}", err=True)
+        say(f"passed over: {over}")
     if not has_cluster and cluster_objects:
         found = ", ".join(f"{n} {k}" for k, n in sorted(cluster_objects.items()))
-        click.echo(f"policyc: used only with --cluster: {found}", err=True)
+        say(f"used only with --cluster: {found}")
 
 
 def progress_on_stderr(is_quiet: bool = False) -> "Progress":
@@ -170,6 +171,6 @@ def progress_on_stderr(is_quiet: bool = False) -> "Progress":
 
     def show(stage: str) -> None:
         if not is_quiet and sys.stderr.isatty():
-            click.echo(f"policyc: {stage} ...", err=True)
+            say(f"{stage} ...")
 
     return show

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`policyc lab`: compile, load into a lab of network namespaces, send real traffic, compare."""
 
-import json
 import os
 import shutil
 import sys
@@ -16,6 +15,7 @@ from policyc.compiler.driver.compile import Compiled, compile_inputs
 from policyc.compiler.driver.lab import expected_matrix, lab_endpoints, lab_pods, metadata_of
 from policyc.compiler.frontend.read import ReadOptions
 from policyc.ir.errors import HostError
+from policyc.ir.printable import json_text
 from policyc.runtime.host import require_root
 from policyc.runtime.lab.children import LabError
 from policyc.runtime.lab.matrix import render, to_json
@@ -64,7 +64,7 @@ def lab(
         progress("building the lab and sending traffic")
         result = _run(done, bundle, Path(folder))
     if format_ == "json":
-        click.echo(json.dumps(to_json(result.comparison, result.seen)))
+        click.echo(json_text(to_json(result.comparison, result.seen)))
     else:
         _show(done, result, files, cluster)
     return 0 if result.comparison.agrees else 1

@@ -10,6 +10,7 @@ from policyc.compiler.cli.inputs import (
     show_read,
 )
 from policyc.compiler.cli.reporting import Reporter, report_options
+from policyc.compiler.cli.stderr_notes import say
 from policyc.compiler.cli.universe_options import (
     limit_of,
     pod_cidr_option,
@@ -111,7 +112,7 @@ def list_(
             err=True,
         )
     if result.undecided and report.form not in SAYS_UNDECIDED:
-        click.echo(f"policyc: not decided: {result.undecided}", err=True)
+        say(f"not decided: {result.undecided}")
     return exit_code_of(result)
 
 

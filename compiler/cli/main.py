@@ -151,7 +151,7 @@ def _run(argv: list[str] | None) -> int:
         print("policyc: interrupted", file=sys.stderr)
         return 130
     except click.ClickException as usage:
-        usage.show()
+        _show_usage(usage)
         return 2
     except ModuleNotFoundError as missing:
         return _missing_module(missing)
@@ -162,13 +162,28 @@ def _run(argv: list[str] | None) -> int:
     return result if isinstance(result, int) else 0
 
 
+def _show_usage(usage: click.ClickException) -> None:
+    """As click shows it; arguments stand in the message as they were given, so it is made printable."""
+    from policyc.ir.printable import printable
+
+    no_arguments: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())  # click 8.2
+    if isinstance(usage, (click.MissingParameter, no_arguments)):
+        usage.show()  # of several lines, and with no words but ours
+    elif isinstance(usage, click.UsageError):
+        click.UsageError(printable(usage.format_message()), usage.ctx).show()
+    else:
+        click.ClickException(printable(usage.format_message())).show()
+
+
 def _failed(failure: Exception) -> int:
     """Errors of ours carry `exit_code`; anything else is a bug and shows its trace."""
+    from policyc.ir.printable import printable, printable_lines
+
     code = getattr(failure, "exit_code", None)
     if not isinstance(code, int):
         import traceback
 
-        traceback.print_exception(failure)
+        print(printable_lines("".join(traceback.format_exception(failure))), file=sys.stderr)
         print("policyc: this is a bug in policyc, please report it", file=sys.stderr)
         return 3
     findings = getattr(failure, "findings", None)
@@ -177,10 +192,10 @@ def _failed(failure: Exception) -> int:
 
         print_findings(findings)
     else:
-        print(f"policyc: error: {failure}", file=sys.stderr)
+        print(f"policyc: error: {printable(str(failure))}", file=sys.stderr)
         hint = getattr(failure, "hint", "")
         if hint:
-            print(f"help: {hint}", file=sys.stderr)
+            print(f"help: {printable(hint)}", file=sys.stderr)
     return code
 
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from policyc.backends.report.text import print_findings
+from policyc.compiler.cli.stderr_notes import say
 from policyc.compiler.driver.compile import Read
 from policyc.compiler.driver.sides import StagedChanges, both_findings, read_sides, staged_changes
 from policyc.compiler.frontend.lowered import Profile
@@ -51,7 +52,7 @@ def show_sides(old: Read, new: Read) -> None:
     for name, side in (("old", old), ("new", new)):
         profile = side.policies.profile
         if profile is not Profile.KUBERNETES:
-            click.echo(f"policyc: {name}: profile: {profile.value}", err=True)
+            say(f"{name}: profile: {profile.value}")
         _show_counts(name, "passed over", side.passed_over)
         hint = "not used: give them with --cluster" if side.cluster is None else "not used"
         _show_counts(name, hint, side.policies.cluster_objects)
@@ -67,10 +68,10 @@ def show_staged_changes(changes: StagedChanges) -> None:
     ):
         if items:
             names = ", ".join(item.policy.title for item in items)
-            click.echo(f"policyc: staged, not in force, {what}: {names}", err=True)
+            say(f"staged, not in force, {what}: {names}")
 
 
 def _show_counts(side: str, what: str, counts: dict[str, int]) -> None:
     if counts:
         shown = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
-        click.echo(f"policyc: {side}: {what}: {shown}", err=True)
+        say(f"{side}: {what}: {shown}")

@@ -42,9 +42,11 @@ from policyc.ir.errors import InputError
 from policyc.ir.spans import Span
 from policyc.runtime.bundle import MANIFEST, read_bundle
 from policyc.runtime.errors import InputError as BadBundle
+from policyc.runtime.regular_file import read as read_regular
 
 _MEMBERS = frozenset({"profile", "types", "tiers", "staged", "hosts"})
 _BUNDLE_SCHEMAS = "policyc.dev/bundle/"
+_MOST_MANIFEST = 64 << 20
 _AGAIN = "compile it again with this release"
 _SLOT_KINDS = (AdminSlot, BaselineSlot, CalicoSlot, CiliumSlot, ExtendedSlot, NetworkPolicySlot)
 _SLOTS = {kind.__name__: kind for kind in _SLOT_KINDS}
@@ -89,7 +91,7 @@ def _fields(value: Slot | HostEndpoint) -> dict[str, object]:
 def is_bundle(path: str) -> bool:
     """Whether a path is a directory with the manifest of a bundle, of whichever release."""
     try:
-        manifest = json.loads((Path(path) / MANIFEST).read_text("utf-8"))
+        manifest = json.loads(read_regular(Path(path) / MANIFEST, _MOST_MANIFEST))
     except (OSError, ValueError):
         return False
     schema = manifest.get("schema") if isinstance(manifest, dict) else None

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The configuration of `check`: how severe each finding is. See docs/schemas/config.schema.json."""
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 from policyc.compiler.driver.codes_check import BAD_CONFIG, RULES, UNKNOWN_CODE
 from policyc.compiler.frontend.nodes import Mapping as YamlMapping
 from policyc.compiler.frontend.nodes import Node, Scalar
-from policyc.compiler.frontend.sources import PathSource, read_whole
+from policyc.compiler.frontend.sources import PathSource, read_found, read_whole
 from policyc.compiler.frontend.spelling import did_you_mean
 from policyc.compiler.frontend.yaml_documents import read_documents
 from policyc.ir.diagnostics import Report, Severity
@@ -49,15 +50,17 @@ DEFAULTS = CheckConfig()
 def read_config(path: str | None, folder: Path | None = None) -> CheckConfig:
     """The configuration in `path`, or in .policyc.yaml of a folder (None: the working directory).
 
-    Without `path` the file may be missing. Raises InputError with all that is wrong with it.
+    Without `path` the file may be missing, and may not be a link: nobody named it. Raises InputError
+    with all that is wrong with it.
     """
-    if path is None:
-        usual = (folder or Path()) / CONFIG_FILE
-        if not usual.exists():
-            return DEFAULTS
-        path = str(usual)
     report = Report()
-    data = read_whole(PathSource(path), report)
+    if path is None:
+        path = str((folder or Path()) / CONFIG_FILE)
+        if not os.path.lexists(path):
+            return DEFAULTS
+        data = read_found(path, report)
+    else:
+        data = read_whole(PathSource(path), report)
     documents = [] if data is None else list(read_documents(data, path, report))
     found: dict[str, Severity | None] = {}
     for document in documents[:1]:

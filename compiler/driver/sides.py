@@ -115,7 +115,7 @@ class _Given:
             known = cluster.known if cluster else Known()
             return read_policies([self._source(side, other)], options, services, known)
         except InputError as failure:
-            if {finding.code for finding in failure.findings} == {NOTHING_HERE.name}:
+            if {f.code for f in failure.findings if f.is_error} == {NOTHING_HERE.name}:
                 return _without_policies(failure.findings, options)
             findings += failure.findings
             return None
@@ -148,7 +148,7 @@ class _Given:
 def _without_policies(said: Sequence[Diagnostic], options: ReadOptions) -> PolicyInput:
     """A directory without files: no policies, as before the first one or after the last; a warning."""
     empty = read_policies([StreamSource(io.BytesIO(b""))], options)
-    warned = [replace(finding, severity=Severity.WARNING) for finding in said]
+    warned = [replace(f, severity=Severity.WARNING) if f.is_error else f for f in said]
     return replace(empty, findings=tuple(warned))
 
 

@@ -9,7 +9,7 @@ from policyc.compiler.driver.inputs import Inputs
 from policyc.compiler.driver.verify_opaque import answers_however_read
 from policyc.compiler.frontend.intent_kind import IntentText
 from policyc.compiler.frontend.read_intents import IntentInput, read_intents
-from policyc.compiler.frontend.sources import PathSource, Source, printable
+from policyc.compiler.frontend.sources import PathSource, Source, path_name
 from policyc.ir.bounds import is_understood, opaque_rules
 from policyc.ir.diagnostics import Diagnostic
 from policyc.ir.errors import InputError
@@ -73,7 +73,7 @@ def read_to_verify(inputs: Inputs, sources: Sequence[Source]) -> ToVerify:
 def _beside(provided: Sequence[object], sources: Sequence[Source]) -> list[IntentText]:
     """The intents among policies, but for those in files that are read for their intents."""
     texts = [item for item in provided if isinstance(item, IntentText)]
-    named = [printable(source.path) for source in sources if isinstance(source, PathSource)]
+    named = [path_name(source.path) for source in sources if isinstance(source, PathSource)]
     return [text for text in texts if not _is_in(text.passage.text.span(0, 1).file, named)]
 
 

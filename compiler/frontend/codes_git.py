@@ -10,6 +10,5 @@ NO_REPOSITORY = Code("PC0122", _E, "{folder} is not in the work tree of a git re
 NO_COMMIT = Code("PC0123", _E, "there is no commit {revision} in the repository {repository}")
 NOT_IN_COMMIT = Code("PC0124", _E, "the commit {revision} has no {name}")
 SUBMODULE = Code("PC0125", _E, "{name} is a submodule: its files are in another repository")
-SYMBOLIC_LINK = Code("PC0126", _E, "{name} is a symbolic link to {target}, which is not read here")
 LFS_POINTER = Code("PC0127", _E, "{name} is a pointer of Git LFS: its text is not in the commit")
 GIT_FAILED = Code("PC0128", _E, "git could not read {name}: {reason}")

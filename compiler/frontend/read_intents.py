@@ -30,7 +30,7 @@ from policyc.compiler.frontend.sources import (
     Source,
     StreamSource,
     contents,
-    printable,
+    path_name,
 )
 from policyc.ir.diagnostics import Diagnostic, Report
 from policyc.ir.errors import InputError
@@ -69,7 +69,7 @@ def read_intents(
         before = len(texts)
         texts += _texts(source, options, report, inputs)
         if not any(text.drafts for text in texts[before:]) and not report.errors:
-            name = printable(source.path) if isinstance(source, PathSource) else source.name
+            name = path_name(source.path) if isinstance(source, PathSource) else source.name
             report.add(codes_intents.NO_INTENTS.at(Span(name, 0, 0), name=name))
     by_name = {(s.metadata.namespace, s.metadata.name): s for s in services}
     surroundings = Surroundings(report, by_name)

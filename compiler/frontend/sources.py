@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where input comes from: files, directories, standard input, and objects in memory.
 
-The one place of the front end that touches files; those of a commit are read by `sources_git`,
-which is imported when there are some.
+The one place of the front end that touches files, with `sources_folder` for what a directory has. Those
+of a commit are read by `sources_git`, which is imported when there are some.
+
+A path that the user names may be a link, a FIFO or a device. Inside a directory only regular files are
+read: somebody else may have written it.
 """
 
 import hashlib
@@ -14,6 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from policyc.compiler.frontend import codes
+from policyc.compiler.frontend.sources_folder import not_regular, open_regular, regular_files
 from policyc.ir.classes import dataclass
 from policyc.ir.diagnostics import Report
 from policyc.ir.spans import Span
@@ -98,7 +102,7 @@ def sources_of(arguments: Iterable[str], stdin: BinaryIO) -> tuple[Source, ...]:
     return tuple(StreamSource(stdin) if a == "-" else PathSource(a) for a in arguments)
 
 
-def printable(path: str) -> str:
+def path_name(path: str) -> str:
     """A path as it is shown and stored: bytes that are not UTF-8 are written in hexadecimal."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
@@ -125,11 +129,12 @@ def contents(
                         seen.add(name)
                         yield Content(name, data)
             case PathSource(path):
+                is_inside = Path(path).is_dir()
                 for file in files_of(path, report, suffixes):
                     real = os.path.realpath(file)
                     if real not in seen:
                         seen.add(real)
-                        yield from _read(file, report)
+                        yield from _read_inside(file, report) if is_inside else _read(file, report)
 
 
 def read_whole(source: PathSource | StreamSource, report: Report) -> bytes | None:
@@ -142,37 +147,42 @@ def read_whole(source: PathSource | StreamSource, report: Report) -> bytes | Non
     return None if found is None else found.data
 
 
+def read_found(path: str, report: Report) -> bytes | None:
+    """The bytes of a file that no argument names; None where it is not regular, which is reported."""
+    found = next(_read_inside(path, report), None)
+    return None if found is None else found.data
+
+
 def files_of(path: str, report: Report, suffixes: tuple[str, ...] = SUFFIXES) -> list[str]:
     """The files a path stands for: itself, or those in the directory it is."""
     if not Path(path).is_dir():
         return [path]
-    before = len(report.findings)
-    found = [
-        os.path.join(folder, name)  # noqa: PTH118 - keeps the user's spelling of the path
-        for folder, names in _folders(path, report)
-        for name in names
-        if name.endswith(suffixes)
-    ]
-    if not found and len(report.findings) == before:
+    before = len(report.errors)
+    found = regular_files(
+        path, report, suffixes, path_name, lambda failure: _unreadable(failure, report)
+    )
+    if not found and len(report.errors) == before:
         looked_for = ", ".join(f"*{suffix}" for suffix in suffixes)
-        where = Span(printable(path), 0, 0)
-        report.add(codes.NOTHING_HERE.at(where, looked_for=looked_for, name=printable(path)))
+        where = Span(path_name(path), 0, 0)
+        report.add(codes.NOTHING_HERE.at(where, looked_for=looked_for, name=path_name(path)))
     return sorted(found)
 
 
-def _folders(path: str, report: Report) -> Iterator[tuple[str, list[str]]]:
-    """The directory and those below it, links followed but each directory entered once."""
-    entered: set[str] = set()
-    for folder, folders, names in os.walk(
-        path, followlinks=True, onerror=lambda failure: _unreadable(failure, report)
-    ):
-        real = os.path.realpath(folder)
-        if real in entered:
-            folders.clear()
-            continue
-        entered.add(real)
-        folders.sort()  # which of two links to a directory names it must not depend on the disk
-        yield folder, names
+def _read_inside(path: str, report: Report) -> Iterator[Content]:
+    """The bytes of a file that a directory has."""
+    try:
+        mode = os.lstat(path).st_mode
+        if not stat.S_ISREG(mode):
+            report.add(not_regular(path_name(path), mode))
+            return
+        stream, mode = open_regular(path)
+        with stream:
+            if stat.S_ISREG(mode):
+                yield from _bounded(stream, path_name(path), report, path)
+            else:
+                report.add(not_regular(path_name(path), mode))
+    except OSError as failure:
+        _unreadable(failure, report, path)
 
 
 def _read(path: str, report: Report) -> Iterator[Content]:
@@ -181,7 +191,7 @@ def _read(path: str, report: Report) -> Iterator[Content]:
         with Path(path).open("rb") as stream:
             if stat.S_ISBLK(os.fstat(stream.fileno()).st_mode):
                 raise OSError(0, "a block device")
-            yield from _bounded(stream, printable(path), report, path)
+            yield from _bounded(stream, path_name(path), report, path)
     except OSError as failure:
         _unreadable(failure, report, path)
 
@@ -201,7 +211,7 @@ def _bounded(stream: BinaryIO, name: str, report: Report, path: str = "") -> Ite
 
 
 def _unreadable(failure: OSError, report: Report, path: str = "") -> None:
-    name = printable(path or str(failure.filename))
+    name = path_name(path or str(failure.filename))
     span = Span(name, 0, 0)
     if isinstance(failure, FileNotFoundError):
         report.add(codes.NO_SUCH_FILE.at(span, name=name))

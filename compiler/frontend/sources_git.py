@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from policyc.compiler.frontend import codes, codes_git
+from policyc.compiler.frontend import codes, codes_git, codes_links
 from policyc.compiler.frontend.sources import GIT_SCHEME, GitSource
 from policyc.ir.diagnostics import Diagnostic, Report
 from policyc.ir.errors import HostError, InputError
@@ -23,6 +23,7 @@ from policyc.ir.spans import Span
 SCHEME = GIT_SCHEME
 _LFS = b"version https://git-lfs.github.com/spec/"
 _LINK, _SUBMODULE, _TREE = b"120000", b"160000", b"040000"
+_MOST_LINKS = 40  # as Linux follows
 _FETCH = "fetch it first; what a remote has is named git:origin/{revision}, as in `git log`"
 _NOT_THERE = "PATH counts from the root of the repository, ./PATH from the working directory"
 
@@ -84,7 +85,10 @@ def git_files(
     if listed is None:
         return
     is_one = len(listed) == 1 and listed[0].path == source.path
-    wanted = [blob for blob in listed if _counts(blob, suffixes, is_one, source, listed, report)]
+    links = Links(source, listed, suffixes)
+    wanted = [blob for blob in listed if _counts(blob, suffixes, is_one, source, links, report)]
+    if links.n_passed_over:
+        report.add(codes_links.passed_over(source.name, links.n_passed_over))
     if not wanted and not is_one:
         looked_for = ", ".join(f"*{suffix}" for suffix in suffixes)
         where = Span(source.name, 0, 0)
@@ -150,7 +154,7 @@ def _counts(
     suffixes: tuple[str, ...],
     is_one: bool,
     source: GitSource,
-    listed: list[_Blob],
+    links: "Links",
     report: Report,
 ) -> bool:
     """Whether a file is to be read. What a checkout might have more of is an error, never skipped."""
@@ -160,34 +164,81 @@ def _counts(
         report.add(finding.help("name a directory without it, as git:REV:PATH"))
         return False
     if blob.mode == _LINK:
-        broken = _link(blob, suffixes, is_one, source, listed)
-        if broken is not None:
-            report.add(broken)
+        fault = links.fault(blob, is_one)
+        if fault is not None:
+            report.add(fault)
         return False
     return is_one or blob.path.endswith(suffixes)
 
 
-def _link(
-    blob: _Blob,
-    suffixes: tuple[str, ...],
-    is_one: bool,
-    source: GitSource,
-    listed: list[_Blob],
-) -> Diagnostic | None:
-    """What is wrong with a link: it leads to YAML that is not among the files read anyway."""
-    found = _git(source.repository, "cat-file", "blob", blob.oid.decode("ascii"))
-    target = found.stdout.decode("utf-8", "surrogateescape")
-    real = posixpath.normpath(posixpath.join(posixpath.dirname(blob.path), target))
-    same = [other for other in listed if other.path == real and other.mode != _LINK]
-    below = any(other.path.startswith(f"{real}/") for other in listed)
-    is_read = below or any(other.path.endswith(suffixes) for other in same)
-    is_other_file = bool(same) and not blob.path.endswith(suffixes)
-    if not is_one and (is_read or is_other_file):
+class Links:
+    """The symbolic links among the entries of a source, and where they lead in the commit."""
+
+    def __init__(self, source: GitSource, listed: list[_Blob], suffixes: tuple[str, ...]) -> None:
+        self._source, self._suffixes = source, suffixes
+        self._targets = {blob.path: _target(source, blob) for blob in listed if blob.mode == _LINK}
+        self._files = {blob.path for blob in listed if blob.mode != _LINK}
+        parts = [blob.path.split("/") for blob in listed] if self._targets else []
+        self._folders = {"/".join(each[:n]) for each in parts for n in range(len(each))}
+        self.n_passed_over = 0
+
+    def fault(self, link: _Blob, is_named: bool) -> Diagnostic | None:
+        """What is wrong with a link; None, and counted, where its target is read in its own place.
+
+        A link that the source itself names is never followed.
+        """
+        name, target = _printable(link.path), _printable(self._targets[link.path])
+        span = Span(_name(self._source, link), 0, 0)
+        real = None if is_named else self._resolved(link.path)
+        if not is_named and real is None:
+            finding = codes_links.LINK_LEADS_OUT.at(span, name=name, folder=self._source.name)
+            return finding.help(codes_links.LEADS_OUT_HINT)
+        if real is not None and real not in self._files and real not in self._folders:
+            finding = codes_links.BROKEN_LINK.at(span, name=name, target=target)
+            return finding.help(codes_links.BROKEN_HINT)
+        is_counted = link.path.endswith(self._suffixes)
+        if real is None or (
+            real in self._files and is_counted and not real.endswith(self._suffixes)
+        ):
+            finding = codes_links.UNREAD_LINK.at(span, name=name, target=target)
+            return finding.help(codes_links.UNREAD_HINT)
+        self.n_passed_over += 1
         return None
-    finding = codes_git.SYMBOLIC_LINK.at(
-        Span(_name(source, blob), 0, 0), name=_printable(blob.path), target=_printable(target)
-    )
-    return finding.help("name what it leads to, or a directory that has both")
+
+    def _resolved(self, path: str) -> str | None:
+        """Where a path leads, links in the middle followed; None where it leaves the source."""
+        top = self._source.path.split("/") if self._source.path else []
+        left, done = path.split("/"), list[str]()
+        n_followed = 0
+        while left:
+            part = left.pop(0)
+            if part in ("", "."):
+                continue
+            if part == "..":
+                if not done:
+                    return None
+                done.pop()
+                continue
+            done.append(part)
+            common = min(len(done), len(top))
+            if done[:common] != top[:common]:
+                return None
+            target = self._targets.get("/".join(done))
+            if target is None:
+                continue
+            n_followed += 1
+            if target.startswith("/"):
+                return None
+            if n_followed > _MOST_LINKS:
+                return path  # a circle: the path of a link, which is no file and no directory
+            done.pop()
+            left = [*target.split("/"), *left]
+        return "/".join(done) if len(done) >= len(top) else None
+
+
+def _target(source: GitSource, link: _Blob) -> str:
+    found = _git(source.repository, "cat-file", "blob", link.oid.decode("ascii"))
+    return found.stdout.decode("utf-8", "surrogateescape")
 
 
 def _texts(

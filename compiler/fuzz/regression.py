@@ -19,7 +19,7 @@ from policyc.compiler.frontend.flows import UniverseIndex
 from policyc.compiler.frontend.lowered import Channel, Profile, Unsupported
 from policyc.compiler.frontend.nodes import Mapping
 from policyc.compiler.frontend.scalars import resolve
-from policyc.compiler.frontend.sources import PathSource, printable, read_whole
+from policyc.compiler.frontend.sources import PathSource, path_name, read_whole
 from policyc.compiler.frontend.spelling import did_you_mean
 from policyc.compiler.frontend.yaml_documents import read_documents
 from policyc.compiler.fuzz.comparison import Disagreement
@@ -112,12 +112,12 @@ def read_regression(path: str) -> Regression:
     """The file. InputError with all that is wrong with it."""
     report = Report()
     data = read_whole(PathSource(path), report)
-    documents = [] if data is None else list(read_documents(data, printable(path), report))
+    documents = [] if data is None else list(read_documents(data, path_name(path), report))
     if report.errors:
         raise InputError(report.sorted())
     if len(documents) != 1:
         problem = f"{len(documents)} documents; it has one"
-        raise InputError([BAD_REGRESSION.at(Span(printable(path), 0, 0), problem=problem)])
+        raise InputError([BAD_REGRESSION.at(Span(path_name(path), 0, 0), problem=problem)])
     reading = _Reading(report)
     node = reading.decoder.mapping(documents[0], "", _FIELDS)
     found = None if node is None else reading.regression(node)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from policyc.compiler.driver.check_answers import Answers, CheckOptions
 from policyc.compiler.driver.check_symbolic import useless_anywhere
+from policyc.ir.bounds import RulePlace
 from policyc.ir.peers import Network
 from policyc.ir.policy import Policy, PolicySet
 from policyc.ir.results.diff import DiffOutcome
@@ -21,7 +22,6 @@ from policyc.verifier.cluster.sites import sites_of
 from policyc.verifier.cluster.space import Space
 from policyc.verifier.policy_equivalence import Difference, GaveUp, Same, compare
 from policyc.verifier.symbolic_diff import diff_symbolic
-from policyc.ir.bounds import RulePlace
 from policyc.verifier.symbolic_redundancy import places_of_rules, without
 from tests.property.cases import random_case
 from tests.property.test_cluster_diff import known

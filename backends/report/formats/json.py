@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Results as JSON, each with a versioned schema in docs/schemas."""
 
-import json
-
 from policyc.backends.report.flows import flow_json
 from policyc.backends.report.options import ReportOptions
 from policyc.backends.report.verdicts import span_json, verdict_json
+from policyc.ir.printable import json_text
 from policyc.ir.results.check import CheckResult
 from policyc.ir.results.common import Evidence, Finding, OpaquePart, Place, UniverseUsed, Witness
 from policyc.ir.results.diff import Counts, Difference, DiffResult, n_regions
@@ -17,7 +16,7 @@ FORMAT = "json"
 
 def document(schema: str, **values: object) -> str:
     """A JSON document that names its schema, `policyc.dev/NAME/vN`."""
-    return json.dumps({"schema": f"policyc.dev/{schema}", **values}, indent=2)
+    return json_text({"schema": f"policyc.dev/{schema}", **values}, indent=2)
 
 
 def diff_json(result: DiffResult, _options: ReportOptions) -> str:

@@ -6,6 +6,7 @@ import io
 
 from policyc.backends.report.listing import range_words
 from policyc.backends.report.options import ReportOptions
+from policyc.ir.printable import printable
 from policyc.ir.results.listing import EndGroup, ListResult
 
 FORMAT = "csv"
@@ -21,7 +22,7 @@ HEAD = (
     "ports",
     "source_ports",
 )
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = ("=", "+", "-", "@")
 
 
 def listing_csv(result: ListResult, _options: ReportOptions) -> str:
@@ -36,7 +37,7 @@ def listing_csv(result: ListResult, _options: ReportOptions) -> str:
         for found in each.ranges:
             sources = "" if found.sources is None else f"{found.sources[0]}-{found.sources[1]}"
             row = (*ends, families, found.protocol, range_words(found), sources)
-            writer.writerow(map(_harmless, row))
+            writer.writerow([_harmless(printable(cell)) for cell in row])
     return out.getvalue()
 
 

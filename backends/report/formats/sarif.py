@@ -13,6 +13,7 @@ from policyc.backends.report.sarif_parts import (
     SarifRule,
     invocation,
     log,
+    message_lines,
     physical_location,
     result,
     run_properties,
@@ -169,7 +170,7 @@ def _finding(finding: Finding, suppressed: str = "") -> SarifResult:
     return SarifResult(
         finding.code,
         LEVELS[finding.severity],
-        "\n".join(part for part in parts if part),
+        message_lines(*parts),
         finding.place,
         f"{finding.code}|{finding.key}",
         finding.witness,
@@ -203,7 +204,7 @@ def _intent(intent: IntentAnswer) -> SarifResult:
     return SarifResult(
         rule.id,
         rule.level,
-        "\n".join(part for part in parts if part),
+        message_lines(*parts),
         intent.place,
         f"{rule.id}|{intent.key}",
         intent.witness,
@@ -219,13 +220,13 @@ def failure_sarif(failure: Failure, options: ReportOptions) -> str:
         notification: Json = {
             "level": LEVELS[finding.severity],
             "descriptor": {"id": finding.code},
-            "message": {"text": f"{finding.message}\n{finding.hint}".strip()},
+            "message": {"text": message_lines(finding.message, finding.hint)},
         }
         if where is not None:
             notification["locations"] = [{"physicalLocation": where}]
         said.append(notification)
     if not said:
-        text = f"{failure.message}\n{failure.hint}".strip()
+        text = message_lines(failure.message, failure.hint)
         said = [{"level": "error", "message": {"text": text}}]
     run: Json = {
         "executionSuccessful": False,

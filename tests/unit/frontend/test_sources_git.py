@@ -156,7 +156,7 @@ def test_links_are_read_through_or_refused(repository: Path) -> None:
     (repository / "other" / "b.yaml").symlink_to("../policies/a.yaml")
     (repository / "other" / "c.yaml").write_text(POLICY.replace("NAME", "c"))
     commit(repository)
-    assert finding(git_source("git:main:other")).code == "PC0126"
+    assert finding(git_source("git:main:other")).code == "PC0129"
     assert finding(git_source("git:main:policies/same.yaml")).code == "PC0126"
     assert sorted(names(git_source("git:main"))) == ["a", "c"]
 
