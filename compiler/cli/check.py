@@ -64,7 +64,7 @@ def check_(
     """Find rules that match nothing, never decide or change nothing, and what is probably not meant.
 
     Without a cluster each answer is for every pod that could exist; with one, for its workloads. Exit
-    code 0: no finding as severe as --fail-on; 1: some are; 3: a solver gave up on a question.
+    code 0: no finding as severe as --fail-on; 1: some are; 3: a question is undecided.
     """
     if executor:
         address_of(executor)

@@ -74,7 +74,7 @@ def diff(
     """Say what traffic a change from OLD to NEW opens and closes, with a flow to show it.
 
     Without a cluster the answer is for every pod, label and address that could exist; with one, for its
-    workloads. Exit code 0: no flow changes; 1: some do; 3: a solver gave up, which is never "equal".
+    workloads. Exit code 0: no flow changes; 1: some do; 3: undecided, which is never "equal".
     """
     given = (*cluster, *cluster_old, *cluster_new)
     chosen = DiffOptions(

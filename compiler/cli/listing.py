@@ -83,7 +83,7 @@ def list_(
     """List what the pods of a cluster may ask of each other, of nodes and of addresses outside.
 
     A connection is listed where egress at its source and ingress at its destination allow it. Ends that
-    behave equally are one group. Exit code 0, whatever is allowed; 3: a solver gave up.
+    behave equally are one group. Exit code 0, whatever is allowed; 3: undecided.
     """
     if not cluster:
         raise click.UsageError(

@@ -52,7 +52,7 @@ def verify_(
     """Decide each intent: it holds, a connection breaks it, or it says nothing.
 
     A proof ranges over every cluster that could exist or, with --cluster, over the pods, nodes and
-    addresses of the one given. Exit code 0: all hold; 1: one is broken or vacuous; 3: a solver gave up.
+    addresses of the one given. Exit code 0: all hold; 1: one is broken or vacuous; 3: one is undecided.
     """
     if (*files, *cluster, *intents).count("-") > 1:
         raise click.UsageError("standard input (-) can be read only once")

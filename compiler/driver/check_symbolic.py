@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Useless rules in the symbolic universe: candidates from representatives, each proved by Z3."""
+"""Useless rules in the symbolic universe: candidates from representatives, each proved."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,8 +29,8 @@ from policyc.verifier.symbolic_redundancy import (
 )
 
 METHOD = (
-    "what is needed has a flow among representative pods, or one that Z3 found; "
-    "what is not is proved by Z3, rule by rule and all together"
+    "what is needed has a flow among representative pods, or one that a solver found; "
+    "what is not is proved, rule by rule and all together"
 )
 NEEDED = "every rule is needed by a flow among representative pods; no solver was asked"
 Shard = TypeVar("Shard")

@@ -28,8 +28,8 @@ from policyc.verifier.symbolic_diff import SymbolicDiff, Task, diff_symbolic, eq
 
 FEW_ENDS, FEW_POLICIES = 60, 120
 """Up to here Z3 is asked about the whole formula of a cluster; --audit asks at any size."""
-WHOLE = "one Z3 query over the whole formula"
-GROUPED = "a Z3 query for each end that the change can touch, what is common cancelled"
+WHOLE = "one query over the whole formula"
+GROUPED = "a query for each end that the change can touch, what is common cancelled"
 SAME = "no policy differs, so no solver was asked"
 SHOWN = 20
 """How many regions a text has where nothing else is said."""
@@ -171,11 +171,8 @@ def _certified(
         return evidence, decision.reason if decision.answer is Answer.UNKNOWN else ""
     sets = (before.policies, after.policies)
     proof = prove_partition(found.space, sets, options.solver, options.timeout_ms)
-    whole = "every" if proof.pairs == proof.all_pairs else f"{proof.pairs} of {proof.all_pairs}"
-    method = (
-        "partition checked by Z3, exhaustive comparison of atoms"
-        f" ({whole} membership checked by the reference semantics)"
-    )
+    method = proof.method("exhaustive comparison of atoms")
+    solvers = solvers if proof.queries else ()
     return Evidence(method, solvers, proof.queries, found.replayed), proof.undecided
 
 

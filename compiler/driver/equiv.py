@@ -43,7 +43,8 @@ from policyc.verifier.symbolic_diff import end_queries
 from policyc.verifier.terms import Term
 
 SCHEMA = "policyc.dev/certificate/v1"
-_BY_ATOMS = "partition checked by Z3, exhaustive comparison of atoms"
+_BY_ATOMS = "partition checked by queries, exhaustive comparison of atoms"
+_ATOMS = "exhaustive comparison of atoms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +163,8 @@ def _proved(old: Read, new: Read, options: DiffOptions, names: tuple[str, str]) 
         if decision.answer is Answer.UNKNOWN:
             result, why = Equivalence.UNDECIDED, f"{what}: {decision.reason}"
     solvers = versions_of(options.solver) if obligations else ()
-    if not obligations and options.is_symbolic:
-        method = SAME
+    if not obligations:
+        method = SAME if options.is_symbolic else _ATOMS
     return Certificate(
         result, *names, universe, method, _settings(old, new, options), tuple(_inputs(old, new)),
         tuple(obligations), solvers, undecided=why)  # fmt: skip

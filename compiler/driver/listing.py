@@ -185,11 +185,8 @@ def _certified(
         return Evidence(WHOLE, solvers, 1, replayed), reason
     sets = (listing.policies,)
     proof = prove_partition(listing.space, sets, options.solver, options.timeout_ms)
-    whole = "every" if proof.pairs == proof.all_pairs else f"{proof.pairs} of {proof.all_pairs}"
-    method = (
-        "partition checked by Z3, every pair of atoms worked out"
-        f" ({whole} membership checked by the reference semantics)"
-    )
+    method = proof.method("every pair of atoms worked out")
+    solvers = solvers if proof.queries else ()
     return Evidence(method, solvers, proof.queries, replayed), proof.undecided
 
 

@@ -26,6 +26,7 @@ from policyc.verifier.connection_terms import ConnectionTerms
 from policyc.verifier.intents import DEFAULT_ASKING, Asking, Evidenced, verify_intents
 
 METHOD = "queries over both ends of a connection, every witness replayed"
+NO_INTENTS = "there is no intent, so no solver was asked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,12 @@ def verify(given: ToVerify, options: VerifyOptions, progress: Progress) -> Verif
     return VerifyResult(
         tuple(answers),
         _universe_used(given.read, options),
-        Evidence(METHOD, tuple(asked.solvers), asked.queries, asked.replayed),
+        Evidence(
+            METHOD if asked.queries else NO_INTENTS,
+            tuple(asked.solvers),
+            asked.queries,
+            asked.replayed,
+        ),
         _notes(given.read, options),
         tuple(map(part_of, opaque_rules(policies))),
     )

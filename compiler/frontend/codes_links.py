@@ -21,9 +21,7 @@ NOT_REGULAR_HINT = "remove it; a FIFO or device can be read where the command li
 
 
 def passed_over(name: str, count: int) -> Diagnostic:
-    """The note that a directory has links to places inside it, which are read there."""
+    """The note that a directory has links that are not followed: what counts is read in its place."""
     links = "1 symbolic link" if count == 1 else f"{count} symbolic links"
-    where = "their targets are inside the directory, and read there"
-    if count == 1:
-        where = "its target is inside the directory, and read there"
+    where = "what is inside the directory is read in its own place"
     return LINKS_PASSED_OVER.at(Span(name, 0, 0), links=f"{links}; {where}")

@@ -3,7 +3,8 @@
 
 Only regular files are read, and no symbolic link is followed: a link could lead to any file that the
 user may read, and an error would show a line of it. A link that leads out of the directory is an error,
-as its target is not part of the input. A link to a place inside is passed over and counted.
+as its target is not part of the input. A link to a place inside is passed over and counted, and so is
+one to a file under a name that would not be read.
 """
 
 import os
@@ -70,11 +71,14 @@ def _link_fault(
 ) -> Diagnostic | None:
     """What is wrong with a link; None where its target is inside and is read there if it counts.
 
-    Whether a target outside exists is not said: that is nothing which the link's author may learn.
+    Whether a target outside exists is not said: that is nothing which the link's author may learn. A
+    link to a file under a name that is not read, such as a virtual environment has, harms nothing.
     """
     name = named(path)
     span = Span(name, 0, 0)
     real = os.path.realpath(path)
+    if not path.endswith(suffixes) and Path(real).is_file():
+        return None
     if not Path(real).is_relative_to(root):
         finding = codes_links.LINK_LEADS_OUT.at(span, name=name, folder=named(folder))
         return finding.help(codes_links.LEADS_OUT_HINT)

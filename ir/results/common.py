@@ -22,7 +22,7 @@ class UniverseUsed:
 class Evidence:
     """How an answer was certified.
 
-    `method` is in words (`one Z3 query over the whole formula`), `solvers` are (name, version),
+    `method` is in words (`one query over the whole formula`), `solvers` are (name, version),
     `queries` the solver's, `replayed_witnesses` the flows that the reference semantics confirmed.
     """
 

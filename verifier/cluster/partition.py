@@ -38,6 +38,12 @@ class PartitionProof:
     all_pairs: int
     undecided: str = ""
 
+    def method(self, rest: str) -> str:
+        """What was done, before `rest`: no query is named where none was asked."""
+        checked = "partition checked by queries, " if self.queries else ""
+        whole = "every" if self.pairs == self.all_pairs else f"{self.pairs} of {self.all_pairs}"
+        return f"{checked}{rest} ({whole} membership checked by the reference semantics)"
+
 
 def prove_partition(
     space: Space,

@@ -66,7 +66,7 @@ DENIED, OPEN = policy("closed", 3), policy("open", 20, rule("all", 24))
 BEFORE, AFTER = policies(DENIED), policies(DENIED, OPEN)
 WITNESS = Witness(FLOW, (("before", verdict(BEFORE, FLOW)), ("after", verdict(AFTER, FLOW))))
 UNIVERSE = UniverseUsed("symbolic", "every pod, label and address that could exist")
-EVIDENCE = Evidence("one Z3 query over the whole formula", (("z3", "4.13.0"),), 2, 1)
+EVIDENCE = Evidence("one query over the whole formula", (("z3", "4.13.0"),), 2, 1)
 
 
 def difference(
