@@ -58,13 +58,13 @@ def test_a_part_that_is_not_supported_is_an_error_with_its_line(
     assert "p.yaml:9:41: error[PC1604]: spec.egress[0].to[0].domainNames" in shown
 
 
-def test_with_unsupported_deny_it_is_compiled_closed(
+def test_with_unsupported_deny_its_verdict_is_unknown(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run([*given(folder, DOMAINS), *FLOW, "--unsupported", "deny"]) == 0
     shown = capsys.readouterr()
-    assert "deny" in shown.out and "'rest'" in shown.out
-    assert "warning[PC1605]" in shown.err
+    assert "TCP 22 (IPv4): unknown" in shown.out
+    assert "warning[PC1605]" in shown.err and "warning[PC0711]" in shown.err
 
 
 def test_the_standard_channel_has_no_nodes(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from policyc.compiler.frontend import ObjectsSource, ReadOptions, read_policies, read_scenario
+from policyc.compiler.frontend.cilium_entities import ENTITIES
 from policyc.compiler.frontend.lowered import Profile, Unsupported
 from policyc.compiler.frontend.metadata import ObjectMeta
 from policyc.compiler.frontend.services import Service
@@ -14,7 +15,6 @@ from policyc.compiler.frontend.sources import StreamSource
 from policyc.ir.diagnostics import Diagnostic
 from policyc.ir.errors import InputError
 from policyc.ir.policy import (
-    ANY_PEER,
     NEVER,
     NO_ENDPOINT,
     EveryPort,
@@ -329,10 +329,13 @@ def group(name: str, **labels: str) -> dict[str, Any]:
     }
 
 
-def test_a_deny_of_groups_of_which_none_is_given_denies_everything_on_request() -> None:
+def test_a_deny_of_groups_of_which_none_is_given_denies_all_that_they_may_have() -> None:
+    """Groups have addresses outside of the cluster."""
     written = rule("ingressDeny", fromCIDRSet=[{"cidrGroupSelector": {}}])
     (policy,) = policies(written, unsupported=Unsupported.DENY)
-    assert policy.ingress[0].peers == (ANY_PEER,)
+    assert policy.ingress[0].peers == (ENTITIES["world"],)
+    assert policy.ingress[0].opaque is not None
+    assert policy.ingress[0].opaque.certain.peers == ()
 
 
 def test_a_selector_of_groups_that_finds_none_is_warned_about() -> None:

@@ -44,7 +44,7 @@ def _wrapped(patch: Patch, owner: Any, name: str, around: Callable[..., Any]) ->
 
 
 def order_is_nothing(patch: Patch) -> None:
-    patch.setattr(cancel, "_is_unordered", lambda _: True)
+    patch.setattr(cancel, "is_unordered", lambda _: True)
 
 
 def isolation_is_no_content(patch: Patch) -> None:
@@ -56,7 +56,7 @@ def egress_is_no_content(patch: Patch) -> None:
 
 
 def tiers_alike_by_name(patch: Patch) -> None:
-    patch.setattr(cancel, "_skeleton", lambda tier: tier.name)
+    patch.setattr(cancel, "skeleton", lambda tier: tier.name)
 
 
 def unequal_requirements_contradict(patch: Patch) -> None:
@@ -67,7 +67,7 @@ def crosswise_alignment(patch: Patch) -> None:
     def aligned(one: Any, other: Any) -> Any:
         return [(i, other.index(each)) for i, each in enumerate(one) if each in other]
 
-    patch.setattr(cancel, "_aligned", aligned)
+    patch.setattr(cancel, "aligned", aligned)
 
 
 def hosts_share_nothing(patch: Patch) -> None:
