@@ -206,8 +206,8 @@ class Rule:
 
     The other side is one of `peers`, the subject itself is `own`, the service is one of `ports` and none
     of `except_ports`, the source port in `source_ports` (None: not asked). `log` and `limit` are effects
-    on what the rule decides. `name` is the API's name of the rule, for people. A rule with `opaque` is
-    written here as it is enforced: closed.
+    on what the rule decides. `name` is the API's name of the rule, for people. A rule with `opaque`
+    stands here as it is enforced.
     """
 
     action: Action

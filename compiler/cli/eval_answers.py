@@ -95,11 +95,7 @@ class Answer:
             for unknown in self.unknown
         ]
         for rule in self.opaque:
-            found.append(
-                codes.DEPENDS_ON_OPAQUE.at(span, flow=name, rule=words_of(part_of(rule))).help(
-                    "a bundle compiled with --unsupported=deny allows none of what is unknown"
-                )
-            )
+            found.append(codes.DEPENDS_ON_OPAQUE.at(span, flow=name, rule=words_of(part_of(rule))))
         return found
 
 

@@ -29,6 +29,7 @@ from policyc.compiler.driver.native_flows import (
 from policyc.compiler.frontend.collector import collector_relaxed
 from policyc.compiler.frontend.flow_columns import FlowColumns, columns_of_text
 from policyc.compiler.frontend.flows import UniverseIndex
+from policyc.ir.bounds import opaque_rules
 from policyc.ir.diagnostics import Diagnostic, Report
 from policyc.ir.policy import PolicySet
 from policyc.ir.printable import json_text, printable_line
@@ -63,7 +64,10 @@ def batch_of(
         n_flows = file.text.count("\n")
         if not is_worth_compiling(policies, n_flows) or missing_for_native():
             return None
+    opaque = next(opaque_rules(policies), None)
     reason = why_not_native(policies)
+    if opaque is not None:
+        reason = f"{opaque.title} is not wholly understood"
     if reason:
         _say(engine, f"every flow is evaluated by the reference semantics: {reason}")
         return None

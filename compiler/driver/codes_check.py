@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The findings of `policyc check` (PC20xx), and what is wrong with its comments and configuration."""
 
-from policyc.compiler.frontend import codes, codes_admin
+from policyc.compiler.frontend import codes, codes_admin, codes_together
 from policyc.ir.diagnostics import Code, Severity
 from policyc.ir.results.check import CheckRule
 
@@ -119,8 +119,14 @@ RULES = (
         "Policies that share a priority",
         "The API does not say which is asked first. Give each its own priority.",
     ),
+    CheckRule(
+        codes_together.ENGINE_DEPARTS.name,
+        "A rule that Cilium reads otherwise",
+        "policyc enforces what the text of the API says, and Cilium does something else. Write it so"
+        " that both agree.",
+    ),
 )
-"""Every kind of finding; the PC05xx and PC11xx are the front end's, who finds them while it reads."""
+"""Every kind of finding. PC05xx, PC11xx and PC16xx are the front end's, found while it reads."""
 ADOPTED = frozenset(rule.code for rule in RULES if not rule.code.startswith("PC20"))
 """Warnings of the front end that `check` reports as findings of its own."""
 CLUSTER_ONLY = frozenset({UNDECLARED_PORT.name})

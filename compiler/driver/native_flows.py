@@ -84,8 +84,6 @@ def why_not_native(policies: PolicySet, *, with_effects: bool = True) -> str:
             if policy.hosts != NEVER:
                 return f"{policy.title} guards host interfaces"
             for rule in (*policy.ingress, *policy.egress):
-                if rule.opaque is not None:
-                    return f"{policy.title} {rule.origin.path} is not wholly understood"
                 if what := _beyond_tables(rule, with_effects):
                     return f"{policy.title} {rule.origin.path} has {what}"
     return ""

@@ -90,7 +90,24 @@ def _has_tier(policy: CalicoPolicy, surroundings: Surroundings) -> bool:
         finding = codes.TIER_IN_NAME.at(policy.metadata.span, where, where=where, tier=prefix)
         surroundings.report.add(finding.help(f"write `tier: {prefix}`, or `tier: default`"))
         return False
-    return True
+    return _has_plain_name(policy, surroundings)
+
+
+def _has_plain_name(policy: CalicoPolicy, surroundings: Surroundings) -> bool:
+    """One dot at most, as the name of a tier may come first; Kubernetes' policies begin with two words.
+
+    Calico writes those of Kubernetes and of OpenStack into NetworkPolicies of its own.
+    """
+    name = policy.metadata.name
+    is_written = name.startswith(("knp.default.", "ossg.default.")) and not policy.is_global
+    if name.count(".") <= 1 or is_written:
+        return True
+    where, value = "metadata.name", quoted(policy.metadata.name)
+    problem = "Calico takes one dot in a policy's name, after that of a tier"
+    surroundings.report.add(
+        codes.NAME.at(policy.metadata.span, where, where=where, value=value, problem=problem)
+    )
+    return False
 
 
 def _policy(policy: CalicoPolicy, surroundings: Surroundings) -> ir.Policy:

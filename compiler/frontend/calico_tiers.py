@@ -4,7 +4,7 @@
 from policyc.compiler.frontend import codes_calico as codes
 from policyc.compiler.frontend.calico_metadata import decode_calico_metadata
 from policyc.compiler.frontend.calico_policy import decode_spec
-from policyc.compiler.frontend.calico_values import choice, decimal
+from policyc.compiler.frontend.calico_values import choice, decimal, is_blank
 from policyc.compiler.frontend.decode import Decoder
 from policyc.compiler.frontend.lowered import Pending, Reading
 from policyc.compiler.frontend.metadata import ObjectMeta, quoted
@@ -35,6 +35,9 @@ def read_tier(raw: RawObject, reading: Reading) -> Pending | None:
         )
         reading.report.add(found.help("write the order; versions differ, and some put it last"))
     action = choice(decoder, spec, "defaultAction", "spec", _ACTIONS)
+    if spec.get("defaultAction") is not None and action is None and is_blank(spec, "defaultAction"):
+        where = "spec.defaultAction"
+        reading.report.add(codes.REQUIRED.at(spec.span_of("defaultAction"), where, where=where))
     tier = CalicoTier(
         metadata.name, DEFAULT_ORDER if order is None else order, _ACTIONS[action or "Deny"]
     )

@@ -26,6 +26,7 @@ def validate_calico_policy(policy: CalicoPolicy, report: Report) -> None:
         for rule in rules:
             _validate_ports(rule, report)
             _validate_icmp(rule, report)
+            _validate_not_nets(rule, report)
             _validate_families(rule, report)
             _validate_http(rule, is_ingress, report)
             _validate_services(rule, is_ingress, policy.is_global, report)
@@ -74,10 +75,11 @@ def _validate_ports(rule: Rule, report: Report) -> None:
 
 
 def _validate_icmp(rule: Rule, report: Report) -> None:
-    is_icmp = rule.protocol in _FAMILY_OF
-    if rule.icmp is not None and not is_icmp:
+    written = getattr(rule.node.get("protocol"), "text", "")
+    is_named = rule.protocol in _FAMILY_OF and not written.isdecimal()
+    if rule.icmp is not None and not is_named:
         where = f"{rule.path}.icmp"
-        problem = "icmp needs `protocol: ICMP` or `ICMPv6` in the same rule"
+        problem = "icmp needs `protocol: ICMP` or `ICMPv6`, by name, in the same rule"
         span = rule.node.span_of("icmp")
         report.add(codes.ICMP.at(span, where, where=where, problem=problem))
     for name, number in (("protocol", rule.protocol), ("notProtocol", rule.not_protocol)):
@@ -87,6 +89,15 @@ def _validate_icmp(rule: Rule, report: Report) -> None:
             problem = f"`{name}: {_NAME_OF[number or 0]}` is of IPv{family}"
             span = rule.node.span_of("ipVersion")
             report.add(codes.CONFLICT.at(span, where, where=where, problem=problem))
+
+
+def _validate_not_nets(rule: Rule, report: Report) -> None:
+    """What excludes every address of a family would match nothing."""
+    for entity in (rule.source, rule.destination):
+        for net in entity.not_nets:
+            if net.network.prefixlen == 0:
+                problem = f"{net.network} excludes every address"
+                report.add(codes.CONFLICT.at(net.span, net.path, where=net.path, problem=problem))
 
 
 def _validate_families(rule: Rule, report: Report) -> None:

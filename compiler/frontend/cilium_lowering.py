@@ -2,6 +2,7 @@
 """A valid spec of a Cilium policy -> Policy IR (E45)."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import assert_never
 
 from policyc.compiler.frontend.cilium_cidrs import CidrRule, lower_cidr_rule
@@ -24,6 +25,7 @@ from policyc.compiler.frontend.cilium_selectors import (
     unsupported_terms,
 )
 from policyc.compiler.frontend.cilium_services import ServiceRef, lower_service_ref
+from policyc.compiler.frontend.engine_departures import GROUPS, departed
 from policyc.compiler.frontend.lowered import Surroundings
 from policyc.compiler.frontend.metadata import ObjectMeta
 from policyc.compiler.frontend.unsupported import (
@@ -94,7 +96,25 @@ def _rule(rule: CiliumRule, namespace: str, around: Surroundings) -> ir.Rule:
         (ir.AnyService(),) if ports is None else ports,
         Origin(rule.node.span, rule.path),
     )
-    return fail_closed(lowered, parts, around.unsupported, around.report, text=text_of(rule.node))
+    closed = fail_closed(lowered, parts, around.unsupported, around.report, text=text_of(rule.node))
+    more = tuple(dict.fromkeys(_beyond_groups(rule)))
+    if not more or (not lowered.peers and not parts):
+        return closed
+    return departed(
+        closed, GROUPS, around.report, widest=lambda r: replace(r, peers=(*r.peers, *more))
+    )
+
+
+def _beyond_groups(rule: CiliumRule) -> Iterator[ir.Peer]:
+    """Whom Cilium also matches by selectors of groups: everyone by an empty one, else the world."""
+    negative = (ir.Operator.NOT_IN, ir.Operator.DOES_NOT_EXIST)
+    for peer in rule.peers or ():
+        if isinstance(peer, CidrRule) and peer.groups is not None:
+            terms = peer.groups.terms
+            if not terms:
+                yield ir.ANY_PEER
+            elif any(term.operator in negative for term in terms):
+                yield ENTITIES["world"]
 
 
 def _peers(

@@ -68,9 +68,11 @@ def _spec(decoder: SchemaDecoder, item: Node, path: str, namespace: str) -> Cili
     rules = {name: _rules(decoder, node, path, name) for name in _RULE_LISTS}
     isolates = frozenset(_isolated(decoder, node, path, rules))
     lists = [node.get(name) for name in _RULE_LISTS]
-    is_bare = all(it is None or (isinstance(it, Sequence) and not it.items) for it in lists)
-    if is_bare and not isolates:
-        decoder.report.add(codes.NO_RULES.at(node.span, path, where=path))
+    if all(it is None or (isinstance(it, Sequence) and not it.items) for it in lists):
+        finding = codes.NO_RULES.at(node.span, path, where=path)
+        decoder.report.add(
+            finding.help("for default deny, write `ingress: [{}]` or `egress: [{}]`")
+        )
     return CiliumSpec(
         endpoints,
         nodes,

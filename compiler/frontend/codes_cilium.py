@@ -33,7 +33,9 @@ OTHER_NAMESPACE = Code(
     "{where}: the subjects are in the policy's own namespace, {namespace}; {value} is ignored",
 )
 NO_RULES = Code(
-    "PC1316", _W, "{where}: there is no rule, so that this restricts and allows nothing"
+    "PC1316",
+    _E,
+    "{where}: there is no rule in ingress, ingressDeny, egress or egressDeny; Cilium refuses the object",
 )
 EMPTY_PEERS = Code("PC1317", _W, "{where}: an empty list selects nobody: the rule does nothing")
 EMPTY_PORTS = Code("PC1318", _W, "{where}: no ports are listed: the entry matches nothing")

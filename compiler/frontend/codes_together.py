@@ -23,3 +23,4 @@ UNSUPPORTED_CLOSED = Code(
 UNSUPPORTED_SUBJECT = Code(
     "PC1606", Severity.ERROR, "{where}: policyc does not support {what} as a subject"
 )
+ENGINE_DEPARTS = Code("PC1607", Severity.WARNING, "{where}: {text}: Cilium {engine} ({reference})")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from policyc.compiler.frontend.metadata import ObjectMeta
 from policyc.ir.classes import dataclass
 from policyc.ir.diagnostics import Report
-from policyc.ir.policy import Policy
+from policyc.ir.policy import Policy, Rule
 
 if TYPE_CHECKING:  # who reads NetworkPolicies alone does not load the readers of Services
     from policyc.compiler.frontend.services import Service
@@ -89,11 +89,15 @@ Slot = AdminSlot | NetworkPolicySlot | BaselineSlot | CalicoSlot | CiliumSlot | 
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A policy and its slot. A staged one is compared with the live ones, never enforced."""
+    """A policy and its slot. A staged one is compared with the live ones, never enforced.
+
+    `left_out` are egress rules that the policy does not list egress for: the text ignores them (A6).
+    """
 
     policy: Policy
     slot: Slot
     is_staged: bool = False
+    left_out: tuple[Rule, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

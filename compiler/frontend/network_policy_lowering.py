@@ -2,7 +2,14 @@
 """A valid NetworkPolicy -> Policy IR. Semantics A5 to A20 say what each field becomes."""
 
 from policyc.compiler.frontend.addresses import parse_cidr
-from policyc.compiler.frontend.network_policy import INGRESS, NetworkPolicy, Peer, Port, Rule
+from policyc.compiler.frontend.network_policy import (
+    EGRESS,
+    INGRESS,
+    NetworkPolicy,
+    Peer,
+    Port,
+    Rule,
+)
 from policyc.compiler.frontend.selectors import lower_selector
 from policyc.ir import policy as ir
 from policyc.ir.errors import InternalError
@@ -36,8 +43,17 @@ def _rules(
     policy: NetworkPolicy, direction: ir.Direction, directions: frozenset[ir.Direction]
 ) -> tuple[ir.Rule, ...]:
     """The rules of one direction; none where policyTypes leaves it out: those are dead (A6)."""
-    if direction not in directions:
+    return _written(policy, direction) if direction in directions else ()
+
+
+def left_out_egress(policy: NetworkPolicy) -> tuple[ir.Rule, ...]:
+    """The egress rules of a policy whose policyTypes leaves egress out (A6)."""
+    if EGRESS in policy.policy_types:
         return ()
+    return _written(policy, ir.Direction.EGRESS)
+
+
+def _written(policy: NetworkPolicy, direction: ir.Direction) -> tuple[ir.Rule, ...]:
     rules = policy.ingress if direction is ir.Direction.INGRESS else policy.egress
     return tuple(
         _rule(rule, policy.metadata.namespace, f"spec.{direction.value}[{index}]")

@@ -9,7 +9,7 @@ from policyc.compiler.frontend.lowered import (
     Reading,
 )
 from policyc.compiler.frontend.network_policy import decode_network_policy
-from policyc.compiler.frontend.network_policy_lowering import lower_network_policy
+from policyc.compiler.frontend.network_policy_lowering import left_out_egress, lower_network_policy
 from policyc.compiler.frontend.network_policy_validation import validate_network_policy
 from policyc.compiler.frontend.network_policy_warnings import warn_network_policy
 from policyc.compiler.frontend.objects import RawObject
@@ -32,5 +32,6 @@ def read_network_policy(raw: RawObject, reading: Reading) -> Pending | None:
         return Pending(policy.metadata)
     warn_network_policy(policy, report)
     # It looks nothing up, so it is lowered here, and its tree is not held until all is read.
-    lowered = (Lowered(lower_network_policy(policy), NetworkPolicySlot()),)
+    made, left_out = lower_network_policy(policy), left_out_egress(policy)
+    lowered = (Lowered(made, NetworkPolicySlot(), left_out=left_out),)
     return Pending(policy.metadata, lambda _: lowered)

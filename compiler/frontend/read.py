@@ -16,6 +16,7 @@ from policyc.compiler.frontend.calico_twice import given_once
 from policyc.compiler.frontend.cilium_hosts import with_node_hosts
 from policyc.compiler.frontend.cluster import Cluster, ClusterObjects, HasMetadata
 from policyc.compiler.frontend.collector import collector_paused
+from policyc.compiler.frontend.engine_departures import profile_among, with_departures
 from policyc.compiler.frontend.kinds import Role
 from policyc.compiler.frontend.lowered import Lowered, Pending, Profile, Reading, Surroundings
 from policyc.compiler.frontend.metadata import ObjectMeta
@@ -186,6 +187,7 @@ class _Reading:
         self.lowered: list[Lowered] = []
         self.provided: list[object] = []
         self.profile = options.profile or Profile.KUBERNETES
+        self._profile_given: Profile | None = None
         self._pending: list[Pending] = []
         self._how = Reading(
             self.report,
@@ -246,14 +248,17 @@ class _Reading:
         for pending in self._pending:
             self.lowered += pending.lower(surroundings)
         self._pending = []
-        self.profile = self.options.profile or profile_of(item.slot for item in self.lowered)
+        slots = (item.slot for item in self.lowered)
+        self.profile = self.options.profile or self._profile_given or profile_of(slots)
         check_together(self.lowered, self.options.profile, self.report)
+        self.lowered = list(with_departures(self.lowered, self.profile, self.report))
 
     def lower_known(self, given: PolicySet, provided: Iterable[object]) -> None:
         """Lower the policies found in a cluster, and check that they are evaluated, too.
 
         A policy inside the cluster that is not evaluated would make every answer wrong.
         """
+        self._profile_given = profile_among(given)
         with self._only_errors():
             self.lower(self.services, replace(self.known, provided=tuple(provided)))
         known = {policy for tier in given.tiers for policy in tier.policies}

@@ -103,6 +103,11 @@ def rules(direction: str) -> st.SearchStrategy[list[dict[str, Any]]]:
     return st.lists(st.builds(lambda p, s: {**p, **s}, peers, services), max_size=2)
 
 
+def has_rules(spec: dict[str, Any]) -> bool:
+    """What Cilium asks of a spec; it refuses the others."""
+    return any(spec.get(name) for name in ("ingress", "ingressDeny", "egress", "egressDeny"))
+
+
 specs = st.fixed_dictionaries(
     {"endpointSelector": selectors},
     optional={
@@ -112,7 +117,7 @@ specs = st.fixed_dictionaries(
         "egressDeny": rules("egress"),
         "enableDefaultDeny": st.dictionaries(st.sampled_from(["ingress", "egress"]), st.booleans()),
     },
-)
+).filter(has_rules)
 policies = st.lists(st.tuples(st.sampled_from(["shop", ""]), specs), min_size=1, max_size=3)
 
 Identity = dict[str, str]

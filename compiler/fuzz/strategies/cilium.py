@@ -76,6 +76,12 @@ def _rules(way: str) -> Strategy:
     return lists(st.builds(lambda peers, services: {**peers, **services}, others, _services), 2)
 
 
+def _has_rules(spec: Value) -> bool:
+    """Cilium refuses a spec without any rule."""
+    names = ("ingress", "ingressDeny", "egress", "egressDeny")
+    return isinstance(spec, dict) and any(spec.get(name) for name in names)
+
+
 _specs = fields(
     {"endpointSelector": often({}, _subjects)},
     ingress=_rules("from"),
@@ -83,7 +89,7 @@ _specs = fields(
     egress=_rules("to"),
     egressDeny=_rules("to"),
     enableDefaultDeny=st.dictionaries(st.sampled_from(("ingress", "egress")), st.booleans()),
-)
+).filter(_has_rules)
 
 
 def _objects(policies: list[tuple[str, Value]]) -> list[Value]:

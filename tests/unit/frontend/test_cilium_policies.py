@@ -134,6 +134,13 @@ REFUSED = [
     ),
     (cnp({"endpointSelector": {}, "ingress": [None]}), "PC0201", "spec.ingress[0]"),
     (cnp({"endpointSelector": {}}), "PC1316", "spec"),
+    (cnp({"endpointSelector": {}, "ingress": [], "egressDeny": None}), "PC1316", "spec"),
+    (cnp({"endpointSelector": {}, "enableDefaultDeny": {"ingress": True}}), "PC1316", "spec"),
+    (
+        cnp(None, specs=[{"endpointSelector": {}, "ingress": [{}]}, {"endpointSelector": {}}]),
+        "PC1316",
+        "specs[1]",
+    ),
     (
         cnp({"endpointSelector": {}, "egressDeny": [{"toFQDNs": [{"matchName": "a"}]}]}),
         "PC0202",
