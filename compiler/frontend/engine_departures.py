@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where Cilium decides otherwise than the text of an API says (semantics G), and may be more open.
+"""Where Cilium decides otherwise than the text of an API says (semantics H), and may be more open.
 
 policyc enforces the text. An answer does not rest on the text alone: the rule becomes opaque, between
 what the text says and what Cilium does. Each place is a warning with its reference.
@@ -61,28 +61,28 @@ class Departure:
     @property
     def asks(self) -> str:
         """What a rule asks for that is not decided, in words."""
-        return f"{self.text}, where Cilium {self.engine} ({self.clause}, {self.reference})"
+        return f"{self.text} (Cilium {self.engine}: {self.clause}, {self.reference})"
 
 
 NO_RULES = Departure(
-    "G2",
+    "H2",
     "default deny of a direction without rules",
     "does not isolate",
     "Cilium 1.20.2, pkg/policy",
 )
-TYPE_ZERO = Departure("G3", "ICMP type 0", "matches every type", "cilium#41304")
+TYPE_ZERO = Departure("H3", "ICMP type 0", "matches every type", "cilium#41304")
 LEFT_OUT = Departure(
-    "G4", "an egress rule that policyTypes leaves out", "enforces it", "cilium#48703"
+    "H4", "an egress rule that policyTypes leaves out", "enforces it", "cilium#48703"
 )
-BLOCKS = Departure("G5", "an address block that may have pods", "matches no pod", "cilium#19601")
+BLOCKS = Departure("H5", "an address block that may have pods", "matches no pod", "cilium#19601")
 NAMESPACES = Departure(
-    "G6",
+    "H6",
     "namespaces by what they have not",
     "also matches addresses outside of the cluster",
     "Cilium 1.20.2, pkg/policy",
 )
 GROUPS = Departure(
-    "G8",
+    "H8",
     "CiliumCIDRGroups by an empty or negative selector",
     "matches everyone, or the whole world",
     "Cilium 1.20.2, pkg/policy",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where Cilium decides otherwise than the text (semantics G): a warning, and an opaque rule."""
+"""Where Cilium decides otherwise than the text (semantics H): a warning, and an opaque rule."""
 
 from collections.abc import Callable
 from typing import Any
@@ -96,13 +96,13 @@ NEGATIVE = cluster_policy(
 @pytest.mark.parametrize(
     ("written", "clause"),
     [
-        ([NO_RULES], "G2"),
-        ([TYPE_ZERO], "G3, cilium#41304"),
-        ([LEFT_OUT], "G4, cilium#48703"),
-        ([BLOCK], "G5, cilium#19601"),
-        ([DENIED_BLOCK], "G5, cilium#19601"),
-        ([NEGATIVE], "G6"),
-        ([GROUPS, CIDR_GROUP], "G8"),
+        ([NO_RULES], "H2"),
+        ([TYPE_ZERO], "H3, cilium#41304"),
+        ([LEFT_OUT], "H4, cilium#48703"),
+        ([BLOCK], "H5, cilium#19601"),
+        ([DENIED_BLOCK], "H5, cilium#19601"),
+        ([NEGATIVE], "H6"),
+        ([GROUPS, CIDR_GROUP], "H8"),
     ],
 )
 def test_each_is_warned_of_with_its_reference(written: list[object], clause: str) -> None:
