@@ -31,8 +31,8 @@ from policyc.ir.bounds import (
 from policyc.ir.policy import NEVER, Direction, PolicySet, Rule
 from policyc.verifier.cancel import aligned, changed_policies, is_unordered, may_overlap, skeleton
 
-MOST_BUNDLES = 6
-"""More are not taken as shared: 2 to the power of this is how many cases there are at most."""
+MOST_BUNDLES = 4
+"""More are not taken as shared: each doubles the cases, and a case is a whole comparison."""
 Bound = Callable[[Rule], Rule]
 
 

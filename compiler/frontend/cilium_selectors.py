@@ -36,6 +36,8 @@ NAMESPACE = "io.kubernetes.pod.namespace"
 NAMESPACE_LABELS = "io.cilium.k8s.namespace.labels."
 SERVICE_ACCOUNT = "io.cilium.k8s.policy.serviceaccount"
 CLUSTER = "io.cilium.k8s.policy.cluster"
+DEFAULT_CLUSTER = "default"
+"""What Cilium calls a cluster that was given no name."""
 RESERVED = "reserved"
 _OWN_SOURCES = ("", "k8s", "any")
 _OPERATORS = {o.value: o for o in Operator}
@@ -144,11 +146,20 @@ def unsupported_terms(terms: Terms) -> Iterator[UnsupportedPart]:
             what = _reserved(terms, term)
         elif term.source not in _OWN_SOURCES:
             what = f"labels of the source {term.source}"
-        elif term.key == CLUSTER and term.operator is not Operator.EXISTS:
+        elif term.key == CLUSTER and not _is_of_every_endpoint(term):
             what = "labels of clusters"
         else:
             continue
         yield UnsupportedPart(term.span, term.path, what, is_peer=True)
+
+
+def _is_of_every_endpoint(term: Term) -> bool:
+    """Whether a requirement on the cluster's name holds of every endpoint that there is here.
+
+    All are of one cluster, whose name is `default` unless Cilium is told otherwise.
+    """
+    is_named = term.operator is Operator.IN and DEFAULT_CLUSTER in term.values
+    return is_named or term.operator is Operator.EXISTS
 
 
 def _reserved(terms: Terms, term: Term) -> str:
