@@ -3,8 +3,7 @@
 
 For each direction in use, every (row, column) of the Decision IR and every service, the word that the
 plan finds in the seeds is the leaf of the rule diagram; and for every address the column is that of its
-atom. By step functions: both sides are cut at all places where either changes. Z3 is asked the
-same by `audit.py`.
+atom. By step functions: both sides are cut at all places where either changes. No solver is asked.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
