@@ -3,7 +3,7 @@
 
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
 from policyc.compiler.driver.bundle_policies import is_bundle, read_bundled
@@ -50,7 +50,7 @@ def read_to_check(
         return _bundled(files[0], of_cluster, options)
     report = Report()
     found = list(contents([_source(each, stdin) for each in files], report))
-    given = tuple(StreamSource(io.BytesIO(each.data), each.name) for each in found)
+    given = tuple(StreamSource(io.BytesIO(each.data), each.name, each.is_found) for each in found)
     texts = {each.name: each.data.decode("utf-8", "replace") for each in found}
     try:
         read = read_inputs(Inputs(given, of_cluster, options))
@@ -58,6 +58,8 @@ def read_to_check(
         raise InputError([*report.findings, *failure.findings]) from failure
     if report.errors:
         raise InputError(report.findings)
+    policies = replace(read.policies, findings=(*report.findings, *read.policies.findings))
+    read = replace(read, policies=policies)
     return ToCheck(read, texts)
 
 

@@ -11,6 +11,7 @@ from dataclasses import field, replace
 
 from policyc.compiler.frontend import codes
 from policyc.compiler.frontend.decode import Decoder
+from policyc.compiler.frontend.found_files import Found, say_passed_over, what_is
 from policyc.compiler.frontend.kinds import ROLES, NotYet, Role, Unknown, classify
 from policyc.compiler.frontend.nodes import MAX_DEPTH, Mapping, Node, Scalar, Sequence, from_python
 from policyc.compiler.frontend.sources import (
@@ -57,9 +58,14 @@ class ObjectReader:
         for source in sources:
             if isinstance(source, ObjectsSource):
                 yield from self._in_memory(source)
+        skipped: list[tuple[str, Found]] = []
         for content in contents(
             [s for s in sources if not isinstance(s, ObjectsSource)], self.report
         ):
+            found = what_is(content.name, content.data) if content.is_found else Found.OBJECTS
+            if found is not Found.OBJECTS:
+                skipped.append((content.name, found))
+                continue
             self.inputs.append(content.input_file)
             if content.name.endswith(INTENT_SUFFIX):
                 finding = codes.NOT_AN_OBJECT.at(Span(content.name, 1, 1), found="intents")
@@ -72,6 +78,7 @@ class ObjectReader:
                     yield from self._objects(document, "", "")
             if is_empty and not self.report.errors:
                 self.report.add(codes.NO_DOCUMENTS.at(Span(content.name, 0, 0), name=content.name))
+        say_passed_over(skipped, self.report)
 
     def _in_memory(self, source: ObjectsSource) -> Iterator[RawObject]:
         """Findings have no line there, so their paths say which object they mean."""

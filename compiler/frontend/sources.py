@@ -40,10 +40,11 @@ class PathSource:
 
 @dataclass(frozen=True, slots=True)
 class StreamSource:
-    """A stream, such as standard input; read once."""
+    """A stream, such as standard input; read once. `is_found`: it is a file that a directory has."""
 
     stream: BinaryIO = field(compare=False)
     name: str = STDIN_NAME
+    is_found: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +86,15 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The bytes of one input; `path` is the file's, empty for a stream."""
+    """The bytes of one input; `path` is the file's, empty for a stream.
+
+    `is_found`: a directory has the file, and nobody named it.
+    """
 
     name: str
     data: bytes
     path: str = ""
+    is_found: bool = False
 
     @property
     def input_file(self) -> InputFile:
@@ -119,15 +124,15 @@ def contents(
     seen: set[str] = set()
     for source in sources:
         match source:
-            case StreamSource(stream, name):
-                yield from _bounded(stream, name, report)
+            case StreamSource(stream, name, is_found):
+                yield from _bounded(stream, name, report, is_found=is_found)
             case GitSource():
                 from policyc.compiler.frontend.sources_git import git_files
 
                 for name, data in git_files(source, report, suffixes, MAX_BYTES):
                     if name not in seen:
                         seen.add(name)
-                        yield Content(name, data)
+                        yield Content(name, data, is_found=name != source.name)
             case PathSource(path):
                 is_inside = Path(path).is_dir()
                 for file in files_of(path, report, suffixes):
@@ -178,7 +183,7 @@ def _read_inside(path: str, report: Report) -> Iterator[Content]:
         stream, mode = open_regular(path)
         with stream:
             if stat.S_ISREG(mode):
-                yield from _bounded(stream, path_name(path), report, path)
+                yield from _bounded(stream, path_name(path), report, path, is_found=True)
             else:
                 report.add(not_regular(path_name(path), mode))
     except OSError as failure:
@@ -196,7 +201,9 @@ def _read(path: str, report: Report) -> Iterator[Content]:
         _unreadable(failure, report, path)
 
 
-def _bounded(stream: BinaryIO, name: str, report: Report, path: str = "") -> Iterator[Content]:
+def _bounded(
+    stream: BinaryIO, name: str, report: Report, path: str = "", *, is_found: bool = False
+) -> Iterator[Content]:
     """All of a stream, or a finding as soon as it is longer than any input is."""
     chunks: list[bytes] = []
     size = 0
@@ -207,7 +214,7 @@ def _bounded(stream: BinaryIO, name: str, report: Report, path: str = "") -> Ite
             report.add(finding.help("split it into several files"))
             return
         chunks.append(chunk)
-    yield Content(name, b"".join(chunks), path)
+    yield Content(name, b"".join(chunks), path, is_found)
 
 
 def _unreadable(failure: OSError, report: Report, path: str = "") -> None:

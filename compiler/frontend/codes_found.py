@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The findings about files of a directory that have no Kubernetes object."""
+
+from policyc.ir.diagnostics import Code, Severity
+
+FILES_PASSED_OVER = Code(
+    "PC0133", Severity.NOTE, "passed over: {files} without a Kubernetes object"
+)
+TEMPLATES_PASSED_OVER = Code(
+    "PC0134", Severity.WARNING, "passed over: {files} of a template that is not rendered"
+)
+NOT_BUILT = Code(
+    "PC0135", Severity.WARNING, "{name} is a kustomization: what it would change is not read"
+)

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A repository that has more than manifests: every command passes over what is no Kubernetes object."""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from policyc.compiler.cli.main import run
+
+POLICY = """\
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: db, namespace: shop}
+spec: {podSelector: {matchLabels: {app: db}}, policyTypes: [Ingress]}
+"""
+OTHERS = {
+    ".github/workflows/ci.yml": "on: push\njobs: {test: {runs-on: linux, steps: [{run: make}]}}\n",
+    ".pre-commit-config.yaml": "repos: []\n",
+    "docker-compose.yml": "services: {db: {image: postgres}}\n",
+    "package.json": '{"name": "shop", "version": "1.0.0"}\n',
+    "app/list.json": "[1, 2]\n",
+    "chart/Chart.yaml": "apiVersion: v2\nname: shop\nversion: 0.1.0\nappVersion: '2'\n",
+    "chart/values.yaml": "replicas: 1\nimage: {kind: small}\n",
+    "stack.yml": "Resources: {Queue: !Ref Other}\n",
+}
+TEMPLATE = POLICY.replace("name: db", "name: {{ .Release.Name }}")
+QUOTED_TEMPLATE = POLICY.replace("name: db", 'name: "{{ .Release.Name }}"')
+KUSTOMIZATION = """\
+apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+resources: [policies/db.yaml]
+"""
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def policyc(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Run:
+    """Runs a command in a repository with one commit on `main`."""
+    monkeypatch.chdir(tmp_path)
+    files = {
+        **OTHERS,
+        "policies/db.yaml": POLICY,
+        "chart/templates/policy.yaml": TEMPLATE,
+        "chart/templates/quoted.yaml": QUOTED_TEMPLATE,
+        "kustomization.yaml": KUSTOMIZATION,
+    }
+    for name, text in files.items():
+        write(tmp_path / name, text)
+    git = (
+        "git",
+        "-c",
+        "user.name=a",
+        "-c",
+        "user.email=a@example.com",
+        "-c",
+        "commit.gpgsign=false",
+    )
+    for arguments in (("init", "-q", "-b", "main"), ("add", "-A"), ("commit", "-q", "-m", "first")):
+        subprocess.run([*git, *arguments], check=True)
+
+    def runs(*arguments: str) -> tuple[int, str, str]:
+        capfd.readouterr()
+        code = run(list(arguments))
+        shown = capfd.readouterr()
+        return code, shown.out, shown.err
+
+    return runs
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def test_a_diff_of_the_work_tree(policyc: Run, tmp_path: Path) -> None:
+    code, out, err = policyc("diff", "git:main", ".")
+    assert (code, out.partition(":")[0]) == (0, "equal")
+    assert err.count(f"passed over: {len(OTHERS)} files without a Kubernetes object") == 2
+    (tmp_path / "policies/db.yaml").write_text(POLICY.replace("app: db", "app: cache"))
+    assert policyc("diff", "git:main", ".")[0] == 1
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("check", "-f", "."), ("check", "-f", "git:main"), ("compile", "-f", ".", "-o", "b")],
+)
+def test_one_line_counts_what_is_passed_over(policyc: Run, command: tuple[str, ...]) -> None:
+    code, _, err = policyc(*command)
+    assert code == 0
+    assert err.count("note[PC0133]") == 1
+    assert err.count("warning[PC0134]: passed over: 2 files of a template") == 1
+    assert err.count("warning[PC0135]") == 1 and "kustomize build" in err
+
+
+@pytest.mark.parametrize(
+    ("wrong", "missing"),
+    [
+        (POLICY.replace("apiVersion", "apiVerion"), "apiVersion"),
+        (POLICY.replace("apiVersion", "api_version"), "apiVersion"),
+        (POLICY.replace("kind", "knd"), "kind"),
+        (POLICY.replace("apiVersion: networking.k8s.io/v1\n", ""), "apiVersion"),
+        ("[{'apiVersion': 'v1', 'kind': 'Pod'}]\n", "found a list"),
+    ],
+)
+def test_what_is_nearly_an_object_is_an_error(
+    policyc: Run, tmp_path: Path, wrong: str, missing: str
+) -> None:
+    (tmp_path / "policies/wrong.yaml").write_text(wrong)
+    code, _, err = policyc("check", "-f", ".")
+    assert code == 2
+    assert "policies/wrong.yaml:1:1: error[" in err and missing in err
+
+
+def test_a_syntax_error_in_an_object_is_an_error(policyc: Run, tmp_path: Path) -> None:
+    (tmp_path / "policies/wrong.yaml").write_text(POLICY.replace("{name: db", "{name: db]"))
+    code, _, err = policyc("check", "-f", ".")
+    assert code == 2 and "policies/wrong.yaml:3:" in err
+
+
+def test_an_object_beside_something_else_in_one_file_is_an_error(
+    policyc: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "policies/db.yaml").write_text(f"{POLICY}---\nreplicas: 1\n")
+    code, _, err = policyc("check", "-f", ".")
+    assert code == 2 and "policies/db.yaml:6:1: error[PC0301]" in err
+
+
+@pytest.mark.parametrize("name", ["package.json", "chart/Chart.yaml", "kustomization.yaml"])
+def test_a_file_that_is_named_must_have_objects(policyc: Run, name: str) -> None:
+    code, _, err = policyc("check", "-f", name)
+    assert code == 2 and f"{name}:" in err
