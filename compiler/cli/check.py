@@ -5,7 +5,7 @@ import sys
 
 import click
 
-from policyc.compiler.cli.inputs import input_options, progress_on_stderr, show_read
+from policyc.compiler.cli.inputs import input_options, not_empty, progress_on_stderr, show_read
 from policyc.compiler.cli.reporting import Reporter, report_options
 from policyc.compiler.cli.shards import shard_options
 from policyc.compiler.cli.universe_options import (
@@ -77,7 +77,7 @@ def check_(
         executor,
     )
     severities = read_config(config)
-    given = read_to_check(files, cluster, options, sys.stdin.buffer)
+    given = read_to_check(files, cluster, not_empty(options), sys.stdin.buffer)
     found = check(given, chosen, progress_on_stderr(), severities)
     show_read(given.read, found.others)
     report.emit(found.result)

@@ -5,7 +5,13 @@ from pathlib import Path
 
 import click
 
-from policyc.compiler.cli.inputs import input_options, inputs_of, progress_on_stderr, show_read
+from policyc.compiler.cli.inputs import (
+    input_options,
+    inputs_of,
+    not_empty,
+    progress_on_stderr,
+    show_read,
+)
 from policyc.compiler.cli.output_file import write_whole
 from policyc.compiler.cli.stderr_notes import say
 from policyc.compiler.driver.convert import TARGETS, Converted, convert_inputs
@@ -43,7 +49,7 @@ def convert(
     that could exist; else nothing is written (exit code 3). Where the API has no words for a rule, it
     says which and why (exit code 2).
     """
-    inputs = inputs_of(files, cluster, options)
+    inputs = inputs_of(files, cluster, not_empty(options))
     done = convert_inputs(inputs, target, ignore_effects, progress_on_stderr())
     show_read(done.read, done.read.findings)
     if output is None:

@@ -6,6 +6,7 @@ The readers are not loaded for it: a command may be done before it reads anythin
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -125,6 +126,11 @@ def sources_given(
         raise click.UsageError("standard input (-) can be read only once")
     stdin = sys.stdin.buffer
     return sources_of(files, stdin), sources_of(cluster, stdin)
+
+
+def not_empty(options: ReadOptions) -> ReadOptions:
+    """As given, for a command that judges policies: input without any is an error."""
+    return replace(options, allow_empty=False)
 
 
 def inputs_of(files: tuple[str, ...], cluster: tuple[str, ...], options: ReadOptions) -> Inputs:

@@ -6,6 +6,7 @@ import click
 from policyc.compiler.cli.inputs import (
     input_options,
     inputs_of,
+    not_empty,
     progress_on_stderr,
     show_read,
 )
@@ -102,7 +103,7 @@ def list_(
         audit,
         recheck,
     )
-    read = read_inputs(inputs_of(files, cluster, options))
+    read = read_inputs(inputs_of(files, cluster, not_empty(options)))
     show_read(read, read.findings)
     result = list_cluster(read, chosen, progress_on_stderr())
     report.emit(result, is_full=show_all)

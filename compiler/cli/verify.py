@@ -5,7 +5,13 @@ import sys
 
 import click
 
-from policyc.compiler.cli.inputs import input_options, inputs_of, progress_on_stderr, show_read
+from policyc.compiler.cli.inputs import (
+    input_options,
+    inputs_of,
+    not_empty,
+    progress_on_stderr,
+    show_read,
+)
 from policyc.compiler.cli.reporting import Reporter, report_options
 from policyc.compiler.cli.universe_options import (
     is_symbolic,
@@ -60,7 +66,7 @@ def verify_(
     how = VerifyOptions(is_symbolic(universe, cluster), pod_networks, asking)
     progress = progress_on_stderr()
     given = read_to_verify(
-        inputs_of(files, cluster, options), sources_of(intents, sys.stdin.buffer)
+        inputs_of(files, cluster, not_empty(options)), sources_of(intents, sys.stdin.buffer)
     )
     result = verify(given, how, progress)
     show_read(given.read, (*given.read.findings, *given.intents.findings))

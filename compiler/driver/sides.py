@@ -10,7 +10,7 @@ from policyc.compiler.driver.bundle_policies import is_bundle, read_bundled
 from policyc.compiler.driver.codes import CLUSTER_MISSING, CLUSTER_TWICE, STDIN_TWICE
 from policyc.compiler.driver.compile import Read
 from policyc.compiler.frontend.cluster import Cluster
-from policyc.compiler.frontend.codes import NOTHING_HERE
+from policyc.compiler.frontend.codes import NO_POLICY, NOTHING_HERE
 from policyc.compiler.frontend.collector import collector_paused
 from policyc.compiler.frontend.lowered import Lowered
 from policyc.compiler.frontend.read import (
@@ -28,6 +28,7 @@ from policyc.ir.policy import PolicySet
 from policyc.ir.spans import Span
 
 STDIN = "-"
+_BOTH_EMPTY = "neither side has one: an empty input is more often a failed pipe or a wrong path"
 
 
 @collector_paused()
@@ -55,7 +56,14 @@ def read_sides(
     universes = _clusters(given, cluster, options, (before, after), (of_old, of_new), findings)
     if before is None or after is None or any(finding.is_error for finding in findings):
         raise InputError(list(dict.fromkeys(findings)))
+    if not any(map(_has_policies, (before, after))):
+        where = Span(f"{old} and {new}", 0, 0)
+        raise InputError([*dict.fromkeys(findings), NO_POLICY.at(where).help(_BOTH_EMPTY)])
     return Read(before, universes[0]), Read(after, universes[1])
+
+
+def _has_policies(side: PolicyInput) -> bool:
+    return bool(side.lowered) or any(tier.policies for tier in side.policies.tiers)
 
 
 def both_findings(old: Read, new: Read) -> tuple[Diagnostic, ...]:

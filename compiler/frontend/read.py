@@ -55,9 +55,11 @@ INPUT = Span("-f", 0, 0)
 """Where a finding is that is about all files of `-f` together."""
 _NO_POLICY = (
     "an empty input is more often a failed pipe or a wrong path; "
-    "--allow-empty compiles no policies on purpose"
+    "`policyc compile --allow-empty` compiles no policies on purpose"
 )
-_ONLY_STAGED = "all policies of the input are staged; --allow-empty compiles it without them"
+_ONLY_STAGED = (
+    "all policies of the input are staged; `policyc compile --allow-empty` compiles it without them"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,3 +33,41 @@ def test_the_first_policy_and_the_last(
 def test_a_directory_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "policy.yaml").write_text(POLICY)
     assert run(["diff", str(tmp_path / "nowhere"), str(tmp_path)]) == 2
+
+
+OTHER = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: shop}\n"
+
+
+@pytest.mark.parametrize("command", ["diff", "equiv"])
+def test_two_sides_without_policies_are_an_error(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "map.yaml").write_text(OTHER)
+    assert run([command, str(tmp_path / "one"), str(tmp_path / "other")]) == 2
+    err = capsys.readouterr().err
+    assert "error[PC0117]: there is no policy in the input" in err
+    assert "neither side has one" in err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("check",),
+        ("compile", "--emit", "c"),
+        ("convert", "--to", "calico"),
+        ("list", "--cluster", "CLUSTER"),
+        ("verify", "--intents", "INTENTS"),
+    ],
+)
+def test_what_is_judged_must_have_a_policy(
+    command: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {"CLUSTER": "pods.yaml", "INTENTS": "all.intent"}
+    (tmp_path / "pods.yaml").write_text(OTHER)
+    (tmp_path / "all.intent").write_text("never tcp/80 from any to any\n")
+    given = [str(tmp_path / files[each]) if each in files else each for each in command]
+    assert run([*given, "-f", str(tmp_path / "pods.yaml")]) == 2
+    err = capsys.readouterr().err
+    assert "error[PC0117]: there is no policy in the input" in err
