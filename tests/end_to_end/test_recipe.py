@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The steps of docs/diff.md for a pull request, run in an environment that has what they install.
+
+The environment has the wheel, and of all other packages only those that the extras of the `pip install`
+line ask for, and what these need themselves.
+"""
+
+import importlib.metadata
+import os
+import re
+import shlex
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "diff.md"
+POLICY = """\
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: db, namespace: shop}
+spec:
+  podSelector: {matchLabels: {app: db}}
+  ingress: [{from: [{podSelector: {matchLabels: {app: web}}}], ports: [{port: PORT}]}]
+"""
+
+
+def steps() -> list[dict[str, Any]]:
+    """The steps of the workflow on the page."""
+    (text,) = re.findall(r"^```yaml\n(on: pull_request.*?)^```", PAGE.read_text(), re.M | re.S)
+    found: list[dict[str, Any]] = yaml.safe_load(text)["jobs"]["policies"]["steps"]
+    return found
+
+
+def lines() -> list[str]:
+    return [step["run"] for step in steps() if "run" in step]
+
+
+def extras() -> set[str]:
+    """Those of the `pip install` line."""
+    (line,) = (line for line in lines() if line.startswith("pip install"))
+    (requirement,) = map(Requirement, shlex.split(line)[2:])
+    assert requirement.name == "policyc"
+    return requirement.extras
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A virtual environment without pip, with the wheel and what its extras ask for."""
+    folder = tmp_path_factory.mktemp("environment")
+    build = ["-m", "build", "--wheel", "--no-isolation", "-o", str(folder / "dist"), str(ROOT)]
+    subprocess.run([sys.executable, *build], check=True, capture_output=True)
+    (wheel,) = (folder / "dist").glob("policyc-*.whl")
+    venv = folder / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
+    (site,) = venv.glob("lib/python*/site-packages")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    (metadata,) = site.glob("policyc-*.dist-info")
+    for name in needed(importlib.metadata.PathDistribution(metadata), extras(), set()):
+        link(importlib.metadata.distribution(name), site)
+    script = venv / "bin" / "policyc"
+    script.write_text(
+        f"#!{venv / 'bin' / 'python'}\nfrom policyc.compiler.cli.main import main\n\nmain()\n"
+    )
+    script.chmod(0o755)
+    return venv
+
+
+def needed(
+    distribution: importlib.metadata.Distribution, wanted: set[str], seen: set[str]
+) -> Iterator[str]:
+    """The distributions that one needs with some extras, and what these need, each once."""
+    for text in distribution.requires or ():
+        requirement = Requirement(text)
+        marker = requirement.marker
+        if marker and not any(marker.evaluate({"extra": extra}) for extra in (*wanted, "")):
+            continue
+        if requirement.name not in seen:
+            seen.add(requirement.name)
+            yield requirement.name
+            found = importlib.metadata.distribution(requirement.name)
+            yield from needed(found, requirement.extras, seen)
+
+
+def link(distribution: importlib.metadata.Distribution, site: Path) -> None:
+    """Link the top-level files and folders of an installed distribution."""
+    for top in {file.parts[0] for file in distribution.files or () if file.parts[0] != ".."}:
+        if top != "__pycache__" and not (site / top).exists():
+            (site / top).symlink_to(Path(str(distribution.locate_file(top))).resolve())
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A checkout whose branch changes a policy of `origin/main`."""
+    policies = tmp_path / "policies"
+    policies.mkdir()
+    (policies / "db.yaml").write_text(POLICY.replace("PORT", "5432"))
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@example.com")
+    for arguments in (
+        ("init", "-q", "-b", "change"),
+        ("add", "-A"),
+        ("commit", "-q", "-m", "first"),
+        ("update-ref", "refs/remotes/origin/main", "HEAD"),
+    ):
+        subprocess.run([*git, *arguments], cwd=tmp_path, check=True)
+    (policies / "db.yaml").write_text(POLICY.replace("PORT", "5433"))
+    return tmp_path
+
+
+def test_the_steps_do_what_the_page_says(environment: Path, repository: Path) -> None:
+    variables = {
+        "PATH": f"{environment / 'bin'}:{os.environ['PATH']}",
+        "HOME": str(repository),
+        "GITHUB_BASE_REF": "main",
+    }
+    commands = [line for line in lines() if line.startswith("policyc ")]
+    assert [_run(command, repository, variables) for command in commands] == [0, 1]
+    assert "opened" in (repository / "diff.md").read_text()
+    assert '"version": "2.1.0"' in (repository / "diff.sarif").read_text()
+
+
+def _run(command: str, folder: Path, variables: dict[str, str]) -> int:
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", command],
+        cwd=folder,
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr and "error" not in done.stderr, done.stderr
+    return done.returncode
+
+
+def test_every_step_is_known_here() -> None:
+    """A step that this test would not run is an action, an installation, or GitHub's own command."""
+    known = ("policyc ", "pip install ", "gh ")
+    assert all(line.startswith(known) for line in lines())
+    assert sum(line.startswith("policyc ") for line in lines()) == 2
