@@ -3,7 +3,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from policyc.ir.results.check import CheckResult
+from policyc.ir.results.check import CheckResult, ConfigUsed
 from policyc.ir.results.common import Evidence, OpaquePart
 from policyc.ir.results.diff import (
     Counts,
@@ -80,6 +80,16 @@ def opaque_notes(parts: Sequence[OpaquePart]) -> list[str]:
     ]
     more = len(parts) - len(notes)
     return [*notes, f"{counted(more, 'more rule')} that policyc does not decide"] if more else notes
+
+
+def config_notes(config: ConfigUsed | None) -> list[str]:
+    """What a configuration changes of a report, in one sentence."""
+    if config is None:
+        return []
+    said = ", ".join(f"{code} to {severity}" for code, severity in config.severities)
+    hidden = ", ".join(f"{counted(n, 'finding')} of {code}" for code, n in config.hidden)
+    note = f"{config.file} sets {said}" if said else f"{config.file} sets nothing"
+    return [f"{note}; it hides {hidden}" if hidden else note]
 
 
 def left_out_words(

@@ -41,7 +41,8 @@ from policyc.verifier.choice import Choice
 @click.option(
     "--config",
     metavar="FILE",
-    help=f"Severities of findings. [default: {CONFIG_FILE} of the working directory, if there]",
+    help="Severities of findings; may be git:REV:PATH. "
+    f"[default: the nearest {CONFIG_FILE}, up to the root of the repository]",
 )
 @timeout_option
 @solver_option

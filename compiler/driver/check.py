@@ -88,6 +88,7 @@ def check(
         sum(len(p.ingress) + len(p.egress) for p in every),
         rules,
         tuple(map(part_of, opaque_rules(read.policies.policies))),
+        config.used(found),
     )
     others = tuple(each for each in read.findings if each.code not in ADOPTED)
     return Checked(_with_replayed(result), others)

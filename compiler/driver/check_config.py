@@ -2,6 +2,7 @@
 """The configuration of `check`: how severe each finding is. See docs/schemas/config.schema.json."""
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,12 +10,18 @@ from pathlib import Path
 from policyc.compiler.driver.codes_check import BAD_CONFIG, RULES, UNKNOWN_CODE
 from policyc.compiler.frontend.nodes import Mapping as YamlMapping
 from policyc.compiler.frontend.nodes import Node, Scalar
-from policyc.compiler.frontend.sources import PathSource, read_found, read_whole
+from policyc.compiler.frontend.sources import (
+    GIT_SCHEME,
+    PathSource,
+    contents,
+    read_found,
+    read_whole,
+)
 from policyc.compiler.frontend.spelling import did_you_mean
 from policyc.compiler.frontend.yaml_documents import read_documents
 from policyc.ir.diagnostics import Report, Severity
 from policyc.ir.errors import InputError
-from policyc.ir.results.check import CheckRule
+from policyc.ir.results.check import CheckRule, ConfigUsed
 from policyc.ir.results.common import Finding
 from policyc.ir.spans import Span
 
@@ -25,9 +32,13 @@ _SEVERITIES = {severity.value: severity for severity in Severity}
 
 @dataclass(frozen=True, slots=True)
 class CheckConfig:
-    """The severity of codes that the configuration names; None: the finding is off."""
+    """The severity of codes that the configuration names; None: the finding is off.
+
+    `file` is the configuration's, empty where there is none.
+    """
 
     severities: Mapping[str, Severity | None] = field(default_factory=dict, hash=False)
+    file: str = ""
 
     def findings(self, found: Iterable[Finding]) -> list[Finding]:
         """The findings with the severities asked for, without those that are off."""
@@ -37,6 +48,14 @@ class CheckConfig:
             if severity is not None:
                 shown.append(replace(finding, severity=severity))
         return shown
+
+    def used(self, found: Iterable[Finding]) -> ConfigUsed | None:
+        """What the configuration says, and how many of the findings it hides; None: there is none."""
+        if not self.file:
+            return None
+        words = {code: s.value if s is not None else OFF for code, s in self.severities.items()}
+        off = [each.code for each in found if words.get(each.code) == OFF]
+        return ConfigUsed(self.file, tuple(words.items()), tuple(sorted(Counter(off).items())))
 
     def rules(self, rules: Iterable[CheckRule]) -> tuple[CheckRule, ...]:
         """What is looked for, with the severities asked for."""
@@ -48,17 +67,19 @@ DEFAULTS = CheckConfig()
 
 
 def read_config(path: str | None, folder: Path | None = None) -> CheckConfig:
-    """The configuration in `path`, or in .policyc.yaml of a folder (None: the working directory).
+    """The configuration in `path`, or the .policyc.yaml nearest to a folder, by default to the current.
 
-    Without `path` the file may be missing, and may not be a link: nobody named it. Raises InputError
-    with all that is wrong with it.
+    `path` may be `git:REV:PATH`. Without it the file may be missing, and may not be a link: nobody named
+    it. Raises InputError with all that is wrong with it.
     """
     report = Report()
     if path is None:
-        path = str((folder or Path()) / CONFIG_FILE)
-        if not os.path.lexists(path):
+        path = nearest_config(folder or Path())
+        if path is None:
             return DEFAULTS
         data = read_found(path, report)
+    elif path.startswith(GIT_SCHEME):
+        data = _committed(path, report)
     else:
         data = read_whole(PathSource(path), report)
     documents = [] if data is None else list(read_documents(data, path, report))
@@ -69,7 +90,31 @@ def read_config(path: str | None, folder: Path | None = None) -> CheckConfig:
         _wrong(report, extra.span, "the file", "it has more than one document")
     if report.errors:
         raise InputError(report.sorted())
-    return CheckConfig(found)
+    return CheckConfig(found, path)
+
+
+def nearest_config(folder: Path) -> str | None:
+    """The .policyc.yaml of a folder, or of the nearest one above it in the same repository.
+
+    The search ends at the folder that has `.git`: what lies above it is not under review. Outside of a
+    repository only the folder itself counts.
+    """
+    above = [folder, *folder.absolute().parents]
+    root = next((at for at, each in enumerate(above) if os.path.lexists(each / ".git")), 0)
+    for each in above[: root + 1]:
+        path = each / CONFIG_FILE
+        if os.path.lexists(path):
+            return os.path.relpath(path, folder) if each != folder else str(path)
+    return None
+
+
+def _committed(path: str, report: Report) -> bytes | None:
+    """The file as it is in a commit: a change under review cannot touch it."""
+    from policyc.compiler.frontend.sources_git import git_source
+
+    suffixes = (CONFIG_FILE,)
+    found = list(contents([git_source(path)], report, suffixes))
+    return found[0].data if len(found) == 1 else None
 
 
 def _read(document: Node, report: Report, found: dict[str, Severity | None]) -> None:

@@ -27,6 +27,18 @@ class CheckRule:
 
 
 @dataclass(frozen=True, slots=True)
+class ConfigUsed:
+    """A configuration that changes what is reported.
+
+    `severities` are (code, severity or `off`) as it says, `hidden` (code, how many findings are off).
+    """
+
+    file: str
+    severities: tuple[tuple[str, str], ...]
+    hidden: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class CheckResult:
     """The answer to `policyc check`.
 
@@ -34,7 +46,7 @@ class CheckResult:
     verdict changing, proved; each redundancy among the findings is true on its own. `undecided` are
     the questions that a solver gave up on, in words. `n_policies` and `n_rules` are what was looked at,
     `rules` the kinds of findings that were looked for. `opaque` are the rules that ask for what is not
-    decided: no finding says that they are useless.
+    decided: no finding says that they are useless. `config` is None where there is no configuration.
     """
 
     findings: tuple[Finding, ...]
@@ -48,3 +60,4 @@ class CheckResult:
     n_rules: int = 0
     rules: tuple[CheckRule, ...] = ()
     opaque: tuple[OpaquePart, ...] = ()
+    config: ConfigUsed | None = None

@@ -5,7 +5,7 @@ from policyc.backends.report.flows import flow_json
 from policyc.backends.report.options import ReportOptions
 from policyc.backends.report.verdicts import span_json, verdict_json
 from policyc.ir.printable import json_text
-from policyc.ir.results.check import CheckResult
+from policyc.ir.results.check import CheckResult, ConfigUsed
 from policyc.ir.results.common import Evidence, Finding, OpaquePart, Place, UniverseUsed, Witness
 from policyc.ir.results.diff import Counts, Difference, DiffResult, n_regions
 from policyc.ir.results.failure import Failure, FailureKind
@@ -105,8 +105,21 @@ def check_json(result: CheckResult, _options: ReportOptions) -> str:
         removable_together=[place_json(place) for place in result.removable_together],
         undecided=list(result.undecided),
         **_opaque(result.opaque),
+        **_config(result.config),
         notes=list(result.notes),
     )
+
+
+def _config(config: ConfigUsed | None) -> dict[str, object]:
+    """The configuration and what it hides; nothing where there is none."""
+    if config is None:
+        return {}
+    said = {
+        "file": config.file,
+        "severities": dict(config.severities),
+        "hidden": dict(config.hidden),
+    }
+    return {"config": said}
 
 
 def finding_json(finding: Finding) -> dict[str, object]:

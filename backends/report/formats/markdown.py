@@ -16,6 +16,7 @@ from policyc.backends.report.words import (
     DID,
     MAY_BE,
     check_headline,
+    config_notes,
     counted,
     diff_headline,
     evidence_words,
@@ -155,7 +156,8 @@ def _difference(
 def check_markdown(result: CheckResult, _options: ReportOptions) -> str:
     """The number of findings, a row for each, and why, folded."""
     notes = [f"**not decided:** {code(question)}" for question in result.undecided]
-    notes += _notes((*result.notes, *opaque_notes(result.opaque)))
+    said = (*config_notes(result.config), *result.notes, *opaque_notes(result.opaque))
+    notes += _notes(said)
     items = [_finding(at, finding) for at, finding in enumerate(result.findings, start=1)]
     if result.removable_together:
         items.append(_together(result.removable_together))

@@ -18,7 +18,14 @@ from policyc.backends.report.sarif_parts import (
     result,
     run_properties,
 )
-from policyc.backends.report.words import DID, MAY_BE, left_out_words, opaque_notes, region_words
+from policyc.backends.report.words import (
+    DID,
+    MAY_BE,
+    config_notes,
+    left_out_words,
+    opaque_notes,
+    region_words,
+)
 from policyc.ir.diagnostics import Note
 from policyc.ir.results.check import CheckResult
 from policyc.ir.results.common import Finding
@@ -146,7 +153,8 @@ def check_sarif(check: CheckResult, options: ReportOptions) -> str:
     ]
     together = [place.words for place in check.removable_together]
     properties = run_properties(check.universe, check.evidence, removableTogether=together)
-    invocations = invocation(check.undecided, (*check.notes, *opaque_notes(check.opaque)))
+    notes = (*config_notes(check.config), *check.notes, *opaque_notes(check.opaque))
+    invocations = invocation(check.undecided, notes)
     return log("check", rules, made, invocations=invocations, properties=properties)
 
 

@@ -11,6 +11,7 @@ from policyc.backends.report.words import (
     DID,
     MAY_BE,
     check_headline,
+    config_notes,
     diff_headline,
     evidence_words,
     left_out_words,
@@ -144,7 +145,8 @@ def check_text(result: CheckResult, options: ReportOptions) -> str:
     page.gap()
     style = BAD if result.findings or result.undecided else GOOD
     page.add((check_headline(result), f"{STRONG} {style}"))
-    _foot(page, _notes(result.notes, result.opaque), result.universe, result.evidence)
+    notes = (*config_notes(result.config), *result.notes)
+    _foot(page, _notes(notes, result.opaque), result.universe, result.evidence)
     return page.to_text(options)
 
 

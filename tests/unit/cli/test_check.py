@@ -194,6 +194,65 @@ def test_a_wrong_configuration_is_an_error(
     assert says in shown
 
 
+@pytest.mark.parametrize("form", ["text", "json", "sarif", "markdown"])
+def test_every_report_names_the_configuration(
+    form: str, here: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (here / ".policyc.yaml").write_text(CONFIG % "off")
+    assert run([*given(here, text()), "--format", form]) == 0
+    shown = capfd.readouterr().out.replace("\\", "")
+    assert ".policyc.yaml" in shown
+    if form == "json":
+        assert json.loads(shown)["config"] == {
+            "file": ".policyc.yaml",
+            "severities": {"PC2003": "off"},
+            "hidden": {"PC2003": 1},
+        }
+    else:
+        assert "sets PC2003 to off; it hides 1 finding of PC2003" in shown
+
+
+def test_without_a_configuration_none_is_named(
+    here: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    _, shown = answer(capfd, *given(here, text()))
+    assert "config" not in shown
+
+
+def test_the_search_for_a_configuration_ends_at_the_repository(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    inner = here / "repository" / "team"
+    inner.mkdir(parents=True)
+    given(here, text())
+    arguments = ["check", "-f", str(here / "p.yaml")]
+    (here / ".policyc.yaml").write_text(CONFIG % "off")
+    monkeypatch.chdir(inner)
+    _, shown = answer(capfd, *arguments)
+    assert "config" not in shown, "outside of a repository only the working directory counts"
+    (here / "repository" / ".git").mkdir()
+    _, shown = answer(capfd, *arguments)
+    assert "config" not in shown, "what lies above the repository does not count"
+    (here / "repository" / ".policyc.yaml").write_text(CONFIG % "note")
+    _, shown = answer(capfd, *arguments)
+    assert shown["config"]["file"] == "../.policyc.yaml"
+
+
+def test_a_configuration_of_a_commit(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The change under review turns a finding off; the base does not."""
+    config = here / ".policyc.yaml"
+    config.write_text(CONFIG % "error")
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@example.com")
+    for step in (("init", "-q"), ("add", "-A"), ("commit", "-q", "-m", "base")):
+        subprocess.run([*git, *step], cwd=here, check=True)
+    config.write_text(CONFIG % "off")
+    found, shown = answer(capfd, *given(here, text()), "--config", "git:HEAD:.policyc.yaml")
+    assert found == 1
+    assert [each["severity"] for each in shown["findings"]] == ["error"]
+    assert shown["config"]["file"] == "git:HEAD:.policyc.yaml"
+    assert run([*given(here, text()), "--config", "git:HEAD:none.yaml"]) == 2
+
+
 def test_a_configuration_that_is_named_must_be_there(
     here: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
