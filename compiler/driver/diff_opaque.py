@@ -121,8 +121,10 @@ def _counts(found: Sequence[Difference], results: Sequence[DiffResult]) -> Count
 
 
 def _outcome(certain: Sequence[Difference], possible: Sequence[Difference]) -> DiffOutcome:
-    outcome = outcome_of({each.kind for each in certain})
-    return DiffOutcome.UNDECIDED if outcome is DiffOutcome.EQUAL and possible else outcome
+    """That of what is certain; undecided where nothing is, and some flow may change."""
+    sure, may_be = (outcome_of({each.kind for each in found}) for found in (certain, possible))
+    is_open = sure is DiffOutcome.EQUAL and may_be is not DiffOutcome.EQUAL
+    return DiffOutcome.UNDECIDED if is_open else sure
 
 
 def _evidence(results: Sequence[DiffResult]) -> Evidence:
@@ -169,4 +171,5 @@ def _why(sides: tuple[PolicySet, PolicySet], possible: Sequence[Difference]) -> 
         for policies in sides:
             for rule in blamed_for(policies, difference.witness.flow):
                 blamed[words_of(part_of(rule))] = None
-    return "; ".join(blamed)
+    everything = (words_of(part) for part in opaque_parts(*sides))
+    return "; ".join(blamed or dict.fromkeys(everything))
