@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`policyc node`: load a bundle on this node, take it away, see what it does.
 
-Needs no compiler: this module imports the runtime and click. Commands import rich and PyYAML where
-they need them.
+Needs no compiler: this module imports the runtime, click, and what makes text printable. Commands import
+rich and PyYAML where they need them.
 """
 
 import json
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
+from policyc.ir.printable import printable_line
 from policyc.runtime.attach import Mode
 from policyc.runtime.command_lock import AT_WORK, Patience
 from policyc.runtime.errors import NodeError
@@ -431,9 +432,10 @@ def status(bpffs: Path, form: str) -> None:
     else:
         from rich.console import Console
 
+        from policyc.ir.printable import printable
         from policyc.runtime.status_text import show
 
-        show(found, Console())
+        show(found, Console(), printable)
 
 
 @node.command()
@@ -509,11 +511,11 @@ def _denied(devices: tuple[str, ...]) -> str:
 
 
 def _note(message: str) -> None:
-    click.echo(f"note: {message}", err=True)
+    click.echo(printable_line(f"note: {message}"), err=True)
 
 
 def _warn(message: str) -> None:
-    click.echo(f"warning: {message}", err=True)
+    click.echo(printable_line(f"warning: {message}"), err=True)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from policyc.ir.printable import printable_lines
 from policyc.runtime.attest import Attested, attest
 from policyc.runtime.command_lock import Patience
 
@@ -15,7 +16,7 @@ def show_attested(
 ) -> int:
     """Compare and say what is found; 1 where anything is other than it should be."""
     found = attest(bundle, endpoints, digest=digest, bpffs=bpffs, patience=patience)
-    click.echo(json.dumps(found.to_json()) if form == "json" else _in_words(found))
+    click.echo(json.dumps(found.to_json()) if form == "json" else printable_lines(_in_words(found)))
     return 0 if found.is_good else 1
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from policyc.compiler.cli.stopped import stopped_by_signals
+from policyc.ir.printable import printable_line
 from policyc.runtime.event_records import EndSaid, Event, RuleSaid
 from policyc.runtime.events import Lost, read_events
 
@@ -19,13 +20,13 @@ def show_events(bpffs: Path, form: str, count: int | None, seconds: float | None
             count=count,
             seconds=seconds,
             is_over=lambda: bool(signals),
-            warn=lambda message: click.echo(f"warning: {message}", err=True),
+            warn=lambda message: click.echo(printable_line(f"warning: {message}"), err=True),
         )
         for each in found:
             if form == "json":
                 click.echo(json.dumps(each.to_json()))
             elif isinstance(each, Event):
-                click.echo(event_line(each))
+                click.echo(printable_line(event_line(each)))
             else:
                 click.echo(lost_line(each), err=True)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from policyc.compiler.cli.stopped import stopped_by_signals
+from policyc.ir.printable import printable_line
 from policyc.runtime.denied_devices import Patterns
 from policyc.runtime.device_watch import DeviceWatch, remember
 from policyc.runtime.errors import InputError
@@ -74,11 +75,11 @@ def _begin(
 
 
 def _note(message: str) -> None:
-    click.echo(f"note: {message}", err=True)
+    click.echo(printable_line(f"note: {message}"), err=True)
 
 
 def _warn(message: str) -> None:
-    click.echo(f"warning: {message}", err=True)
+    click.echo(printable_line(f"warning: {message}"), err=True)
 
 
 def _line(applied: Applied, form: str) -> str:

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The status for people: names come from input, and nothing in them acts on a terminal or a log."""
+
+import io
+
+from rich.console import Console
+
+from policyc.ir.printable import printable
+from policyc.runtime.state import LoadedEndpoint
+from policyc.runtime.status import NodeStatus, RuleCount
+from policyc.runtime.status_text import show
+
+EVIL = "a\n::error::x\x1b[31m\u202e[red]b"
+
+
+def test_names_are_escaped() -> None:
+    endpoint = LoadedEndpoint(1, "shop", EVIL, ("10.0.0.1",), EVIL, 3, "02:00:00:00:00:01", {})
+    rule = RuleCount(7, 1, "allow", EVIL)
+    status = NodeStatus(
+        EVIL, EVIL, "00", 1, 0, "redirect", (), "tunnel", (), (endpoint,), (), (rule,), {}, (EVIL,),
+        missing_devices=(EVIL,), denied_devices=(EVIL,), deny_devices=(EVIL,),
+    )  # fmt: skip
+    out = io.StringIO()
+    show(status, Console(file=out, width=400, force_terminal=False), printable)
+    shown = out.getvalue()
+    assert not [line for line in shown.splitlines() if line.lstrip().startswith("::")]
+    assert "\x1b" not in shown and "\u202e" not in shown
+    assert shown.count("[red]b") >= 7, "brackets are no markup"
