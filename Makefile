@@ -13,7 +13,7 @@ APT_PACKAGES := python3 python3-venv clang llvm clang-format libbpf1 libbpf-dev 
 PYTEST_WORKERS ?= -n 2 --dist worksteal
 PYTEST_FLAGS ?=
 # A run that hangs all the same is interrupted, so that it still says what it did.
-TEST_SECONDS ?= 3600
+TEST_SECONDS ?= 5400
 GUEST ?= 6.1
 # State transitions and translations by BPF_PROG_TEST_RUN: no sockets, no clang, no bundle. Of these the guests leave out
 # what is marked native: two floods, what compiles C, what loads again and again.

@@ -188,7 +188,7 @@ def compared(case: Case, flow: Flow, ignore_effects: bool) -> DifferenceKind | N
     return kind if kind is not None and counts.get(kind, True) else None
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(SEEDS)
 def test_a_flow_that_changes_under_some_reading_changes_in_some_case(seed: int) -> None:
     rng = random.Random(seed)
@@ -205,7 +205,7 @@ def test_a_flow_that_changes_under_some_reading_changes_in_some_case(seed: int) 
                 assert kind in found, f"{flow} is {kind}"
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(SEEDS)
 def test_what_is_certain_is_so_under_every_reading(seed: int) -> None:
     rng = random.Random(seed)
@@ -222,7 +222,7 @@ def test_what_is_certain_is_so_under_every_reading(seed: int) -> None:
                 assert kind_between(one, other, True) is kind
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(SEEDS)
 def test_the_bounds_are_below_and_above_every_reading(seed: int) -> None:
     rng = random.Random(seed)
@@ -241,7 +241,7 @@ def allowed(found: Verdict) -> frozenset[str]:
     return frozenset(name for name, end in ends.items() if not end.action.is_deny)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(SEEDS)
 def test_it_is_enforced_at_the_lower_bound(seed: int) -> None:
     rng = random.Random(seed)
@@ -253,7 +253,7 @@ def test_it_is_enforced_at_the_lower_bound(seed: int) -> None:
         ]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(SEEDS)
 def test_a_rule_that_counts_under_some_reading_counts_in_one_that_is_tried(seed: int) -> None:
     rng = random.Random(seed)
