@@ -10,7 +10,13 @@ from dataclasses import dataclass, replace
 from ipaddress import ip_network
 
 from policyc.compiler.frontend import codes_together as codes
-from policyc.compiler.frontend.lowered import Lowered, Profile
+from policyc.compiler.frontend.lowered import (
+    BaselineSlot,
+    CiliumSlot,
+    Lowered,
+    NetworkPolicySlot,
+    Profile,
+)
 from policyc.compiler.frontend.together import CLUSTER_NETWORK_POLICY
 from policyc.ir.diagnostics import Report
 from policyc.ir.peers import is_inside
@@ -81,6 +87,12 @@ NAMESPACES = Departure(
     "also matches addresses outside of the cluster",
     "Cilium 1.20.2, pkg/policy",
 )
+BASELINE = Departure(
+    "H7",
+    "what an isolating policy does not allow, and the Baseline tier accepts",
+    "allows it",
+    "Cilium 1.20.2, pkg/policy",
+)
 GROUPS = Departure(
     "H8",
     "CiliumCIDRGroups by an empty or negative selector",
@@ -99,13 +111,49 @@ def with_departures(
     lowered: Sequence[Lowered], profile: Profile, report: Report
 ) -> Iterator[Lowered]:
     """The policies, with the rules opaque that Cilium reads otherwise; each is warned of."""
+    if profile is not Profile.CILIUM:
+        yield from lowered
+        return
+    overriding = list(_overriding(lowered))
+    warned = Report()
     for item in lowered:
-        if profile is not Profile.CILIUM:
-            yield item
-        else:
-            policy = _departed(item.policy, report)
-            more = tuple(_left_out(rule, report) for rule in item.left_out)
-            yield replace(item, policy=replace(policy, egress=(*policy.egress, *more)))
+        policy = _departed(item.policy, report)
+        more = tuple(_left_out(rule, report) for rule in item.left_out)
+        policy = replace(policy, egress=(*policy.egress, *more))
+        if isinstance(item.slot, NetworkPolicySlot | CiliumSlot):
+            policy = _overridden(policy, overriding, warned)
+        yield replace(item, policy=policy)
+    for finding in dict.fromkeys(warned.findings):  # one for many policies that isolate
+        report.add(finding)
+
+
+def _overriding(lowered: Sequence[Lowered]) -> Iterator[tuple[Direction, Policy, Rule]]:
+    """The rules of the Baseline tier that allow."""
+    for item in lowered:
+        if isinstance(item.slot, BaselineSlot) and not item.is_staged:
+            for direction in Direction:
+                for rule in item.policy.rules(direction):
+                    if rule.action is Action.ALLOW:
+                        yield direction, item.policy, rule
+
+
+def _overridden(
+    policy: Policy, overriding: Sequence[tuple[Direction, Policy, Rule]], report: Report
+) -> Policy:
+    """The policy, whose isolation the Baseline tier may override: each of its allows may be one here."""
+    found = {direction: list(policy.rules(direction)) for direction in Direction}
+    for direction, baseline, rule in overriding:
+        if direction in policy.isolates:
+            path = f"{baseline.title} {rule.origin.path}"
+            origin = Origin(rule.origin.span, path)
+            own = EndpointPeer(baseline.subject)
+            widest = replace(rule, own=own, opaque=None, origin=origin)
+            nobody = replace(widest, peers=(), own=ANY_PEER)
+            made = departed(nobody, BASELINE, report, widest=lambda _, w=widest: w)  # type: ignore[misc]
+            found[direction].append(made)
+    return replace(
+        policy, ingress=tuple(found[Direction.INGRESS]), egress=tuple(found[Direction.EGRESS])
+    )
 
 
 def _left_out(rule: Rule, report: Report) -> Rule:

@@ -11,7 +11,7 @@ from policyc.compiler.frontend.cilium_entities import ENTITIES
 from policyc.compiler.frontend.lowered import Profile
 from policyc.compiler.frontend.read import PolicyInput
 from policyc.ir.bounds import lower_rule, upper_rule
-from policyc.ir.policy import ANY_PEER, IcmpType, Policy, Rule
+from policyc.ir.policy import ANY_PEER, EndpointPeer, IcmpType, Policy, Rule
 from policyc.ir.services import Kind
 
 CIDR_GROUP = {
@@ -176,6 +176,34 @@ def test_namespaces_by_what_they_have_not_may_be_the_world() -> None:
     lower, upper = bounds(rule)
     assert lower.peers == rule.peers
     assert upper.peers == (*rule.peers, ENTITIES["world"])
+
+
+def baseline(**rule: Any) -> dict[str, Any]:
+    written = cluster_policy(ingress=[rule])
+    written["spec"] |= {"tier": "Baseline", "subject": {"pods": {"podSelector": {}}}}
+    written["spec"]["subject"]["pods"]["namespaceSelector"] = {}
+    return written
+
+
+def test_isolation_may_be_overridden_by_the_baseline() -> None:
+    isolating = network_policy(policyTypes=["Ingress"])
+    accept = baseline(action="Accept", **{"from": [{"namespaces": {}}]})
+    other = network_policy(policyTypes=["Ingress"])
+    other["metadata"] = {"name": "q", "namespace": "shop"}
+    assert len(departures(read(isolating, other, accept))) == 1, "once for each rule"
+    given = read(isolating, accept)
+    assert ["(H7" in message for message in departures(given)] == [True]
+    (tier,) = (tier for tier in given.policies.tiers if tier.name == "networkpolicy")
+    (rule,) = tier.policies[0].ingress
+    assert rule.peers == (), "it is enforced as the text says"
+    lower, upper = bounds(rule)
+    assert (lower.peers, len(upper.peers)) == ((), 1)
+    assert isinstance(upper.own, EndpointPeer)
+
+
+def test_a_baseline_that_denies_overrides_nothing() -> None:
+    deny = baseline(action="Deny", **{"from": [{"namespaces": {}}]})
+    assert departures(read(network_policy(policyTypes=["Ingress"]), deny)) == []
 
 
 PLAIN: list[Callable[[], dict[str, Any]]] = [
