@@ -13,6 +13,7 @@ from enum import Enum
 from pathlib import PurePath
 
 from policyc.compiler.frontend import codes_found as codes
+from policyc.compiler.frontend.codes import TAB, YAML_SYNTAX
 from policyc.compiler.frontend.nodes import Mapping, Node, Sequence
 from policyc.compiler.frontend.spelling import likeness
 from policyc.compiler.frontend.yaml_documents import read_documents
@@ -28,6 +29,8 @@ _TYPED = (
     re.compile(rb"^[\"']?kind[\"']?\s*:", re.M),
 )
 _FIELD = re.compile(rb"^\s*[\"']?([A-Za-z_]{3,14})[\"']?\s*:", re.M)
+_BROKEN = frozenset({YAML_SYNTAX.name, TAB.name})
+"""What is no YAML at all could have been an object."""
 _KUSTOMIZATIONS = frozenset({"kustomization.yaml", "kustomization.yml"})
 
 
@@ -53,7 +56,8 @@ def what_is(name: str, data: bytes) -> Found:
     if scratch.errors:
         if is_template:
             return Found.TEMPLATE
-        return Found.OBJECTS if _has_type_like_fields(data) else Found.NOTHING
+        is_broken = any(each.code in _BROKEN for each in scratch.errors)
+        return Found.OBJECTS if is_broken or _has_type_like_fields(data) else Found.NOTHING
     if is_template and "templates" in path.parts[:-1]:
         return Found.TEMPLATE
     if path.name == "Chart.yaml" and all(map(_is_chart, documents)):
