@@ -225,7 +225,7 @@ def test_a_result_shows_nothing_that_acts(
 
 
 def test_json_has_the_true_values(policyc: Run, tmp_path: Path) -> None:
-    (tmp_path / "bad/a\n\u202e\x7f##[b].yaml").write_text("a: 1\n")
+    (tmp_path / "bad/a\n\u202e\x7f##[b].yaml").write_text("kind: Pod\n")
     done = policyc("compile", "-f", "bad", "-o", "out", "--format", "json")
     assert_harmless(shown(done))
     found = json.loads(done.stdout)
@@ -258,7 +258,7 @@ def test_a_picture_of_a_listing(policyc: Run, tmp_path: Path) -> None:
 
 
 def test_a_name_that_is_no_utf8(policyc: Run, tmp_path: Path) -> None:
-    Path(os.fsdecode(os.fsencode(tmp_path) + b"/bad/\xff\xfe.yaml")).write_text("a: 1\n")
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/bad/\xff\xfe.yaml")).write_text("kind: Pod\n")
     for command in (("check", "-f", "bad"), ("check", "-f", "\udcff"), ("fmt", "\udcff")):
         text = shown(policyc(*command))
         assert_harmless(text)

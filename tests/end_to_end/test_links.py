@@ -235,7 +235,7 @@ def test_no_link_with_the_name_of_other_input_has_its_target_quoted(
     (tmp_path / "git:main:wrong").mkdir()
     (tmp_path / "git:main:wrong/a.yaml").symlink_to(secret)
     (tmp_path / "wrong").mkdir()
-    (tmp_path / "wrong/a.yaml").write_text("a: 1\n")
+    (tmp_path / "wrong/a.yaml").write_text("kind: Pod\n")
     git(tmp_path, "init", "-q", "-b", "main")
     git(tmp_path, "add", "wrong")
     git(tmp_path, "commit", "-q", "-m", "a")
