@@ -13,7 +13,7 @@ from enum import Enum
 from pathlib import PurePath
 
 from policyc.compiler.frontend import codes_found as codes
-from policyc.compiler.frontend.codes import TAB, YAML_SYNTAX
+from policyc.compiler.frontend.codes import KEY_NOT_STRING, TAB, YAML_SYNTAX
 from policyc.compiler.frontend.nodes import Mapping, Node, Sequence
 from policyc.compiler.frontend.spelling import likeness
 from policyc.compiler.frontend.yaml_documents import read_documents
@@ -54,7 +54,7 @@ def what_is(name: str, data: bytes) -> Found:
     scratch = Report()
     documents = list(read_documents(data, name, scratch))
     if scratch.errors:
-        if is_template:
+        if is_template and _is_no_yaml(scratch, data):
             return Found.TEMPLATE
         is_broken = any(each.code in _BROKEN for each in scratch.errors)
         return Found.OBJECTS if is_broken or _has_type_like_fields(data) else Found.NOTHING
@@ -63,6 +63,17 @@ def what_is(name: str, data: bytes) -> Found:
     if path.name == "Chart.yaml" and all(map(_is_chart, documents)):
         return Found.NOTHING
     return Found.OBJECTS if any(map(_is_like_object, documents)) else Found.NOTHING
+
+
+def _is_no_yaml(report: Report, data: bytes) -> bool:
+    """No reader takes the file: what kubectl might read, such as a field given twice, is no template."""
+    lines = data.split(b"\n")
+    for finding in report.errors:
+        if finding.code in _BROKEN:
+            return True
+        if finding.code == KEY_NOT_STRING.name and b"{{" in lines[finding.span.line - 1]:
+            return True
+    return False
 
 
 def _has_type_like_fields(data: bytes) -> bool:

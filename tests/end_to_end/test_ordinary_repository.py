@@ -115,6 +115,14 @@ def test_what_is_nearly_an_object_is_an_error(
     assert "policies/wrong.yaml:1:1: error[" in err and missing in err
 
 
+def test_braces_do_not_hide_a_file_that_others_read(policyc: Run, tmp_path: Path) -> None:
+    """API clients take the last of two equal fields, so the file may not pass for a template."""
+    twice = POLICY.replace("kind: NetworkPolicy", "kind: NetworkPolicy  # {{\nkind: NetworkPolicy")
+    (tmp_path / "policies/wrong.yaml").write_text(twice)
+    code, _, err = policyc("check", "-f", ".")
+    assert code == 2 and "policies/wrong.yaml:3:1: error[PC0107]" in err
+
+
 def test_a_syntax_error_in_an_object_is_an_error(policyc: Run, tmp_path: Path) -> None:
     (tmp_path / "policies/wrong.yaml").write_text(POLICY.replace("{name: db", "{name: db]"))
     code, _, err = policyc("check", "-f", ".")
