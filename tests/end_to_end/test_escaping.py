@@ -4,7 +4,6 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -249,7 +248,6 @@ def test_a_context_line_of_fmt_is_no_command(policyc: Run, tmp_path: Path) -> No
     assert_harmless(shown(done))
 
 
-@pytest.mark.skipif(shutil.which("dot") is None, reason="graphviz draws the picture")
 def test_a_picture_of_a_listing(policyc: Run, tmp_path: Path) -> None:
     (tmp_path / "bad/a\n::error::x\u202e.yaml").write_text(POLICY)
     done = policyc("list", "-f", "bad", "--cluster", "pods.yaml", "--format", "svg")
