@@ -60,10 +60,14 @@ def attach(prog: int, ifindex: int, direction: str, name: str) -> None:
 
 
 def detach(ifindex: int, direction: str, name: str) -> None:
-    """Remove our filter; nothing happens when it is not there. The qdisc stays: it may be shared."""
+    """Remove our filter; nothing happens when it is not there. The qdisc stays: it may be shared.
+
+    The device, the qdisc or the filter may go between the look and the removal.
+    """
     with rtnetlink.connection("attaching by clsact") as netlink:
-        occupant = _find(netlink, ifindex, direction)
-        if occupant and occupant.name == name:
+        if not _is_ours(netlink, ifindex, direction, name):
+            return
+        try:
             netlink.tc(
                 "del-filter",
                 "bpf",
@@ -73,6 +77,14 @@ def detach(ifindex: int, direction: str, name: str) -> None:
                 prio=PRIORITY,
                 protocol=_ETH_P_ALL,
             )
+        except rtnetlink.refused():
+            if _is_ours(netlink, ifindex, direction, name):
+                raise
+
+
+def _is_ours(netlink: Any, ifindex: int, direction: str, name: str) -> bool:
+    occupant = _find(netlink, ifindex, direction)
+    return occupant is not None and occupant.name == name
 
 
 def find(ifindex: int, direction: str) -> FilterInfo | None:

@@ -8,6 +8,7 @@ What is routed there never gets to the other side of that veth: the hook at its 
 leads to the address that stands for the node where it is its own endpoint (datapath/hairpin_addr.h).
 """
 
+import errno
 import ipaddress
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -252,14 +253,18 @@ def _put(netlink: Any, ifindex: int, to: Network, source: str, mtu: int) -> None
 
 
 def _delete(netlink: Any, ifindex: int, to: Network) -> None:
-    netlink.route("del", family=_FAMILIES[to.version], dst=str(to), oif=ifindex)
+    """Nothing happens where the route, or its device, is gone."""
+    try:
+        netlink.route("del", family=_FAMILIES[to.version], dst=str(to), oif=ifindex)
+    except rtnetlink.refused() as error:
+        if rtnetlink.code_of(error) not in (errno.ESRCH, errno.ENODEV):
+            raise
 
 
 def _restore(ifindex: int, to: Network, before: Any) -> None:
     with rtnetlink.connection(_PURPOSE) as netlink:
         if before is None:
-            with suppress(OSError, rtnetlink.refused()):  # it was not made yet
-                _delete(netlink, ifindex, to)
+            _delete(netlink, ifindex, to)  # which may not be made yet
             return
         metrics = before.get_attr("RTA_METRICS")
         _put(netlink, ifindex, to, before.get_attr("RTA_PREFSRC"), metrics.get_attr("RTAX_MTU"))

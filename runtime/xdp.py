@@ -159,8 +159,11 @@ class _Device:
         before = self._before(held)
         undo.by(self._restore, before)
         if before and before.is_generic == is_generic:
-            with bpf_syscall.obj_get(self._pin) as link:
-                bpf_syscall.link_update(link, self._program)
+            try:
+                with bpf_syscall.obj_get(self._pin) as link:
+                    bpf_syscall.link_update(link, self._program)
+            except OSError as error:
+                raise self._refused(error) from error
             return is_generic
         _take_off(self._pin)
         try:

@@ -103,11 +103,16 @@ class NodeUnderTest:
         Path("/proc/sys/net/ipv6/conf/default/disable_ipv6").write_text("1")
         with network() as own:
             own.up("lo")
-            for device in (*LOCAL.values(), UPLINK):
-                own.add(device, "veth", group=GROUP, peer={"ifname": f"{device}.p"})
-                own.up(device)
-                own.up(f"{device}.p")
-                self.ifindex[device] = own.index(device)
+        for device in (*LOCAL.values(), UPLINK):
+            self.make_device(device)
+
+    def make_device(self, name: str) -> None:
+        """One veth pair, up."""
+        with network() as own:
+            own.add(name, "veth", group=GROUP, peer={"ifname": f"{name}.p"})
+            own.up(name)
+            own.up(f"{name}.p")
+            self.ifindex[name] = own.index(name)
 
     def policy(self) -> TablePolicy:
         return TablePolicy(pods=("a", "b", "c"))

@@ -3,12 +3,13 @@
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from policyc.runtime import bpf_syscall, clsact, leftovers, switch, tcx
+from policyc.runtime import bpf_syscall, clsact, leftovers, rtnetlink, switch, tcx
 from policyc.runtime.attach import BY_ROLE, Mode
 from tests.kernel.node_under_test import HOSTS, UPLINK, A, B, C, NodeUnderTest, endpoint, ip
 from tests.kernel.packets import frame, udp
@@ -162,3 +163,55 @@ def test_a_link_that_another_release_has_pinned_is_taken_off(node: NodeUnderTest
     node.load(node.policy(), mode="tcx")
     assert not strange.exists()
     assert _attached(node, "pcb") == {"tcx"}
+
+
+class _Vanishing:
+    """A device that is deleted right before the step of that number in which the kernel is asked."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, device: str, step: int) -> None:
+        self._device, self._step, self.n_steps = device, step, 0
+        real = rtnetlink.connection
+
+        @contextmanager
+        def connection(*given: str) -> Iterator[object]:
+            with real(*given) as netlink:
+                yield _Counted(netlink, self)
+
+        patch.setattr(rtnetlink, "connection", connection)
+        patch.setattr(bpf_syscall, "bpf", self.counted(bpf_syscall.bpf))
+
+    def counted(self, asks: Callable[..., object]) -> Callable[..., object]:
+        def counted(*given: object, **named: object) -> object:
+            if self.n_steps == self._step:
+                ip("link", "del", self._device)
+            self.n_steps += 1
+            return asks(*given, **named)
+
+        return counted
+
+
+class _Counted:
+    """A netlink socket whose questions are counted."""
+
+    def __init__(self, netlink: object, by: _Vanishing) -> None:
+        self._netlink, self._by = netlink, by
+
+    def __getattr__(self, name: str) -> Callable[..., object]:
+        return self._by.counted(getattr(self._netlink, name))
+
+
+@modes
+def test_a_device_may_go_at_any_step_of_an_unload(node: NodeUnderTest, mode: Mode) -> None:
+    def unload(step: int) -> int:
+        with pytest.MonkeyPatch.context() as patch:
+            vanishing = _Vanishing(patch, "pcb", step)
+            assert node.unload()
+        assert not node.pins.is_there() and not _attached(node, "pca")
+        return vanishing.n_steps
+
+    node.load(node.policy(), mode=mode)
+    n_steps = unload(-1)
+    for step in range(n_steps):
+        node.load(node.policy(), mode=mode)
+        unload(step)
+        node.make_device("pcb")

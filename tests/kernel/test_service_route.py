@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime import bpf_syscall, own_device, switch
+from policyc.runtime import bpf_syscall, own_device, service_route, switch
 from policyc.runtime.errors import HostError, InputError
 from policyc.runtime.service_route import NAME
 from tests.kernel.answers import DROP, REDIRECT, answer_of
@@ -287,6 +287,22 @@ def test_after_a_load_that_waskilled(
     assert len(routes()) == 4
     node.unload()
     assert NAME not in [name for _, name in socket.if_nameindex()]
+
+
+def test_a_route_may_go_while_it_is_taken_away(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded(node)
+    listed = service_route._ours
+
+    def and_then_gone(netlink: object, ifindex: int) -> list[object]:
+        found = listed(netlink, ifindex)
+        subprocess.run(["ip", "-4", "route", "flush", "dev", NAME], check=True)
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(service_route, "_ours", and_then_gone)
+        node.load(node.policy(), uplinks=[UPLINK], service_cidr=CIDRS[1:])
 
 
 def test_ranges_that_are_not_said_again_go(node: NodeUnderTest) -> None:
