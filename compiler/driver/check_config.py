@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from policyc.compiler.driver.codes_check import BAD_CONFIG, RULES, UNKNOWN_CODE
+from policyc.compiler.frontend.codes_git import NOT_IN_COMMIT
 from policyc.compiler.frontend.nodes import Mapping as YamlMapping
 from policyc.compiler.frontend.nodes import Node, Scalar
 from policyc.compiler.frontend.sources import (
@@ -27,6 +28,10 @@ from policyc.ir.spans import Span
 
 CONFIG_FILE = ".policyc.yaml"
 OFF = "off"
+_NOT_COMMITTED = (
+    "PATH counts from the root of the repository; where the commit has no configuration, "
+    "`--config /dev/null` uses none"
+)
 _SEVERITIES = {severity.value: severity for severity in Severity}
 
 
@@ -113,7 +118,10 @@ def _committed(path: str, report: Report) -> bytes | None:
     from policyc.compiler.frontend.sources_git import git_source
 
     suffixes = (CONFIG_FILE,)
-    found = list(contents([git_source(path)], report, suffixes))
+    said = Report()
+    found = list(contents([git_source(path)], said, suffixes))
+    for each in said.findings:
+        report.add(each.help(_NOT_COMMITTED) if each.code == NOT_IN_COMMIT.name else each)
     return found[0].data if len(found) == 1 else None
 
 

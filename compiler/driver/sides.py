@@ -11,6 +11,7 @@ from policyc.compiler.driver.codes import CLUSTER_MISSING, CLUSTER_TWICE, STDIN_
 from policyc.compiler.driver.compile import Read
 from policyc.compiler.frontend.cluster import Cluster
 from policyc.compiler.frontend.codes import NO_POLICY, NOTHING_HERE
+from policyc.compiler.frontend.codes_git import NOT_IN_COMMIT
 from policyc.compiler.frontend.collector import collector_paused
 from policyc.compiler.frontend.lowered import Lowered
 from policyc.compiler.frontend.read import (
@@ -123,7 +124,10 @@ class _Given:
             known = cluster.known if cluster else Known()
             return read_policies([self._source(side, other)], options, services, known)
         except InputError as failure:
-            if {f.code for f in failure.findings if f.is_error} == {NOTHING_HERE.name}:
+            without = {NOTHING_HERE.name}
+            if self._takes_path_of(side, other):  # which is there, or is an error of its own
+                without.add(NOT_IN_COMMIT.name)
+            if {f.code for f in failure.findings if f.is_error} <= without:
                 return _without_policies(failure.findings, options)
             findings += failure.findings
             return None
@@ -145,19 +149,34 @@ class _Given:
             return StreamSource(io.BytesIO(self._piped))
         if not argument.startswith(SCHEME):
             return PathSource(argument)
-        revision, _, path = other.removeprefix(SCHEME).partition(":")
-        has_path = ":" in argument.removeprefix(SCHEME)
-        if not has_path and other.startswith(SCHEME) and revision and path:
+        _, _, path = other.removeprefix(SCHEME).partition(":")
+        if self._takes_path_of(argument, other) and other.startswith(SCHEME):
             return git_source(f"{argument}:{path}")
         is_path = other not in ("", STDIN) and not other.startswith(SCHEME) and not is_bundle(other)
         return git_source(argument, other if is_path else None)
 
+    def _takes_path_of(self, argument: str, other: str) -> bool:
+        """Whether `argument` is a commit without PATH, and `other` names a path."""
+        if not argument.startswith(SCHEME) or ":" in argument.removeprefix(SCHEME):
+            return False
+        revision, _, path = other.removeprefix(SCHEME).partition(":")
+        if other.startswith(SCHEME):
+            return bool(revision and path)
+        return other not in ("", STDIN) and not is_bundle(other)
+
 
 def _without_policies(said: Sequence[Diagnostic], options: ReadOptions) -> PolicyInput:
-    """A directory without files: no policies, as before the first one or after the last; a warning."""
+    """No files, or no directory: no policies, as before the first one or after the last; a warning."""
     empty = read_policies([StreamSource(io.BytesIO(b""))], options)
-    warned = [replace(f, severity=Severity.WARNING) if f.is_error else f for f in said]
+    warned = [_warning(finding) if finding.is_error else finding for finding in said]
     return replace(empty, findings=tuple(warned))
+
+
+def _warning(said: Diagnostic) -> Diagnostic:
+    warned = replace(said, severity=Severity.WARNING)
+    if said.code != NOT_IN_COMMIT.name:
+        return warned
+    return warned.help("this side has no policies; to compare another path, give git:REV:PATH")
 
 
 def _check(

@@ -100,6 +100,31 @@ def test_the_diff_of_a_pull_request(pull_request: Path, capsys: pytest.CaptureFi
     assert run(["diff", "git:main", ".", "--cluster-old", "pods.yaml"]) == 2
 
 
+@pytest.mark.parametrize("new", ["policies", "policies/web.yaml", "git:new:policies"])
+def test_a_commit_before_the_first_policy_is_a_side_without_policies(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    new: str,
+) -> None:
+    git(tmp_path, "init", "-q", "-b", "main")
+    git(tmp_path, "commit", "-q", "--allow-empty", "-m", "nothing yet")
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "web.yaml").write_text(policy("web"))
+    git(tmp_path, "switch", "-q", "-c", "new")
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-q", "-m", "the first policy")
+    monkeypatch.chdir(tmp_path)
+    assert run(["diff", "git:main", new]) == 1
+    said = capsys.readouterr()
+    assert "narrowed" in said.out and "warning[PC0124]" in said.err
+    assert "this side has no policies" in said.err
+    assert run(["diff", new, "git:main"]) == 1
+    assert "widened" in capsys.readouterr().out
+    assert failed("git:main:policies", new) == {"PC0124"}, "who names a path may have mistyped it"
+    assert failed("git:main", "polices") == {"PC0101"}, "the path itself has to be there"
+
+
 def test_commits_against_each_other_and_the_work_tree(
     pull_request: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -250,7 +250,11 @@ def test_a_configuration_of_a_commit(here: Path, capfd: pytest.CaptureFixture[st
     assert found == 1
     assert [each["severity"] for each in shown["findings"]] == ["error"]
     assert shown["config"]["file"] == "git:HEAD:.policyc.yaml"
+    capfd.readouterr()
     assert run([*given(here, text()), "--config", "git:HEAD:none.yaml"]) == 2
+    assert "`--config /dev/null` uses none" in capfd.readouterr().err
+    _, shown = answer(capfd, *given(here, text()), "--config", "/dev/null")
+    assert shown["config"]["severities"] == {}
 
 
 def test_a_configuration_that_is_named_must_be_there(
