@@ -74,7 +74,7 @@ def proved_digest(bundle: str, files: tuple[str, ...], cluster: tuple[str, ...])
     """
     progress = progress_on_stderr()
     given = read_to_prove(bundle, inputs_of(files, cluster, ReadOptions()), None, progress)
-    result = prove_bundle(given, Choice.Z3, progress)
+    result = prove_bundle(given, Choice.BITWUZLA, progress)  # as `prove` does
     show_read(given.ready.read, given.ready.findings)
     if result.status is not ProofStatus.PROVED:
         faults = "; ".join(fault for part in result.parts for fault in part.faults)
