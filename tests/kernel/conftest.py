@@ -15,8 +15,10 @@ import pytest
 
 from policyc.runtime.bundle import HOOKS_OBJECT
 from tests.kernel.bed import WIPE_OBJECT, Beds, loads_open
+from tests.kernel.follower import Follower
 from tests.kernel.node_under_test import NodeUnderTest
 from tests.kernel.service_wire import ServiceWire
+from tests.kernel.table_policy import ANY
 from tests.kernel.two_nodes import TwoNodes
 from tests.kernel_corpus.surroundings import own_bpffs, own_network
 
@@ -106,6 +108,15 @@ def wire(node: NodeUnderTest) -> Iterator[ServiceWire]:
     with ExitStack() as owned:
         owned.callback(node.unload)
         yield ServiceWire(node, owned)
+
+
+@pytest.fixture
+def follower(node: NodeUnderTest, tmp_path: Path) -> Iterator[Follower]:
+    """Follows a watch on a loaded node, whose pod a may reach the others and the world."""
+    node.load(node.policy().allow("a", "c", ANY).allow("a", "b", ANY).allow("a", "world", ANY))
+    made = Follower(node, tmp_path)
+    yield made
+    made.kill()
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ time and the random numbers of a run are read from what the kernel has written.
 """
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -26,10 +26,13 @@ from policyc.verifier.bytecode.oracle import Answer, Oracle
 from policyc.verifier.bytecode.pointers import KernelObject, Pointer
 from policyc.verifier.bytecode.program import Program, link_program
 from policyc.verifier.bytecode.state import State
+from tests.kernel import helpers_by_hand as by_hand
 from tests.kernel.node_under_test import NodeUnderTest, run_through
-from tests.kernel.policy_by_executor import Contents, drawn_number
+from tests.kernel.policy_by_executor import TABLES, Contents
 
 POLICY = "pc_policy_run"
+POD_HOOKS = ("pc_from_pod", "pc_to_pod")
+ALL_HOOKS = (*POD_HOOKS, "pc_from_uplink", "pc_to_uplink", "pc_from_tunnel")
 ARRAYS = (MapKind.ARRAY, MapKind.PERCPU_ARRAY)
 SMALL = 2048
 """Elements of an array that is read after each frame."""
@@ -39,8 +42,8 @@ SK_BUFF = KernelObject("sk_buff")
 class OfTheKernel(Oracle):
     """Time and chance as the kernel had them. Of its sk_buff: no checksum is left to a device."""
 
-    def __init__(self, ticks: int, drawn: int) -> None:
-        self._ticks, self._drawn = ticks, drawn
+    def __init__(self, ticks: int, drawn: int, ifindex: int) -> None:
+        self._ticks, self._drawn, self._ifindex = ticks, drawn, ifindex
 
     def answer(self, state: State, name: str) -> Answer:
         match name:
@@ -54,14 +57,26 @@ class OfTheKernel(Oracle):
                 return Answer(
                     Pointer(SK_BUFF), memory={SK_BUFF: Bytes(bytes(512), is_read_only=True)}
                 )
+            case "L3_CSUM_REPLACE" | "L4_CSUM_REPLACE":
+                return by_hand.replace_checksum(state, is_l4=name.startswith("L4"))
+            case "CSUM_DIFF":
+                return by_hand.checksum_difference(state)
+            case "CHECK_MTU":
+                return by_hand.check_mtu(state, self._ifindex)
+            case "REDIRECT":
+                return by_hand.redirect(state)
+            case "SKB_CHANGE_TYPE" | "SKB_SET_TUNNEL_KEY":
+                return Answer(0)
+            case "SKB_GET_TUNNEL_KEY":
+                return by_hand.no_tunnel_key(state)
         raise UnmodelledError(name)
 
 
 class Twin:
     """A node's hooks and its policy program, on one CPU."""
 
-    def __init__(self, node: NodeUnderTest, cpu: int) -> None:
-        self._node, self._cpu = node, cpu
+    def __init__(self, node: NodeUnderTest, cpu: int, used: Sequence[str] = POD_HOOKS) -> None:
+        self._node, self._cpu, self._used = node, cpu, used
         kernel = read_btf(Path("/sys/kernel/btf/vmlinux").read_bytes())
         self.hooks = self._read("hooks.bpf.o")
         self.policy = self._read("policy.bpf.o")
@@ -83,7 +98,7 @@ class Twin:
         object's, and what hooks keep for themselves is about answers to whom a Service refuses.
         """
         found = {}
-        for name in ("pc_from_pod", "pc_to_pod", POLICY):
+        for name in (*self._used, POLICY):
             program = self._program(name)
             for each in (program.maps[used] for used in program.used_maps):
                 is_named = each.pinning or name == POLICY
@@ -91,18 +106,20 @@ class Twin:
                     found[each.name] = each
         return found
 
-    def run(self, hook: str, frame: bytes, ifindex: int, came_in: int) -> int:
-        """Run a frame through both; gives the verdict that both have."""
+    def run(
+        self, hook: str, frame: bytes, ifindex: int, came_in: int, mark: int = 0
+    ) -> tuple[int, bytes]:
+        """Run a frame through both; gives the verdict that both have, and what both make of it."""
         before = self.left_here()
         with bpf_syscall.obj_get(self._node.pins.hook(hook)) as fd:
-            verdict, out = run_through(fd, frame, ifindex, came_in)
+            verdict, out = run_through(fd, frame, ifindex, came_in, mark)
         after = self.contents(self._small)
-        oracle = OfTheKernel(self._ticks(after), drawn_number(self.hooks, before, after))
-        ended = self._ended(hook, frame, oracle, ifindex, came_in)
+        oracle = OfTheKernel(self._ticks(after), self._drawn(before, after), ifindex)
+        ended = self._ended(hook, frame, oracle, (ifindex, came_in, mark))
         assert ended.result == verdict & 0xFFFFFFFF, frame.hex()
         assert ended.packet == out, frame.hex()
         self._compare(after, frame)
-        return verdict
+        return verdict, out
 
     def compare_all(self) -> None:
         """The large arrays, too."""
@@ -137,12 +154,32 @@ class Twin:
         scratch = contents["pc_scratch"].get(bytes(4), bytes(256))
         return int.from_bytes(scratch[place.offset : place.offset + place.size], "little")
 
-    def _ended(self, hook: str, frame: bytes, oracle: Oracle, ifindex: int, came_in: int) -> Ended:
+    def _drawn(self, before: Contents, after: Contents) -> int:
+        """The number of the connection, or of the port of a node's address, that is new; 0 without one.
+
+        Both entries of a connection to a Service have its number.
+        """
+        places = {name: self.hooks.btf.place("pc_ct", "flow_id") for name in TABLES[:4]}
+        places |= {"pc_masq_ends": self.hooks.btf.place("pc_masq_end", "id")}
+
+        def numbers(contents: Contents) -> set[bytes]:
+            return {
+                value[place.offset : place.offset + place.size]
+                for name, place in places.items()
+                for value in contents.get(name, {}).values()
+            }
+
+        new = {number for number in numbers(after) - numbers(before) if any(number)}
+        assert len(new) <= 1, "one run draws one number that stays"
+        return int.from_bytes(new.pop(), "little") if new else 0
+
+    def _ended(self, hook: str, frame: bytes, oracle: Oracle, met: tuple[int, int, int]) -> Ended:
+        ifindex, came_in, mark = met
         fields = {
             "ifindex": ifindex,
             "ingress_ifindex": came_in,
             "protocol": int.from_bytes(frame[12:14], "little"),
-            "mark": 0,
+            "mark": mark,
             "vlan_present": 0,
             "gso_size": 0,
         }

@@ -223,7 +223,9 @@ def whole(payload: Payload, src: Host, dst: Host, family: int) -> bytes:
 
 
 @families
-@pytest.mark.parametrize("offloads", [(True, True), (False, True), (False, False)], ids=str)
+@pytest.mark.parametrize(
+    "offloads", [(tx, segments) for tx in (True, False) for segments in (True, False)], ids=str
+)
 def test_sockets_of_a_pod_that_serves_itself(
     node: NodeUnderTest, wire: ServiceWire, family: int, offloads: tuple[bool, bool]
 ) -> None:

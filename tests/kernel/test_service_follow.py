@@ -5,12 +5,10 @@ import json
 import os
 import random
 import struct
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +24,12 @@ from policyc.runtime.service_rows import CLOSED, FRONTEND, ROW, WAYS, frontend_k
 from policyc.runtime.service_update import loaded
 from policyc.runtime.service_world import World
 from policyc.runtime.services import Backend, Frontend
+from tests.kernel.follower import Follower, told
 from tests.kernel.node_under_test import A, B, C, NodeUnderTest
 from tests.kernel.packets import ACK, SYN, Host, tcp
 from tests.kernel.service_yaml import PORT, TARGET, service, slices, value, web
 from tests.kernel.table_policy import ANY
-from tests.kernel.test_services import SECOND, answer, as_to, to_vip
+from tests.kernel.test_services import answer, as_to, to_vip
 
 pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
 Resolved = dict[bytes, tuple[tuple[int, ...], list["Found"], list["Found"]]]
@@ -230,85 +229,6 @@ def test_source_ranges_are_for_all_at_once(node: NodeUnderTest) -> None:
         assert not resolved(node)
 
 
-FOLLOW = """
-import json, sys
-from dataclasses import asdict
-from pathlib import Path
-from policyc.compiler.cli.stopped import stopped_by_signals
-from policyc.runtime.errors import NodeError
-from policyc.runtime.service_follow import follow
-
-stream, bpffs, state = map(Path, sys.argv[1:])
-with stopped_by_signals() as signals:
-    try:
-        follow(
-            [stream],
-            told=lambda applied: print(json.dumps(asdict(applied)), flush=True),
-            is_over=lambda: bool(signals),
-            bpffs=bpffs,
-            state_root=state,
-            settled=0.1,
-            warn=lambda message: print(message, file=sys.stderr),
-        )
-    except NodeError as error:
-        print(error.message, file=sys.stderr)
-        sys.exit(error.exit_code)
-"""
-
-
-class Follower:
-    """What `policyc node follow` does, on a pipe."""
-
-    def __init__(self, node: NodeUnderTest, folder: Path) -> None:
-        fifo = folder / "watch"
-        os.mkfifo(fifo)
-        words = [sys.executable, "-c", FOLLOW, fifo, node.bpffs, node.state_root]
-        self.process = subprocess.Popen(
-            [str(word) for word in words],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self.pipe = fifo.open("w")
-
-    def write(self, text: str) -> None:
-        self.pipe.write(text)
-        self.pipe.flush()
-
-    def tell(self, *events: object) -> None:
-        self.write("".join(json.dumps(event, indent=2) + "\n" for event in events))
-
-    def acknowledged(self) -> dict[str, Any]:
-        """What was put in force next."""
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        assert line, self.end()
-        found: dict[str, Any] = json.loads(line)
-        return found
-
-    def end(self) -> tuple[int, str]:
-        """Its exit code and what it complained of, when the watch has ended."""
-        self.pipe.close()
-        _, said = self.process.communicate(timeout=20)
-        return self.process.returncode, said
-
-
-@pytest.fixture
-def follower(node: NodeUnderTest, tmp_path: Path) -> Iterator[Follower]:
-    node.load(node.policy().allow("a", "c", ANY).allow("a", "b", ANY).allow("a", "world", ANY))
-    made = Follower(node, tmp_path)
-    yield made
-    with suppress(BrokenPipeError):
-        made.pipe.close()
-    if made.process.poll() is None:
-        made.process.kill()
-    made.process.communicate()  # closes its pipes, too
-
-
-def told(objects: list[JsonValue], kind: str = "ADDED") -> list[dict[str, Any]]:
-    return [{"type": kind, "object": each.raw} for each in objects]
-
-
 def test_the_command_follows_a_watch(node: NodeUnderTest, follower: Follower) -> None:
     follower.tell(*told(web(C)))
     done = follower.acknowledged()
@@ -472,64 +392,3 @@ def test_a_stream_that_is_a_folder_is_an_error(node: NodeUnderTest, tmp_path: Pa
     node.load(node.policy())
     with pytest.raises(InputError, match=f"{tmp_path}: cannot be read: Is a directory"):
         follow([tmp_path], told=print, bpffs=node.bpffs, state_root=node.state_root)
-
-
-@pytest.mark.parametrize(
-    ("services", "changes"),
-    [(200, 100), pytest.param(5000, 2000, marks=pytest.mark.slow)],
-)
-def test_churn(node: NodeUnderTest, follower: Follower, services: int, changes: int) -> None:
-    """Endpoints come and go 200 times a second. What is open to one that stays is never broken, and
-    nothing is sent to one that went once that was acknowledged.
-    """
-    dice = random.Random(1)
-    names = [f"service-{n}" for n in range(services)]
-    objects = []
-    for number, name in enumerate(names):
-        own = service(name).raw
-        ip4 = f"10.100.{number >> 8}.{number & 255}"
-        own["spec"]["clusterIPs"] = [ip4, f"fd96:2::{number + 1:x}"]
-        objects += [value(own), *slices([(_stranger(number), {"ready": True})], name)]
-    follower.tell(*told([*objects, *web(SECOND, C)]))
-    assert follower.acknowledged()["whole"]
-    ports = range(4000, 4040)
-    by_port = {}
-    for port in ports:
-        sent = node.leaves("a", to_vip(tcp(port, PORT, SYN)))
-        by_port[port] = SECOND if sent == as_to(SECOND, tcp(port, TARGET, SYN)) else C
-        assert sent == as_to(by_port[port], tcp(port, TARGET, SYN))
-        assert node.arrives("a", answer(by_port[port], tcp(TARGET, port, SYN | ACK)))
-    next_at = time.monotonic()
-    acknowledgements: list[dict[str, Any]] = []
-    reader = threading.Thread(target=_read_all, args=(follower, changes + 2, acknowledgements))
-    reader.start()
-    for _ in range(changes):
-        number = dice.randrange(services)
-        there = [(_stranger(dice.randrange(60000)), {"ready": True}) for _ in range(3)]
-        follower.tell(*told(slices(there, names[number])[:1], "MODIFIED"))
-        port = dice.choice(ports)
-        sent = node.leaves("a", to_vip(tcp(port, PORT, ACK)))
-        assert sent == as_to(by_port[port], tcp(port, TARGET, ACK)), "an endpoint that stays"
-        next_at += 1 / 200
-        time.sleep(max(0, next_at - time.monotonic()))
-    follower.tell(*told(slices([SECOND]), "MODIFIED"))
-    reader.join()
-    singly = sum(not each["whole"] for each in acknowledgements)
-    assert singly == len(acknowledgements) > 1
-    for port in ports:
-        sent = node.leaves("a", to_vip(tcp(port, PORT, ACK)))
-        assert sent == (as_to(SECOND, tcp(port, TARGET, ACK)) if by_port[port] == SECOND else None)
-        again = node.leaves("a", to_vip(tcp(port + 1000, PORT, SYN)))
-        assert again == as_to(SECOND, tcp(port + 1000, TARGET, SYN)), (
-            "nothing goes to one that went"
-        )
-    assert follower.end() == (0, "")
-
-
-def _stranger(number: int) -> Host:
-    return Host("", f"10.200.{number >> 8}.{number & 255}", f"fd98::{number + 1:x}")
-
-
-def _read_all(follower: Follower, events: int, found: list[dict[str, Any]]) -> None:
-    while sum(each["events"] for each in found) < events:
-        found.append(follower.acknowledged())

@@ -10,11 +10,13 @@ import pytest
 
 from policyc.backends.ebpf_c.seeds import Seed
 from policyc.compiler.driver import objects
+from policyc.compiler.driver.target import Backend
+from policyc.ir.plan import AddressLayout
 from policyc.verifier.bytecode.elf import Relocation
 from policyc.verifier.bytecode.object import BpfObject, read_object
 from tests.unit.translation.generations import Made, made
 from tests.unit.translation.test_code_lemma import IN_HEADERS, RESETS, WRONG
-from tests.unit.translation.test_data_lemma import FAULTS, Damage, first
+from tests.unit.translation.test_data_lemma import FAULTS, Damage, first, word
 
 ENTRY = "pc_policy_run"
 ALLOW = 1 << 30
@@ -95,16 +97,17 @@ Patch = Callable[[bytearray, BpfObject], None]
 
 @dataclass(frozen=True)
 class InObject:
-    """Another instruction in the place of one in the object that clang made."""
+    """Another instruction in the place of one in the object that clang or LLVM made."""
 
     name: str
     case: str
     patch: Patch
+    backend: Backend = Backend.C
     where: str = "object"
 
     def code(self) -> bytes:
         """The object with the wrong instruction."""
-        right = made(self.case).object
+        right = made(self.case, self.backend).object
         read = read_object(right)
         section = read.elf.sections[read.places[ENTRY].section].data
         at = right.index(section)
@@ -122,12 +125,13 @@ class InSeed:
     case: str
     map: str
     damage: Damage
+    addresses: AddressLayout | None = None
     where: str = "seed"
 
     @cached_property
     def seeds(self) -> tuple[Seed, ...]:
         """All seeds of the case, one of them wrong."""
-        return tuple(self._damaged(seed) for seed in made(self.case).emitted.seeds)
+        return tuple(self._damaged(seed) for seed in source_of(self).made().emitted.seeds)
 
     def _damaged(self, seed: Seed) -> Seed:
         if seed.map_name != self.map:
@@ -177,6 +181,12 @@ CODE_FAULTS: tuple[CodeFault, ...] = (
         "cidr6",
         ": pc_column6_eg(&flow->t.daddr);",
         ": pc_column6_eg(&flow->t.saddr);",
+    ),
+    InC(
+        "an address is classified in the order of the wire",
+        "cidr4",
+        "__u32 a = bpf_ntohl(address);",
+        "__u32 a = address;",
     ),
     InC("the row is the peer's", "cidr4", "own->egress_row, column)", "column, own->egress_row)"),
     *(
@@ -285,8 +295,32 @@ CODE_FAULTS: tuple[CodeFault, ...] = (
     InObject("an address is compared with its sign", "cidr4", _jump(_JGT_K, _JSGT_K)),
     InObject("a comparison is turned round", "cidr4", _jump(_JEQ_K, _JNE_K)),
     InObject("a call is left out", "cidr4", _no_class),
+    InObject(
+        "LLVM: an address is compared with its sign", "cidr4", _jump(_JLT_K, _JSLT_K), Backend.LLVM
+    ),
+    InObject("LLVM: a comparison is turned round", "cidr4", _jump(_JEQ_K, _JNE_K), Backend.LLVM),
+    InObject("LLVM: a call is left out", "cidr4", _no_class, Backend.LLVM),
 )
 """Wrong programs."""
+
+
+def _prefix(change: int) -> Damage:
+    """The first long prefix of a trie for IPv4 has another length."""
+
+    def damage(data: bytearray) -> None:
+        entries = range(0, len(data), _TRIE_ENTRY)
+        at = next(at for at in entries if 16 <= data[at] <= 31)
+        data[at] += change
+
+    return damage
+
+
+_TRIE_ENTRY = 12  # length, address, column
+
+
+def _of_trie(name: str, damage: Damage) -> InSeed:
+    return InSeed(name, "cidrs-100", "pc_cidr4_in", damage, AddressLayout.LPM)
+
 
 SEED_FAULTS: tuple[InSeed, ...] = (
     *(InSeed(f"seeds: {name}", case, of, damage) for name, (case, of, damage) in FAULTS.items()),
@@ -308,13 +342,16 @@ SEED_FAULTS: tuple[InSeed, ...] = (
         "pc_root4_in",
         first(lambda value: value >> 31 == 1, lambda value: value ^ 1),
     ),
+    _of_trie("a prefix is a bit longer", _prefix(1)),
+    _of_trie("a prefix is a bit shorter", _prefix(-1)),
+    _of_trie("a prefix has another column", word(2, lambda value: value + 1)),
+    _of_trie("a prefix is missing", lambda data: data.__delitem__(slice(0, _TRIE_ENTRY))),
 )
 """Wrong contents of maps."""
 
 REFUTED_ALONE: Mapping[str, str] = {
     "the packet is marked": "no map shows a mark",
     **dict.fromkeys(RESETS, "the verdict and the maps are the same"),
-    "the tables are changed": "verdicts of one packet do not show it",
     "a denied entry goes on": "two looks have to find one entry, and the model has two",
     "a denied entry is decided": "two looks have to find one entry, and the model has two",
     "seeds: a bucket has another row": "nobody looks there",
@@ -322,12 +359,43 @@ REFUTED_ALONE: Mapping[str, str] = {
 }
 """Faults that are refuted, and not shown by a packet: why not."""
 
+UNMODELLED: Mapping[str, str] = {
+    "the tables are changed": "pc_nodes is changed by a helper",
+}
+"""Faults that are not found: the program does what nobody models, so that no lemma speaks of it."""
+
 ALL: Mapping[str, CodeFault | InSeed] = {
     fault.name: fault for fault in (*CODE_FAULTS, *SEED_FAULTS)
 }
 assert len(ALL) == len(CODE_FAULTS) + len(SEED_FAULTS), "two faults have one name"
 
 
-def right_of(fault: CodeFault | InSeed) -> Made:
-    """What the compiler makes of the fault's case."""
-    return made(fault.case)
+@dataclass(frozen=True)
+class Source:
+    """A case, and how our compiler is told to compile it: what is right is made from it."""
+
+    case: str
+    backend: Backend = Backend.C
+    addresses: AddressLayout | None = None
+
+    def __str__(self) -> str:
+        told = "" if self.addresses is None else f" by {self.addresses.value}"
+        return f"{self.case}{told} ({self.backend.value})"
+
+    def made(self) -> Made:
+        """What our compiler makes of it."""
+        return made(self.case, self.backend, self.addresses)
+
+
+def source_of(fault: CodeFault | InSeed) -> Source:
+    """What a fault is put into."""
+    match fault:
+        case InObject():
+            return Source(fault.case, fault.backend)
+        case InSeed():
+            return Source(fault.case, addresses=fault.addresses)
+    return Source(fault.case)
+
+
+SOURCES: tuple[Source, ...] = tuple(dict.fromkeys(source_of(fault) for fault in ALL.values()))
+"""Each once."""

@@ -11,7 +11,7 @@ from policyc.compiler.driver.bundle import policy_object
 from policyc.compiler.driver.emission import Emitted, emit_all
 from policyc.compiler.driver.target import Backend, Target
 from policyc.ir.decision import DecisionIR
-from policyc.ir.plan import Counters, LookupPlan
+from policyc.ir.plan import AddressLayout, Counters, LookupPlan
 from policyc.verifier.translation.data_lemma import DataLemma
 from policyc.verifier.translation.generation import LoadedMap, generation_of
 from tests.kernel_corpus.build import decided_case
@@ -54,14 +54,17 @@ class Made:
 
 
 @cache
-def made(name: str, backend: Backend = Backend.C) -> Made:
-    """A case of the corpus, decided and emitted."""
+def made(name: str, backend: Backend = Backend.C, addresses: AddressLayout | None = None) -> Made:
+    """A case of the corpus, decided and emitted; `addresses` asks for a layout in place of the best."""
     (case,) = cases_named((name,))
-    return made_of(case, backend)
+    return made_of(case, backend, addresses)
 
 
-def made_of(case: CorpusCase, backend: Backend = Backend.C) -> Made:
+def made_of(
+    case: CorpusCase, backend: Backend = Backend.C, addresses: AddressLayout | None = None
+) -> Made:
     """A case, decided and emitted."""
     decision = decided_case(case).decision
     target = Target(backend, Counters(case.counters))
-    return Made(decision, emit_all(decision, Budgets(diagrams=case.diagrams), target))
+    budgets = Budgets(addresses=addresses, diagrams=case.diagrams)
+    return Made(decision, emit_all(decision, budgets, target))
