@@ -9,12 +9,11 @@ from contextlib import closing
 import pytest
 
 from policyc.runtime.json_value import JsonValue
+from tests.kernel.follower import Follower, told
 from tests.kernel.node_under_test import A, B, C, NodeUnderTest
 from tests.kernel.packets import Host
 from tests.kernel.service_yaml import service, slices
-from tests.kernel.test_service_follow import Follower, follower, told
 
-__all__ = ["follower"]
 pytestmark = pytest.mark.kernel
 HEALTH = 32000
 

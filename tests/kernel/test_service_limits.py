@@ -7,14 +7,13 @@ import pytest
 
 from policyc.runtime import maglev
 from policyc.runtime.json_value import JsonValue
+from tests.kernel.follower import Follower, told
 from tests.kernel.node_under_test import B, C, NodeUnderTest
 from tests.kernel.packets import SYN, Host, tcp
 from tests.kernel.service_yaml import PORT, VIP, service, slices, value
 from tests.kernel.table_policy import ANY
-from tests.kernel.test_service_follow import Follower, follower, told
 from tests.kernel.test_services import to_vip
 
-__all__ = ["follower"]
 pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
 
 
