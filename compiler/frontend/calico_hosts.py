@@ -9,7 +9,7 @@ from ipaddress import ip_network
 from policyc.compiler.frontend import codes_calico as codes
 from policyc.compiler.frontend import codes_together
 from policyc.compiler.frontend.calico_metadata import decode_calico_metadata
-from policyc.compiler.frontend.calico_peers import LabelledNets
+from policyc.compiler.frontend.calico_networks import LabelledNets
 from policyc.compiler.frontend.calico_policy import decode_spec
 from policyc.compiler.frontend.calico_values import addresses, is_blank
 from policyc.compiler.frontend.decode import Decoder

@@ -6,6 +6,7 @@ service account (`pcsa.`). A `namespaceSelector` reads a namespace's labels with
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import assert_never
 
 from policyc.ir.matching import requirement_holds
@@ -66,6 +67,32 @@ def holds(condition: Condition, labels: Mapping[str, str]) -> bool:
             return not holds(part, labels)
         case _:
             assert_never(condition)
+
+
+def prefixed(condition: Condition, prefix: str) -> Condition:
+    """A selector of namespaces or service accounts, as Felix asks it of labels in one space."""
+
+    def of(requirement: Requirement) -> Condition:
+        key = f"{prefix}{requirement.key}"
+        return AttributeTest(Attribute.LABEL, replace(requirement, key=key))
+
+    return _mapped(condition, of)
+
+
+def in_some_namespace(condition: Condition) -> Condition:
+    """The selector with `all()` as what has a namespace, which is what libcalico-go makes of it."""
+    match condition:
+        case AllOf(()):
+            has_namespace = Requirement(NAMESPACE, Operator.EXISTS, ())
+            return AttributeTest(Attribute.LABEL, has_namespace)
+        case AllOf(parts):
+            return AllOf(tuple(map(in_some_namespace, parts)))
+        case OneOf(parts):
+            return OneOf(tuple(map(in_some_namespace, parts)))
+        case Not(part):
+            return Not(in_some_namespace(part))
+        case _:
+            return condition
 
 
 def keys(condition: Condition) -> set[str]:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A valid Calico policy -> Policy IR (semantics D41 to D44)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from policyc.compiler.frontend import codes_calico as codes
+from policyc.compiler.frontend.calico_destinations import destinations
 from policyc.compiler.frontend.calico_labels import (
     endpoint_selector,
     on_namespaces,
@@ -43,6 +44,7 @@ from policyc.compiler.frontend.unsupported import (
     text_of,
 )
 from policyc.ir import policy as ir
+from policyc.ir.diagnostics import Report
 from policyc.ir.spans import Origin
 
 GROUP = "projectcalico.org"
@@ -119,8 +121,8 @@ def _policy(policy: CalicoPolicy, surroundings: Surroundings) -> ir.Policy:
     def rules(direction: ir.Direction, given: tuple[Rule, ...]) -> tuple[ir.Rule, ...]:
         if direction not in directions:
             return ()
-        lowered = (_rule(rule, direction, meta.namespace, surroundings) for rule in given)
-        return tuple(rule for rule in lowered if rule is not None)
+        lowered = (_rules(rule, direction, meta.namespace, surroundings) for rule in given)
+        return tuple(rule for each in lowered for rule in each)
 
     return ir.Policy(
         kind=f"{policy.kind}.{GROUP}",
@@ -153,19 +155,38 @@ def _hosts(policy: CalicoPolicy) -> ir.Condition:
     return _condition(policy.selector)
 
 
-def _rule(
+def _rules(
     rule: Rule, direction: ir.Direction, namespace: str, surroundings: Surroundings
+) -> Iterator[ir.Rule]:
+    """One, or several where the names of ports are about fewer than their numbers."""
+    report = surroundings.report
+    for part, destination in destinations(rule, namespace, surroundings):
+        lowered = _rule(part, destination, direction, namespace, surroundings, report)
+        if lowered is None:
+            return
+        yield lowered
+        report = Report()  # what is wrong with the rule is said
+
+
+def _rule(
+    rule: Rule,
+    destination: ir.Peer,
+    direction: ir.Direction,
+    namespace: str,
+    surroundings: Surroundings,
+    report: Report,
 ) -> ir.Rule | None:
     """The peer is the source on ingress, the destination on egress; the other side is the subject."""
-    theirs, own = rule.source, rule.destination
+    source = entity_peer(rule.source, namespace, surroundings)
+    theirs, peer, own = rule.source, source, destination
     if direction is ir.Direction.EGRESS:
-        theirs, own = own, theirs
+        theirs, peer, own = rule.destination, destination, source
     names = list(named_source_ports(rule.source))
     parts = [*names]
     if rule.has_http:
         where = f"{rule.path}.http"
         parts.append(UnsupportedPart(rule.node.span_of("http"), where, "HTTP requests"))
-    peers = [entity_peer(theirs, namespace, surroundings)]
+    peers = [peer]
     served = None
     if theirs.services is not None:
         found = backends(theirs.services, theirs, namespace, surroundings)
@@ -184,7 +205,7 @@ def _rule(
         (all_of([peer for peer in peers if peer != ir.ANY_PEER]),) if ports else (),
         ports or (ir.AnyService(),),
         Origin(rule.node.span, rule.path),
-        own=entity_peer(own, namespace, surroundings),
+        own=own,
         except_ports=excepted_ports(rule),
         source_ports=source_ports(rule),
     )
@@ -192,7 +213,7 @@ def _rule(
         lowered,
         parts,
         surroundings.unsupported,
-        surroundings.report,
+        report,
         text=text_of(rule.node),
         widest=replace(lowered, source_ports=None) if names else None,
     )

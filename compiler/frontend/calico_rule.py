@@ -4,7 +4,7 @@
 from dataclasses import dataclass, field
 
 from policyc.compiler.frontend import codes_calico as codes
-from policyc.compiler.frontend.calico_scalars import Selector, decode_expression
+from policyc.compiler.frontend.calico_scalars import NOT_SELECTOR, Selector, decode_expression
 from policyc.compiler.frontend.calico_values import (
     Net,
     Port,
@@ -177,7 +177,7 @@ def _entity(decoder: Decoder, parent: Mapping, name: str, path: str) -> Entity:
         nets(decoder, node, "nets", path),
         nets(decoder, node, "notNets", path),
         decode_expression(decoder, node, "selector", path),
-        decode_expression(decoder, node, "notSelector", path),
+        decode_expression(decoder, node, NOT_SELECTOR, path),
         decode_expression(decoder, node, "namespaceSelector", path, may_be_global=True),
         _services(decoder, node, path),
         _service_accounts(decoder, node, path),

@@ -18,6 +18,8 @@ from policyc.ir.diagnostics import Report
 from policyc.ir.selectors import Condition
 from policyc.ir.spans import Span
 
+NOT_SELECTOR = "notSelector"
+
 
 @dataclass(frozen=True, slots=True)
 class Selector:
@@ -32,7 +34,10 @@ class Selector:
 def decode_expression(
     decoder: Decoder, parent: Mapping, name: str, path: str, may_be_global: bool = False
 ) -> Selector | None:
-    """The selector in a field; None where it is absent, empty or wrong, which is reported."""
+    """The selector in a field; None where it is absent, empty or wrong, which is reported.
+
+    In `notSelector` Calico does not look for `global()`, and matches everything by it, as by `all()`.
+    """
     text = decoder.string(parent, name, path)
     node = parent.get(name)
     if not text or not isinstance(node, Scalar):
@@ -41,6 +46,8 @@ def decode_expression(
     found = _parsed(text, node, where, decoder.report)
     if found is None:
         return None
+    if name == NOT_SELECTOR:
+        return Selector(found.condition, False, node.span, where)
     if found.global_at is not None and not (may_be_global and found.is_only_global):
         at = found.global_at
         span = RuleText(node).span(at, at + len("global()"))

@@ -171,7 +171,7 @@ class _Parser:
             self._at += 1
             values = tuple(sorted(set(self._set())))
             if not values:
-                return NEVER if operator is Word.IN else ALWAYS
+                return NEVER if operator is Word.IN else Not(NEVER)  # ALWAYS is all()
             kind = Operator.IN if operator is Word.IN else Operator.NOT_IN
             return _test(Requirement(label, kind, values))
         if operator not in _WITH_TEXT:

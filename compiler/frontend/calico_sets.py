@@ -4,7 +4,7 @@
 from policyc.compiler.frontend import codes_calico as codes
 from policyc.compiler.frontend.calico_labels import NAMESPACE
 from policyc.compiler.frontend.calico_metadata import decode_calico_metadata
-from policyc.compiler.frontend.calico_peers import LabelledNets
+from policyc.compiler.frontend.calico_networks import LabelledNets
 from policyc.compiler.frontend.calico_policy import decode_spec
 from policyc.compiler.frontend.calico_values import set_nets
 from policyc.compiler.frontend.decode import Decoder

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from policyc.compiler.frontend import codes_calico as codes
 from policyc.compiler.frontend.calico_hosts import HostEndpoint
-from policyc.compiler.frontend.calico_peers import LabelledNets
+from policyc.compiler.frontend.calico_networks import LabelledNets
 from policyc.compiler.frontend.tiers import CalicoTier
 from policyc.ir.diagnostics import Report
 from policyc.ir.spans import Span

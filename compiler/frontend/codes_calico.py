@@ -69,3 +69,12 @@ TIER_WITHOUT_ORDER = Code(
     _W,
     "the tier {name} has no order: it is taken to stand at {order}, beside the default tier",
 )
+NEGATIVE_FINDS_NETS = Code(
+    "PC1231", _W, "{where}: Calico also finds {name} by this, which lacks what it excludes"
+)
+NOT_SELECTOR_KEEPS_NETS = Code(
+    "PC1232",
+    _W,
+    "{where}: Calico takes resources out, not addresses: whom it excludes still matches by an "
+    "address of {name}",
+)

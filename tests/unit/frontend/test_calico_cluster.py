@@ -129,6 +129,35 @@ def test_only_the_name_of_a_namespace_needs_no_object() -> None:
     assert not policies.findings
 
 
+@pytest.mark.parametrize(
+    ("source", "warned"),
+    [
+        ({"selector": "set == 'good'"}, []),
+        ({"namespaceSelector": "team != 'red'"}, ["PC1231"]),
+        ({"namespaceSelector": "all()"}, []),
+        ({"namespaceSelector": "global()"}, []),
+        ({"serviceAccounts": {"selector": "!has(x)"}}, ["PC1231"]),
+        ({"serviceAccounts": {"selector": "has(x)"}}, []),
+        ({"selector": "has(set)", "notSelector": "app == 'a'"}, ["PC1232"]),
+        ({"selector": "has(set)", "notSelector": "set == 'good'"}, []),
+        ({"notSelector": "app == 'a'"}, []),
+    ],
+)
+def test_what_calico_finds_beside_pods_is_warned_of(
+    source: dict[str, Any], warned: list[str]
+) -> None:
+    policy = calico("GlobalNetworkPolicy", "p", ingress=[{"action": "Allow", "source": source}])
+    sets = calico("GlobalNetworkSet", "s", metadata=GOOD, nets=["192.0.2.0/24"])
+    policies, _ = together([policy], [sets])
+    assert [finding.code for finding in policies.findings] == warned
+    assert all("GlobalNetworkSet s" in finding.message for finding in policies.findings)
+    assert bool(blocks(only_policy(policies))) == (bool(warned) or source in ALSO_FIND)
+
+
+ALSO_FIND = ({"selector": "set == 'good'"}, {"namespaceSelector": "global()"})
+"""Sources that find the network set, as anybody would expect."""
+
+
 @pytest.mark.parametrize("is_in_cluster", [True, False])
 def test_a_host_endpoint_guards_its_node_wherever_it_stands(is_in_cluster: bool) -> None:
     host = calico("HostEndpoint", "h", metadata=GOOD, node="n1", interfaceName="*")
