@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A valid spec of a Cilium policy -> Policy IR (E45)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import assert_never
 
@@ -25,7 +25,14 @@ from policyc.compiler.frontend.cilium_selectors import (
     unsupported_terms,
 )
 from policyc.compiler.frontend.cilium_services import ServiceRef, lower_service_ref
-from policyc.compiler.frontend.engine_departures import GROUPS, departed
+from policyc.compiler.frontend.engine_departures import (
+    GROUPS,
+    NODE_LABELS,
+    OWN_NODE,
+    WORLD_LABEL,
+    Departure,
+    departed,
+)
 from policyc.compiler.frontend.lowered import Surroundings
 from policyc.compiler.frontend.metadata import ObjectMeta
 from policyc.compiler.frontend.unsupported import (
@@ -46,6 +53,10 @@ def lower_spec(
     if subject is None:
         return None
     endpoints, hosts = subject
+
+    def rules(direction: ir.Direction, given: Iterable[CiliumRule]) -> tuple[ir.Rule, ...]:
+        return tuple(_rule(rule, direction, metadata.namespace, around) for rule in given)
+
     name = metadata.name if spec.path == "spec" else f"{metadata.name}.{spec.path}"
     return ir.Policy(
         kind=f"{kind}.cilium.io",
@@ -53,8 +64,8 @@ def lower_spec(
         name=name,
         subject=endpoints,
         isolates=frozenset(ir.Direction(direction) for direction in spec.isolates),
-        ingress=tuple(_rule(rule, metadata.namespace, around) for rule in spec.ingress),
-        egress=tuple(_rule(rule, metadata.namespace, around) for rule in spec.egress),
+        ingress=rules(ir.Direction.INGRESS, spec.ingress),
+        egress=rules(ir.Direction.EGRESS, spec.egress),
         origin=Origin(metadata.span, "metadata.name"),
         hosts=hosts,
     )
@@ -81,7 +92,9 @@ def _subject(
     return None if parts else found
 
 
-def _rule(rule: CiliumRule, namespace: str, around: Surroundings) -> ir.Rule:
+def _rule(
+    rule: CiliumRule, direction: ir.Direction, namespace: str, around: Surroundings
+) -> ir.Rule:
     peers: list[ir.Peer] = []
     parts = list(rule.parts)
     for found in _peers(rule, namespace, around):
@@ -96,6 +109,8 @@ def _rule(rule: CiliumRule, namespace: str, around: Surroundings) -> ir.Rule:
         (ir.AnyService(),) if ports is None else ports,
         Origin(rule.node.span, rule.path),
     )
+    for departure in _warned(rule, lowered, direction):
+        lowered = departed(lowered, departure, around.report)
     closed = fail_closed(lowered, parts, around.unsupported, around.report, text=text_of(rule.node))
     more = tuple(dict.fromkeys(_beyond_groups(rule)))
     if not more or (not lowered.peers and not parts):
@@ -103,6 +118,21 @@ def _rule(rule: CiliumRule, namespace: str, around: Surroundings) -> ir.Rule:
     return departed(
         closed, GROUPS, around.report, widest=lambda r: replace(r, peers=(*r.peers, *more))
     )
+
+
+def _warned(rule: CiliumRule, lowered: ir.Rule, direction: ir.Direction) -> Iterator[Departure]:
+    """What Cilium does otherwise, or as it is configured; the rule means what it says."""
+    if rule.is_deny and direction is ir.Direction.INGRESS and _OWN_NODE & set(lowered.peers):
+        yield OWN_NODE
+    peers = rule.peers or ()
+    if any(isinstance(peer, Endpoints) and entity_of(peer.terms) == "world" for peer in peers):
+        yield WORLD_LABEL
+    if any(isinstance(peer, Nodes) for peer in peers):
+        yield NODE_LABELS
+
+
+_OWN_NODE = frozenset({ENTITIES["host"], ENTITIES["cluster"], ENTITIES["all"]})
+"""The entities that a pod's own node is of."""
 
 
 def _beyond_groups(rule: CiliumRule) -> Iterator[ir.Peer]:

@@ -7,6 +7,7 @@ what the text says and what Cilium does. Each place is a warning with its refere
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from ipaddress import ip_network
 
 from policyc.compiler.frontend import codes_together as codes
@@ -70,6 +71,12 @@ class Departure:
         return f"{self.text} (Cilium {self.engine}: {self.clause}, {self.reference})"
 
 
+OWN_NODE = Departure(
+    "H1",
+    "a deny of the pod's own node",
+    "enforces it; here what a node generates for its pods passes (A22)",
+    "Cilium 1.20.2, pkg/policy",
+)
 NO_RULES = Departure(
     "H2",
     "default deny of a direction without rules",
@@ -98,6 +105,19 @@ GROUPS = Departure(
     "CiliumCIDRGroups by an empty or negative selector",
     "matches everyone, or the whole world",
     "Cilium 1.20.2, pkg/policy",
+)
+
+WORLD_LABEL = Departure(
+    "H9",
+    "addresses outside by the label reserved:world",
+    "gives them other labels where it has IPv4 and IPv6; `fromEntities: [world]` means both",
+    "Cilium 1.20.2, pkg/labels/cidr",
+)
+NODE_LABELS = Departure(
+    "H9",
+    "nodes by their labels",
+    "knows these only with --enable-node-selector-labels",
+    "Cilium 1.20.2, pkg/option",
 )
 
 
@@ -148,8 +168,8 @@ def _overridden(
             origin = Origin(rule.origin.span, path)
             own = EndpointPeer(baseline.subject)
             widest = replace(rule, own=own, opaque=None, origin=origin)
-            nobody = replace(widest, peers=(), own=ANY_PEER)
-            made = departed(nobody, BASELINE, report, widest=lambda _, w=widest: w)  # type: ignore[misc]
+            never = replace(widest, peers=(), own=ANY_PEER)
+            made = departed(never, BASELINE, report, widest=partial(_instead, widest))
             found[direction].append(made)
     return replace(
         policy, ingress=tuple(found[Direction.INGRESS]), egress=tuple(found[Direction.EGRESS])
@@ -158,8 +178,12 @@ def _overridden(
 
 def _left_out(rule: Rule, report: Report) -> Rule:
     """An egress rule of a NetworkPolicy for ingress: it says nothing, and Cilium enforces it."""
-    nobody = replace(rule, peers=())
-    return departed(nobody, LEFT_OUT, report, widest=lambda _: rule)
+    never = replace(rule, peers=())
+    return departed(never, LEFT_OUT, report, widest=partial(_instead, rule))
+
+
+def _instead(rule: Rule, _: Rule) -> Rule:
+    return rule
 
 
 def _departed(policy: Policy, report: Report) -> Policy:
@@ -175,11 +199,11 @@ def _departed(policy: Policy, report: Report) -> Policy:
 
 
 def _not_isolating(policy: Policy, direction: Direction, report: Report) -> Rule:
-    """Allows nothing for sure, and at most everyone: then the policy isolates nobody."""
+    """Allows nothing for sure, and at most everyone: then the policy does not isolate."""
     path = f"spec.enableDefaultDeny.{direction.value}"
-    nobody = Rule(Action.ALLOW, (), (AnyService(),), Origin(policy.origin.span, path))
-    widest = replace(nobody, peers=(ANY_PEER,))
-    return departed(nobody, NO_RULES, report, widest=lambda _: widest)
+    never = Rule(Action.ALLOW, (), (AnyService(),), Origin(policy.origin.span, path))
+    widest = replace(never, peers=(ANY_PEER,))
+    return departed(never, NO_RULES, report, widest=partial(_instead, widest))
 
 
 def _rule(policy: Policy, rule: Rule, report: Report) -> Rule:
@@ -188,7 +212,7 @@ def _rule(policy: Policy, rule: Rule, report: Report) -> Rule:
     if policy.kind == CLUSTER_NETWORK_POLICY:
         if any(map(_may_have_pods, rule.peers)):
             is_open = rule.action is not Action.ALLOW
-            certain = _of_nobody_known if is_open else None
+            certain = _outside_of_cluster if is_open else None
             rule = departed(rule, BLOCKS, report, certain=certain)
         if any(map(_is_negative, rule.peers)):
             rule = departed(rule, NAMESPACES, report, widest=_and_outside)
@@ -258,7 +282,7 @@ def _of_every_type(rule: Rule) -> Rule:
     )
 
 
-def _of_nobody_known(rule: Rule) -> Rule:
+def _outside_of_cluster(rule: Rule) -> Rule:
     """Blocks without the pods and nodes that have addresses in them."""
     return replace(
         rule,

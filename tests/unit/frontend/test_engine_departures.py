@@ -73,6 +73,7 @@ TYPE_ZERO = cilium(ingress=[{"icmps": [{"fields": [{"type": 0}]}]}])
 NO_RULES = cilium(ingress=[{}], enableDefaultDeny={"egress": True})
 LEFT_OUT = network_policy(policyTypes=["Ingress"], egress=[{}])
 BLOCK = network_policy(ingress=[{"from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}])
+DENIED_HOST = cilium(ingressDeny=[{"fromEntities": ["host"]}])
 GROUPS = cilium(egress=[{"toCIDRSet": [{"cidrGroupSelector": {}}]}])
 DENIED_BLOCK = cluster_policy(
     egress=[{"action": "Deny", "to": [{"networks": ["10.0.0.0/8"]}]}],
@@ -96,6 +97,7 @@ NEGATIVE = cluster_policy(
 @pytest.mark.parametrize(
     ("written", "clause"),
     [
+        ([DENIED_HOST], "H1"),
         ([NO_RULES], "H2"),
         ([TYPE_ZERO], "H3, cilium#41304"),
         ([LEFT_OUT], "H4, cilium#48703"),
@@ -103,11 +105,23 @@ NEGATIVE = cluster_policy(
         ([DENIED_BLOCK], "H5, cilium#19601"),
         ([NEGATIVE], "H6"),
         ([GROUPS, CIDR_GROUP], "H8"),
+        ([cilium(egress=[{"toEndpoints": [{"matchLabels": {"reserved:world": ""}}]}])], "H9"),
+        ([cilium(egress=[{"toNodes": [{"matchLabels": {"a": "b"}}]}])], "H9"),
     ],
 )
 def test_each_is_warned_of_with_its_reference(written: list[object], clause: str) -> None:
     (message,) = departures(read(*written))
     assert f"({clause}" in message
+
+
+@pytest.mark.parametrize("entity", ["host", "cluster", "all"])
+def test_a_denied_host_is_warned_of_and_an_allowed_one_is_not(entity: str) -> None:
+    entities = [{"fromEntities": [entity]}]
+    (message,) = departures(read(cilium(ingressDeny=entities)))
+    assert "(A22)" in message
+    assert departures(read(cilium(ingress=entities))) == []
+    to = [{"toEntities": [entity]}]
+    assert departures(read(cilium(egressDeny=to))) == [], "what the pod sends is denied here, too"
 
 
 @pytest.mark.parametrize("written", [LEFT_OUT, BLOCK, DENIED_BLOCK, NEGATIVE])
