@@ -57,8 +57,8 @@ _ACTIONS = {
 _SWITCHES = {
     "doNotTrack": "what a host passes without connection tracking (doNotTrack)",
     "preDNAT": "what a host receives before it translates addresses (preDNAT)",
-    "applyOnForward": "what a host forwards (applyOnForward)",
 }
+_ON_FORWARD = "applyOnForward"
 
 
 def lower_calico_policy(policy: CalicoPolicy, surroundings: Surroundings) -> Iterable[Lowered]:
@@ -67,10 +67,14 @@ def lower_calico_policy(policy: CalicoPolicy, surroundings: Surroundings) -> Ite
         return
     if not _has_tier(policy, surroundings):
         return
-    for name in sorted(policy.switches):
+    for name in sorted(policy.switches & _SWITCHES.keys()):
         where = f"spec.{name}"
         part = UnsupportedPart(policy.spec.span_of(name), where, _SWITCHES[name])
         refuse_subject(part, surroundings.report)
+    if policy.switches == {_ON_FORWARD} and _hosts(policy) != ir.NEVER:
+        where = f"spec.{_ON_FORWARD}"
+        finding = codes.NOT_ON_FORWARD.at(policy.spec.span_of(_ON_FORWARD), where, where=where)
+        surroundings.report.add(finding.help("for pods alone, add `namespaceSelector: all()`"))
     slot = CalicoSlot(policy.tier, policy.order)
     yield Lowered(_policy(policy, surroundings), slot, bool(policy.staged_action))
 

@@ -33,4 +33,6 @@ UNSUPPORTED_ENTITIES = frozenset(
     {"kube-apiserver", "health", "ingress", "init", "unmanaged", "cluster-mesh"}
 )
 """What nothing here knows the members of."""
+READ_ENTITIES = UNSUPPORTED_ENTITIES - {"cluster-mesh"}
+"""Those of which an allow is read: it allows nothing, as no such peer is known."""
 EVERY_ENTITY = (*ENTITIES, *sorted(UNSUPPORTED_ENTITIES))

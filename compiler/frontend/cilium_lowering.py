@@ -14,6 +14,7 @@ from policyc.compiler.frontend.cilium_rule import (
     Endpoints,
     Entity,
     Nodes,
+    unknown_entity,
 )
 from policyc.compiler.frontend.cilium_selectors import (
     Terms,
@@ -189,9 +190,7 @@ def _endpoints(terms: Terms, namespace: str) -> Iterator[ir.Peer | UnsupportedPa
         yield ENTITIES[entity]
         return
     if entity is not None:
-        term = terms.terms[0]
-        what = f"the entity {entity}"
-        yield UnsupportedPart(term.span, term.path, what, is_peer=True)
+        yield unknown_entity(entity, terms.terms[0].span, terms.terms[0].path)
         return
     parts = list(unsupported_terms(terms))
     if parts:

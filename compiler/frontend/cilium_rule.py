@@ -12,7 +12,11 @@ from policyc.compiler.frontend.cilium_cidrs import (
     decode_cidr,
     decode_cidr_rule,
 )
-from policyc.compiler.frontend.cilium_entities import EVERY_ENTITY, UNSUPPORTED_ENTITIES
+from policyc.compiler.frontend.cilium_entities import (
+    EVERY_ENTITY,
+    READ_ENTITIES,
+    UNSUPPORTED_ENTITIES,
+)
 from policyc.compiler.frontend.cilium_ports import PortRules, decode_port_rules
 from policyc.compiler.frontend.cilium_selectors import Terms, decode_item_terms, is_negative
 from policyc.compiler.frontend.cilium_services import ServiceRef, decode_service_ref
@@ -22,6 +26,7 @@ from policyc.compiler.frontend.nodes import Mapping, Node, Scalar, Sequence
 from policyc.compiler.frontend.spelling import did_you_mean
 from policyc.compiler.frontend.unsupported import UnsupportedPart
 from policyc.ir.policy import ANY_PEER, AllOf, Peer
+from policyc.ir.spans import Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +84,19 @@ def _nodes(decoder: SchemaDecoder, item: Node, path: str) -> CiliumPeer | None:
     return None if terms is None else Nodes(terms)
 
 
+def unknown_entity(name: str, span: Span, path: str) -> UnsupportedPart:
+    """An entity whose members nothing here knows."""
+    what = f"the entity {name}"
+    return UnsupportedPart(span, path, what, is_peer=True, is_read=name in READ_ENTITIES)
+
+
 def _entity(decoder: SchemaDecoder, item: Node, path: str) -> CiliumPeer | None:
     if item.is_null or not isinstance(item, Scalar):
         decoder.item_object(item, path) if item.is_null else decoder.text(item, path)
         return None
     name = decoder.text(item, path)
     if name is None or name in UNSUPPORTED_ENTITIES:
-        what = f"the entity {name}"
-        return None if name is None else UnsupportedPart(item.span, path, what, is_peer=True)
+        return None if name is None else unknown_entity(name, item.span, path)
     if name in EVERY_ENTITY:
         return Entity(name)
     listed = ", ".join(quoted(entity) for entity in EVERY_ENTITY)

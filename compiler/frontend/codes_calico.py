@@ -78,3 +78,9 @@ NOT_SELECTOR_KEEPS_NETS = Code(
     "{where}: Calico takes resources out, not addresses: whom it excludes still matches by an "
     "address of {name}",
 )
+NOT_ON_FORWARD = Code(
+    "PC1233",
+    _W,
+    "{where}: policyc does not ask this policy about what a host forwards, only about pods and what "
+    "begins or ends at the host",
+)

@@ -28,7 +28,8 @@ class UnsupportedPart:
     """A field that is valid and not supported: its place and path, and what it asks for in words.
 
     `is_peer`: it is one of several peers, so that the rule keeps what its other peers match. `among` has
-    every other side that it may mean; None where it is on the subject's own side.
+    every other side that it may mean; None where it is on the subject's own side. `is_read`: an allow of
+    it is read without `--unsupported=deny`, as a peer that is not there.
     """
 
     span: Span
@@ -36,6 +37,7 @@ class UnsupportedPart:
     what: str
     is_peer: bool = False
     among: Peer | None = ANY_PEER
+    is_read: bool = False
 
 
 def fail_closed(
@@ -55,8 +57,9 @@ def fail_closed(
     """
     if not parts:
         return rule
-    if how is Unsupported.ERROR:
-        for part in parts:
+    refused = [part for part in parts if not (part.is_read and rule.action is Action.ALLOW)]
+    if how is Unsupported.ERROR and refused:
+        for part in refused:
             found = codes.UNSUPPORTED.at(part.span, part.path, where=part.path, what=part.what)
             report.add(found.help("take it out, or compile it closed: --unsupported=deny"))
         return rule

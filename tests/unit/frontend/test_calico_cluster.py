@@ -2,6 +2,7 @@
 """Calico's objects beside each other: in -f and --cluster, in the API and its store, staged and live."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -152,6 +153,20 @@ def test_what_calico_finds_beside_pods_is_warned_of(
     assert [finding.code for finding in policies.findings] == warned
     assert all("GlobalNetworkSet s" in finding.message for finding in policies.findings)
     assert bool(blocks(only_policy(policies))) == (bool(warned) or source in ALSO_FIND)
+
+
+@pytest.mark.parametrize(
+    ("pods_alone", "warned"), [({}, ["PC1233"]), ({"namespaceSelector": "all()"}, [])]
+)
+def test_a_policy_for_what_is_forwarded_is_the_same_for_pods(
+    pods_alone: dict[str, Any], warned: list[str]
+) -> None:
+    written = {**BY_LABEL["spec"], **pods_alone}
+    policies, _ = together([calico("GlobalNetworkPolicy", "p", **written)], [])
+    forwarded = calico("GlobalNetworkPolicy", "p", applyOnForward=True, **written)
+    read, _ = together([forwarded], [])
+    assert [finding.code for finding in read.findings] == warned
+    assert replace(only_policy(read), origin=only_policy(policies).origin) == only_policy(policies)
 
 
 ALSO_FIND = ({"selector": "set == 'good'"}, {"namespaceSelector": "global()"})

@@ -200,7 +200,6 @@ OBJECTS: list[tuple[str, str]] = [
         GLOBAL + "  preDNAT: true\n  applyOnForward: true\n  types: @[Egress]\n",
         "PC1213: spec.types: a preDNAT policy",
     ),
-    (GLOBAL + "  applyOnForward: @true\n", "PC1606: spec.applyOnForward: policyc does not"),
     (
         GLOBAL + "  doNotTrack: @true\n  applyOnForward: true\n",
         "PC1606: spec.doNotTrack: policyc does not support what a host passes without",

@@ -15,6 +15,7 @@ from policyc.compiler.frontend.sources import StreamSource
 from policyc.ir.diagnostics import Diagnostic
 from policyc.ir.errors import InputError
 from policyc.ir.policy import (
+    ANY_PEER,
     NEVER,
     NO_ENDPOINT,
     EveryPort,
@@ -246,7 +247,12 @@ L7 = {"ports": [{"port": "80", "protocol": "TCP"}]}
 UNSUPPORTED = [
     (rule(toFQDNs=[{"matchName": "a.io"}]), f"{EGRESS}.toFQDNs[0]", "domain names"),
     (rule(toGroups=[{"aws": {}}]), f"{EGRESS}.toGroups[0]", "groups"),
-    (rule(toEntities=["kube-apiserver"]), f"{EGRESS}.toEntities[0]", "kube-apiserver"),
+    (
+        rule("egressDeny", toEntities=["kube-apiserver"]),
+        "spec.egressDeny[0].toEntities[0]",
+        "kube-apiserver",
+    ),
+    (rule(toEntities=["cluster-mesh"]), f"{EGRESS}.toEntities[0]", "cluster-mesh"),
     (rule(toPorts=[{**L7, "rules": {"http": [{}]}}]), f"{EGRESS}.toPorts[0].rules", "layer 7"),
     (
         rule(toPorts=[{**L7, "serverNames": ["a"]}]),
@@ -286,6 +292,23 @@ UNSUPPORTED = [
         "CiliumCIDRGroups by selector",
     ),
 ]
+
+
+@pytest.mark.parametrize("entity", ["kube-apiserver", "health", "ingress", "init", "unmanaged"])
+@pytest.mark.parametrize("how", list(Unsupported))
+def test_an_allow_of_an_entity_that_nothing_knows_is_read_and_allows_nothing(
+    entity: str, how: Unsupported
+) -> None:
+    label = {"matchLabels": {f"reserved:{entity}": ""}}
+    for peers in ({"toEntities": [entity]}, {"toEndpoints": [label]}):
+        written = rule(**peers)
+        assert [each.code for each in findings(written, unsupported=how)] == ["PC1605"]
+        (given,) = policies(written, unsupported=how)
+        (found,) = given.egress
+        assert found.peers == () and found.opaque is not None
+        assert found.opaque.widest.peers == (ANY_PEER,), "whom it means is not known"
+    (given,) = policies(rule(toEntities=[entity, "world"]), unsupported=how)
+    assert given.egress[0].peers == (ENTITIES["world"],)
 
 
 @pytest.mark.parametrize(("written", "path", "what"), UNSUPPORTED)
