@@ -79,7 +79,7 @@ def named_source_ports(source: Entity) -> Iterator[UnsupportedPart]:
     """A name is looked up on the destination (A19); nothing knows whose a source port is."""
     for port in (*source.ports, *source.not_ports):
         if port.name:
-            yield UnsupportedPart(port.span, port.path, "source ports by name")
+            yield UnsupportedPart(port.span, port.path, "source ports by name", is_read=True)
 
 
 def backends(

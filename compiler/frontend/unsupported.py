@@ -28,8 +28,8 @@ class UnsupportedPart:
     """A field that is valid and not supported: its place and path, and what it asks for in words.
 
     `is_peer`: it is one of several peers, so that the rule keeps what its other peers match. `among` has
-    every other side that it may mean; None where it is on the subject's own side. `is_read`: an allow of
-    it is read without `--unsupported=deny`, as a peer that is not there.
+    every other side that it may mean; None where it is on the subject's own side. `is_read`: without
+    `--unsupported=deny`, too, an allow that asks for it is no error. It allows only what is sure.
     """
 
     span: Span

@@ -169,6 +169,15 @@ def test_a_policy_for_what_is_forwarded_is_the_same_for_pods(
     assert replace(only_policy(read), origin=only_policy(policies).origin) == only_policy(policies)
 
 
+def test_an_allow_by_the_name_of_a_source_port_is_read_and_allows_nothing() -> None:
+    rule = {"action": "Allow", "protocol": "TCP", "source": {"ports": ["http", 80]}}
+    policies, _ = together([calico("GlobalNetworkPolicy", "p", ingress=[rule])], [])
+    assert [finding.code for finding in policies.findings] == ["PC1605"]
+    (found,) = only_policy(policies).ingress
+    assert found.peers == () and found.opaque is not None
+    assert found.opaque.widest.source_ports is None, "the name may be that of any port"
+
+
 ALSO_FIND = ({"selector": "set == 'good'"}, {"namespaceSelector": "global()"})
 """Sources that find the network set, as anybody would expect."""
 
