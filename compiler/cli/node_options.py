@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What commands of `policyc node` share: options, and how they say what they do."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from policyc.ir.printable import printable_line
+from policyc.runtime.errors import NodeError
+from policyc.runtime.pins import DEFAULT_ROOT
+
+if TYPE_CHECKING:
+    from policyc.runtime.service_claims import Ranges
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+bpffs_option = click.option(
+    "--bpffs",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=DEFAULT_ROOT,
+    show_default=True,
+    metavar="DIR",
+    help="folder of our own in a mounted bpf file system",
+)
+wait_option = click.option(
+    "--wait",
+    type=click.IntRange(0, 3600),
+    default=10,
+    show_default=True,
+    metavar="SECONDS",
+    help="how long another command that changes the node is waited for; 0: not at all",
+)
+
+external_option = click.option(
+    "--external-cidr",
+    "external_cidr",
+    multiple=True,
+    metavar="CIDR",
+    help="a range that externalIPs of Services have to be in, else they are left out; may be repeated; "
+    "'' ends the limit (default: as before; at first any address, with a warning)",
+)
+
+strict_option = click.option(
+    "--strict-services",
+    "strict_services",
+    is_flag=True,
+    help="refuse all Services where an object is wrong (default: leave that one out, with a warning)",
+)
+deny_option = click.option(
+    "--deny-devices",
+    "deny_devices",
+    multiple=True,
+    metavar="PATTERN",
+    help="default deny on devices of these names (veth*, lxc*, cali*) that no pod of the endpoints file "
+    "has; may be repeated; '' ends it (default: as before)",
+)
+_REPROVE = click.option(
+    "--reprove",
+    multiple=True,
+    metavar="PATH",
+    help="prove first that BUNDLE is these policies; needs the compiler and its proofs; may be repeated",
+)
+_REPROVE_CLUSTER = click.option(
+    "--reprove-cluster",
+    multiple=True,
+    metavar="PATH",
+    help="the cluster that BUNDLE was compiled with, for --reprove; may be repeated",
+)
+
+
+def reproof(command: Command) -> Command:
+    """`--reprove` and `--reprove-cluster`, for `digest_of_proof`."""
+    for option in (_REPROVE_CLUSTER, _REPROVE):
+        command = option(command)
+    return command
+
+
+def digest_of_proof(
+    bundle: Path, reprove: tuple[str, ...], reprove_cluster: tuple[str, ...]
+) -> str:
+    """The digest of what was proved now to be the policies; empty where no proof is asked for."""
+    if not reprove:
+        if reprove_cluster:
+            raise click.UsageError("--reprove-cluster is for --reprove")
+        return ""
+    from policyc.compiler.cli.prove import proved_digest
+
+    return proved_digest(str(bundle), reprove, reprove_cluster)
+
+
+def external_ranges_of(given: tuple[str, ...]) -> "Ranges | None":
+    """The ranges of `--external-cidr`; None: as before."""
+    if not given:  # spares a load without Services the import
+        return None
+    from policyc.runtime.service_claims import external_ranges
+
+    return external_ranges(given)
+
+
+def note(message: str) -> None:
+    """Say on standard error what the user may want to know."""
+    click.echo(printable_line(f"note: {message}"), err=True)
+
+
+def warn(message: str) -> None:
+    """Say on standard error what the user should know."""
+    click.echo(printable_line(f"warning: {message}"), err=True)
+
+
+@contextmanager
+def error_details(verbose: bool) -> Iterator[None]:
+    """Print the long part of an error where `verbose`. The caller prints the short one."""
+    try:
+        yield
+    except NodeError as error:
+        if error.detail and verbose:
+            click.echo(error.detail, err=True)
+        elif error.detail and not error.hint:
+            error.hint = "--verbose shows the kernel's whole log"
+        raise
