@@ -7,7 +7,9 @@ A case has `bundle` (its name), `what` (a sentence) and `policies`, in the form 
 """
 
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +43,7 @@ EXAMPLES = {
 def feature_cases() -> tuple[CorpusCase, ...]:
     """Each feature alone, in the order of files and entries."""
     files = sorted(path for path in FEATURES.glob("*.yaml") if path != CLUSTER)
-    return tuple(_case(entry) for path in files for entry in yaml.safe_load(path.read_text()))
+    return tuple(_case(entry) for path in files for entry in _parsed(path))
 
 
 def example_cases() -> tuple[CorpusCase, ...]:
@@ -54,7 +56,17 @@ def example_cases() -> tuple[CorpusCase, ...]:
 
 def small_cluster() -> Objects:
     """The objects of features/cluster.yaml, made anew."""
-    return tuple(cluster_objects(yaml.safe_load(CLUSTER.read_text())))
+    return tuple(cluster_objects(_parsed(CLUSTER)))
+
+
+def _parsed(path: Path) -> Any:
+    """The content of a file, made anew: who gets it may change it."""
+    return deepcopy(_read(path))
+
+
+@cache
+def _read(path: Path) -> Any:
+    return yaml.safe_load(path.read_text())
 
 
 def _case(entry: dict[str, Any]) -> CorpusCase:

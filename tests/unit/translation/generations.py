@@ -16,7 +16,7 @@ from policyc.verifier.translation.data_lemma import DataLemma
 from policyc.verifier.translation.generation import LoadedMap, generation_of
 from tests.kernel_corpus.build import decided_case
 from tests.kernel_corpus.case import CorpusCase
-from tests.kernel_corpus.corpus import cases_named
+from tests.kernel_corpus.corpus import all_cases
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,12 @@ class Made:
 @cache
 def made(name: str, backend: Backend = Backend.C, addresses: AddressLayout | None = None) -> Made:
     """A case of the corpus, decided and emitted; `addresses` asks for a layout in place of the best."""
-    (case,) = cases_named((name,))
-    return made_of(case, backend, addresses)
+    return made_of(_corpus()[name], backend, addresses)
+
+
+@cache
+def _corpus() -> dict[str, CorpusCase]:
+    return {case.name: case for case in all_cases()}
 
 
 def made_of(
