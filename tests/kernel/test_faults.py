@@ -104,7 +104,7 @@ def test_what_our_compiler_makes_is_proved(source: Source) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_the_score(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A lemma that fails finds a fault. An instruction that nobody models finds none."""
+    """A lemma that fails finds a fault. An instruction without a model finds none."""
     lines, n_seen = [], 0
     found: set[str] = set()
     unseen: set[str] = set()

@@ -31,7 +31,7 @@ class Proved:
 
 @dataclass(frozen=True)
 class Unmodelled:
-    """The program has an instruction that nobody models: no lemma says anything about it."""
+    """The program has an instruction without a model: no lemma says anything about it."""
 
     instruction: str
 

@@ -362,7 +362,7 @@ REFUTED_ALONE: Mapping[str, str] = {
 UNMODELLED: Mapping[str, str] = {
     "the tables are changed": "pc_nodes is changed by a helper",
 }
-"""Faults that are not found: the program does what nobody models, so that no lemma speaks of it."""
+"""Faults that are not found: the program does what has no model, so that no lemma speaks of it."""
 
 ALL: Mapping[str, CodeFault | InSeed] = {
     fault.name: fault for fault in (*CODE_FAULTS, *SEED_FAULTS)

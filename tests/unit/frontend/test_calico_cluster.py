@@ -179,7 +179,7 @@ def test_an_allow_by_the_name_of_a_source_port_is_read_and_allows_nothing() -> N
 
 
 ALSO_FIND = ({"selector": "set == 'good'"}, {"namespaceSelector": "global()"})
-"""Sources that find the network set, as anybody would expect."""
+"""Sources that find the network set, and are not warned of."""
 
 
 @pytest.mark.parametrize("is_in_cluster", [True, False])
