@@ -70,13 +70,13 @@ TIER_WITHOUT_ORDER = Code(
     "the tier {name} has no order: it is taken to stand at {order}, beside the default tier",
 )
 NEGATIVE_FINDS_NETS = Code(
-    "PC1231", _W, "{where}: Calico also finds {name} by this, which lacks what it excludes"
+    "PC1231", _W, "{where}: this also matches {name}, which has no such label"
 )
 NOT_SELECTOR_KEEPS_NETS = Code(
     "PC1232",
     _W,
-    "{where}: Calico takes resources out, not addresses: whom it excludes still matches by an "
-    "address of {name}",
+    "{where}: Calico takes pods and sets out by labels, and no addresses: a pod that this excludes "
+    "still matches by an address of {name}",
 )
 NOT_ON_FORWARD = Code(
     "PC1233",
