@@ -159,7 +159,6 @@ class World:
 
     objects: tuple[dict[str, Any], ...]
     things: tuple[Thing, ...]
-    teams: Mapping[str, Mapping[str, str]]
 
 
 def random_world(rng: random.Random) -> World:
@@ -184,7 +183,7 @@ def random_world(rng: random.Random) -> World:
         meta |= {"namespace": namespace} if namespace else {}
         objects.append(_calico(kind, meta, {"nets": list(nets)}))
         things.append(Thing(namespace, _flat(labels, namespace, teams), nets))
-    return World(tuple(objects), tuple(things), teams)
+    return World(tuple(objects), tuple(things))
 
 
 def _flat(
@@ -193,6 +192,7 @@ def _flat(
     if not namespace:
         return dict(labels)
     inherited = {f"pcns.{key}": value for key, value in teams[namespace].items()}
+    inherited["pcns.projectcalico.org/name"] = namespace
     return {**labels, **inherited, "projectcalico.org/namespace": namespace}
 
 
@@ -228,34 +228,44 @@ class Source:
             return False
         if _inside(address, self.not_nets):
             return False
-        if self.not_selector is not None and any(
-            evaluate(self.not_selector, thing.flat) and _inside(address, thing.networks)
-            for thing in world.things
-        ):
-            return False
+        here = [thing for thing in world.things if _inside(address, thing.networks)]
         if not self._is_limited(policy_namespace):
-            return True
+            return not any(map(self._is_refused, here))
         return any(
-            self._reaches(thing, policy_namespace, world)
+            self._reaches(thing, policy_namespace)
             and (self.selector is None or evaluate(self.selector, thing.flat))
-            and _inside(address, thing.networks)
-            for thing in world.things
+            and not self._is_refused(thing)
+            for thing in here
         )
+
+    def _is_refused(self, thing: Thing) -> bool:
+        return self.not_selector is not None and evaluate(self.not_selector, thing.flat)
 
     def _is_limited(self, policy_namespace: str) -> bool:
         if self.selector is not None or self.namespaces is not None:
             return True
         return bool(policy_namespace) and self.not_selector is not None
 
-    def _reaches(self, thing: Thing, policy_namespace: str, world: World) -> bool:
+    def _reaches(self, thing: Thing, policy_namespace: str) -> bool:
         if self.namespaces == "global":
             return not thing.namespace
         if isinstance(self.namespaces, tuple):
-            if not thing.namespace:
-                return False
-            name = {"projectcalico.org/name": thing.namespace}
-            return evaluate(self.namespaces, {**world.teams[thing.namespace], **name})
+            return evaluate(of_namespaces(self.namespaces), thing.flat)
         return not policy_namespace or thing.namespace == policy_namespace
+
+
+def of_namespaces(tree: Tree) -> Tree:
+    """A `namespaceSelector` as libcalico-go rewrites it, for the one map of labels."""
+    match tree:
+        case ("all",):
+            return "has", "projectcalico.org/namespace"
+        case ("!", part):
+            return "!", of_namespaces(part)
+        case ("&&" | "||" as sign, parts):
+            return sign, [of_namespaces(part) for part in parts]
+        case (operator, key, *values):
+            return operator, f"pcns.{key}", *values
+    raise AssertionError(tree)
 
 
 def _inside(address: str, networks: tuple[str, ...]) -> bool:
