@@ -23,7 +23,7 @@ from functools import partial
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
-from datapath_beds import CLIENT, SERVER, address, ip
+from datapath_beds import CLIENT, SERVER, address, ip, refuse
 
 from policyc.runtime import node as runtime
 from policyc.runtime.forwarding import Forwarding
@@ -90,6 +90,8 @@ class Site:
                 services=services,
                 way_back=way_back,
                 xdp_mode=xdp_mode,
+                warn=refuse,
+                note=refuse,
             )
 
         call(load, namespace=self.at[node])

@@ -26,6 +26,8 @@ CLIENT = LabEndpoint("bench", "client", IPv4Address("10.0.0.10"), IPv6Address("f
 SERVER = LabEndpoint("bench", "server", IPv4Address("10.0.0.11"), IPv6Address("fd00::11"))
 VIP = LabEndpoint("bench", "service", IPv4Address("10.96.255.255"), IPv6Address("fd96::ffff"))
 PORT = 8080
+NAMESPACES = 8
+"""Of the Services."""
 METADATA = {
     end.key: {"labels": {"app": end.name}, "namespaceLabels": {}, "ports": []}
     for end in (CLIENT, SERVER)
@@ -143,6 +145,8 @@ def ours(n: int, services: int = 0) -> Callable[[Lab, Path], None]:
                 bpffs=lab.node.bpffs / "policyc",
                 state_root=folder / "state",
                 services=objects,
+                warn=refuse,
+                note=refuse,
             )
 
         lab.node.run_in(load)
@@ -150,17 +154,26 @@ def ours(n: int, services: int = 0) -> Callable[[Lab, Path], None]:
     return dress
 
 
+def refuse(text: str) -> None:
+    """A node that leaves something out is not what is to be measured."""
+    raise SystemExit(f"the node does not have all that is to be measured: {text}")
+
+
 def service_objects(n: int) -> list[JsonValue]:
-    """Services of two ports and one endpoint; the last one is that of the server."""
+    """Services of two ports and one endpoint; the last one is that of the server.
+
+    They are of several namespaces, as one may have no more than half of a node's tables.
+    """
     found: list[dict[str, Any]] = []
     ports = [{"name": each["protocol"].lower(), **each} for each in both_ports()]
     for at in range(n):
         pairs = {family: _service(at, n, family) for family in (4, 6)}
-        name = {"namespace": "bench", "name": f"service-{at}"}
+        namespace = f"bench-{at % NAMESPACES}"
+        name = {"namespace": namespace, "name": f"service-{at}"}
         spec = {"clusterIPs": [vip for vip, _ in pairs.values()], "ports": ports}
         found.append({"apiVersion": "v1", "kind": "Service", "metadata": name, "spec": spec})
         for family, (_, endpoint) in pairs.items():
-            named = {"namespace": "bench", "name": f"service-{at}-{family}"}
+            named = {"namespace": namespace, "name": f"service-{at}-{family}"}
             labels = {"kubernetes.io/service-name": f"service-{at}"}
             found.append(
                 {
