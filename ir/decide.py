@@ -107,10 +107,10 @@ def _keys(
 def in_deciding_order(
     tier: TierTable, policies: Iterable[PolicyTable], direction: Direction
 ) -> list[TableRule]:
-    """The rules in the order in which the first match decides: under DENY_WINS, denies first."""
+    """The rules in the order in which the first match decides: under DENY_WINS by action (`place`)."""
     rules = [rule for policy in policies for rule in policy.rules(direction)]
     if tier.mode is TierMode.DENY_WINS:
-        rules.sort(key=lambda rule: not rule.action.is_deny)
+        rules.sort(key=lambda rule: rule.action.place)
     return rules
 
 

@@ -96,7 +96,7 @@ class RuleEntry:
                 return f"{direction} denied by default: isolated by {', '.join(self.policies)}"
             case _:
                 origin = self.origins[0] if self.origins else Origin(NOWHERE, "")
-                return f"{self.action.value} by {self.policies[0]} {origin.path} ({origin.span})"
+                return f"{self.action.outcome.value} by {self.policies[0]} {origin.path} ({origin.span})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ class EffectBits(IntFlag):
     REJECT = 1
     LIMIT = 2
     LOG = 4
+    OWN_NODE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,8 @@ def _effects(entry: RuleEntry, ids: dict[RuleEntry, int]) -> RuleEffects:
         return RuleEffects(bits | EffectBits.LIMIT, every, slack, ids[entry.without_notes])
     if entry.action is Action.REJECT:
         bits |= EffectBits.REJECT
+    if entry.action is Action.DENY_OWN_NODE:
+        bits |= EffectBits.OWN_NODE
     return RuleEffects(bits)
 
 

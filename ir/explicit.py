@@ -22,6 +22,8 @@ from policyc.ir.policy import (
 )
 
 DENIES, DEFAULT = "denies", "default"
+_OTHERS = Action.ALLOW.place
+_NAMES = {Action.DENY_OWN_NODE.place: ("denies-own-node",), Action.DENY.place: (DENIES,)}
 """What is put behind the name of a policy that was taken apart."""
 
 
@@ -64,17 +66,19 @@ def decides_all(rules: tuple[Rule, ...]) -> bool:
 
 
 def _in_order(tier: Tier) -> Iterator[Policy]:
-    """The policies' rules; where denies win, first the denies of all, then the rest."""
+    """The policies' rules; where denies win, first the denies of all by action, then the rest."""
     if tier.mode is TierMode.FIRST_MATCH:
         yield from (replace(policy, isolates=frozenset()) for policy in tier.policies)
         return
-    for policy in tier.policies:
-        denies = _with(policy, tuple(rule for rule in policy.ingress if rule.action.is_deny),
-                       tuple(rule for rule in policy.egress if rule.action.is_deny))  # fmt: skip
-        yield replace(denies, name=f"{policy.name}-{DENIES}")
-    for policy in tier.policies:
-        yield _with(policy, tuple(rule for rule in policy.ingress if not rule.action.is_deny),
-                    tuple(rule for rule in policy.egress if not rule.action.is_deny))  # fmt: skip
+    places = sorted({rule.action.place for p in tier.policies for rule in (*p.ingress, *p.egress)})
+    for place in (*(each for each in places if each != _OTHERS), _OTHERS):
+        for policy in tier.policies:
+            part = _with(policy, _at(place, policy.ingress), _at(place, policy.egress))
+            yield replace(part, name="-".join((policy.name, *_NAMES.get(place, ()))))
+
+
+def _at(place: int, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    return tuple(rule for rule in rules if rule.action.place == place)
 
 
 def _with(policy: Policy, ingress: tuple[Rule, ...], egress: tuple[Rule, ...]) -> Policy:

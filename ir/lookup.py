@@ -96,7 +96,7 @@ def _decided(verdict: EndVerdict) -> RuleEntry:
                 origins=tuple(p.origin for p in policies),
             )
         case DecidedByRule() as by:
-            return _rule_entry(by, verdict.action)
+            return _rule_entry(by, by.rule.action)
         case DeniedByHost(host):
             raise InternalError(f"the host interface {host} is in no table")
         case _:

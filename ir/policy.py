@@ -101,12 +101,15 @@ class Action(Enum):
     """What a rule does with the flows it matches.
 
     PASS sends them on to the next tier. LOG and AUDIT only make a note, and the next rule is asked.
+    DENY_OWN_NODE is DENY, and the only action that also meets what a pod's own node generates for it
+    (Cilium's `ingressDeny` of the entity host; semantics A22).
     """
 
     __hash__ = object.__hash__  # members are single objects; Enum would hash their names
 
     ALLOW = "allow"
     DENY = "deny"
+    DENY_OWN_NODE = "deny-own-node"
     REJECT = "reject"
     PASS = "pass"
     LOG = "log"
@@ -115,7 +118,19 @@ class Action(Enum):
     @property
     def is_deny(self) -> bool:
         """Whether a flow that this action decides does not get through."""
-        return self in (Action.DENY, Action.REJECT)
+        return self in (Action.DENY, Action.DENY_OWN_NODE, Action.REJECT)
+
+    @property
+    def place(self) -> int:
+        """Its place under DENY_WINS: denies come first, and of them those that deny the most."""
+        if self is Action.DENY_OWN_NODE:
+            return 0
+        return 1 if self.is_deny else 2
+
+    @property
+    def outcome(self) -> "Action":
+        """What becomes of a flow that it decides: whether its own node is meant is of the rule alone."""
+        return Action.DENY if self is Action.DENY_OWN_NODE else self
 
     @property
     def goes_on(self) -> bool:

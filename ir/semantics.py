@@ -118,8 +118,8 @@ def verdict(policies: PolicySet, flow: Flow) -> Verdict:
     """The verdict on a flow at both ends.
 
     hostNetwork pods are their nodes: no subjects, and matched by address only (A21); what a node
-    generates for a pod of its own always passes, whatever policies of either say (A22); so do a pod's
-    traffic to itself (A23) and IPv6 neighbour discovery (A26).
+    generates for a pod of its own passes, unless a rule of the pod's denies it to the node as well
+    (A22); a pod's traffic to itself (A23) and IPv6 neighbour discovery (A26) always pass.
     """
     if is_between_neighbours(flow):
         return Verdict(NEIGHBOURS, NEIGHBOURS)
@@ -128,9 +128,25 @@ def verdict(policies: PolicySet, flow: Flow) -> Verdict:
         return Verdict(TO_ITSELF, TO_ITSELF)
     if is_from_its_node(flow.src, flow.dst):
         is_host = isinstance(src, Node) and src.host is not None
-        return Verdict(FROM_ITS_NODE if is_host else OUTSIDE, FROM_ITS_NODE)
+        egress = FROM_ITS_NODE if is_host else OUTSIDE
+        return Verdict(egress, own_node_verdict(policies, dst, src, flow))
     egress = end_verdict(policies, Direction.EGRESS, src, dst, flow)
     return Verdict(egress, end_verdict(policies, Direction.INGRESS, dst, src, flow))
+
+
+def own_node_verdict(policies: PolicySet, subject: End, node: End, flow: Flow) -> EndVerdict:
+    """What the subject says of a flow that its own node generates: a rule may deny just that (A22).
+
+    One that passes meets no effects.
+    """
+    found = end_verdict(policies, Direction.INGRESS, subject, node, flow)
+    return found if denies_own_node(found) else FROM_ITS_NODE
+
+
+def denies_own_node(verdict: EndVerdict) -> bool:
+    """Whether what decided, of a flow from the subject's own node, also meets what that generates."""
+    by = verdict.decider
+    return isinstance(by, DecidedByRule) and by.rule.action is Action.DENY_OWN_NODE
 
 
 def is_between_neighbours(flow: Flow) -> bool:
@@ -209,7 +225,7 @@ def _tier_verdict(
         if rule.action is Action.PASS:
             return None
         if not rule.action.goes_on:
-            return EndVerdict(rule.action, by)
+            return EndVerdict(rule.action.outcome, by)
     isolating = tuple(p for p in selecting if direction in p.isolates)
     if isolating and tier.unmatched is not Action.PASS:
         return EndVerdict(tier.unmatched, DeniedByDefault(tier.name, direction, isolating))
@@ -229,10 +245,10 @@ def _effects(rule: Rule, by: DecidedByRule) -> Iterator[Effect]:
 def _in_order(
     mode: TierMode, policies: list[Policy], direction: Direction
 ) -> Iterator[tuple[Policy, int, Rule]]:
-    """The rules in the order in which the first match decides: under DENY_WINS, denies first."""
+    """The rules in the order in which the first match decides: under DENY_WINS by action (`place`)."""
     rules = [(p, i, r) for p in policies for i, r in enumerate(p.rules(direction))]
     if mode is TierMode.DENY_WINS:
-        rules.sort(key=lambda item: not item[2].action.is_deny)
+        rules.sort(key=lambda item: item[2].action.place)
     yield from rules
 
 

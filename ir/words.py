@@ -5,6 +5,7 @@ from typing import assert_never
 
 from policyc.ir.peers import AddressPeer, AnyPeer, EndpointPeer, NodePeer, Peer, Where
 from policyc.ir.policy import (
+    Action,
     AnyService,
     Direction,
     EveryPort,
@@ -130,7 +131,8 @@ def describe_rule(rule: Rule, direction: Direction) -> str:
     """A rule in words: `allow from [shop: app=web]: TCP 80`, with all that it asks for."""
     peers = " | ".join(map(describe_peer, rule.peers)) or "nobody"
     side = "from" if direction is Direction.INGRESS else "to"
-    shown = f"{rule.action.value} {side} {peers}: {', '.join(map(describe_ports, rule.ports))}"
+    action = rule.action.outcome.value
+    shown = f"{action} {side} {peers}: {', '.join(map(describe_ports, rule.ports))}"
     if rule.except_ports:
         shown += f" but {', '.join(map(describe_ports, rule.except_ports))}"
     if rule.source_ports is not None:
@@ -140,4 +142,6 @@ def describe_rule(rule: Rule, direction: Direction) -> str:
         shown += f", where the subject is {describe_peer(rule.own)}"
     if rule.limit is not None:
         shown += f", {rule.limit.per_second}/s burst {rule.limit.burst}"
+    if rule.action is Action.DENY_OWN_NODE:
+        shown += ", also what the pod's own node generates"
     return f"{shown}, logged" if rule.log else shown

@@ -270,6 +270,7 @@ class _Live:
         """What the word in force says beside slot and epoch: the load made it of bundle and options."""
         due = {
             "has_host": host_policy.guarded_host(self.bundle, self.file) is not None,
+            "binds_own_node": self.bundle.binds_own_node,
             "masquerades": self.generation.masquerade is not None,
         }
         for name, wanted in due.items():
@@ -350,6 +351,7 @@ class _Live:
             peers,
             host_policy.with_addresses(subject, self.file) if subject else None,
             pod_devices.namespace_ids(self.devices.values()),
+            self.file.own_node if self.bundle.binds_own_node else None,
         )
         known = self.generation.endpoints
         ids = assign_ids(roster, known, {each.id for each in known}, self.bundle.endpoints)

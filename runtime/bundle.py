@@ -23,6 +23,8 @@ SOCKETS_OBJECT = "sockets.bpf.o"
 XDP_OBJECT = "xdp.bpf.o"
 _NEEDED = (POLICY_OBJECT, HOOKS_OBJECT, "plan.json", "classifier.json", "rules.json")
 
+DENY_OWN_NODE = "deny-own-node"
+"""The action that also denies what a pod's own node generates (`ir/policy.py: Action`)."""
 MOST_BYTES = 1 << 30
 """Of all files of a bundle together."""
 WORD = 4  # bytes: all that seeds hold are little-endian 32-bit words
@@ -83,6 +85,11 @@ class Bundle:
         if isinstance(value.raw, dict) and "rules" in value.raw:
             value = value.members()["rules"]
         return tuple(item.object() for item in value.items())
+
+    @cached_property
+    def binds_own_node(self) -> bool:
+        """Whether some rule also denies what a pod's own node generates (semantics A22)."""
+        return any(rule.get("action") == DENY_OWN_NODE for rule in self.rules)
 
     def map(self, name: str) -> MapSpec:
         """The map of that name."""

@@ -93,7 +93,7 @@ class EndpointsFile:
     @property
     def own_addresses(self) -> tuple[Address, ...]:
         """Those of the node that the file is for, if it is among the nodes."""
-        return self._own.addresses
+        return self.own_node.addresses
 
     @property
     def pods(self) -> frozenset[Address]:
@@ -108,10 +108,11 @@ class EndpointsFile:
     @property
     def own_zone(self) -> str:
         """Its zone; empty where nobody says."""
-        return self._own.labels.get(ZONE_LABEL, "")
+        return self.own_node.labels.get(ZONE_LABEL, "")
 
     @property
-    def _own(self) -> NodeRecord:
+    def own_node(self) -> NodeRecord:
+        """The node that the file is for; no more than its name, where it is not among the nodes."""
         unknown = NodeRecord(self.node, {}, ())
         return next((each for each in self.nodes if each.name == self.node), unknown)
 

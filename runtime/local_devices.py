@@ -56,7 +56,7 @@ def without_missing(
     gone = {
         each.id: replace(each, ifindex=0, has_peer=False)
         for each in generation.endpoints
-        if each.ifindex and each.interface not in devices
+        if each.ifindex and each.interface and each.interface not in devices
     }
     for each in gone.values():
         warn(_warning(each.title, each.interface))

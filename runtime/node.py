@@ -278,6 +278,7 @@ class _Loading:
             self.before_word.next,
             masquerades=plan.masquerade is not None,
             has_host=plan.guarded is not None,
+            binds_own_node=plan.bundle.binds_own_node,
         )
         self.before = state.remembered(self.before_word.epoch, warn)
         self.on_record = leftovers.is_all_on_record(where, self.before)
@@ -439,6 +440,7 @@ class _Loading:
             self.with_peers,
             host_policy.with_addresses(guarded.host, self.file) if guarded else None,
             pod_devices.namespace_ids(self.devices.values()),
+            self.file.own_node if self.bundle.binds_own_node else None,
         )
         ids = assign_ids(
             roster,

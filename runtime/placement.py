@@ -48,6 +48,10 @@ class Placer(Protocol):
         """The own node under one address: as a subject that endpoint, as a peer the node."""
         ...
 
+    def place_own_node(self, node: NodeRecord) -> Placement:
+        """The own node as peer, under whatever address it sends."""
+        ...
+
     def drain_writes(self) -> list[MapWrite]:
         """What the placements since the last call need in the maps."""
         ...

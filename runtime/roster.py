@@ -19,6 +19,8 @@ from policyc.runtime.placement import Placement, Placer
 from policyc.runtime.state import LoadedEndpoint
 
 Identity = tuple[str, str, tuple[str, ...]]
+LOOPBACK = 1
+"""Where the hooks find this node under whatever address: PC_HOST_DEVICE of datapath/host_end.h."""
 
 
 def identity(record: EndpointRecord) -> Identity:
@@ -42,6 +44,7 @@ class Roster:
     with_peers: frozenset[int] = frozenset()  # ifindexes
     host: GuardedHost | None = None  # this node, where policies guard it
     netns: Mapping[int, int] = field(default_factory=dict)  # ifindex -> id of its other side's
+    own_node: NodeRecord | None = None  # this node, where policies deny what it sends to its pods
 
     def pods(self) -> list[EndpointRecord]:
         """The records that become endpoints."""
@@ -53,6 +56,8 @@ class Roster:
         yield from (node_identity(node, (address,)) for node, address in self._peers())
         if self.host is not None:
             yield from (node_identity(self.host.node, group) for group in self.host.groups)
+        if self.own_node is not None:
+            yield node_identity(self.own_node, ())
 
     def place(self, placer: Placer, ids: Mapping[Identity, int]) -> Iterator[LoadedEndpoint]:
         """Every pod and node with its id, its device and its row and columns."""
@@ -63,6 +68,10 @@ class Roster:
                 yield _node(node, (address,), ids[node_identity(node, (address,))], place)
         if self.host is not None:
             yield from self._place_host(self.host, placer, ids)
+        if self.own_node is not None:
+            ident = ids[node_identity(self.own_node, ())]
+            found = _node(self.own_node, (), ident, placer.place_own_node(self.own_node))
+            yield replace(found, ifindex=LOOPBACK)
 
     def _peers(self) -> Iterator[tuple[NodeRecord, Address]]:
         """Nodes that are peers alone, under each address: this one is not where it is guarded."""

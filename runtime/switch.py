@@ -18,7 +18,7 @@ _MEMBARRIER_GLOBAL = 1
 _GRACE_SECONDS = 0.1
 
 _SLOT, _SERVICES, _HALF = 0xFFFF, 0x10000, 0x20000
-_MASQUERADE, _HOSTS = 0x40000, 0x100000
+_MASQUERADE, _HOSTS, _OWN_NODE = 0x40000, 0x100000, 0x200000
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -29,8 +29,9 @@ class Word:
 
     `services` says whether there are Services, or were, and which half of their tables is in force:
     PC_STATE_SERVICES and PC_STATE_HALF of datapath/generation.h. `masquerades` is PC_STATE_MASQ, and
-    `has_host` PC_STATE_HOSTS, whether policies guard the node itself. Both are the generation's, so
-    the next one has to say them again.
+    `has_host` PC_STATE_HOSTS, whether policies guard the node itself; `binds_own_node` is
+    PC_STATE_OWN_NODE, whether they deny some of what it sends to its pods. All three are the
+    generation's, so the next one has to say them again.
     """
 
     slot: int
@@ -38,6 +39,7 @@ class Word:
     services: int = 0
     masquerades: bool = False
     has_host: bool = False
+    binds_own_node: bool = False
 
     @property
     def with_services(self) -> "Word":
@@ -66,16 +68,17 @@ def read(pin: Path) -> Word:
         raw = bpf_syscall.map_lookup(fd, bytes(4), 8) or bytes(8)
     number = int.from_bytes(raw, "little")
     services = number & (_SERVICES | _HALF)
-    masquerades, has_host = bool(number & _MASQUERADE), bool(number & _HOSTS)
-    return Word(number & _SLOT, number >> 32, services, masquerades, has_host)
+    flags = (bool(number & bit) for bit in (_MASQUERADE, _HOSTS, _OWN_NODE))
+    return Word(number & _SLOT, number >> 32, services, *flags)
 
 
 def store(pin: Path, word: Word) -> None:
     """Put the word in force by one aligned store of eight bytes."""
     with bpf_syscall.obj_get(pin) as fd, mmap.mmap(fd, mmap.PAGESIZE) as page:
         cell = ctypes.c_uint64.from_buffer(page)
-        flags = word.services | _MASQUERADE * word.masquerades | _HOSTS * word.has_host
-        cell.value = word.epoch << 32 | flags | word.slot
+        flags = _MASQUERADE * word.masquerades | _HOSTS * word.has_host
+        flags |= _OWN_NODE * word.binds_own_node
+        cell.value = word.epoch << 32 | word.services | flags | word.slot
         del cell  # the page cannot be unmapped while it is pointed to
 
 

@@ -8,6 +8,7 @@ stretch of service keys. Row 0 and column 0 are the answer when the reserved ids
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
 from policyc.runtime.address_value import Address
@@ -27,6 +28,7 @@ FAIL_CLOSED = 0
 PLAN_SCHEMA = "policyc.dev/plan/v2"
 SHORT = {"ingress": "in", "egress": "eg"}
 FAMILIES = (4, 6)
+_UNSPECIFIED: Mapping[int, Address] = {4: IPv4Address(0), 6: IPv6Address(0)}
 
 
 @dataclass
@@ -114,6 +116,21 @@ class PolicyTables:
             found[f"{direction.name}_row"] = at
             for family in FAMILIES:
                 direction.place_column(found, family, key if family == key.family else None)
+        if self.n_shortages() > shortages or self._is_short(found):
+            self._refused.append(f"node {node.name}")
+        return found
+
+    def place_own_node(self, node: NodeRecord) -> Placement:
+        """The own node as peer, by its first address of each family, or none that anyone may have."""
+        found: Placement = {}
+        shortages = self.n_shortages()
+        for direction in self._directions:
+            found[f"{direction.name}_row"] = FAIL_CLOSED
+            for family, unspecified in _UNSPECIFIED.items():
+                address = next((a for a in node.addresses if a.version == family), unspecified)
+                key = self._classifier.node_column(node, address, is_local=True)
+                key = key or self._classifier.address_column(address)
+                direction.place_column(found, family, key)
         if self.n_shortages() > shortages or self._is_short(found):
             self._refused.append(f"node {node.name}")
         return found

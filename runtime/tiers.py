@@ -8,6 +8,7 @@ ends, and each stretch walks the tiers once.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from policyc.runtime.bundle import DENY_OWN_NODE
 from policyc.runtime.classify import ColumnKey, RowKey
 from policyc.runtime.conditions import check_peer, holds
 from policyc.runtime.errors import InputError
@@ -15,7 +16,7 @@ from policyc.runtime.errors import InputError
 NOT_ISOLATED_RULE = 0
 FAIL_CLOSED_RULE = 1
 LAST_KEY = 5 << 16 | 0xFF  # of the service keys: protocol 255
-_DENYING = ("deny", "reject")
+_DENYING = ("deny", DENY_OWN_NODE, "reject")
 _NOTING = ("log", "audit")
 _ACTIONS = ("allow", "pass", *_DENYING, *_NOTING)
 _MODES = ("first-match", "deny-wins")
@@ -112,7 +113,7 @@ class TierRules:
             if _has_peer(rule["peers"], column, blocks) and _is_own(rule["own"], row, column.family)
         ]
         if tier["mode"] == "deny-wins":
-            matched.sort(key=lambda match: match.action not in _DENYING)
+            matched.sort(key=lambda match: _place(match.action))
         isolating = [p for p in selecting if direction in p["isolates"]]
         if not isolating or tier["unmatched"] == "pass":
             return matched, None
@@ -179,6 +180,13 @@ class TierRules:
             }
             self._defaults[key] = self._add(made, denies=True)
         return self._defaults[key]
+
+
+def _place(action: str) -> int:
+    """As `ir/policy.py: Action.place`."""
+    if action == DENY_OWN_NODE:
+        return 0
+    return 1 if action in _DENYING else 2
 
 
 def _has_peer(peers: list[list[Any]] | None, column: ColumnKey, blocks: frozenset[int]) -> bool:

@@ -67,8 +67,10 @@ def is_unordered(tier: Tier) -> bool:
         return False
     rules = [r for policy in tier.policies for r in (*policy.ingress, *policy.egress)]
     actions = {rule.action for rule in rules} - {Action.ALLOW}
-    return actions in (set(), {Action.DENY}, {Action.REJECT}) and not any(
-        rule.log or rule.limit is not None for rule in rules
+    return (
+        len(actions) <= 1
+        and all(action.is_deny for action in actions)
+        and not any(rule.log or rule.limit is not None for rule in rules)
     )
 
 

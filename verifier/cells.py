@@ -394,5 +394,5 @@ def _in_order(tier: Tier, t: int, policies: list[int], direction: Direction) -> 
     """The places of a tier's rules in the order in which the first match decides."""
     places = [(t, p, r) for p in policies for r in range(len(tier.policies[p].rules(direction)))]
     if tier.mode is TierMode.DENY_WINS:
-        places.sort(key=lambda at: not tier.policies[at[1]].rules(direction)[at[2]].action.is_deny)
+        places.sort(key=lambda at: tier.policies[at[1]].rules(direction)[at[2]].action.place)
     return places

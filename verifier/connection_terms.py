@@ -125,6 +125,7 @@ class ConnectionTerms:
             other.is_pod,
             other.is_node,
             self.is_same_node if is_host else local,
+            self.is_from_own_node(),
             own.addresses,
             other.addresses,
         )
@@ -230,9 +231,28 @@ class ConnectionTerms:
             in_range(z3.Extract(15, 8, self.key), first, last),
         )
 
-    def is_builtin(self) -> Term:
-        """A pod to itself, a node to its own pod, neighbour discovery: allowed whatever policies say."""
-        return z3.Or(self.is_same_pod, self.is_from_own_node(), self.is_between_neighbours())
+    def is_builtin(self, policies: PolicySet) -> Term:
+        """A pod to itself, a node to its own pod, neighbour discovery: allowed whatever policies say.
+
+        What a node generates for its own pod is not, where a rule denies just that.
+        """
+        from_node = self.is_from_own_node()
+        if self._at_pod.binds_own_node:
+            denied = self._at_pod.denies_own_node(policies)
+            from_node = z3.And(from_node, z3.Not(denied))
+        return z3.Or(self.is_same_pod, from_node, self.is_between_neighbours())
+
+    @property
+    def _at_pod(self) -> Situation:
+        """The pod that is the destination."""
+        return self._situations[Direction.INGRESS, False]
+
+    def _is_unasked(self, direction: Direction) -> Term:
+        """No policy of this end is asked. A pod's own may be about its node, a node's never."""
+        never = [self.is_same_pod, self.is_between_neighbours()]
+        if direction is Direction.EGRESS or not self._at_pod.binds_own_node:
+            never.append(self.is_from_own_node())
+        return z3.Or(*never)
 
     def is_decided(self, direction: Direction) -> Term:
         """Policies are asked about this end: a pod, or a host interface beside its failsafe ports.
@@ -242,7 +262,7 @@ class ConnectionTerms:
         end = self._subject(direction)
         asked = z3.Or(self._guards_hosts, end.is_guarded)
         host = z3.And(end.is_host, asked, z3.Not(self._is_failsafe(direction)))
-        return z3.And(z3.Not(self.is_builtin()), z3.Or(end.is_pod, host))
+        return z3.And(z3.Not(self._is_unasked(direction)), z3.Or(end.is_pod, host))
 
     def _is_failsafe(self, direction: Direction) -> Term:
         """A port about which this end's host interface asks no policy (D43)."""

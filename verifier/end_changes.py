@@ -26,6 +26,7 @@ from policyc.verifier.differences import plain_services
 from policyc.verifier.literals import (
     Declares,
     Family,
+    Generated,
     Literal,
     Other,
     Own,
@@ -243,6 +244,8 @@ class EndQuery:
             port_number = model.eval(self.situation.source_port, model_completion=True).as_long()
             found.append(SourcePorts(next(s for s in self._source_parts() if port_number in s)))
         found.append(Family(self._holds(model, self.situation.is_ipv6)))
+        if self.situation.binds_own_node:
+            found.append(Generated(self._holds(model, self.situation.generates)))
         return found
 
     def _holds(self, model: Term, term: Term) -> bool:

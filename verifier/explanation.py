@@ -34,10 +34,12 @@ from policyc.ir.semantics import (
     DeniedByHost,
     EndVerdict,
     as_seen,
+    denies_own_node,
     end_verdict,
     is_between_neighbours,
     is_from_its_node,
     is_subject,
+    own_node_verdict,
     verdict,
 )
 from policyc.ir.universe import End, Endpoint, Flow, Node, end_name
@@ -63,7 +65,7 @@ def explain_end(policies: PolicySet, direction: Direction, flow: Flow) -> EndWal
     """One end: why no policy was asked, or the walk of its tiers; InternalError as `explain`."""
     own, other = (flow.src, flow.dst) if direction is Direction.EGRESS else (flow.dst, flow.src)
     subject, peer = as_seen(own), as_seen(other)
-    walk = _unasked(direction, flow, own)
+    walk = _unasked(policies, direction, flow, own)
     if walk is None and isinstance(subject, Endpoint | Node):
         walk = _asked(policies, direction, subject, peer, flow)
         walk = replace(walk, subject=end_name(own))
@@ -73,7 +75,7 @@ def explain_end(policies: PolicySet, direction: Direction, flow: Flow) -> EndWal
     return replace(walk, changes=changes_of(walk))
 
 
-def _unasked(direction: Direction, flow: Flow, own: End) -> EndWalk | None:
+def _unasked(policies: PolicySet, direction: Direction, flow: Flow, own: End) -> EndWalk | None:
     """What is decided without any policy; None where the tiers are asked."""
     src, dst, subject = as_seen(flow.src), as_seen(flow.dst), as_seen(own)
 
@@ -86,7 +88,10 @@ def _unasked(direction: Direction, flow: Flow, own: End) -> EndWalk | None:
         return decided(TO_ITSELF, "a pod's traffic to itself always passes (A23)")
     is_host = isinstance(subject, Endpoint) or (isinstance(subject, Node) and subject.host)
     if is_host and is_from_its_node(flow.src, flow.dst):
-        why = "what a node generates for a pod of its own always passes (A22)"
+        denied = denies_own_node(own_node_verdict(policies, dst, src, flow))
+        if denied and direction is Direction.INGRESS:
+            return None
+        why = "what a node generates for a pod of its own passes, unless a rule denies just that (A22)"
         return decided(FROM_ITS_NODE, why)
     if isinstance(subject, Endpoint):
         return None
@@ -163,7 +168,7 @@ class _Walked:
             for index, rule in enumerate(policy.rules(direction))
         ]
         if tier.mode is TierMode.DENY_WINS:
-            asked.sort(key=lambda each: not each.rule.action.is_deny)
+            asked.sort(key=lambda each: each.rule.action.place)
         return _Walked(tier, direction, subject, selecting, tuple(asked))
 
     @property
@@ -183,7 +188,7 @@ class _Walked:
             if by.rule.action is Action.PASS:
                 return None
             rule = DecidedByRule(self.tier.name, by.policy, self.direction, by.index)
-            return by.rule.action, rule
+            return by.rule.action.outcome, rule
         if self.isolating and self.tier.unmatched is not Action.PASS:
             default = DeniedByDefault(self.tier.name, self.direction, self.isolating)
             return self.tier.unmatched, default
@@ -212,7 +217,7 @@ class _Walked:
         if by is not None:
             passed = by.rule.action is Action.PASS
             outcome = TierOutcome.PASSED if passed else TierOutcome.DECIDED
-            return outcome, f"{by.rule.action.value} by {by.walk.place.words}"
+            return outcome, f"{by.rule.action.outcome.value} by {by.walk.place.words}"
         names = ", ".join(policy.title for policy in self.isolating)
         if self.isolating and self.tier.unmatched is Action.PASS:
             return TierOutcome.PASSED, "no rule matches: the tier passes on what it does not match"
@@ -231,7 +236,7 @@ def _ask(
     return RuleWalk(
         place_of_rule(policy, rule),
         describe_rule(rule, direction),
-        rule.action,
+        rule.action.outcome,
         RuleRole.NO_MATCH,
         mismatches(rule, direction, subject, peer, flow),
     )

@@ -12,15 +12,20 @@ _NOBODY = Node("")
 """Whose view of nodes an address outside has: all of them are remote."""
 
 
-def is_builtin(flow: Flow) -> bool:
-    """A node to its own pod, a pod to itself, neighbour discovery: no policy decides it."""
+def is_builtin(flow: Flow, verdict: Verdict) -> bool:
+    """A node to its own pod, a pod to itself, neighbour discovery: no policy decides it.
+
+    Of what a node generates for its own pod a rule may deny just that (A22).
+    """
     src, dst = as_seen(flow.src), as_seen(flow.dst)
     itself = isinstance(src, Endpoint) and isinstance(dst, Endpoint) and src == dst
-    return itself or is_from_its_node(flow.src, flow.dst) or is_between_neighbours(flow)
+    passes = verdict.ingress.action is Action.ALLOW
+    from_node = is_from_its_node(flow.src, flow.dst) and passes
+    return itself or from_node or is_between_neighbours(flow)
 
 
-def is_asked(intent: Intent, flow: Flow) -> bool:
-    """Whether the intent speaks of the flow."""
+def is_asked(intent: Intent, flow: Flow, verdict: Verdict) -> bool:
+    """Whether the intent speaks of the flow, which has this verdict."""
     src, dst = as_seen(flow.src), as_seen(flow.dst)
     among = _is_one_of(intent.src, src, dst, flow.family)
     if among is (intent.kind is IntentKind.ONLY) or not _is_one_of(
@@ -29,7 +34,7 @@ def is_asked(intent: Intent, flow: Flow) -> bool:
         return False
     if not any(service_matches(entry, dst, flow.service) for entry in intent.services):
         return False
-    return intent.includes_builtin or not is_builtin(flow)
+    return intent.includes_builtin or not is_builtin(flow, verdict)
 
 
 def _is_one_of(peers: tuple[Peer, ...], end: End, other: End, family: int) -> bool:
@@ -51,4 +56,4 @@ def is_allowed(scope: Scope, verdict: Verdict) -> bool:
 def breaks(intent: Intent, flow: Flow, verdict: Verdict) -> bool:
     """Whether a flow with this verdict breaks the intent."""
     wanted = intent.kind is IntentKind.ALWAYS
-    return is_asked(intent, flow) and is_allowed(intent.scope, verdict) is not wanted
+    return is_asked(intent, flow, verdict) and is_allowed(intent.scope, verdict) is not wanted

@@ -167,7 +167,7 @@ class _Judge:
     def _in_question(self, intent: Intent) -> Term:
         if intent.includes_builtin:
             return z3.BoolVal(True)
-        return z3.Not(self.connection.is_builtin())
+        return z3.Not(self.connection.is_builtin(self.policies))
 
     def _src(self, intent: Intent) -> Term:
         return z3.Or(*map(self.connection.src_matches, intent.src))
@@ -206,7 +206,9 @@ class _Judge:
             return "its sides exist, but no connection for these services runs between them"
         if not self._holds_somewhere(self._asked(intent)):
             return f"every connection it means is built in, and outside of it: {BUILTIN}"
-        if not self._holds_somewhere(self._asked(intent), z3.Not(self.connection.is_builtin())):
+        if not self._holds_somewhere(
+            self._asked(intent), z3.Not(self.connection.is_builtin(self.policies))
+        ):
             return f"it holds because every connection it means is built in: {BUILTIN}"
         ends = " and ".join(_DECIDING[direction] for direction in DIRECTIONS[intent.scope])
         return f"no policy is asked about {ends} of the connections that it means"

@@ -35,7 +35,7 @@ class ListingQuery:
         allowed = connection.allowed(self.listing.policies)
         return [
             connection.is_possible(),
-            z3.Not(connection.is_builtin()),
+            z3.Not(connection.is_builtin(self.listing.policies)),
             asked,
             allowed != z3.Or(*self._listed()),
         ]

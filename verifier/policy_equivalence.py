@@ -14,7 +14,7 @@ import z3
 
 from policyc.ir.errors import InternalError
 from policyc.ir.policy import NEVER, Action, Direction, PolicySet
-from policyc.ir.semantics import EndVerdict, end_verdict
+from policyc.ir.semantics import EndVerdict, end_verdict, is_from_its_node, own_node_verdict
 from policyc.ir.services import Service
 from policyc.ir.universe import Address, ContainerPort, End, Endpoint, Flow, HostInterface, Node
 from policyc.verifier.attributes import NODE_KEY, Ends
@@ -98,7 +98,10 @@ def _confirmed(
     """The model as a flow, on which both sets were asked again."""
     flow, subject, peer = reader.flow()
     direction = reader.situation.direction
-    verdicts = [end_verdict(p, direction, subject, peer, flow) for p in (before, after)]
+    if is_from_its_node(flow.src, flow.dst):
+        verdicts = [own_node_verdict(p, subject, peer, flow) for p in (before, after)]
+    else:
+        verdicts = [end_verdict(p, direction, subject, peer, flow) for p in (before, after)]
     shown = [(v.action, () if ignore_effects else _kinds(v)) for v in verdicts]
     if shown[0] == shown[1]:
         raise InternalError(f"the solver's witness shows no difference: {flow}")
@@ -144,7 +147,8 @@ class _Reader:
         node = self._node(s.node, address)
         if self.read.holds(s.is_local):
             name = subject.node if isinstance(subject, Endpoint) else _name_of(subject)
-            return replace(node, name=name)
+            speaks = s.binds_own_node and self.read.holds(s.generates)
+            return replace(node, name=name, speaks=speaks)
         return node
 
     def _pod(self, end: Ends, address: Address, name: str) -> Endpoint:

@@ -13,7 +13,7 @@ from policyc.ir.peers import AddressPeer, Peer
 from policyc.ir.policy import NamedPort
 from policyc.ir.services import ALL_SERVICES, Kind, kind_span
 from policyc.verifier.differences import plain_services
-from policyc.verifier.literals import Declares, Family, Literal, Other, Own, Services
+from policyc.verifier.literals import Declares, Family, Generated, Literal, Other, Own, Services
 
 Exists = Callable[[Sequence[Literal]], bool]
 """Some flow that changes in this way, and is in no region yet, satisfies all of these."""
@@ -52,6 +52,8 @@ def _is_of(literal: Literal, peers: frozenset[Peer], ports: frozenset[NamedPort]
             return peer in peers
         case Declares(port, holds):
             return holds and port in ports
+        case Generated(holds):
+            return holds
         case _:
             return False
 

@@ -98,7 +98,10 @@ def sorted_ports(ports: Iterable[NamedPort]) -> tuple[NamedPort, ...]:
 
 @dataclass(frozen=True)
 class Sides:
-    """The terms of both sides of a flow, as seen from its subject; `is_local`: the other is its node."""
+    """The terms of both sides of a flow, as seen from its subject; `is_local`: the other is its node.
+
+    `generates`: and that generates the flow, to a pod of its own (A22).
+    """
 
     subject: Ends
     pod: Ends
@@ -106,6 +109,7 @@ class Sides:
     is_pod: Term
     is_node: Term
     is_local: Term
+    generates: Term
     own: Mapping[int, Term]
     other: Mapping[int, Term]
 
@@ -119,6 +123,7 @@ def free_sides(domains: Domains) -> Sides:
         z3.Bool("other is a pod"),
         z3.Bool("other is a node"),
         z3.Bool("other is the own node"),
+        z3.Bool("the own node generates the flow"),
         {4: z3.BitVec("own4", 32), 6: z3.BitVec("own6", 128)},
         {4: z3.BitVec("other4", 32), 6: z3.BitVec("other6", 128)},
     )
@@ -143,12 +148,16 @@ class Situation:
         self.domains = sides.subject.domains
         self.subject, self.pod, self.node = sides.subject, sides.pod, sides.node
         self.is_pod, self.is_node, self.is_local = sides.is_pod, sides.is_node, sides.is_local
+        self.generates = sides.generates
         self.own, self.other = sides.own, sides.other
         self.is_ipv6 = z3.Bool("IPv6")
         self.key = service_key()
         self.has_source_port = z3.Bool("source port known")
         self.source_port = z3.BitVec("source port", 16)
         rules = [rule for _, _, rule in rules_of(self.sets) if rule is not None]
+        self.binds_own_node = self._is_of_pod and any(
+            rule.action is Action.DENY_OWN_NODE for rule in rules
+        )
         limits = dict.fromkeys(rule.limit for rule in rules if rule.limit is not None)
         self.effects: dict[Action | Limit, int] = {Action.LOG: 1, Action.AUDIT: 2}
         self.effects |= {limit: 4 << at for at, limit in enumerate(limits)}
@@ -171,6 +180,7 @@ class Situation:
             self.is_packet(),
             z3.Not(z3.And(self.is_pod, self.is_node)),
             z3.Implies(self.is_local, self.is_node),
+            *((z3.Implies(self.generates, self.is_local),) if self.binds_own_node else ()),
             *(self.own[f] != self.other[f] for f in (4, 6)),
             self.subject.is_legal(),
             self.pod.is_legal(),
@@ -206,6 +216,37 @@ class Situation:
 
     def verdict(self, asked: PolicySet) -> tuple[Term, Term]:
         """(action, effects): an index of ACTIONS or UNDECIDED, and a mask."""
+        action, effects = self._asked(asked)
+        if not self.binds_own_node:
+            return action, effects
+        denied = self.denies_own_node(asked)
+        passes = z3.And(self.generates, z3.Not(denied))
+        allow, nothing = self._action(ACTIONS.index(Action.ALLOW)), z3.BitVecVal(0, effects.size())
+        return z3.If(passes, allow, action), z3.If(passes, nothing, effects)
+
+    def denies_own_node(self, asked: PolicySet) -> Term:
+        """What decides this flow, if it is from the pod's own node, also denies what that generates."""
+        denied = z3.BoolVal(False)
+        for tier in reversed(asked.tiers):
+            after = denied
+            if tier.unmatched is not Action.PASS:
+                isolating = [p for p in tier.policies if self.direction in p.isolates]
+                denied = z3.And(z3.Not(z3.Or(*map(self._is_subject, isolating))), denied)
+            for policy, rule in reversed(_in_order(tier.mode, tier.policies, self.direction)):
+                if rule.action.goes_on:
+                    continue
+                then = z3.BoolVal(rule.action is Action.DENY_OWN_NODE)
+                then = after if rule.action is Action.PASS else then
+                matches = z3.And(self._is_subject(policy), self._matches(rule))
+                denied = z3.If(matches, then, denied)
+        return denied
+
+    @property
+    def _is_of_pod(self) -> bool:
+        return self.direction is Direction.INGRESS and not self.is_host
+
+    def _asked(self, asked: PolicySet) -> tuple[Term, Term]:
+        """What the tiers decide, whoever generates the flow."""
         action = self._action(UNDECIDED) if self.is_host else self._action(0)
         effects = z3.BitVecVal(0, self.effect_bits)
         for tier in reversed(asked.tiers):
@@ -231,7 +272,7 @@ class Situation:
             case Action.LOG | Action.AUDIT:
                 then, notes = otherwise
             case _:
-                then = self._action(ACTIONS.index(rule.action))
+                then = self._action(ACTIONS.index(rule.action.outcome))
                 notes = z3.BitVecVal(0, self.effect_bits)
         notes = notes | z3.BitVecVal(self._effects(rule), self.effect_bits)
         matches = z3.And(self._is_subject(policy), self._matches(rule))
@@ -336,8 +377,8 @@ class Situation:
 def _in_order(
     mode: TierMode, policies: tuple[Policy, ...], direction: Direction
 ) -> list[tuple[Policy, Rule]]:
-    """The rules in the order in which the first match decides: under DENY_WINS, denies first."""
+    """The rules in the order in which the first match decides: under DENY_WINS by action (`place`)."""
     rules = [(policy, rule) for policy in policies for rule in policy.rules(direction)]
     if mode is TierMode.DENY_WINS:
-        rules.sort(key=lambda item: not item[1].action.is_deny)
+        rules.sort(key=lambda item: item[1].action.place)
     return rules

@@ -54,6 +54,11 @@ class EndView:
         """The family."""
         return self.situation.is_ipv6
 
+    @property
+    def generates(self) -> Term:
+        """The subject's own node generates the flow."""
+        return self.situation.generates
+
 
 @dataclass(frozen=True, slots=True)
 class ConnectionView:
@@ -116,6 +121,13 @@ class ConnectionView:
     def is_ipv6(self) -> Term:
         """The family."""
         return self.connection.is_ipv6
+
+    @property
+    def generates(self) -> Term:
+        """The subject's own node generates the flow."""
+        if self.direction is Direction.EGRESS or self.is_host:
+            return z3.BoolVal(False)
+        return self.connection.is_from_own_node()
 
 
 def is_in_one_of(end: Ends, names: Collection[str]) -> Term:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from policyc.backends.llvm.addresses import write_find
 from policyc.backends.llvm.batch import Special
 from policyc.backends.llvm.ends import NARROW, WIDE, Field
-from policyc.backends.llvm.layout import Layout, Limits
+from policyc.backends.llvm.layout import OWN_NODE, Layout, Limits
 from policyc.backends.llvm.lookups import write_leaf, write_service, write_word
 from policyc.backends.llvm.modules import LEAF_TABLES, Module, batch, given, loop, store
 from policyc.backends.llvm.text import Function
@@ -32,8 +32,8 @@ def write_module(
     for direction, grid in layout.grids.items():
         module.tables[direction.value] = grid.cells
         write_word(module, direction, grid.cells)
-        write_decide(module, direction)
-    write_verdicts(module, layout.n_rules, is_wide)
+        write_decide(module, direction, layout)
+    write_verdicts(module, layout, is_wide)
     for family, steps in books.items():
         write_find(module, family, steps, limits)
     return module
@@ -51,7 +51,12 @@ def _service_of(fn: Function, column: str, at: str) -> tuple[str, str]:
     return key, fn.call("i32", "service", [("i32", key), ("ptr", "%segments")])
 
 
-def write_decide(module: Module, direction: Direction) -> None:
+def _plain(fn: Function, layout: Layout, word: str) -> str:
+    """The verdict word, without what only a flow from a pod's own node asks for."""
+    return fn.let(f"and i32 {word}, {OWN_NODE - 1}") if layout.binds_own_node else word
+
+
+def write_decide(module: Module, direction: Direction, layout: Layout) -> None:
     """@decide_egress, @decide_ingress: rows, columns and service keys to verdict words."""
     name = direction.value
     fn = batch(f"decide_{name}", ("rows", "columns", "services"), ("words",))
@@ -59,16 +64,18 @@ def write_decide(module: Module, direction: Direction) -> None:
     def body(at: str) -> None:
         _, service = _service_of(fn, "%services", at)
         row, column = (fn.load(32, each, at) for each in ("%rows", "%columns"))
-        store(fn, 32, _word_of(fn, direction, row, column, service), "%words", at)
+        word = _plain(fn, layout, _word_of(fn, direction, row, column, service))
+        store(fn, 32, word, "%words", at)
 
     loop(fn, (name, *LEAF_TABLES), body)
     module.add(fn)
 
 
-def write_verdicts(module: Module, n_rules: int, is_wide: bool) -> None:
+def write_verdicts(module: Module, layout: Layout, is_wide: bool) -> None:
     """@verdicts: numbers of ends and service keys to both words and the verdict on the connection."""
     fn = batch("verdicts", ("src", "dst", "services"), ("egress_out", "ingress_out", "allowed"))
     size = WIDE if is_wide else NARROW
+    n_rules = layout.n_rules
 
     def end(column: str, at: str) -> Callable[[Field], str]:
         number = fn.widened(fn.load(32, column, at), 32, 64)
@@ -94,7 +101,12 @@ def write_verdicts(module: Module, n_rules: int, is_wide: bool) -> None:
 
         from_node = fn.let(f"icmp eq i32 {src(Field.SPEAKS_FOR)}, {dst(Field.HOME)}")
         word = Special.FROM_ITS_NODE.word(n_rules)
-        into = fn.let(f"select i1 {from_node}, i32 {word}, i32 {into}")
+        passes = from_node
+        if layout.binds_own_node:
+            is_bound = fn.let(f"icmp slt i32 {into}, 0")
+            passes = fn.let(f"and i1 {from_node}, {fn.let(f'xor i1 {is_bound}, true')}")
+            out, into = _plain(fn, layout, out), _plain(fn, layout, into)
+        into = fn.let(f"select i1 {passes}, i32 {word}, i32 {into}")
         is_asked = fn.let(f"icmp ne i32 {out}, {Special.OUTSIDE.word(n_rules)}")
         from_host = fn.let(f"and i1 {from_node}, {is_asked}")
         out = fn.let(f"select i1 {from_host}, i32 {word}, i32 {out}")

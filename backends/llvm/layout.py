@@ -17,11 +17,13 @@ import numpy.typing as npt
 
 from policyc.backends.llvm.batch import Special, Words, words
 from policyc.ir.decide import action_diagram, action_leaf
-from policyc.ir.decision import DecisionIR, Diagram
+from policyc.ir.decision import DecisionIR, Diagram, RuleEntry
 from policyc.ir.errors import InternalError
-from policyc.ir.policy import Direction
+from policyc.ir.policy import Action, Direction
 from policyc.ir.services import ALL_SERVICES
 
+OWN_NODE = 1 << 31
+"""Of the word of a rule that also denies what a pod's own node generates (A22)."""
 N_KEYS = ALL_SERVICES.spans[-1][1] + 1
 Table = npt.NDArray[np.unsignedinteger[Any]]
 
@@ -95,6 +97,8 @@ class Layout:
     grids: dict[Direction, Grid]
     leaves: Leaves
     n_rules: int
+    binds_own_node: bool = False
+    """Some words have OWN_NODE: of rules that also deny what a pod's own node generates (A22)."""
 
 
 def narrow(values: Sequence[int] | npt.NDArray[Any]) -> Table:
@@ -116,7 +120,8 @@ def lay_out(decision: DecisionIR, limits: Limits = DEFAULT_LIMITS) -> Layout:
     diagrams.append(((0, Special.OUTSIDE.word(n_rules)),))
     of_cell = np.array([number[cell.rule] for cell in decision.cells], dtype=np.uint32)
     grids = {d: _grid(decision.table(d), of_cell, outside) for d in Direction}
-    return Layout(grids, _leaves(diagrams, limits), n_rules)
+    binds_own_node = any(entry.action is Action.DENY_OWN_NODE for entry in decision.rules)
+    return Layout(grids, _leaves(diagrams, limits), n_rules, binds_own_node)
 
 
 def _check_layers(decision: DecisionIR) -> None:
@@ -131,7 +136,12 @@ def _check_layers(decision: DecisionIR) -> None:
 def _with_words(decision: DecisionIR, diagram: Diagram) -> Diagram:
     """The diagram with verdict words for rule ids."""
     rules = decision.rules
-    return tuple((lo, rule << 1 | (not rules[rule].action.is_deny)) for lo, rule in diagram)
+    return tuple((lo, _word(rules[rule], rule)) for lo, rule in diagram)
+
+
+def _word(entry: RuleEntry, rule: int) -> int:
+    own = OWN_NODE if entry.action is Action.DENY_OWN_NODE else 0
+    return own | rule << 1 | (not entry.action.is_deny)
 
 
 def _grid(table: tuple[tuple[int, ...], ...], of_cell: Words, outside: int) -> Grid:

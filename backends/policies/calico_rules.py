@@ -22,6 +22,7 @@ LOG = "Log"
 _ACTIONS = {Action.ALLOW: "Allow", Action.DENY: "Deny", Action.PASS: "Pass", Action.LOG: LOG}
 _NO_WORDS = {
     Action.REJECT: "it rejects, and Calico drops without an answer",
+    Action.DENY_OWN_NODE: "it also denies what the pod's own node generates, which Calico lets in",
     Action.AUDIT: "it makes an audit note, and Calico only logs",
 }
 _NOBODY: Peer = OneOf(())

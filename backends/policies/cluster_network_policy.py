@@ -53,6 +53,12 @@ LAST_PRIORITY = 1000
 LONGEST_NAME = 100
 ADMIN, BASELINE = "Admin", "Baseline"
 _ACTIONS = {Action.ALLOW: "Accept", Action.DENY: "Deny", Action.PASS: "Pass"}
+_CANNOT = {
+    Action.DENY_OWN_NODE: "deny what the pod's own node generates",
+    Action.REJECT: "reject",
+    Action.LOG: "log",
+    Action.AUDIT: "audit",
+}
 _PEERS = {Direction.INGRESS: "from", Direction.EGRESS: "to"}
 T = TypeVar("T")
 
@@ -185,7 +191,7 @@ def _rule(rule: Rule, direction: Direction) -> Iterator[Object]:
     """The rule, as several where it has too many peers or ports; none where it matches nobody."""
     check_plain(rule)
     if rule.action not in _ACTIONS:
-        raise UnsayableError(f"ClusterNetworkPolicies cannot {rule.action.value}")
+        raise UnsayableError(f"ClusterNetworkPolicies cannot {_CANNOT[rule.action]}")
     peers = [peer for way in peer_ways(rule.peers) for peer in _peers(way, direction)]
     protocols = _protocols(rule)
     if protocols is not None and not protocols:

@@ -164,7 +164,7 @@ def _rule(policy: Policy, rule: Rule, direction: Direction) -> Iterator[Object]:
     """The rule; nothing where it matches nobody."""
     check_plain(rule)
     if rule.action is not Action.ALLOW:
-        raise UnsayableError(f"NetworkPolicies only allow, and it is a {rule.action.value}")
+        raise UnsayableError(f"NetworkPolicies only allow, and it is a {rule.action.outcome.value}")
     if direction not in policy.isolates:
         raise UnsayableError(f"its policy does not isolate {direction.value}, where it has rules")
     ways = peer_ways(rule.peers)

@@ -138,6 +138,7 @@ def deciding_ends(verdict: Verdict) -> list[tuple[str, EndVerdict]]:
 PAST = {
     Action.ALLOW: "allowed",
     Action.DENY: "denied",
+    Action.DENY_OWN_NODE: "denied",
     Action.REJECT: "rejected",
     Action.PASS: "passed on",
     Action.LOG: "logged",

@@ -22,6 +22,7 @@ UNDECLARED_PORT = 9
 _OUTCOMES = {
     Action.ALLOW: Outcome.ALLOWED,
     Action.DENY: Outcome.DENIED,
+    Action.DENY_OWN_NODE: Outcome.DENIED,
     Action.REJECT: Outcome.REFUSED,
 }
 ECHO_REQUEST = {4: Service(ICMP_NUMBER, 8 << 8), 6: Service(ICMPV6_NUMBER, 128 << 8)}

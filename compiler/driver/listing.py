@@ -31,8 +31,8 @@ LINES = 40
 CONNECTIONS = 10_000
 """How many pairs of groups the other formats have where nothing else is said."""
 BUILTIN = (
-    "allowed whatever policies say, and not listed: a pod and itself (A23), a node to its own pods"
-    " (A22), IPv6 neighbour discovery (A26), replies"
+    "allowed and not listed: a pod and itself (A23), a node to its own pods unless a rule denies just"
+    " that (A22), IPv6 neighbour discovery (A26), replies"
 )
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A valid spec of a Cilium policy -> Policy IR (E45)."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import assert_never
 
@@ -29,7 +29,6 @@ from policyc.compiler.frontend.cilium_services import ServiceRef, lower_service_
 from policyc.compiler.frontend.engine_departures import (
     GROUPS,
     NODE_LABELS,
-    OWN_NODE,
     WORLD_LABEL,
     Departure,
     departed,
@@ -56,7 +55,8 @@ def lower_spec(
     endpoints, hosts = subject
 
     def rules(direction: ir.Direction, given: Iterable[CiliumRule]) -> tuple[ir.Rule, ...]:
-        return tuple(_rule(rule, direction, metadata.namespace, around) for rule in given)
+        is_host = spec.nodes is not None
+        return tuple(_rule(rule, direction, is_host, metadata.namespace, around) for rule in given)
 
     name = metadata.name if spec.path == "spec" else f"{metadata.name}.{spec.path}"
     return ir.Policy(
@@ -94,7 +94,11 @@ def _subject(
 
 
 def _rule(
-    rule: CiliumRule, direction: ir.Direction, namespace: str, around: Surroundings
+    rule: CiliumRule,
+    direction: ir.Direction,
+    is_host: bool,
+    namespace: str,
+    around: Surroundings,
 ) -> ir.Rule:
     peers: list[ir.Peer] = []
     parts = list(rule.parts)
@@ -105,12 +109,12 @@ def _rule(
             peers.append(found)
     ports = rule.services.ports
     lowered = ir.Rule(
-        ir.Action.DENY if rule.is_deny else ir.Action.ALLOW,
+        _action(rule, None if is_host else direction, peers),
         tuple(peers) if ports != () else (),
         (ir.AnyService(),) if ports is None else ports,
         Origin(rule.node.span, rule.path),
     )
-    for departure in _warned(rule, lowered, direction):
+    for departure in _warned(rule):
         lowered = departed(lowered, departure, around.report)
     closed = fail_closed(lowered, parts, around.unsupported, around.report, text=text_of(rule.node))
     more = tuple(dict.fromkeys(_beyond_groups(rule)))
@@ -121,10 +125,22 @@ def _rule(
     )
 
 
-def _warned(rule: CiliumRule, lowered: ir.Rule, direction: ir.Direction) -> Iterator[Departure]:
+def _action(
+    rule: CiliumRule, direction: ir.Direction | None, peers: Sequence[ir.Peer]
+) -> ir.Action:
+    """What the rule does. `direction` is that of a policy for pods, None for one for nodes.
+
+    A pod lets its own node in, but for what a rule denies that names the node: Cilium adds an allow of
+    the host to what policies say, and a deny comes before an allow (semantics A22).
+    """
+    if not rule.is_deny:
+        return ir.Action.ALLOW
+    is_own = direction is ir.Direction.INGRESS and bool(_OWN_NODE & set(peers))
+    return ir.Action.DENY_OWN_NODE if is_own else ir.Action.DENY
+
+
+def _warned(rule: CiliumRule) -> Iterator[Departure]:
     """What Cilium does otherwise, or as it is configured; the rule means what it says."""
-    if rule.is_deny and direction is ir.Direction.INGRESS and _OWN_NODE & set(lowered.peers):
-        yield OWN_NODE
     peers = rule.peers or ()
     if any(isinstance(peer, Endpoints) and entity_of(peer.terms) == "world" for peer in peers):
         yield WORLD_LABEL

@@ -71,12 +71,6 @@ class Departure:
         return f"{self.text} (Cilium {self.engine}: {self.clause}, {self.reference})"
 
 
-OWN_NODE = Departure(
-    "H1",
-    "a deny of the pod's own node",
-    "enforces it; here what a node generates for its pods passes (A22)",
-    "Cilium 1.20.2, pkg/policy",
-)
 NO_RULES = Departure(
     "H2",
     "default deny of a direction without rules",

@@ -116,6 +116,7 @@ _DENIES = "a bundle denies whatever the rule may match"
 _OUTCOMES = {
     Action.ALLOW: "a bundle does not allow what it asks for",
     Action.DENY: _DENIES,
+    Action.DENY_OWN_NODE: _DENIES,
     Action.REJECT: _DENIES,
     Action.PASS: f"{_DENIES}, since what it would pass on might be opened later",
     Action.LOG: "a bundle does not log what it asks for",

@@ -50,7 +50,7 @@ def of_entry(entry: RuleEntry) -> Answer:
     """What a rule of the Decision IR says."""
     words = _words(rule_json(0, entry))
     notes = [_words(rule_json(0, note)) for note in entry.notes]
-    return Answer(entry.action, _with_notes(words, notes))
+    return Answer(entry.action.outcome, _with_notes(words, notes))
 
 
 def of_json(rules: Sequence[RuleJson], rule: int) -> Answer:

@@ -75,6 +75,17 @@ static __always_inline void pc_ct_decide(struct pc_ct *ct, const struct pc_flow 
 	ct->epoch = flow->epoch;
 }
 
+/* Of what the pod's own node has opened: only programs with a rule about that are asked. */
+static __always_inline __u32 pc_ct_own_node(const struct pc_flow *flow)
+{
+#ifdef PC_OWN_NODES
+	if (PC_OWN_NODES && flow->opener == PC_OPENER_OWN_NODE)
+		return PC_CT_NODE;
+#endif
+	(void)flow;
+	return 0;
+}
+
 /* How sure it is which end has opened the connection. */
 static __always_inline __u32 pc_ct_doubt(const struct pc_flow *flow)
 {
@@ -96,7 +107,8 @@ static __always_inline struct pc_ct *pc_ct_of(const struct pc_flow *flow, __u32 
 	ct = pc_room_ct(room);
 	__builtin_memset(ct, 0, sizeof(*ct));
 	ct->flow_id = bpf_get_prandom_u32();
-	ct->state = state | pc_ct_news(flow, flow->is_reply) | pc_ct_doubt(flow);
+	ct->state =
+	    state | pc_ct_news(flow, flow->is_reply) | pc_ct_doubt(flow) | pc_ct_own_node(flow);
 	if (flow->nat.row) {
 		ct->state |= PC_CT_NAT | pc_ct_node_bits(flow);
 		ct->dst.nat = (struct pc_ct_nat){.port = flow->nat.sport, .row = flow->nat.row};
@@ -146,6 +158,8 @@ static __always_inline bool pc_ct_renew(const struct pc_flow *flow, __u32 egress
 	gone |= -(moved >> 63) & PC_CT_CAME;
 	gone &= ~pc_ct_doubt(flow);
 	__sync_fetch_and_and(&ct->state, ~gone);
+	if (pc_ct_own_node(flow))
+		__sync_fetch_and_or(&ct->state, PC_CT_NODE);
 	ct->out &= (moved >> 63) - 1;
 	pc_ct_decide(ct, flow, egress_rule, ingress_rule);
 	pc_ct_note(ct, flow, flow->is_reply);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* effects.h - what rules ask for beside allow and deny: an answer, a limit, an event.
  * Gives pc_effect_of(). Only new connections meet it, and only where the generated program has such
- * a rule: it then defines PC_REJECTS, PC_LIMITS or PC_LOGS.
+ * a rule: it then defines PC_REJECTS, PC_LIMITS, PC_LOGS or PC_OWN_NODES.
  */
 #pragma once
 #include "flow.h"
 #include "pace.h"
 
-#define PC_EFFECT_REJECT 1 /* of the kinds of a rule, and of PC_K_EFFECTS in the shell */
-#define PC_EFFECT_LIMIT  2
-#define PC_EFFECT_LOG    4
+#define PC_EFFECT_REJECT   1 /* of the kinds of a rule, and of PC_K_EFFECTS in the shell */
+#define PC_EFFECT_LIMIT    2
+#define PC_EFFECT_LOG      4
+#define PC_EFFECT_OWN_NODE 8 /* it denies what a pod's own node generates, too */
 
 struct pc_effect {
 	__u32 kinds;

@@ -53,6 +53,7 @@ enum pc_opener {
 	PC_OPENER_EITHER,  /* not known: the other direction is allowed */
 	PC_OPENER_CROSSED, /* both: the packet opens, against a connection that is there */
 	PC_OPENER_CLAIMED, /* a socket claims it that its pod may have forged (end_socket.h) */
+	PC_OPENER_OWN_NODE, /* the pod's own node, which few rules are about (own_node.h) */
 };
 
 /* What a packet to a Service had in the place of what is in its tuple by now. */

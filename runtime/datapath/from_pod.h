@@ -14,6 +14,7 @@
 #include "neighbour.h"
 #include "offload.h"
 #include "opener.h"
+#include "own_node.h"
 #include "parse.h"
 #include "related.h"
 #include "tunnel_port.h"
@@ -45,7 +46,8 @@ pc_from_pod_known(struct __sk_buff *skb, struct pc_flow *flow, const struct pc_c
 }
 
 /* The policy changed since the connection was decided: it is asked about the first packet. What the
- * node opened stays allowed, unless a pod has the node's address by now.
+ * node opened stays allowed, unless a policy denies just that, or a pod has the node's address by
+ * now.
  */
 static __always_inline enum drop_reason pc_from_pod_stale(struct __sk_buff *skb,
 							  struct pc_flow *flow,
@@ -56,6 +58,8 @@ static __always_inline enum drop_reason pc_from_pod_stale(struct __sk_buff *skb,
 	if (match->is_reply)
 		pc_flow_turn(flow);
 	if (match->at.ct->state & PC_CT_NODE && !pc_is_pod(&flow->src)) {
+		if (slot & PC_STATE_OWN_NODE)
+			return pc_ask_own_node(skb, flow, slot);
 		pc_ct_renew_node(match->at.ct, flow);
 		pc_ct_touch(&match->at, flow, match->is_reply);
 		pc_frag_passed(flow);

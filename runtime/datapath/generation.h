@@ -11,6 +11,7 @@
 #define PC_STATE_HALF     0x20000  /* which half of their tables is in force */
 #define PC_STATE_MASQ     0x40000  /* pods leave the cluster under the node's address */
 #define PC_STATE_HOSTS    0x100000 /* policies guard this node itself */
+#define PC_STATE_OWN_NODE 0x200000 /* policies deny some of what this node sends to its pods */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -16,6 +16,7 @@
 #include "fragments.h"
 #include "generation.h"
 #include "host_end.h"
+#include "own_node.h"
 
 /* Of a pod of this node, in its network namespace. */
 static __always_inline int pc_pod_says(struct __sk_buff *skb, const struct pc_flow *flow,
@@ -90,8 +91,8 @@ static __always_inline bool pc_node_has_opened(struct __sk_buff *skb, const stru
 	       pc_socket_says(skb, flow, PC_FLOW_SRC, BPF_F_CURRENT_NETNS) == PC_SOCKET_CONNECTED;
 }
 
-/* A pod answers on a connection that the node has opened, which always passes (semantics A22). A
- * function of its own for its stack.
+/* A pod answers on a connection that the node has opened, which passes where no policy denies just
+ * that (semantics A22). A function of its own for its stack.
  */
 __noinline int pc_node_opened(struct pc_flow *flow)
 {
@@ -111,6 +112,10 @@ static __always_inline enum drop_reason pc_ask_unknown(struct __sk_buff *skb, st
 {
 	int opener = pc_flow_opener(skb, flow);
 
+	if (opener == PC_FLOW_NODE && slot & PC_STATE_OWN_NODE) {
+		pc_flow_turn(flow);
+		return pc_ask_own_node(skb, flow, slot);
+	}
 	if (opener == PC_FLOW_NODE)
 		return pc_node_opened(flow);
 	if (opener == PC_FLOW_NONE) {

@@ -5,6 +5,9 @@
  * direction of the flow's first packet, and tail called here.
  */
 #pragma once
+#ifdef PC_OWN_NODES
+#include "effects.h"
+#endif
 #include "ct_front.h"
 #include "fragments.h"
 #include "generation.h"
@@ -85,6 +88,17 @@ static __always_inline bool pc_end(const struct __sk_buff *skb, __u32 word, __u3
 	return allowed;
 }
 
+/* Whether the pod's own node sends it, and what decides does not deny just that (semantics A22). */
+static __always_inline bool pc_passes_own_node(const struct pc_flow *flow, __u32 word)
+{
+#ifdef PC_OWN_NODES
+	if (PC_OWN_NODES && flow->opener == PC_OPENER_OWN_NODE)
+		return !(word & PC_LEAF) || !pc_effect_of(word & PC_ID, PC_EFFECT_OWN_NODE);
+#endif
+	(void)flow, (void)word;
+	return false;
+}
+
 /* Every end of this node must allow it (semantics A4). Egress first: a packet that may not leave
  * never meets the other end's policy. Without an end of this node there is nobody to ask.
  */
@@ -92,7 +106,7 @@ static __always_inline struct pc_decision pc_decide(const struct __sk_buff *skb,
 						    const struct pc_flow *flow)
 {
 	struct pc_decision decision = {.allowed = flow->src.ifindex || flow->dst.ifindex};
-	__u32 service = pc_service(flow);
+	__u32 service = pc_service(flow), word;
 
 	if (flow->src.id && flow->src.id == flow->dst.id) {
 		pc_count(skb, PC_RULE_NOT_ISOLATED); /* a pod cannot block itself (A23) */
@@ -100,8 +114,11 @@ static __always_inline struct pc_decision pc_decide(const struct __sk_buff *skb,
 	}
 	if (flow->src.ifindex)
 		decision.allowed = pc_end(skb, pc_egress(flow, service), &decision.egress_rule);
-	if (decision.allowed && flow->dst.ifindex)
-		decision.allowed = pc_end(skb, pc_ingress(flow, service), &decision.ingress_rule);
+	if (!decision.allowed || !flow->dst.ifindex)
+		return decision;
+	word = pc_ingress(flow, service);
+	if (!pc_passes_own_node(flow, word))
+		decision.allowed = pc_end(skb, word, &decision.ingress_rule);
 	return decision;
 }
 
@@ -136,7 +153,7 @@ static __always_inline enum drop_reason pc_conclude(const struct pc_flow *flow,
 			 pc_ct_put_front(flow);
 	else
 		stored = pc_ct_insert_both(flow, decision->egress_rule, decision->ingress_rule);
-	if (!stored)
+	if (!stored && !pc_ct_own_node(flow))
 		return PC_DROP_CT_FULL;
 	pc_frag_record(flow);
 	return PC_PASS;

@@ -25,6 +25,7 @@
 #define PC_REJECTS       (pc_constant(PC_INGRESS, PC_K_EFFECTS) & PC_EFFECT_REJECT)
 #define PC_LIMITS        (pc_constant(PC_INGRESS, PC_K_EFFECTS) & PC_EFFECT_LIMIT)
 #define PC_LOGS          (pc_constant(PC_INGRESS, PC_K_EFFECTS) & PC_EFFECT_LOG)
+#define PC_OWN_NODES     (pc_constant(PC_INGRESS, PC_K_EFFECTS) & PC_EFFECT_OWN_NODE)
 
 #include "policy_words.h"
 

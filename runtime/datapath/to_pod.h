@@ -11,6 +11,7 @@
 #include "nat_icmp.h"
 #include "neighbour.h"
 #include "opener.h"
+#include "own_node.h"
 #include "parse.h"
 #include "related.h"
 
@@ -52,8 +53,20 @@ static __always_inline void pc_to_pod_node_again(const struct __sk_buff *skb, st
 		pc_ct_renew_node(ct, flow);
 }
 
-/* Always passes (semantics A22); what is remembered is for the pod's replies. A connection that the
- * pod opened keeps its epoch: the node's reply says nothing about the pod's policy.
+/* Whether the policy is to be asked about what the node goes on with: it may deny just that. What
+ * it has sent to a Service by a route is asked about each time, as the route knows no policy.
+ */
+static __always_inline bool pc_is_to_ask_again(const struct pc_ct_match *match, __u32 slot)
+{
+	__u32 own = match->at.ct->state & (PC_CT_NODE | PC_CT_NAT);
+
+	return slot & PC_STATE_OWN_NODE && !match->is_reply &&
+	       !(match->is_fresh && own == PC_CT_NODE);
+}
+
+/* Passes, unless a policy denies just that (semantics A22); what is remembered is for the pod's
+ * replies. A connection that the pod opened keeps its epoch: the node's reply says nothing about
+ * the pod's policy.
  */
 static __always_inline enum drop_reason pc_to_pod_from_node(struct __sk_buff *skb,
 							    struct pc_flow *flow, __u32 slot)
@@ -75,6 +88,13 @@ static __always_inline enum drop_reason pc_to_pod_from_node(struct __sk_buff *sk
 		if (flow->frag_row)
 			pc_frag_passed(flow);
 	}
+	if (match.at.ct && pc_is_to_ask_again(&match, slot)) {
+		pc_endpoints_of(flow);
+		if (flow->dst.ifindex == skb->ifindex && !pc_is_pod(&flow->src)) {
+			flow->entry = PC_ENTRY_RENEW;
+			return pc_ask_own_node(skb, flow, slot);
+		}
+	}
 	if (match.at.ct) {
 		if (match.at.ct->state & PC_CT_NODE && !match.is_reply && !match.is_fresh)
 			pc_to_pod_node_again(skb, flow, match.at.ct);
@@ -88,8 +108,11 @@ static __always_inline enum drop_reason pc_to_pod_from_node(struct __sk_buff *sk
 	if (!pc_node_opens(skb, flow))
 		return PC_PASS;
 	pc_endpoints_of(flow);
-	if (flow->dst.ifindex == skb->ifindex && !pc_is_pod(&flow->src))
-		pc_ct_insert(flow, 0, 0, PC_CT_NODE | pc_ct_opening(flow));
+	if (flow->dst.ifindex != skb->ifindex || pc_is_pod(&flow->src))
+		return PC_PASS;
+	if (slot & PC_STATE_OWN_NODE)
+		return pc_ask_own_node(skb, flow, slot);
+	pc_ct_insert(flow, 0, 0, PC_CT_NODE | pc_ct_opening(flow));
 	return PC_PASS;
 }
 

@@ -13,6 +13,7 @@ from policyc.ir.semantics import is_between_neighbours, is_from_its_node, verdic
 from policyc.ir.universe import End, Endpoint, Flow, Node, Universe
 from policyc.verifier.cluster.connections import Comparison
 from policyc.verifier.cluster.diff import Change, diff_cluster
+from policyc.verifier.cluster.own_node import OwnNodeChange, OwnNodeComparison
 from policyc.verifier.cluster.reads import Reads
 from policyc.verifier.cluster.regions import Region, regions
 from policyc.verifier.cluster.sites import run_of, sites_of
@@ -78,13 +79,26 @@ def kinds_at(space: Space, found: list[Region], flow: Flow) -> set[DifferenceKin
     }
 
 
-def flows_of(case: Case, rng: random.Random, count: int) -> list[Flow]:
+def kinds_of_own_node(space: Space, found: list[OwnNodeChange], flow: Flow) -> set[DifferenceKind]:
+    pod = column_of(space, flow.dst, flow.family)
+    return {
+        change.kind
+        for change in found
+        if space.columns[pod].owner in change.classes
+        and flow.service.key in change.families.get(flow.family, ())
+    }
+
+
+def flows_of(
+    case: Case, rng: random.Random, count: int, *, with_own_nodes: bool = False
+) -> list[Flow]:
+    """Flows that some policy may decide; `with_own_nodes`: also what nodes generate for their pods."""
     flows = []
     for flow in case.flows(rng, count):
         if (
             flow.src == flow.dst
             or is_between_neighbours(flow)
-            or is_from_its_node(flow.src, flow.dst)
+            or (is_from_its_node(flow.src, flow.dst) and not with_own_nodes)
         ):
             continue
         has_port = flow.service.number in (6, 17, 132)
@@ -106,9 +120,14 @@ def check(seed: int) -> None:
     reads = Reads.of((before, after))
     space = Space(sites_of(case.universe, case.universe, reads), reads)
     found = regions(Comparison(space, before, after, ignore).cells(), space)
-    for flow in flows_of(case, rng, 60):
+    of_own = OwnNodeComparison(space, before, after, ignore).changes()
+    for flow in flows_of(case, rng, 60, with_own_nodes=True):
         wanted = kind_between(verdict(before, flow), verdict(after, flow), ignore)
-        assert kinds_at(space, found, flow) == ({wanted} if wanted else set()), f"{flow}: {wanted}"
+        if is_from_its_node(flow.src, flow.dst):
+            kinds = kinds_of_own_node(space, of_own, flow)
+        else:
+            kinds = kinds_at(space, found, flow)
+        assert kinds == ({wanted} if wanted else set()), f"{flow}: {wanted}"
     change = Change(before, case.universe), Change(after, case.universe)
     diff_cluster(*change, ignore_effects=ignore, limit=None)  # confirms every witness
 

@@ -47,7 +47,11 @@ def check_answer(
     assert not broken, f"{answer.words}: {answer.status.value}, but {broken[0]} breaks it"
     nobody_may = intent.kind is IntentKind.ONLY and answer.explanation == NOBODY.format(side="from")
     if answer.status is IntentStatus.VACUOUS and not nobody_may:
-        asked = [f for f in flows if is_asked(intent, f) and is_decided(intent, policies, f)]
+        asked = [
+            f
+            for f in flows
+            if is_asked(intent, f, verdict(policies, f)) and is_decided(intent, policies, f)
+        ]
         assert not asked, f"{answer.words}: vacuous, but {asked[0]} is decided"
 
 

@@ -13,11 +13,21 @@ from policyc.ir.matching import condition_holds, peer_matches, selects
 from policyc.ir.peers import EndpointPeer, NodePeer
 from policyc.ir.policy import Direction, PolicySet
 from policyc.ir.results.diff import DifferenceKind, DiffOutcome
-from policyc.ir.semantics import as_seen, verdict
+from policyc.ir.semantics import as_seen, is_from_its_node, verdict
 from policyc.ir.universe import Endpoint, Flow, Node
+from policyc.verifier.cluster.own_node import binds_own_node
 from policyc.verifier.differences import kind_between, outcome_of, said
 from policyc.verifier.end_changes import EndChange, EndRegion
-from policyc.verifier.literals import Declares, Family, Literal, Other, Own, Services, SourcePorts
+from policyc.verifier.literals import (
+    Declares,
+    Family,
+    Generated,
+    Literal,
+    Other,
+    Own,
+    Services,
+    SourcePorts,
+)
 from policyc.verifier.symbolic_diff import diff_symbolic, end_queries
 from tests.property.test_cluster_diff import flows_of, known
 from tests.property.test_symbolic_comparison import mutated, with_notes
@@ -51,6 +61,9 @@ def is_true(literal: Literal, direction: Direction, flow: Flow) -> bool:
             return (flow.service.value in numbers) == holds
         case Family(is_ipv6):
             return (flow.family == 6) == is_ipv6
+        case Generated(holds):
+            ingress = direction is Direction.INGRESS
+            return (ingress and is_from_its_node(flow.src, flow.dst)) == holds
 
 
 def change_at(
@@ -83,7 +96,8 @@ def check(seed: int, few: int | None = None) -> None:
     counted = {count.kind for count in found.counts if count.number}
     assert found.outcome is outcome_of(counted), "the outcome is said of what is counted"
     assert counted == {each.kind for each in found.differences} or len(found.differences) == 20
-    for flow in flows_of(case, rng, 60):
+    bound = binds_own_node(before) or binds_own_node(after)
+    for flow in flows_of(case, rng, 60, with_own_nodes=bound):
         kind = kind_between(verdict(before, flow), verdict(after, flow), ignore)
         if kind is DifferenceKind.WIDENED:
             assert found.outcome in OPENED, f"{flow}"

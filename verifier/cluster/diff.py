@@ -16,6 +16,7 @@ from policyc.ir.semantics import verdict
 from policyc.ir.services import describe_services
 from policyc.ir.universe import Universe
 from policyc.verifier.cluster.connections import Cell, Comparison
+from policyc.verifier.cluster.own_node import OwnNodeChange, OwnNodeComparison
 from policyc.verifier.cluster.reads import Reads, policies_of
 from policyc.verifier.cluster.regions import Examples, Region, regions
 from policyc.verifier.cluster.sites import sites_of
@@ -78,16 +79,18 @@ def diff_cluster(
         comparison = Comparison(space, before.policies, after.policies, ignore_effects)
         cells = list(comparison.cells())
         compared = comparison.compared
-    found = regions(cells, space)
-    shown = first_in_turns(found, lambda region: region.kind, limit)
+    sets = before.policies, after.policies
+    of_own = OwnNodeComparison(space, *sets, ignore_effects).changes()
+    found: list[Region | OwnNodeChange] = [*regions(cells, space), *of_own]
+    shown = first_in_turns(found, lambda each: each.kind, limit)
     describing = _Describing(space, before.policies, after.policies, ignore_effects)
     differences = tuple(describing.difference(region) for region in shown)
-    kinds = {region.kind for region in found}
+    kinds = {each.kind for each in found}
     return ClusterDiff(
         outcome_of(kinds),
         frozenset(kinds),
         differences,
-        counts_of(region.kind for region in found),
+        counts_of(each.kind for each in found),
         space,
         compared,
         len(shown),
@@ -139,8 +142,10 @@ class _Describing:
             self._words = Words(self.space, selectors_of((self.before, self.after)))
         return self._words
 
-    def difference(self, region: Region) -> Difference:
+    def difference(self, region: Region | OwnNodeChange) -> Difference:
         """A region in words, with a witness that the reference semantics confirmed."""
+        if isinstance(region, OwnNodeChange):
+            return region.difference(self.space, self.words)
         example = self.examples.find(region.src, region.dst, region.services)
         if example is None:
             raise InternalError("a region of differences without a flow")

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from policyc.ir.peers import AddressPeer, EndpointPeer, Leaf, NodePeer, Where, leaves
-from policyc.ir.policy import NEVER, Direction, Limit, NamedPort, Policy, PolicySet, Rule
+from policyc.ir.policy import NEVER, Action, Direction, Limit, NamedPort, Policy, PolicySet, Rule
 from policyc.ir.selectors import AllOf, Attribute, AttributeTest, Condition, Not, OneOf
 
 _OF_NODES = (Attribute.NODE, Attribute.NODE_LABEL)
@@ -47,6 +47,8 @@ class Reads:
                 self._rule(rule)
 
     def _rule(self, rule: Rule) -> None:
+        if rule.action is Action.DENY_OWN_NODE:  # a pod's node makes a difference
+            self.nodes = self.locality = True
         if rule.limit is not None:
             self.limits.setdefault(rule.limit, len(self.limits))
         for port in (*rule.ports, *rule.except_ports):

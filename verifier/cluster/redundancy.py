@@ -21,6 +21,7 @@ from policyc.verifier.cluster.outcomes import (
     add,
     segments_of,
 )
+from policyc.verifier.cluster.own_node import OwnNodeComparison, binds_own_node
 from policyc.verifier.cluster.rows import Matching, Row, RowTier, RuleId, Rules
 from policyc.verifier.cluster.space import Space
 
@@ -82,6 +83,7 @@ class Redundancy:
                 for key, row in distinct.items()
                 if row.evaluated
             ]
+        self._binds_own_node = binds_own_node(self.policies)
         self._matched: set[Key] = set()
         self._deciding: set[Key] = set()
         self._needed: set[Key] = set()
@@ -96,8 +98,18 @@ class Redundancy:
             for row, real in self.rows[direction]:
                 self._examine(row, real)
         return [
-            self._explained(rule) for rule in self.all_rules() if key_of(rule) not in self._needed
+            self._explained(rule)
+            for rule in self.all_rules()
+            if key_of(rule) not in self._needed and not self._is_for_own_node({key_of(rule)})
         ]
+
+    def _is_for_own_node(self, gone: set[Key]) -> bool:
+        """Whether without these rules what nodes generate for their own pods meets something else."""
+        if not self._binds_own_node:
+            return False
+        after = self._without(gone)
+        found = OwnNodeComparison(self.space, self.policies, after, self.ignore_effects)
+        return bool(found.changes())
 
     def all_rules(self) -> Iterator[RuleId]:
         """Every rule, tier by tier."""
@@ -314,7 +326,7 @@ class Redundancy:
             self._is_same_without(row, active, mine, gone)
             for row, real in self._where.get(key, ())
             for active, mine in self._situations_with(row, real, key)
-        )
+        ) and not self._is_for_own_node(gone)
 
     def _is_same_without(self, row: Row, active: Active, real: int, gone: set[Key]) -> bool:
         place = (id(row), active.tiers, real)
@@ -325,7 +337,9 @@ class Redundancy:
 
     def without(self, gone: Iterable[RuleId]) -> PolicySet:
         """The policies without some rules; isolation stays as it is."""
-        keys = {key_of(rule) for rule in gone}
+        return self._without(set(map(key_of, gone)))
+
+    def _without(self, keys: set[Key]) -> PolicySet:
         return PolicySet(
             tuple(
                 replace(tier, policies=tuple(_trimmed(p, keys) for p in tier.policies))

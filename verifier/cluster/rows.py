@@ -121,7 +121,10 @@ OUTSIDE_ROW = Row(Direction.INGRESS, (), evaluated=False)
 
 @dataclass
 class Rules:
-    """Compiles the rules of policy sets over one view; everything that is equal is one object."""
+    """Compiles the rules of policy sets over one view; everything that is equal is one object.
+
+    What nodes generate for their own pods is not among their flows (`own_node.py`).
+    """
 
     space: Space
     view: View
@@ -198,7 +201,7 @@ class Rules:
                 denies = isolating and tier.unmatched is not Action.PASS
                 found = list(self._matchings(index, selecting, direction, at))
                 if tier.mode is TierMode.DENY_WINS:
-                    found.sort(key=lambda item: not item[0].action.is_deny)
+                    found.sort(key=lambda item: item[1].rule.action.place)
                 tiers.append(RowTier(
                     tuple(m for m, _ in found), tuple(rule for _, rule in found),
                     tier.unmatched if denies else None, isolating))  # fmt: skip
@@ -251,10 +254,11 @@ class Rules:
 
     def _intern(self, rule: Rule, services: IntervalSet, columns: int) -> Matching:
         effects = self._effects(rule)
-        content = (rule.action, services, columns, effects, rule.source_ports)
+        action = rule.action.outcome
+        content = (action, services, columns, effects, rule.source_ports)
         if content not in self.interned:
             self.interned[content] = Matching(
-                rule.action, services, columns, effects, rule.source_ports, content
+                action, services, columns, effects, rule.source_ports, content
             )
         return self.interned[content]
 

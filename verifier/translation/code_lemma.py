@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain
 
+from policyc.ir.effects import EffectBits
 from policyc.ir.errors import InternalError
 from policyc.ir.plan import Counters, LookupPlan
 from policyc.ir.policy import Direction
@@ -126,11 +127,12 @@ class CodeLemma:
         reading, flow = self._reading, self.runs.flow
         service = reading.service(flow)
         words = {each: reading.verdict(each, flow, service) for each in Direction}
-        return PolicyClaims(self.runs, words, self.plan.rules.capacity)
+        binds_own_node = bool(self.plan.effects & EffectBits.OWN_NODE)
+        return PolicyClaims(self.runs, words, self.plan.rules.capacity, self._looks, binds_own_node)
 
     @cached_property
     def _effects(self) -> EffectClaims:
-        return EffectClaims(self.runs, self.policy, self._looks)
+        return EffectClaims(self.runs, self.policy)
 
     @cached_property
     def _looks(self) -> Looks:

@@ -13,14 +13,11 @@ from policyc.ir.effects import EffectBits
 from policyc.verifier.bytecode.symbolic.surroundings import Deed
 from policyc.verifier.bytecode.values import Bits, Cmp, Truth
 from policyc.verifier.translation.claims import Claim, number_in
-from policyc.verifier.translation.looks import Looks
 from policyc.verifier.translation.policy_claims import PolicyClaims
 from policyc.verifier.translation.policy_runs import PolicyRuns
 from policyc.verifier.translation.words import Words
 
-EFFECTS, EVENTS, EVENT_COUNT, EVENT_PACES = (
-    *("pc_effects", "pc_events", "pc_event_count", "pc_event_paces"),
-)
+EVENTS, EVENT_COUNT, EVENT_PACES = "pc_events", "pc_event_count", "pc_event_paces"
 LIMITS = ("pc_limits", "pc_limits_out")
 REFUSED = "pc_refused"
 OF_EFFECTS = (*LIMITS, EVENTS, EVENT_COUNT, EVENT_PACES, REFUSED)
@@ -36,7 +33,6 @@ class EffectClaims:
 
     runs: PolicyRuns
     policy: PolicyClaims
-    looks: Looks
 
     @cached_property
     def may_be_limited(self) -> Truth:
@@ -93,17 +89,9 @@ class EffectClaims:
         ends = (self.policy.egress, self.policy.ingress)
         found: Truth = False
         for end in ends:
-            found = self._words.domain.either(found, self._words.has(self._kinds(end.rule), bit))
+            kinds = self.policy.kinds(end.rule)
+            found = self._words.domain.either(found, self._words.has(kinds, bit))
         return found
-
-    def _kinds(self, rule: Bits) -> Bits:
-        """The first word of a rule's effects; nothing beyond the table, or without one."""
-        table = self.runs.program.maps.get(EFFECTS)
-        if table is None:
-            return 0
-        a = self._words
-        there = a.at_most(rule, table.max_entries - 1)
-        return a.choose(there, self.looks.look(EFFECTS, rule, 0), 0)
 
     def _bits_of(self, name: str) -> int:
         btf = self.runs.source.btf

@@ -10,14 +10,17 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from policyc.ir.decision import FAIL_CLOSED_RULE, NOT_ISOLATED_RULE
+from policyc.ir.effects import EffectBits
 from policyc.ir.policy import Direction
 from policyc.ir.tree import ALLOW, ID_MASK, LEAF
 from policyc.verifier.bytecode.values import Bits, Truth
+from policyc.verifier.translation.looks import Looks
 from policyc.verifier.translation.policy_runs import PolicyRuns
 from policyc.verifier.translation.words import Words
 
-OPENER_PROBE, OPENER_EITHER = 1, 2
+OPENER_PROBE, OPENER_EITHER, OPENER_OWN_NODE = 1, 2, 5
 """Of enum pc_opener in runtime/datapath/flow.h."""
+EFFECTS = "pc_effects"
 
 
 @dataclass(frozen=True)
@@ -31,11 +34,16 @@ class EndClaim:
 
 @dataclass(frozen=True)
 class PolicyClaims:
-    """The decision on a flow, from the word of each end. `rules` is how many rule ids there are."""
+    """The decision on a flow, from the word of each end. `rules` is how many rule ids there are.
+
+    `binds_own_node`: some rule also denies what a pod's own node generates.
+    """
 
     runs: PolicyRuns
     words: Mapping[Direction, Bits]
     rules: int
+    looks: Looks
+    binds_own_node: bool = False
 
     @cached_property
     def is_within(self) -> Truth:
@@ -56,8 +64,33 @@ class PolicyClaims:
         """The end that receives: asked where the other one allowed it, or was not asked."""
         a, egress = self._words, self.egress
         goes_on = a.domain.either(a.domain.no(egress.is_asked), egress.allows)
-        is_asked = a.all_of(self._is_local("dst"), a.domain.no(self.is_within), goes_on)
+        is_asked = a.all_of(
+            self._is_local("dst"),
+            a.domain.no(self.is_within),
+            goes_on,
+            a.domain.no(self.passes_own_node),
+        )
         return self._end(Direction.INGRESS, is_asked)
+
+    @cached_property
+    def passes_own_node(self) -> Truth:
+        """The pod's own node sends it, and what decides does not deny just that (A22)."""
+        if not self.binds_own_node:
+            return False
+        a, word = self._words, self.words[Direction.INGRESS]
+        kinds = self.kinds(a.mask(word, ID_MASK))
+        denies = a.all_of(a.has(word, LEAF), a.has(kinds, EffectBits.OWN_NODE))
+        is_own = self.runs.domain.equal(self.runs.field("opener"), OPENER_OWN_NODE, 8)
+        return a.all_of(is_own, a.domain.no(denies))
+
+    def kinds(self, rule: Bits) -> Bits:
+        """The first word of a rule's effects; nothing beyond the table, or without one."""
+        table = self.runs.program.maps.get(EFFECTS)
+        if table is None:
+            return 0
+        a = self._words
+        there = a.at_most(rule, table.max_entries - 1)
+        return a.choose(there, self.looks.look(EFFECTS, rule, 0), 0)
 
     @cached_property
     def is_allowed(self) -> Truth:

@@ -11,7 +11,7 @@ from policyc.compiler.frontend.cilium_entities import ENTITIES
 from policyc.compiler.frontend.lowered import Profile
 from policyc.compiler.frontend.read import PolicyInput
 from policyc.ir.bounds import lower_rule, upper_rule
-from policyc.ir.policy import ANY_PEER, EndpointPeer, IcmpType, Policy, Rule
+from policyc.ir.policy import ANY_PEER, Action, EndpointPeer, IcmpType, Policy, Rule
 from policyc.ir.services import Kind
 
 CIDR_GROUP = {
@@ -73,7 +73,6 @@ TYPE_ZERO = cilium(ingress=[{"icmps": [{"fields": [{"type": 0}]}]}])
 NO_RULES = cilium(ingress=[{}], enableDefaultDeny={"egress": True})
 LEFT_OUT = network_policy(policyTypes=["Ingress"], egress=[{}])
 BLOCK = network_policy(ingress=[{"from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}])
-DENIED_HOST = cilium(ingressDeny=[{"fromEntities": ["host"]}])
 GROUPS = cilium(egress=[{"toCIDRSet": [{"cidrGroupSelector": {}}]}])
 DENIED_BLOCK = cluster_policy(
     egress=[{"action": "Deny", "to": [{"networks": ["10.0.0.0/8"]}]}],
@@ -97,7 +96,6 @@ NEGATIVE = cluster_policy(
 @pytest.mark.parametrize(
     ("written", "clause"),
     [
-        ([DENIED_HOST], "H1"),
         ([NO_RULES], "H2"),
         ([TYPE_ZERO], "H3, cilium#41304"),
         ([LEFT_OUT], "H4, cilium#48703"),
@@ -115,13 +113,20 @@ def test_each_is_warned_of_with_its_reference(written: list[object], clause: str
 
 
 @pytest.mark.parametrize("entity", ["host", "cluster", "all"])
-def test_a_denied_host_is_warned_of_and_an_allowed_one_is_not(entity: str) -> None:
-    entities = [{"fromEntities": [entity]}]
-    (message,) = departures(read(cilium(ingressDeny=entities)))
-    assert "(A22)" in message
-    assert departures(read(cilium(ingress=entities))) == []
-    to = [{"toEntities": [entity]}]
-    assert departures(read(cilium(egressDeny=to))) == [], "what the pod sends is denied here, too"
+def test_a_denied_host_is_denied_as_cilium_does(entity: str) -> None:
+    """The rule is about the pod's own node as well (A22); no other rule is."""
+    entities, to = [{"fromEntities": [entity]}], [{"toEntities": [entity]}]
+    for written, wanted in (
+        (cilium(ingressDeny=entities), Action.DENY_OWN_NODE),
+        (cilium(ingressDeny=[{"toPorts": [{"ports": [{"port": "80"}]}]}]), Action.DENY_OWN_NODE),
+        (cilium(ingressDeny=[{"fromCIDR": ["0.0.0.0/0"]}]), Action.DENY),
+        (cilium(ingress=entities), Action.ALLOW),
+        (cilium(egressDeny=to), Action.DENY),
+    ):
+        found = read(written)
+        assert departures(found) == []
+        (policy,) = [p for tier in found.policies.tiers for p in tier.policies]
+        assert [rule.action for rule in (*policy.ingress, *policy.egress)] == [wanted]
 
 
 @pytest.mark.parametrize("written", [LEFT_OUT, BLOCK, DENIED_BLOCK, NEGATIVE])
