@@ -57,7 +57,7 @@ def of_json(rules: Sequence[RuleJson], rule: int) -> Answer:
     """What an id says, by rules.json and by what the node has added to it."""
     entry = rules[rule]
     notes = [_words(rules[note]) for note in entry.get("notes", ())]
-    return Answer(Action(entry["action"]), _with_notes(_words(entry), notes))
+    return Answer(Action(entry["action"]).outcome, _with_notes(_words(entry), notes))
 
 
 def _words(entry: RuleJson) -> str:
