@@ -64,7 +64,7 @@ def rule_text(rule: Rule, direction: Direction, home: str) -> str | None:
     if sides and not services:
         services = [ANY]
     if rule.action is Action.DENY_OWN_NODE:
-        raise UnsayableError("it also denies what the pod's own node generates, and no rule can")
+        raise UnsayableError("it also denies what the pod's own node generates")
     units = [*(_listed(rule.action.value, services) if services else [rule.action.value]), *sides]
     if rule.log and rule.action is not Action.LOG:
         units[-1] += " log"

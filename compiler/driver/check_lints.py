@@ -12,7 +12,7 @@ from policyc.compiler.driver.codes_check import (
     WHOLE_FAMILY,
 )
 from policyc.ir.diagnostics import Diagnostic, Note
-from policyc.ir.policy import Direction, PolicySet
+from policyc.ir.policy import Action, Direction, PolicySet
 from policyc.ir.results.common import Finding, Place, Witness
 from policyc.ir.results.places import key_of_policy, key_of_rule, place_of_policy
 from policyc.ir.universe import Address, Endpoint
@@ -87,13 +87,19 @@ def node_denials(policies: PolicySet, nodes: tuple[Address, ...]) -> Iterator[Fi
             code.name,
             code.severity,
             code.at(place.span, rule=place.words).message,
-            "The API server calls webhooks and aggregated APIs from control plane nodes. What a pod's"
-            " own node generates, such as probes, always passes (A22). Which pods serve webhooks is not"
-            " known here, and rules before this one may allow them.",
+            "The API server calls webhooks and aggregated APIs from control plane nodes. "
+            + _OWN_NODE[rule.rule.action is Action.DENY_OWN_NODE]
+            + " Which pods serve webhooks is not known here, and rules before this one may allow them.",
             place,
             key_of_rule(rule.policy, rule.direction, rule.index),
             hint="if pods it selects serve webhooks or an API, put a rule before it that allows nodes",
         )
+
+
+_OWN_NODE = {
+    False: "What a pod's own node generates, such as probes, passes (A22).",
+    True: "It also denies what a pod's own node generates, such as probes of the kubelet (A22).",
+}
 
 
 def dns_findings(tried: Redundancy, is_symbolic: bool) -> Iterator[Finding]:

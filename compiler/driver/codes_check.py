@@ -83,8 +83,9 @@ RULES = (
         CUTS_NODES.name,
         "A deny that also means other nodes",
         "The rule denies nodes, too. The API server (webhooks, aggregated APIs), load balancers and"
-        " nodes other than the pod's own come from there; what the pod's own node generates always"
-        " passes. Put a rule before it that allows what is needed.",
+        " nodes other than the pod's own come from there. What the pod's own node generates passes,"
+        " unless the rule is one of Cilium's that denies that node, too. Put a rule before it that"
+        " allows what is needed.",
         _N,
     ),
     CheckRule(
