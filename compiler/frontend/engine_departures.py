@@ -105,13 +105,13 @@ WORLD_LABEL = Departure(
     "H9",
     "addresses outside by the label reserved:world",
     "gives them other labels where it has IPv4 and IPv6; `fromEntities: [world]` means both",
-    "Cilium 1.20.2, pkg/labels/cidr",
+    "Cilium 1.20.2, pkg/labels/cidr.go",
 )
 NODE_LABELS = Departure(
     "H9",
     "nodes by their labels",
     "knows these only with --enable-node-selector-labels",
-    "Cilium 1.20.2, pkg/option",
+    "Cilium 1.20.2, pkg/option/config.go",
 )
 
 

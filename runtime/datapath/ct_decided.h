@@ -166,11 +166,15 @@ static __always_inline bool pc_ct_renew(const struct pc_flow *flow, __u32 egress
 	return true;
 }
 
-/* What the node opened needs no decision, only the pod's device and MAC, as they are now. */
+/* What the node opened needs no decision, only the pod's device and MAC, as they are now. A policy
+ * that denied just that is no longer in force.
+ */
 static __always_inline void pc_ct_renew_node(struct pc_ct *ct, const struct pc_flow *flow)
 {
 	pc_ct_set_end(&ct->src, &flow->src);
 	pc_ct_set_end(&ct->dst, &flow->dst);
+	if (ct->state & PC_CT_DENIED)
+		__sync_fetch_and_and(&ct->state, ~PC_CT_DENIED);
 	ct->epoch = flow->epoch;
 }
 
@@ -186,7 +190,9 @@ static __always_inline void pc_ct_deny(const struct pc_flow *flow)
 	if (!ct || ct->back != at.back)
 		return;
 	__sync_fetch_and_or(&ct->state, PC_CT_DENIED);
-	__sync_fetch_and_and(&ct->state, ~PC_CT_NODE);
+	if (!pc_ct_own_node(
+		flow)) /* that it is the node's has to be known when either end goes on */
+		__sync_fetch_and_and(&ct->state, ~PC_CT_NODE);
 	/* Its epoch stays: another CPU may take the bit away, by the policy before. */
 	pc_ct_stay(ct, flow);
 }

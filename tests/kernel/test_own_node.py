@@ -190,6 +190,29 @@ def test_a_revoked_connection_of_the_node_passes_nothing(
 
 
 @families
+@pytest.mark.parametrize("name", ["host", "cluster"])
+def test_a_revoked_connection_from_an_address_that_no_file_names(
+    lab: TwoNodes, bundles: Bundles, family: int, name: str
+) -> None:
+    """Whoever goes on: a policy that is asked about that address alone would allow it."""
+    other = "10.10.1.1" if family == 4 else "fd10:1::1"
+    lab.at["a"].network.add_address("lo", f"{other}/{32 if family == 4 else 128}")
+    lab.load("a", bundles("open"), None)
+    listening = lab.server("pod-a", family, TCP, SHUT)
+    made = lab.open_socket("a", family, TCP)
+    made.bind((other, 0))
+    made.connect((address("pod-a", family), SHUT))
+    revoked = Open(made, lab.accept(listening))
+    assert revoked.talks()
+    lab.load("a", bundles(name), None)
+    assert revoked.is_silent("server")
+    assert revoked.is_silent("client", "server")
+    assert revoked.is_silent("server", "client")
+    lab.load("a", bundles("open"), None)
+    assert received(revoked.client, 40) and received(revoked.server, 40)
+
+
+@families
 def test_a_revoked_connection_of_the_node_is_reset_where_that_is_asked_for(
     lab: TwoNodes, bundles: Bundles, family: int
 ) -> None:
