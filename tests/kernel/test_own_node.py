@@ -148,7 +148,7 @@ def test_an_echo_request_of_the_node(
 
 @families
 def test_a_pod_still_reaches_its_node(lab: TwoNodes, bundles: Bundles, family: int) -> None:
-    """And is answered, though nobody may open a connection to it."""
+    """And is answered, though no connection to it is allowed."""
     lab.load("a", bundles("everything"), None)
     listening = lab.server("a", family, TCP, OPEN)
     made = lab.connect("pod-a", family, address("a", family), OPEN)
