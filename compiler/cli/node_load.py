@@ -59,7 +59,7 @@ from policyc.runtime.xdp import Mode as XdpMode
     type=click.Choice(get_args(Forwarding)),
     default="redirect",
     show_default=True,
-    help="known connections between pods of this node: redirected to the pod, or through the host's stack",
+    help="known connections between pods of this node: redirected, or through the host's stack",
 )
 @click.option(
     "--uplink",
