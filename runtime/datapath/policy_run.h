@@ -99,6 +99,13 @@ static __always_inline bool pc_passes_own_node(const struct pc_flow *flow, __u32
 	return false;
 }
 
+/* Whether the end that receives allows it. */
+static __always_inline bool pc_receives(const struct __sk_buff *skb, const struct pc_flow *flow,
+					__u32 word, __u32 *rule)
+{
+	return pc_passes_own_node(flow, word) || pc_end(skb, word, rule);
+}
+
 /* Every end of this node must allow it (semantics A4). Egress first: a packet that may not leave
  * never meets the other end's policy. Without an end of this node there is nobody to ask.
  */
@@ -106,7 +113,7 @@ static __always_inline struct pc_decision pc_decide(const struct __sk_buff *skb,
 						    const struct pc_flow *flow)
 {
 	struct pc_decision decision = {.allowed = flow->src.ifindex || flow->dst.ifindex};
-	__u32 service = pc_service(flow), word;
+	__u32 service = pc_service(flow);
 
 	if (flow->src.id && flow->src.id == flow->dst.id) {
 		pc_count(skb, PC_RULE_NOT_ISOLATED); /* a pod cannot block itself (A23) */
@@ -114,11 +121,9 @@ static __always_inline struct pc_decision pc_decide(const struct __sk_buff *skb,
 	}
 	if (flow->src.ifindex)
 		decision.allowed = pc_end(skb, pc_egress(flow, service), &decision.egress_rule);
-	if (!decision.allowed || !flow->dst.ifindex)
-		return decision;
-	word = pc_ingress(flow, service);
-	if (!pc_passes_own_node(flow, word))
-		decision.allowed = pc_end(skb, word, &decision.ingress_rule);
+	if (decision.allowed && flow->dst.ifindex)
+		decision.allowed =
+		    pc_receives(skb, flow, pc_ingress(flow, service), &decision.ingress_rule);
 	return decision;
 }
 

@@ -9,6 +9,7 @@ import pytest
 from policyc.compiler.frontend import ReadOptions, read_scenario
 from policyc.compiler.frontend.lowered import Unsupported
 from policyc.grammar.icmp_types import ICMP_TYPES, ICMPV6_TYPES
+from policyc.grammar.tokens import ACTIONS
 from policyc.ir.errors import InputError
 from policyc.ir.policy import (
     ALWAYS,
@@ -273,7 +274,7 @@ def test_modifiers() -> None:
     assert not rule("allow any").log
 
 
-@pytest.mark.parametrize("action", list(Action))
+@pytest.mark.parametrize("action", [each for each in Action if each.value in ACTIONS])
 def test_actions(action: Action) -> None:
     assert rule(action.value).action is action
 
