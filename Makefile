@@ -67,7 +67,7 @@ guest: install ## the example's lab under Debian's kernel GUEST=6.1 or 6.12, in 
 
 guest-packets: install ## the packet tests, but those marked native, under Debian's kernel GUEST=6.1 or 6.12, in QEMU (half an hour)
 	@mkdir -p build/guest/objects
-	@$(BIN)/python -c 'import pathlib, tests.kernel.conftest as t; t.compile_objects(pathlib.Path("build/guest/objects"))'
+	@$(BIN)/python -c 'import pathlib, tests.kernel.objects as t; t.compile_objects(pathlib.Path("build/guest/objects"))'
 	@GUEST_SECONDS=7200 tests/guest/run.sh $(GUEST) env POLICYC_TEST_OBJECTS=$(CURDIR)/build/guest/objects \
 		$(BIN)/pytest -q -n 0 -p no:cacheprovider --timeout 1800 -m "not native" \
 		-o tmp_path_retention_policy=failed $(PYTEST_FLAGS) $(PACKET_TESTS)

@@ -6,7 +6,8 @@ that is free. It writes nothing.
 """
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from policyc.runtime.address_value import packed
@@ -59,22 +60,15 @@ class Wanted:
 
 
 def wanted(
-    frontends: Iterable[Frontend], there: Iterable[bytes], nodes: Mapping[str, int] = _NO_NODES
+    frontends: Iterable[Frontend], there: bytes, nodes: Mapping[str, int] = _NO_NODES
 ) -> Wanted:
     """`there` are the rows as they are, by place; `nodes` are numbers by name (outside.py).
 
     `InputError` where there is no room.
     """
-    places: dict[Identity, int] = {}
-    free: list[tuple[int, int]] = []
-    for place, row in enumerate(there):
-        ident, last = struct.unpack_from("=II", row)
-        if ident:
-            places[identity(row)] = place
-        else:
-            free.append((last >> 16, place))
-    lasts = {place: uses for uses, place in free}
-    unused = (place for _, place in sorted(free))
+    places = {identity(row): place for place, row in used_rows(there)}
+    lasts = _column(there, 1)
+    unused = _unused(_column(there, 0), lasts)
     rows: dict[int, bytes] = {}
     new: list[int] = []
     choices: list[int] = []
@@ -92,7 +86,7 @@ def wanted(
                 if place < 0:
                     raise _too_many("endpoints of Services", PLACES)
                 new.append(place)
-                rows[place] = with_next_id(row, place, lasts[place] << 16)
+                rows[place] = with_next_id(row, place, lasts[place])
             else:
                 rows[place] = row
             if backend.takes_new:
@@ -122,10 +116,10 @@ class NoRoomError(InputError):
 
 
 def standing(
-    frontends: Iterable[Frontend], there: Iterable[bytes], nodes: Mapping[str, int] = _NO_NODES
+    frontends: Iterable[Frontend], there: bytes, nodes: Mapping[str, int] = _NO_NODES
 ) -> Iterator[Frontend]:
-    """The frontends with those endpoints alone that have a row already."""
-    known = {identity(row) for row in there if row[:4] != bytes(4)}
+    """The frontends with those endpoints alone that have a row in `there` already."""
+    known = {identity(row) for _, row in used_rows(there)}
     for each in frontends:
         backends = tuple(b for b in each.backends if identity(row_of(each, b, nodes)) in known)
         yield replace(each, backends=backends)
@@ -208,7 +202,23 @@ def key_half(key: bytes) -> int:
     return key[19] & 1
 
 
-def rows_of(memory: bytes) -> Iterator[bytes]:
-    """The rows in the map's memory, by place."""
-    for at in range(0, PLACES * ROW.size, ROW.size):
-        yield memory[at : at + ROW.size]
+def used_rows(there: bytes) -> Iterator[tuple[int, bytes]]:
+    """The places that have a row, and the row."""
+    for place, ident in enumerate(_column(there, 0)):
+        if ident:
+            yield place, there[place * ROW.size : (place + 1) * ROW.size]
+
+
+def _column(there: bytes, number: int) -> Sequence[int]:
+    """One word of four bytes of every row, all at once: row by row takes fifty milliseconds."""
+    return array("I", there)[number :: ROW.size // 4]
+
+
+def _unused(ids: Sequence[int], lasts: Sequence[int]) -> Iterator[int]:
+    """The free places, those first whose last id is the oldest; sorted when the first is asked for.
+
+    An id has its uses in the upper half and its place in the lower one.
+    """
+    yield from sorted(
+        (place for place, ident in enumerate(ids) if not ident), key=lasts.__getitem__
+    )

@@ -15,7 +15,7 @@ from policyc.runtime.pins import DEFAULT_ROOT, Pins
 from policyc.runtime.service_claims import Ranges
 from policyc.runtime.service_list import serve
 from policyc.runtime.service_maps import Filled
-from policyc.runtime.service_rows import NoRoomError, rows_of, standing
+from policyc.runtime.service_rows import NoRoomError, standing
 from policyc.runtime.services import Frontend, OwnNode
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
 from policyc.runtime.state import Generation, StateDir, Warn, to_nobody
@@ -97,7 +97,7 @@ class LoadedNode:
             return self._replaced(wanted, self.word)
         except NoRoomError:
             with service_maps.mapped(self.pins, "pc_rows") as rows:
-                there = rows_of(rows[:])
+                there = rows[:]
             staying = standing(wanted, there, self.generation.nodes)
             return self._replaced(wanted, self._replaced(staying, self.word).word)
 

@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of the whole suite, and where kernel tests may be left out."""
+"""Options of the whole suite, where kernel tests may be left out, and programs that they share."""
 
 import os
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests import rerun
+
+if TYPE_CHECKING:
+    from tests.kernel.bed import Beds
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -35,3 +42,39 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.get_closest_marker("kernel"):
                 item.add_marker(pytest.mark.skip(reason="loading BPF needs root"))
+
+
+@pytest.fixture(scope="session")
+def objects(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """hooks.bpf.o and the tests' own; where clang is emulated, those made before."""
+    from tests.kernel.objects import FOLDER, compile_objects
+
+    made = os.environ.get(FOLDER)
+    return Path(made) if made else compile_objects(tmp_path_factory.mktemp("objects"))
+
+
+@pytest.fixture(scope="session")
+def beds(objects: Path) -> "Iterator[Beds]":
+    """What is verified once for all tests of this process."""
+    from tests.kernel.bed import Beds
+
+    with closing(Beds(objects)) as made:
+        yield made
+
+
+@pytest.fixture
+def loads(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Loads take them from a bed, but where the test is marked `fresh`."""
+    from tests.kernel.bed import loads_open
+
+    if request.node.get_closest_marker("fresh"):
+        yield
+    else:
+        with loads_open(request.getfixturevalue("beds").open):
+            yield
+
+
+@pytest.fixture
+def loads_of_children(loads: None, beds: "Beds") -> None:
+    """So do loads of children, one at a time: the hooks are verified before any child is forked."""
+    beds.prepare()

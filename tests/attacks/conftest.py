@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The nodes that are attacked are those of the kernel tests."""
 
-from tests.kernel.conftest import beds, lab, loads, node, objects, wire
+from tests.kernel.conftest import lab, node, wire
 
-__all__ = ["beds", "lab", "loads", "node", "objects", "wire"]
+__all__ = ["lab", "node", "wire"]

@@ -20,8 +20,8 @@ from tests.eventually import eventually
 from tests.kernel import packets
 from tests.kernel.answers import DROP, NEXT, REDIRECT, Outcome, run_frame
 from tests.kernel.bundles import compiled
-from tests.kernel.conftest import compile_c
 from tests.kernel.node_under_test import LOCAL, NODE, UPLINK, WORLD, A, C, NodeUnderTest, ip
+from tests.kernel.objects import compile_c
 from tests.kernel.packets import ACK, RST, SYN, Host, frame, mac_bytes, tcp, udp
 from tests.kernel.service_wire import ServiceWire, _enable_ipv6
 from tests.kernel.table_policy import ANY

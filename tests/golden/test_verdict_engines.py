@@ -95,6 +95,7 @@ def node() -> Iterator[LabNode]:
 
 
 @pytest.mark.kernel
+@pytest.mark.usefixtures("loads_of_children")
 @pytest.mark.parametrize(
     "budgets",
     [pytest.param(MEASURED, id="code"), pytest.param(NO_CODE, id="tables", marks=pytest.mark.slow)],

@@ -92,6 +92,7 @@ boot() {
 }
 
 [ "$(id -u)" = 0 ] || fail "needs root"
+case $repository/ in /tmp/* | /run/*) fail "$repository is hidden in a guest, which has its own /tmp and /run" ;; esac
 mkdir -p "$work"
 exec 9>"$work/lock"
 flock 9 # one guest of a series at a time

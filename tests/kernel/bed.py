@@ -19,12 +19,13 @@ from policyc.runtime import bpf_syscall, hook_programs, node
 from policyc.runtime.bundle import HOOKS_OBJECT, POLICY_OBJECT
 from policyc.runtime.libbpf import Object
 from tests.kernel import map_content
+from tests.kernel_corpus.surroundings import temporary_bpffs
 
 WIPE_OBJECT = "wipe.bpf.o"
 WIPED_BY_PROGRAM = ("pc_place4", "pc_place6", "pc_place4_new", "pc_place6_new", "pc_node_ends")
 """By wipe.bpf.c, in a hundredth of the time."""
 MOST = 2
-"""Of the same hooks, for a lab of two nodes; they take 100 MB each."""
+"""For a lab of two nodes; they take 100 MB each."""
 _ANY_FRAME = bytes(64)
 
 
@@ -142,16 +143,22 @@ class Bed:
 
 @dataclass
 class Beds:
-    """`objects` are the tests' own, `others` further hooks that are worth keeping: those of bundles."""
+    """`objects` are the tests' own. Their hooks are those of bundles, byte by byte."""
 
     objects: Path
-    others: tuple[Path, ...] = ()
     made: list[Bed] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        known = (self.objects / HOOKS_OBJECT, *self.others)
-        self._hooks = {_digest(path): path for path in known}
+        self._hooks = _digest(self.objects / HOOKS_OBJECT)
         self._policy = _digest(self.objects / POLICY_OBJECT)
+
+    def prepare(self) -> None:
+        """Verify the hooks, if no bed is free, so that a child that is forked now need not."""
+        with temporary_bpffs() as root:
+            root.mkdir()
+            bed = self._free()
+            if bed:
+                bed.lend(root)
 
     def open(self, path: Path, pin_root: Path) -> Object | Lent:
         """What `Object(path, pin_root)` would be."""
@@ -159,8 +166,8 @@ class Beds:
         lent = next((bed for bed in self.made if bed.is_lent_to(pin_root)), None)
         if lent and digest == self._policy:
             return Lent(lent.policy(path, pin_root))
-        if lent is None and digest in self._hooks and not any(pin_root.iterdir()):
-            lent = self._free(digest)
+        if lent is None and digest == self._hooks and not any(pin_root.iterdir()):
+            lent = self._free()
             if lent:
                 lent.lend(pin_root)
         return Lent(lent.programs()) if lent and lent.digest == digest else Object(path, pin_root)
@@ -170,12 +177,11 @@ class Beds:
         for bed in self.made:
             bed.close()
 
-    def _free(self, digest: str) -> Bed | None:
+    def _free(self) -> Bed | None:
         """A bed that nobody has; None if there are enough of them."""
-        same = [bed for bed in self.made if bed.digest == digest]
-        free = [bed for bed in same if bed.is_free()]
-        if not free and len(same) < MOST:
-            free = [Bed(self._hooks[digest], self.objects / WIPE_OBJECT)]
+        free = [bed for bed in self.made if bed.is_free()]
+        if not free and len(self.made) < MOST:
+            free = [Bed(self.objects / HOOKS_OBJECT, self.objects / WIPE_OBJECT)]
             self.made += free
         return free[0] if free else None
 

@@ -4,74 +4,20 @@
 The namespaces have no names and the mount is private: what is left after a crash is nothing.
 """
 
-import os
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from policyc.runtime.bundle import HOOKS_OBJECT
-from tests.kernel.bed import WIPE_OBJECT, Beds, loads_open
 from tests.kernel.follower import Follower
 from tests.kernel.node_under_test import NodeUnderTest
+from tests.kernel.objects import DATAPATH, HERE, PICKS_OBJECT, compile_c
 from tests.kernel.service_wire import ServiceWire
 from tests.kernel.table_policy import ANY
 from tests.kernel.two_nodes import TwoNodes
 from tests.kernel_corpus.surroundings import own_bpffs, own_network
-
-HERE = Path(__file__).parent
-DATAPATH = HERE.parents[1] / "runtime" / "datapath"
-PREBUILT = HERE.parents[1] / "backends" / "llvm" / "prebuilt"
-PICKS_OBJECT = "picks.bpf.o"
-OBJECTS = "POLICYC_TEST_OBJECTS"
-"""A folder with what `compile_objects` makes."""
-CLANG = [
-    "clang", "-O2", "-g", "-target", "bpf", "-mcpu=v3", "-fno-strict-aliasing", "-Wall", "-Wextra",
-    "-Werror", f"-ffile-prefix-map={DATAPATH.parents[1]}=.", f"-I{DATAPATH}",
-    f"-idirafter/usr/include/{os.uname().machine}-linux-gnu",
-]  # fmt: skip
-
-
-def compile_c(source: Path, target: Path, *flags: str) -> None:
-    """Compile as the compiler driver does: BTF stays, debug information goes."""
-    subprocess.run([*CLANG, *flags, "-c", str(source), "-o", str(target)], check=True)
-    subprocess.run(["llvm-strip", "-g", str(target)], check=True)
-
-
-@pytest.fixture(scope="session")
-def objects(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """hooks.bpf.o and the tests' own; where clang is emulated, those made before."""
-    made = os.environ.get(OBJECTS)
-    return Path(made) if made else compile_objects(tmp_path_factory.mktemp("objects"))
-
-
-def compile_objects(folder: Path) -> Path:
-    """Into a folder that is there."""
-    compile_c(DATAPATH / "hooks.bpf.c", folder / "hooks.bpf.o")
-    compile_c(HERE / "policy.bpf.c", folder / "policy.bpf.o")
-    compile_c(HERE / "wipe.bpf.c", folder / WIPE_OBJECT)
-    compile_c(HERE / "picks.bpf.c", folder / PICKS_OBJECT)
-    return folder
-
-
-@pytest.fixture(scope="session")
-def beds(objects: Path) -> Iterator[Beds]:
-    """What is verified once for all tests of this process."""
-    with closing(Beds(objects, (PREBUILT / HOOKS_OBJECT,))) as made:
-        yield made
-
-
-@pytest.fixture
-def loads(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Loads take them from a bed, but where the test is marked `fresh`."""
-    if request.node.get_closest_marker("fresh"):
-        yield
-    else:
-        with loads_open(request.getfixturevalue("beds").open):
-            yield
 
 
 @pytest.fixture(scope="session")

@@ -14,8 +14,8 @@ from policyc.runtime import bpf_syscall, clsact, tcx
 from policyc.runtime.attach import BY_ROLE, Hook, Mode
 from policyc.runtime.errors import HostError
 from policyc.runtime.libbpf import Object
-from tests.kernel.conftest import HERE, compile_c
 from tests.kernel.node_under_test import A, B, NodeUnderTest, ip
+from tests.kernel.objects import HERE, compile_c
 from tests.kernel.packets import arp, frame, udp
 from tests.kernel.table_policy import ANY, udp_port
 

@@ -12,7 +12,7 @@ from policyc.verifier.bytecode.concrete import Around, run
 from policyc.verifier.bytecode.core_layouts import KernelLayouts
 from policyc.verifier.bytecode.object import read_object
 from policyc.verifier.bytecode.program import link_program
-from tests.kernel.conftest import HERE, compile_c
+from tests.kernel.objects import HERE, compile_c
 from tests.unit.bytecode.objects import prebuilt
 
 pytestmark = pytest.mark.kernel

@@ -9,8 +9,8 @@ import pytest
 
 from policyc.runtime import bpf_syscall
 from policyc.runtime.libbpf import Object
-from tests.kernel.conftest import CLANG, DATAPATH, HERE, compile_c
 from tests.kernel.node_under_test import NodeUnderTest
+from tests.kernel.objects import CLANG, DATAPATH, HERE, compile_c
 
 HEADERS = sorted(DATAPATH.glob("*.h"))
 EMITTED = sorted((HERE.parent / "golden" / "emitted").glob("*/policy.bpf.c"))

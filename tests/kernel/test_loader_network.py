@@ -10,10 +10,10 @@ import pytest
 
 from policyc.runtime import network
 from policyc.runtime.errors import HostError
-from tests.kernel.conftest import own_network
 from tests.kernel.node_under_test import A, B, NodeUnderTest
 from tests.kernel.packets import frame, udp
 from tests.kernel.table_policy import ANY
+from tests.kernel_corpus.surroundings import own_network
 
 pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
 

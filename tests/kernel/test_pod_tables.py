@@ -21,7 +21,7 @@ from policyc.runtime.libbpf import Object
 from policyc.runtime.pins import Pins
 from policyc.runtime.state import LoadedEndpoint
 from policyc.runtime.undo import Undo
-from tests.kernel.conftest import HERE, compile_c
+from tests.kernel.objects import HERE, compile_c
 from tests.kernel_corpus.surroundings import own_bpffs
 
 pytestmark = pytest.mark.kernel

@@ -28,7 +28,7 @@ from tests.property.test_kernel_equals_semantics import node, tiered_on_one_node
 from tests.property.test_symbolic_comparison import mutated
 
 __all__ = ["node"]
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("loads_of_children")]
 SEEDS = st.integers(min_value=0, max_value=2**32)
 REQUESTS = {Kind.ICMP: (8, 13), Kind.ICMPV6: (128,)}
 """ICMP messages that begin something; the connection table, not policy, judges the others."""

@@ -24,7 +24,7 @@ from tests.property.kernel_engine import kernel_answers
 from tests.property.test_node_tables_equal_semantics import LAYOUTS, known_part
 from tests.property.tiered_cases import tiered_case
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("loads_of_children")]
 SEEDS = st.integers(min_value=0, max_value=2**32)
 FLOWS = 300
 TARGETS = (Target(), Target(Backend.LLVM), Target(counters=Counters.PACKETS))

@@ -649,7 +649,7 @@ class Table:
         self.rows = [bytes(ROW.size)] * places
 
     def update(self, *frontends: Frontend) -> Wanted:
-        want = wanted(frontends, self.rows)
+        want = wanted(frontends, b"".join(self.rows))
         for place in want.new:
             self.rows[place] = want.rows[place]
         for place, row in enumerate(self.rows):
