@@ -53,8 +53,8 @@ test test-all: APT_PACKAGES += curl iperf3 bind9-dnsutils iputils-ping tracerout
 test: install lint ## lint, then every test that is not marked slow
 	@timeout --signal=INT --kill-after=60 $(TEST_SECONDS) $(BIN)/pytest $(PYTEST_WORKERS) -m "not slow" $(PYTEST_FLAGS)
 
-test-all: install lint ## lint, then every test
-	@$(BIN)/pytest $(PYTEST_WORKERS) $(PYTEST_FLAGS)
+test-all: install lint ## lint, then every test, and every property on all its examples
+	@POLICYC_TESTS_AT_LENGTH=1 $(BIN)/pytest $(PYTEST_WORKERS) $(PYTEST_FLAGS)
 
 test-kernels: install ## every bundle of the corpus loaded on this kernel, 6.1 and 6.12, within its bounds (minutes)
 	@$(BIN)/python -m tests.kernel_corpus.run

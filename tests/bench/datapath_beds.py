@@ -4,6 +4,7 @@
 All stand at the same time, so that rounds go from one to the next without anything being set up.
 """
 
+import functools
 import subprocess
 import sys
 import tempfile
@@ -133,6 +134,7 @@ def ours(n: int, services: int = 0) -> Callable[[Lab, Path], None]:
     def dress(lab: Lab, folder: Path) -> None:
         (folder / "policies.yaml").write_text(yaml.dump_all(_policy(at, n) for at in range(n)))
         asked = ["compile", "-f", str(folder / "policies.yaml"), "-o", str(folder / "bundle")]
+        asked += ["--cache", _cache().name]  # the hooks are those of every bed
         compiler = [sys.executable, "-m", "policyc.compiler.cli"]
         subprocess.run([*compiler, *asked], check=True, stdout=subprocess.DEVNULL)
         lab.node.write_endpoints(folder / "endpoints.json", METADATA)
@@ -152,6 +154,12 @@ def ours(n: int, services: int = 0) -> Callable[[Lab, Path], None]:
         lab.node.run_in(load)
 
     return dress
+
+
+@functools.cache
+def _cache() -> tempfile.TemporaryDirectory[str]:
+    """Goes with the process."""
+    return tempfile.TemporaryDirectory(prefix="pc-cache-")
 
 
 def refuse(text: str) -> None:

@@ -3,7 +3,6 @@
 
 import shutil
 import struct
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from policyc.runtime import bpf_syscall, clsact, tcx
 from policyc.runtime.attach import BY_ROLE, Hook, Mode
 from policyc.runtime.errors import HostError
 from policyc.runtime.libbpf import Object
+from tests.eventually import eventually
 from tests.kernel.node_under_test import A, B, NodeUnderTest, ip
 from tests.kernel.objects import HERE, compile_c
 from tests.kernel.packets import arp, frame, udp
@@ -74,13 +74,6 @@ def foreign(node: NodeUnderTest, tmp_path: Path) -> Iterator[Callable[[], Foreig
         each.close()
 
 
-def _until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 2
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert condition()
-
-
 @modes
 def test_programs_of_others_run_before_and_after_ours(
     node: NodeUnderTest, foreign: Callable[[], Foreign], mode: Mode
@@ -96,11 +89,11 @@ def test_programs_of_others_run_before_and_after_ours(
     everybody = (before, after, first_filter, last_filter)
 
     node.sends_on_the_wire("a", frame(A, B, udp(1, 53)))
-    _until(lambda: all(each.hits() == 1 for each in everybody))
+    eventually(lambda: all(each.hits() == 1 for each in everybody), "every program has run")
     assert node.drops() == {}
 
     node.sends_on_the_wire("a", frame(A, B, udp(1, 54)))
-    _until(lambda: node.drops() == {"policy": 1})
+    eventually(lambda: node.drops() == {"policy": 1}, "the frame is dropped")
     behind = (last_filter,) if mode == "clsact" else (after, first_filter, last_filter)
     for each in everybody:
         assert each.hits() == (1 if each in behind else 2)
@@ -110,7 +103,7 @@ def test_programs_of_others_run_before_and_after_ours(
 def test_both_hooks_run_on_the_device(node: NodeUnderTest, mode: Mode) -> None:
     node.load(node.policy(), mode=mode)
     node.sends_on_the_wire("a", arp(A, sender_ip=B.ip4))
-    _until(lambda: node.drops() == {"spoofed arp": 1})
+    eventually(lambda: node.drops() == {"spoofed arp": 1}, "the frame is dropped")
     found = node.status()
     assert found is not None
     assert [each.attached for each in found.programs] == [
@@ -126,7 +119,7 @@ def test_links_outlive_the_loader_and_a_foreign_clsact(node: NodeUnderTest) -> N
         netlink.tc("add", "clsact", device)
         netlink.tc("del", "clsact", device)
     node.sends_on_the_wire("a", frame(A, B, udp(1, 53)))
-    _until(lambda: node.drops() == {"policy": 1})
+    eventually(lambda: node.drops() == {"policy": 1}, "the frame is dropped")
 
 
 def test_a_load_puts_back_what_somebody_removed(node: NodeUnderTest) -> None:

@@ -19,10 +19,12 @@ pytestmark = pytest.mark.kernel
 
 
 def test_the_ticks_keep_the_rate() -> None:
-    began, first = time.monotonic(), ticks.ticks()
+    """Each look at the ticks lies between two at the clock, as a busy machine may come between."""
+    before, first, after = time.monotonic(), ticks.ticks(), time.monotonic()
     time.sleep(1)
-    passed, since = time.monotonic() - began, ticks.since(first)
-    assert since == pytest.approx(clock.ticks_per_second() * passed, rel=0.1)
+    least, since = time.monotonic() - after, ticks.since(first)
+    most, rate = time.monotonic() - before, clock.ticks_per_second()
+    assert 0.9 * rate * least <= since <= 1.1 * rate * most
 
 
 @pytest.mark.parametrize("rate", [100, 200, 250, 300, 500, 1000, 1024, 1200])

@@ -5,16 +5,16 @@ import itertools
 import os
 import random
 import socket
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from policyc.runtime.json_value import JsonValue
+from tests.eventually import eventually
 from tests.kernel.fragments import cut, piece, send, udp_segment
 from tests.kernel.node_under_test import HOSTS, LOCAL, UPLINK, NodeUnderTest
-from tests.kernel.packets import ICMP, ICMP6, TCP, Host, echo, packed
+from tests.kernel.packets import ICMP, ICMP6, TCP, Host, echo, mac_bytes, packed
 from tests.kernel.service_wire import DEVICES, ServiceWire
 from tests.kernel.service_yaml import PORT, TARGET, VIP, service, slices, value
 from tests.kernel.table_policy import ANY, udp_port
@@ -175,7 +175,8 @@ def test_no_piece_is_larger_than_those_that_were_sent(
     wire.within("a", lambda: send("pca.p", [frames[at] for at in (2, 0, 1, 3)]))
     assert receive(server) == data
     mac = HOSTS["b"].mac.replace(":", "")
-    got = sorted(len(frame) for frame in _frames(seen) if frame[:6].hex() == mac)
+    with seen:
+        got = sorted(len(frame) for frame in _frames(seen) if frame[:6].hex() == mac)
     assert got == sorted(map(len, frames))
 
 
@@ -232,10 +233,12 @@ def test_a_large_ping_out_of_order(node: NodeUnderTest, wire: ServiceWire, famil
     seen = _captured(wire, "a")
     proto = ICMP if family == 4 else ICMP6
     frames = cut(me, to, built, SIZES[:2], family, ident=77, proto=proto)
-    sender.send(frames[::-1])
-    time.sleep(PATIENCE)
-    ours = me.mac.replace(":", "")
-    assert [frame for frame in _frames(seen) if frame[:6].hex() == ours], "an answer"
+    ours = mac_bytes(me.mac)
+    with seen:
+        sender.send(frames[::-1])
+        eventually(
+            lambda: any(frame.startswith(ours) for frame in _frames(seen)), "an answer to the ping"
+        )
     assert node.drops() == {}
 
 
@@ -288,10 +291,11 @@ def test_a_tiny_first_fragment_gets_nobody_in(
     segment = bytes.fromhex("1388003500000001000000005002200000000000") + bytes(600)
     frames = cut(sender.me, sender.to, segment, (16, 16), family, ident=9, proto=TCP)
     seen = _captured(wire, "b")
-    for order in itertools.permutations(frames):
-        sender.send(order)
-    time.sleep(PATIENCE)
-    assert not [f for f in _frames(seen) if f[:6].hex() == HOSTS["b"].mac.replace(":", "")]
+    with seen:
+        for order in itertools.permutations(frames):
+            sender.send(order)
+        eventually(lambda: node.drops().get("malformed", 0) >= 6, "each of the six is dropped")
+        assert not [frame for frame in _frames(seen) if frame.startswith(mac_bytes(HOSTS["b"].mac))]
     assert node.drops()["malformed"] == 6
 
 
@@ -387,10 +391,10 @@ def _captured(wire: ServiceWire, pod: str) -> socket.socket:
 
 
 def _frames(seen: socket.socket) -> list[bytes]:
+    """What was seen since it was last asked."""
     found = []
-    with seen:
-        while True:
-            try:
-                found.append(seen.recv(65536))
-            except BlockingIOError:
-                return found
+    while True:
+        try:
+            found.append(seen.recv(65536))
+        except BlockingIOError:
+            return found

@@ -16,6 +16,7 @@ import pytest
 from policyc.runtime import features
 from policyc.runtime.masquerade import Masquerade
 from policyc.runtime.uplinks import Outside
+from tests.eventually import eventually
 from tests.kernel.bundles import compiled
 from tests.kernel.node_under_test import NODE, UPLINK, A, B, C, NodeUnderTest, endpoint, ip
 from tests.kernel.packets import checksum
@@ -153,16 +154,16 @@ def test_echoes_of_a_pod_and_of_its_node_with_one_id(
     assert lab.status("a").drops == {} and lab.bad_checksums() == 0
 
 
+def _reported(end: socket.socket) -> tuple[bytes, list[tuple[int, int, bytes]], int, object] | None:
+    try:
+        return end.recvmsg(2000, 1000, socket.MSG_ERRQUEUE)
+    except BlockingIOError:
+        return None
+
+
 def offender(end: socket.socket, family: int) -> tuple[int, str]:
     """The next error of a socket, and who has reported it."""
-    deadline = time.monotonic() + 2
-    while True:
-        try:
-            _, told, _, _ = end.recvmsg(2000, 1000, socket.MSG_ERRQUEUE)
-            break
-        except BlockingIOError:
-            assert time.monotonic() < deadline, "nobody has told of anything"
-            time.sleep(0.01)
+    _, told, _, _ = eventually(lambda: _reported(end), "an error is reported")
     ((_, _, data),) = told
     number, (length, at) = struct.unpack_from("=I", data)[0], ((4, 20) if family == 4 else (16, 24))
     raw = data[at : at + length]
@@ -203,13 +204,6 @@ def discovering(end: socket.socket, family: int) -> Callable[[], int]:
     return lambda: end.getsockopt(level, known)
 
 
-def until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 3
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def _mtu(lab: TwoNodes, where: str, device: str, size: int) -> None:
     lab.at[where].within(lambda: ip("link", "set", device, "mtu", str(size)))
 
@@ -226,7 +220,7 @@ def test_a_pod_hears_of_a_narrow_path(lab: TwoNodes, bundle: Path, family: int) 
     asking.connect((address(SERVER, family), PORT))
     mtu = discovering(asking, family)
     asking.send(bytes(1400))
-    until(lambda: mtu() == 1300)
+    eventually(lambda: mtu() == 1300, "the MTU of the path is known")
     assert asking.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == errno.EMSGSIZE
     asking.send(bytes(1200))
     assert len(served.recv(2000)) == 1200
@@ -247,7 +241,7 @@ def test_a_server_hears_of_a_narrow_pod(lab: TwoNodes, bundle: Path, family: int
     served.connect(peer)
     mtu = discovering(served, family)
     served.send(bytes(1400))
-    until(lambda: mtu() == 1300)
+    eventually(lambda: mtu() == 1300, "the MTU of the path is known")
     assert served.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == errno.EMSGSIZE
     served.send(bytes(1200))
     assert len(asking.recv(2000)) == 1200

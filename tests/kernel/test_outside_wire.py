@@ -5,8 +5,6 @@ import errno
 import os
 import socket
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,6 +17,7 @@ from policyc.runtime.json_value import JsonValue
 from policyc.runtime.tunnel import NAME
 from policyc.runtime.tunnel import PORT as TUNNEL_PORT
 from policyc.runtime.uplinks import Outside
+from tests.eventually import eventually
 from tests.kernel.bundles import compiled, policy_for_web
 from tests.kernel.node_under_test import ip
 from tests.kernel.packets import Host, Payload, arp, frame, packed, udp
@@ -524,7 +523,7 @@ def test_only_nodes_hand_over_and_only_what_came_to_them(
         before = lab.status("b").drops
         hand_over(lab, who, network, inner)
         expected = before | {reason: before.get(reason, 0) + 1}
-        _until(lambda then=expected: lab.status("b").drops == then)
+        eventually(lambda then=expected: lab.status("b").drops == then, f"drops: {expected}")
     server.settimeout(0.3)
     with pytest.raises(TimeoutError):
         server.recv(100)
@@ -537,13 +536,6 @@ def hand_over(lab: TwoNodes, who: str, network: bytes, inner: bytes) -> None:
     """As a node does it, by a socket."""
     header = b"\x08\0\0\0" + network + b"\0"
     lab.open_socket(who, 4, UDP).sendto(header + inner, (address("b", 4), TUNNEL_PORT))
-
-
-def _until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 5
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @pytest.mark.waits

@@ -6,7 +6,6 @@ Pods are routed, or in a tunnel of the CNI's; clients are handed on in ours, or 
 
 import json
 import re
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 
 from policyc.runtime.masquerade import Masquerade
 from policyc.runtime.uplinks import Outside
+from tests.eventually import eventually
 from tests.kernel.bundles import compiled, policy_for_web
 from tests.kernel.real_tools import Programs
 from tests.kernel.service_yaml import PORT, TARGET, VIP
@@ -57,10 +57,7 @@ def nothing_amiss(lab: TwoNodes) -> None:
 
 def said_in(log: Path) -> list[str]:
     """Clients of the web server, which writes a line when a page is gone."""
-    began = time.monotonic()
-    while not log.read_text() and time.monotonic() - began < 5:
-        time.sleep(0.01)
-    return log.read_text().split()
+    return eventually(log.read_text, "the web server writes its line").split()
 
 
 def url(host: str, port: int) -> str:

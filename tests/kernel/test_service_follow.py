@@ -24,6 +24,7 @@ from policyc.runtime.service_rows import CLOSED, FRONTEND, ROW, WAYS, frontend_k
 from policyc.runtime.service_update import loaded
 from policyc.runtime.service_world import World
 from policyc.runtime.services import Backend, Frontend
+from tests.eventually import eventually
 from tests.kernel.follower import Follower, told
 from tests.kernel.node_under_test import A, B, C, NodeUnderTest
 from tests.kernel.packets import ACK, SYN, Host, tcp
@@ -362,9 +363,7 @@ def test_nothing_is_in_force_before_each_stream_has_begun(
             )
             endpoints.write("".join(json.dumps(each) for each in told(slices([C]))))
             endpoints.flush()
-            until = time.monotonic() + 10
-            while not seen and time.monotonic() < until:
-                time.sleep(0.05)
+            eventually(lambda: seen, "both are applied")
             assert [(each.events, each.changed) for each in seen] == [(3, 2)]
     finally:
         stop.append(True)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A pod's identity is its veth: what says otherwise is dropped, and counted by what it lied about."""
 
-import time
 from pathlib import Path
 
 import pytest
 
+from tests.eventually import eventually
 from tests.kernel.node_under_test import NODE, WORLD, A, B, C, NodeUnderTest, endpoint, ip
 from tests.kernel.packets import (
     ACK,
@@ -127,9 +127,7 @@ CUT_OFF = [
 def test_what_a_test_run_refuses_is_dropped_on_the_wire(node: NodeUnderTest, frame_: bytes) -> None:
     node.load(node.policy().allow("a", "b", ANY))
     node.sends_on_the_wire("a", frame_)
-    deadline = time.monotonic() + 2
-    while not node.drops() and time.monotonic() < deadline:
-        time.sleep(0.01)
+    eventually(node.drops, "the frame is dropped")
     assert node.drops() == {"malformed": 1}
 
 

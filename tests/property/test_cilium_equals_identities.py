@@ -17,6 +17,7 @@ from policyc.compiler.frontend import read_scenario
 from policyc.ir.semantics import verdict
 from policyc.ir.services import Service
 from policyc.ir.universe import End, Endpoint, Flow, Node, end_address
+from tests.property.length import examples
 
 NAMESPACE = "io.kubernetes.pod.namespace"
 OF_NAMESPACE = "io.cilium.k8s.namespace.labels."
@@ -281,7 +282,7 @@ def objects(written: list[tuple[str, dict[str, Any]]]) -> Iterator[dict[str, Any
         yield {"apiVersion": "cilium.io/v2", "kind": kind, "metadata": metadata, "spec": spec}
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(policies)
 def test_verdicts_are_those_of_flat_identities(written: list[tuple[str, dict[str, Any]]]) -> None:
     read, cluster = read_scenario("x", list(objects(written)))

@@ -19,6 +19,7 @@ from policyc.verifier.connection import Connection
 from policyc.verifier.connection_flow import confirmed
 from policyc.verifier.verdict_terms import ACTIONS
 from tests.property.connection_cases import connection_case, flows_of
+from tests.property.length import examples
 
 SEEDS = st.integers(min_value=0, max_value=2**32)
 
@@ -53,7 +54,7 @@ def check(seed: int) -> None:
         solver.pop()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(SEEDS)
 def test_a_combination_of_verdicts_is_possible_where_a_flow_has_it(seed: int) -> None:
     check(seed)

@@ -17,6 +17,7 @@ from policyc.verifier.policy_equivalence import Same, compare
 from tests.property.admin_cases import admin_case
 from tests.property.calico_cases import calico_case
 from tests.property.cases import random_case
+from tests.property.length import examples
 from tests.property.tiered_cases import tiered_case
 
 SEEDS = st.integers(min_value=0, max_value=2**32)
@@ -42,7 +43,7 @@ def read_back(policies: PolicySet, target: str) -> PolicySet:
 
 
 @BY_TARGET
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(seed=SEEDS)
 def test_network_policies_become_the_same_in_every_api(target: str, seed: int) -> None:
     policies = random_case(random.Random(seed)).policies
@@ -50,7 +51,7 @@ def test_network_policies_become_the_same_in_every_api(target: str, seed: int) -
 
 
 @pytest.mark.parametrize("target", [t for t in TARGETS if t != "networkpolicy"])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(seed=SEEDS)
 def test_cluster_wide_policies_become_the_same(target: str, seed: int) -> None:
     policies = admin_case(random.Random(seed))
@@ -58,7 +59,7 @@ def test_cluster_wide_policies_become_the_same(target: str, seed: int) -> None:
 
 
 @BY_TARGET
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(seed=SEEDS)
 def test_any_policy_set_becomes_the_same_or_is_refused_by_rule(target: str, seed: int) -> None:
     policies = tiered_case(random.Random(seed), max_tiers=3, max_policies=3).policies

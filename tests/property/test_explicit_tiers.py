@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from policyc.ir.explicit import allows_apart, explicit
 from policyc.ir.policy import Action, PolicySet, TierMode
 from policyc.verifier.policy_equivalence import Same, compare
+from tests.property.length import examples
 from tests.property.tiered_cases import tiered_case
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(min_value=0, max_value=2**32))
 def test_an_explicit_tier_means_the_same(seed: int) -> None:
     policies = tiered_case(random.Random(seed), max_tiers=3, max_policies=3).policies
@@ -24,7 +25,7 @@ def test_an_explicit_tier_means_the_same(seed: int) -> None:
     assert isinstance(compare(policies, plain), Same)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(st.integers(min_value=0, max_value=2**32))
 def test_a_tier_whose_allows_stand_apart_means_the_same(seed: int) -> None:
     policies = tiered_case(random.Random(seed), max_tiers=3, max_policies=3).policies

@@ -25,6 +25,7 @@ from policyc.verifier.intent_oracle import breaks, is_asked
 from policyc.verifier.intents import BOTH_SIDES, NOBODY, Asking, verify_intents
 from tests.property.connection_cases import connection_case, flows_of
 from tests.property.intent_cases import random_intent
+from tests.property.length import examples
 
 SEEDS = st.integers(min_value=0, max_value=2**32)
 ASKING = Asking(limit_ms=20_000)
@@ -113,13 +114,13 @@ def check_ends(flow: Flow, universe: Universe) -> None:
             assert end not in held
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(SEEDS)
 def test_what_holds_of_every_cluster_holds_of_a_small_one(seed: int) -> None:
     check(seed, in_cluster=False)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(SEEDS)
 def test_what_holds_of_a_cluster_holds_of_its_flows(seed: int) -> None:
     check(seed, in_cluster=True)

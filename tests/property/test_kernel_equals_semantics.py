@@ -21,6 +21,7 @@ from policyc.ir.universe import Endpoint, Flow, Node, Universe, end_name
 from policyc.runtime.lab.topology import Lab, LabEndpoint, LabNode
 from tests.property.cases import Case, random_case
 from tests.property.kernel_engine import kernel_answers
+from tests.property.length import examples
 from tests.property.test_node_tables_equal_semantics import LAYOUTS, known_part
 from tests.property.tiered_cases import tiered_case
 
@@ -109,7 +110,7 @@ KERNEL = settings(
 )
 
 
-@settings(KERNEL, max_examples=25)
+@settings(KERNEL, max_examples=examples(25, 2))
 @given(seed=SEEDS)
 def test_the_loaded_program_gives_the_reference_verdict_and_counts_its_rule(
     node: LabNode, seed: int
@@ -117,7 +118,7 @@ def test_the_loaded_program_gives_the_reference_verdict_and_counts_its_rule(
     check(node, seed)
 
 
-@settings(KERNEL, max_examples=20)
+@settings(KERNEL, max_examples=examples(20, 2))
 @given(seed=SEEDS)
 def test_the_loaded_program_means_tiers_nodes_and_conditions_as_the_reference_does(
     node: LabNode, seed: int

@@ -14,6 +14,7 @@ from policyc.ir.semantics import end_verdict
 from policyc.ir.universe import Flow
 from policyc.verifier.policy_equivalence import Difference, Same, compare
 from tests.property.cases import Case
+from tests.property.length import examples
 from tests.property.tiered_cases import tiered_case
 
 SEEDS = st.integers(min_value=0, max_value=2**32)
@@ -117,13 +118,13 @@ def check(seed: int) -> None:
         assert answers(before, outcome.flow) != answers(after, outcome.flow)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(SEEDS)
 def test_same_means_no_flow_differs_and_a_difference_is_a_flow(seed: int) -> None:
     check(seed)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(SEEDS)
 def test_a_policy_set_is_the_same_as_itself(seed: int) -> None:
     case = tiered_case(random.Random(seed), max_tiers=3, max_policies=3)

@@ -29,6 +29,7 @@ from policyc.verifier.literals import (
     SourcePorts,
 )
 from policyc.verifier.symbolic_diff import diff_symbolic, end_queries
+from tests.property.length import examples
 from tests.property.test_cluster_diff import flows_of, known
 from tests.property.test_symbolic_comparison import mutated, with_notes
 from tests.property.tiered_cases import tiered_case
@@ -122,13 +123,13 @@ def check(seed: int, few: int | None = None) -> None:
             assert exact <= {wanted}, f"{direction} {flow}"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60, 5), deadline=None)
 @given(SEEDS)
 def test_regions_hold_every_flow_that_differs_and_no_other(seed: int) -> None:
     check(seed)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(SEEDS)
 def test_the_answer_is_the_same_namespace_by_namespace(seed: int) -> None:
     original = symbolic._FEW_POLICIES

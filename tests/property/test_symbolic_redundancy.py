@@ -24,6 +24,7 @@ from policyc.verifier.policy_equivalence import Difference, GaveUp, Same, compar
 from policyc.verifier.symbolic_diff import diff_symbolic
 from policyc.verifier.symbolic_redundancy import places_of_rules, without
 from tests.property.cases import random_case
+from tests.property.length import examples
 from tests.property.test_cluster_diff import known
 from tests.property.test_symbolic_comparison import with_notes
 from tests.property.tiered_cases import tiered_case
@@ -82,7 +83,7 @@ PARTS = 4
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(seed=SEEDS)
 def test_useless_is_what_may_be_removed_and_nothing_else(part: int, seed: int) -> None:
     check(seed * PARTS + part)
@@ -96,7 +97,7 @@ def test_useless_is_what_may_be_removed_at_length(seed: int) -> None:
     check(seed)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(SEEDS)
 def test_where_pods_live_is_kept_to(seed: int) -> None:
     rng = random.Random(seed)
@@ -114,7 +115,7 @@ def test_where_pods_live_is_kept_to(seed: int) -> None:
         assert not is_equal or each in called or not found.queries
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(SEEDS)
 def test_what_holds_for_every_cluster_holds_for_one(seed: int) -> None:
     rng = random.Random(seed)
@@ -130,7 +131,7 @@ def _key(rule: RuleId) -> object:
     return id(rule.policy), rule.direction, rule.index
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(SEEDS)
 def test_the_order_of_rules_and_policies_hides_nothing(seed: int) -> None:
     """Of NetworkPolicies, which only allow: neither order means anything."""

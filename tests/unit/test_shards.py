@@ -19,6 +19,7 @@ from policyc.compiler.driver.shards import address_of, map_shards
 from policyc.ir.diagnostics import Code, Severity
 from policyc.ir.errors import HostError, InputError, InternalError
 from policyc.ir.spans import Span
+from tests.eventually import eventually
 
 WRONG = Code("PC0000", Severity.ERROR, "wrong {what}")
 
@@ -145,10 +146,7 @@ def test_an_interrupt_ends_the_children(tmp_path: Path) -> None:
     pids.mkdir()
     command = [sys.executable, str(main), str(pids)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True) as parent:
-        end = time.monotonic() + 30
-        while len(list(pids.iterdir())) < 2 and time.monotonic() < end:
-            time.sleep(0.02)
-        assert len(list(pids.iterdir())) == 2
+        eventually(lambda: len(list(pids.iterdir())) == 2, "both processes work")
         os.killpg(parent.pid, signal.SIGINT)  # as Ctrl-C on a terminal
         _, errors = parent.communicate(timeout=30)
     assert parent.returncode not in (0, None)
@@ -157,16 +155,15 @@ def test_an_interrupt_ends_the_children(tmp_path: Path) -> None:
         assert not Path(f"/proc/{name}").exists()
 
 
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
 def test_no_scheduler_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shards_dask, "CONNECT_SECONDS", 1)
-    with pytest.raises(HostError, match=r"no Dask scheduler answers at 127\.0\.0\.1") as failed:
-        list(map_shards(scaled, 1, range(3), executor=f"dask://127.0.0.1:{free_port()}"))
+    with (
+        socket.socket() as silent,
+        pytest.raises(HostError, match=r"no Dask scheduler answers at 127\.0\.0\.1") as failed,
+    ):
+        silent.bind(("127.0.0.1", 0))  # held, so that no other socket listens there
+        port = silent.getsockname()[1]
+        list(map_shards(scaled, 1, range(3), executor=f"dask://127.0.0.1:{port}"))
     assert "dask scheduler" in failed.value.hint
 
 

@@ -191,7 +191,7 @@ def test_markdown_shows_user_text_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("text", ["x" * 400, samples.NASTY * 9, "ü|" * 5000])
-@pytest.mark.parametrize("count", [1, 60, 3000])
+@pytest.mark.parametrize("count", [1, 60, 600])
 def test_a_comment_fits_and_says_what_was_left_out(text: str, count: int) -> None:
     many = ("n " + text,) * count
     for result in (

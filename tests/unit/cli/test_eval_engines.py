@@ -12,6 +12,8 @@ from policyc.compiler.cli import eval_batches
 from policyc.compiler.cli.main import run
 from policyc.compiler.driver import native_flows
 
+ENOUGH = native_flows._LEAST_WORK // 20
+"""So many flows are worth compiling for, however few policies there are."""
 POLICIES = """\
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
@@ -168,7 +170,7 @@ def test_large_files_are_compiled_unless_told_otherwise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     file = tmp_path / "flows"
-    file.write_text("src,dst,protocol,port\n" + "10.1.1.1,shop/web,tcp,80\n" * 40_000)
+    file.write_text("src,dst,protocol,port\n" + "10.1.1.1,shop/web,tcp,80\n" * ENOUGH)
     compiled = []
     real = native_flows.evaluate_natively
     monkeypatch.setattr(
@@ -251,7 +253,7 @@ def test_without_what_it_needs_native_says_so_and_auto_does_without(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     file = tmp_path / "flows"
-    file.write_text("src,dst,protocol,port\n" + "10.1.1.1,shop/web,tcp,80\n" * 40_000)
+    file.write_text("src,dst,protocol,port\n" + "10.1.1.1,shop/web,tcp,80\n" * ENOUGH)
     wanted = said(given, file, "semantics", "json", capsys)
     for name in [m for m in sys.modules if m == missing or m.startswith(f"{missing}.")]:
         monkeypatch.delitem(sys.modules, name)

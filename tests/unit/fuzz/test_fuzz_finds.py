@@ -73,6 +73,7 @@ def check(text: str) -> dict[str, Any]:
     return value
 
 
+@pytest.mark.slow
 def test_a_wrong_c_backend(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

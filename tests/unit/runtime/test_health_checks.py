@@ -5,6 +5,7 @@ import contextlib
 import errno
 import http.client
 import json
+import random
 import resource
 import socket
 import time
@@ -47,8 +48,14 @@ def node() -> Iterator[Node]:
 
 
 def free_port() -> int:
-    with socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True) as found:
-        return int(found.getsockname()[1])
+    """Below those that the kernel gives to clients, so that none of them gets it meanwhile."""
+    while True:
+        port = random.randrange(10_000, 30_000)
+        with (
+            contextlib.suppress(OSError),
+            socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True),
+        ):
+            return port
 
 
 @families
