@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 COMPILE = Path(__file__).parents[1] / "bench" / "compile.py"
 
 
+@pytest.mark.slow
 def test_every_case_is_measured(tmp_path: Path) -> None:
     out = tmp_path / "rows.json"
     done = subprocess.run(

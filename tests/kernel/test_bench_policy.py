@@ -97,6 +97,7 @@ def test_a_wrong_verdict_ends_the_benchmark(tmp_path: Path) -> None:
     assert "generic (looked up) answers 1 to flow" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_operations_of_the_cost_table_are_measured(tmp_path: Path) -> None:
     from policyc.backends.ebpf_c import costs
 

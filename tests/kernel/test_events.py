@@ -33,7 +33,7 @@ from tests.kernel.bundles import compiled
 from tests.kernel.packets import ACK, SYN, Host, Payload
 from tests.kernel.service_yaml import VIP, service, slices
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("loads_of_children")]
 
 POLICY = """\
 apiVersion: policyc.dev/v1alpha1

@@ -32,8 +32,6 @@ from tests.kernel.faults.wrong import (
 
 pytestmark = pytest.mark.kernel
 QUICK = (
-    "an address too far",
-    "an address is compared with its sign",
     "only one end is asked",
     "seeds: a denial becomes an allowance",
     "seeds: a port too high",

@@ -21,7 +21,7 @@ from tests.kernel.answers import DROP, NEXT, run_frame
 from tests.kernel.bundles import compiled
 from tests.kernel.packets import ACK, SYN, Host
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("loads_of_children")]
 
 POLICY = """
 apiVersion: policyc.dev/v1alpha1

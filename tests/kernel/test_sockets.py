@@ -31,7 +31,7 @@ from tests.kernel.bundles import compiled
 from tests.kernel.packets import Host
 from tests.kernel.service_yaml import OTHER_VIP, PORT, TARGET, VIP, service, slices, value
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("loads_of_children")]
 
 POLICY = """\
 apiVersion: networking.k8s.io/v1

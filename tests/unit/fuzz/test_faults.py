@@ -20,6 +20,8 @@ from policyc.runtime import classify
 from policyc.verifier import verdict_terms
 from policyc.verifier.terms import Term
 
+pytestmark = pytest.mark.thorough
+
 _holds = classify.requirement_holds
 
 

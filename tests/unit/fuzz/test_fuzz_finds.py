@@ -18,6 +18,8 @@ from policyc.compiler.driver import emission, objects
 from policyc.compiler.driver.build_cache import BuildCache
 from policyc.compiler.fuzz import hunt
 
+pytestmark = pytest.mark.thorough
+
 SCHEMA = Path(__file__).parents[3] / "docs/schemas/fuzz-v1.schema.json"
 _compiled = objects.policy_object
 _seeds = emission.make_seeds

@@ -11,6 +11,8 @@ from policyc.verifier.translation.code_lemma import CodeLemma
 from policyc.verifier.translation.policy_runs import run_policy
 from tests.unit.translation.generations import Made, made
 
+pytestmark = pytest.mark.thorough
+
 PROVED = ("no-policies", "cidr6", "selectors-10")
 
 
@@ -123,13 +125,17 @@ RESETS: dict[str, tuple[str, str]] = {
 }
 """The claim -> what stands in policy_run.h, and what in its place. No verdict is another one."""
 
+QUICK = (
+    "the table is one column narrower",
+    "the packet is marked",
+    "it resets what is no connection",
+)
+"""Those of `make test`, of each table one."""
+
 
 @pytest.mark.parametrize(
     "claim",
-    [
-        pytest.param(claim, marks=() if claim == "it resets what is allowed" else pytest.mark.slow)
-        for claim in RESETS
-    ],
+    [pytest.param(claim, marks=() if claim in QUICK else pytest.mark.slow) for claim in RESETS],
 )
 def test_a_program_that_resets_something_else_is_refuted(
     claim: str, monkeypatch: pytest.MonkeyPatch
@@ -141,10 +147,7 @@ def test_a_program_that_resets_something_else_is_refuted(
 
 @pytest.mark.parametrize(
     "fault",
-    [
-        pytest.param(fault, marks=() if fault == "an address too far" else pytest.mark.slow)
-        for fault in WRONG
-    ],
+    [pytest.param(fault, marks=() if fault in QUICK else pytest.mark.slow) for fault in WRONG],
 )
 def test_a_program_with_one_wrong_thing_is_refuted(fault: str) -> None:
     right, wrong = WRONG[fault]
@@ -154,8 +157,10 @@ def test_a_program_with_one_wrong_thing_is_refuted(fault: str) -> None:
     assert refutation(case, code)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("fault", IN_HEADERS)
+@pytest.mark.parametrize(
+    "fault",
+    [pytest.param(fault, marks=() if fault in QUICK else pytest.mark.slow) for fault in IN_HEADERS],
+)
 def test_a_datapath_with_one_wrong_thing_is_refuted(
     fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

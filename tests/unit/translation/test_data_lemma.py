@@ -11,6 +11,8 @@ from policyc.backends.ebpf_c.seeds import Seed
 from policyc.ir.tree import LEAF
 from tests.unit.translation.generations import made
 
+pytestmark = pytest.mark.thorough
+
 LAYOUTS = (
     "all-together-calico",
     "calico-own-addresses",

@@ -12,6 +12,8 @@ from tests.kernel_corpus.case import CorpusCase
 from tests.unit.translation.generations import Made, made_of
 from tests.unit.translation.test_code_lemma import lemma_of, refutation
 
+pytestmark = pytest.mark.thorough
+
 RULES = {
     "limit": "ingress:\n  allow tcp/80 from any limit 10/s\n",
     "log": "ingress:\n  allow tcp/80 from any log\negress:\n  deny udp to any log\n",
@@ -19,7 +21,7 @@ RULES = {
 }
 
 
-BOTH = ("limit and log", Backend.C)
+QUICK = ("limit", Backend.C)
 """In every run of the tests."""
 
 
@@ -38,7 +40,7 @@ def asking(what: str, backend: Backend = Backend.C) -> Made:
 @pytest.mark.parametrize(
     ("what", "backend"),
     [
-        pytest.param(what, backend, marks=() if both == BOTH else pytest.mark.slow)
+        pytest.param(what, backend, marks=() if both == QUICK else pytest.mark.slow)
         for both in product(RULES, Backend)
         for what, backend in (both,)
     ],
@@ -74,8 +76,13 @@ WRONG = {
 """What is wrong -> whose program, the header, what stands there, and what in its place."""
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("fault", WRONG)
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(fault, marks=() if fault == "events of everybody" else pytest.mark.slow)
+        for fault in WRONG
+    ],
+)
 def test_effects_that_no_rule_asks_for_are_refuted(
     fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

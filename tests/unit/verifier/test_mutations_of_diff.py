@@ -31,6 +31,8 @@ from policyc.verifier.cluster import (
 from policyc.verifier.end_changes import EndChange, EndQuery
 from tests.unit.verifier.diff_battery import checks
 
+pytestmark = pytest.mark.thorough
+
 Patch = pytest.MonkeyPatch
 CLUSTER_SEEDS, SYMBOLIC_SEEDS = 200, 12
 

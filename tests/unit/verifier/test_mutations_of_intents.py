@@ -24,6 +24,8 @@ from policyc.verifier.terms import in_network
 from policyc.verifier.verdict_terms import Situation
 from tests.unit.verifier.intent_battery import QUESTIONS, Question
 
+pytestmark = pytest.mark.thorough
+
 Patch = pytest.MonkeyPatch
 NO, YES = z3.BoolVal(False), z3.BoolVal(True)
 
