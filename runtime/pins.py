@@ -105,7 +105,7 @@ def remove_folder(folder: Path) -> None:
     if not folder.is_dir():
         return
     for name in _FOLDERS:
-        if (folder / name).is_dir():
+        if (folder / name).is_dir() and not (folder / name).is_symlink():  # tc makes links
             shutil.rmtree(folder / name)
     if not folder.is_mount():
         shutil.rmtree(folder)

@@ -250,7 +250,9 @@ def _take_off(pin: Path) -> None:
 
 
 def _links(pins: Pins) -> list[Path]:
-    return list(pins.xdp.iterdir()) if pins.xdp.is_dir() else []
+    """By the number of their device. In a bpffs's own root tc has a folder of this name, too."""
+    found = pins.xdp.iterdir() if pins.xdp.is_dir() else ()
+    return [pin for pin in found if pin.name.isdecimal()]
 
 
 def _described(pins: Pins) -> dict[int, bytes]:

@@ -334,11 +334,16 @@ def test_unload_is_idempotent(node: NodeUnderTest) -> None:
 
 
 def test_a_bpffs_mounted_at_the_root_itself_is_kept(node: NodeUnderTest, tmp_path: Path) -> None:
+    """And the folders that tc makes there are in nobody's way."""
     at_mount = NodeUnderTest(tmp_path, node.objects, node.bpffs.parent)
     at_mount.ifindex = node.ifindex
-    at_mount.load(node.policy().allow("a", "b", ANY))
-    assert at_mount.sent_by("a", frame(A, B, udp(1, 2)))
+    (node.bpffs.parent / "tc" / "globals").mkdir(parents=True)
+    (node.bpffs.parent / "xdp").symlink_to("tc")
+    for _ in range(2):
+        at_mount.load(node.policy().allow("a", "b", ANY))
+        assert at_mount.sent_by("a", frame(A, B, udp(1, 2)))
     assert at_mount.unload()
     assert node.bpffs.parent.is_mount()
-    assert [path for path in node.bpffs.parent.iterdir() if "debug" not in path.name] == []
+    left = {path.name for path in node.bpffs.parent.iterdir() if "debug" not in path.name}
+    assert left == {"tc", "xdp"}
     at_mount._forget_programs()
