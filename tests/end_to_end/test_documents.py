@@ -61,3 +61,14 @@ def test_every_command_is_in_the_readme() -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
         assert (page.parent / target).exists(), target
+
+
+WRITTEN = [page for page in PAGES if not {"golden", "benchmarks"} & set(page.parts)]
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: str(page.relative_to(ROOT)))
+def test_lines_of_prose_are_short(page: Path) -> None:
+    """Tables, commands and what they print are as wide as they are."""
+    prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    lines = [each for each in prose.splitlines() if not each.startswith(("|", "    "))]
+    assert max(map(len, lines)) <= 120
