@@ -5,6 +5,7 @@ import sys
 
 import click
 
+from policyc.compiler.cli.help import command
 from policyc.compiler.cli.inputs import input_options, not_empty, progress_on_stderr, show_read
 from policyc.compiler.cli.reporting import Reporter, report_options
 from policyc.compiler.cli.shards import shard_options
@@ -27,7 +28,15 @@ from policyc.ir.results.check import CheckResult
 from policyc.verifier.choice import Choice
 
 
-@click.command("check", short_help="find rules that do nothing, or not what they look like")
+@command(
+    "check",
+    short_help="find rules that do nothing, or not what they look like",
+    examples=(
+        "policyc check -f policies",
+        "policyc check -f policies --cluster cluster --format sarif -o check.sarif",
+        "policyc check -f policies --config git:origin/main:.policyc.yaml",
+    ),
+)
 @input_options
 @universe_option
 @pod_cidr_option

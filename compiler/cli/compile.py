@@ -14,6 +14,7 @@ import click
 
 from policyc.backends.report.text import print_findings
 from policyc.compiler.cli.build_options import cache_option, node_option, solver_option
+from policyc.compiler.cli.help import command
 from policyc.compiler.cli.inputs import (
     input_options,
     inputs_of,
@@ -47,7 +48,14 @@ POLICY_IR = "policy-ir"
 """The stage before any: also what cannot be enforced has it."""
 
 
-@click.command("compile")
+@command(
+    "compile",
+    examples=(
+        "policyc compile -f policies --cluster cluster -o bundle",
+        "policyc compile -f policies --cluster cluster -o bundles --all-nodes --cache ~/.cache/policyc",
+        "policyc compile -f policies --emit decision-ir",
+    ),
+)
 @input_options
 @click.option(
     "-o",

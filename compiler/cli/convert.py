@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from policyc.compiler.cli.help import command
 from policyc.compiler.cli.inputs import (
     input_options,
     inputs_of,
@@ -18,7 +19,14 @@ from policyc.compiler.driver.convert import TARGETS, Converted, convert_inputs
 from policyc.compiler.frontend.read import ReadOptions
 
 
-@click.command("convert", short_help="rewrite policies in another API, proved equal")
+@command(
+    "convert",
+    short_help="rewrite policies in another API, proved equal",
+    examples=(
+        "policyc convert -f policies --to clusternetworkpolicy",
+        "policyc convert -f policies --to extended -o extended.yaml",
+    ),
+)
 @input_options
 @click.option(
     "--to", "target", type=click.Choice(list(TARGETS)), required=True, help="The API to write."

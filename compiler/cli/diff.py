@@ -3,6 +3,7 @@
 
 import click
 
+from policyc.compiler.cli.help import command
 from policyc.compiler.cli.inputs import progress_on_stderr, read_options
 from policyc.compiler.cli.reporting import Reporter, report_options
 from policyc.compiler.cli.shards import shard_options
@@ -22,7 +23,16 @@ from policyc.ir.results.diff import DiffResult
 from policyc.verifier.choice import Choice
 
 
-@click.command("diff", short_help="what a change of policies opens and closes", epilog=SIDES)
+@command(
+    "diff",
+    short_help="what a change of policies opens and closes",
+    epilog=SIDES,
+    examples=(
+        "policyc diff git:origin/main .",
+        "policyc diff before after --cluster cluster",
+        "policyc diff bundle policies --format markdown -o comment.md",
+    ),
+)
 @click.argument("old")
 @click.argument("new")
 @cluster_options

@@ -3,6 +3,7 @@
 
 import click
 
+from policyc.compiler.cli.help import command
 from policyc.compiler.cli.inputs import read_options
 from policyc.compiler.cli.reporting import Reporter, report_options
 from policyc.compiler.cli.sides import SIDES, cluster_options, read_given_sides, show_sides
@@ -27,7 +28,16 @@ from policyc.ir.results.certificate import Certificate
 from policyc.verifier.choice import Choice
 
 
-@click.command("equiv", short_help="prove two policy sets equal, with a certificate", epilog=SIDES)
+@command(
+    "equiv",
+    short_help="prove two policy sets equal, with a certificate",
+    epilog=SIDES,
+    examples=(
+        "policyc equiv before after",
+        "policyc equiv before after --format json -o certificate.json",
+        "policyc equiv before after --check certificate.json",
+    ),
+)
 @click.argument("a")
 @click.argument("b")
 @cluster_options

@@ -12,6 +12,7 @@ import click
 from policyc.backends.report.text import print_findings
 from policyc.compiler.cli.eval_answers import answer, to_text
 from policyc.compiler.cli.eval_batches import AUTO, ENGINES, NATIVE, FlowFile, batch_of
+from policyc.compiler.cli.help import command
 from policyc.compiler.cli.inputs import read_options, show_profile, show_staged
 from policyc.compiler.cli.json_findings import findings_as_json
 from policyc.compiler.cli.stderr_notes import say
@@ -48,7 +49,14 @@ from policyc.ir.universe import Universe
 _SCENARIO_FIELDS = {"id", "objects", "flows"}
 
 
-@click.command("eval", short_help="evaluate flows by the reference semantics")
+@command(
+    "eval",
+    short_help="evaluate flows by the reference semantics",
+    examples=(
+        "policyc eval -f policies --cluster cluster shop/web 10.0.0.1 tcp/443",
+        "policyc eval -f policies --cluster cluster --flows flows.csv --format json",
+    ),
+)
 @click.option(
     "-f", "--file", "files", multiple=True, metavar="POLICIES", help="file, directory or -"
 )

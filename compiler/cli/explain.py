@@ -6,6 +6,7 @@ import click
 from policyc.backends.report.words import counted
 from policyc.compiler.cli.eval import read_all
 from policyc.compiler.cli.explained import explained
+from policyc.compiler.cli.help import command
 from policyc.compiler.cli.inputs import input_options
 from policyc.compiler.cli.reporting import Reporter, report_options
 from policyc.compiler.frontend import ReadOptions
@@ -18,7 +19,14 @@ from policyc.ir.results.explain import ExplainResult
 from policyc.ir.universe import Flow, Universe
 
 
-@click.command("explain", short_help="say why a flow is allowed or denied, rule by rule")
+@command(
+    "explain",
+    short_help="say why a flow is allowed or denied, rule by rule",
+    examples=(
+        "policyc explain -f policies --cluster cluster shop/web shop/db tcp/5432",
+        "policyc explain -f policies --cluster cluster shop/web 10.0.0.1 tcp/443 --all",
+    ),
+)
 @input_options
 @click.option("--source-port", type=int, metavar="PORT", help="Where the connection comes from.")
 @click.option("--all", "is_full", is_flag=True, help="Show every rule, not only the nearest.")

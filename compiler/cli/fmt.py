@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from policyc.backends.report.text import print_findings
+from policyc.compiler.cli.help import command
 from policyc.compiler.cli.stderr_notes import say
 from policyc.compiler.driver.codes import CANNOT_WRITE
 from policyc.compiler.frontend.formatting import format_intent_file, format_yaml_file
@@ -42,7 +43,14 @@ class _File:
         return self.new is not None and self.new != self.content.data
 
 
-@click.command("fmt", short_help="lay out rule blocks, expressions and intents")
+@command(
+    "fmt",
+    short_help="lay out rule blocks, expressions and intents",
+    examples=(
+        "policyc fmt policies",
+        "policyc fmt --check policies",
+    ),
+)
 @click.option("--check", is_flag=True, help="Change nothing; exit 1 if something would change.")
 @click.option("--diff", is_flag=True, help="As --check, and show what would change.")
 @click.argument("paths", nargs=-1, metavar="[PATHS]")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from policyc.compiler.cli.help import command
 from policyc.compiler.cli.inputs import inputs_of, read_options, show_read
 from policyc.compiler.cli.json_findings import findings_as_json
 from policyc.compiler.cli.output_file import write_whole
@@ -31,7 +32,14 @@ if TYPE_CHECKING:  # hypothesis is not needed to replay
 USUAL_SECONDS = 60.0
 
 
-@click.command("fuzz", short_help="ask every stage about random policies, and compare")
+@command(
+    "fuzz",
+    short_help="ask every stage about random policies, and compare",
+    examples=(
+        "policyc fuzz --seconds 60",
+        "policyc fuzz -f policies --seconds 60",
+    ),
+)
 @click.option(
     "-f",
     "--file",

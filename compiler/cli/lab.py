@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from policyc.compiler.cli.help import command
 from policyc.compiler.cli.inputs import input_options, inputs_of, progress_on_stderr, show_read
 from policyc.compiler.driver.compile import Compiled, compile_inputs
 from policyc.compiler.driver.lab import expected_matrix, lab_endpoints, lab_pods, metadata_of
@@ -31,7 +32,13 @@ WHAT_NEXT = """What to try next:
   change a policy in {first}, and run this again: the matrix follows, or this exits with 1"""
 
 
-@click.command("lab")
+@command(
+    "lab",
+    examples=(
+        "policyc lab -f policies --cluster cluster",
+        "policyc lab -f policies --cluster cluster --format json",
+    ),
+)
 @input_options
 @click.option(
     "--format",

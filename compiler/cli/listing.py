@@ -3,6 +3,7 @@
 
 import click
 
+from policyc.compiler.cli.help import command
 from policyc.compiler.cli.inputs import (
     input_options,
     inputs_of,
@@ -40,7 +41,14 @@ REPLAYED = 500
 """So many pairs are worked out for the former: flows of these are replayed."""
 
 
-@click.command("list", short_help="who may talk to whom in a cluster")
+@command(
+    "list",
+    short_help="who may talk to whom in a cluster",
+    examples=(
+        "policyc list -f policies --cluster cluster",
+        "policyc list -f policies --cluster cluster --focus shop/web --format markdown",
+    ),
+)
 @input_options
 @pod_cidr_option
 @click.option(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from policyc.compiler.cli.help import Command
 from policyc.compiler.cli.node_load import load
 from policyc.compiler.cli.node_options import (
     bpffs_option,
@@ -36,7 +37,14 @@ def node() -> None:
 node.add_command(load)
 
 
-@node.command("attest")
+@node.command(
+    "attest",
+    cls=Command,
+    examples=(
+        "policyc node attest bundle --endpoints endpoints.json",
+        "policyc node attest bundle --endpoints endpoints.json --reprove policies",
+    ),
+)
 @click.argument("bundle", type=click.Path(path_type=Path))
 @click.option(
     "--endpoints",
@@ -69,7 +77,14 @@ def attest(
         return show_attested(bundle, endpoints, bpffs, form, digest, Patience(wait, note))
 
 
-@node.command("services")
+@node.command(
+    "services",
+    cls=Command,
+    examples=(
+        "kubectl get services,endpointslices -A -o json > services.json",
+        "policyc node services services.json",
+    ),
+)
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @bpffs_option
 @wait_option
@@ -106,7 +121,11 @@ def replace_services(
     )
 
 
-@node.command()
+@node.command(
+    "unload",
+    cls=Command,
+    examples=("policyc node unload",),
+)
 @bpffs_option
 @wait_option
 def unload(bpffs: Path, wait: int) -> None:
@@ -118,7 +137,14 @@ def unload(bpffs: Path, wait: int) -> None:
     click.echo("unloaded" if was_there else "nothing is loaded", err=True)
 
 
-@node.command()
+@node.command(
+    "status",
+    cls=Command,
+    examples=(
+        "policyc node status",
+        "policyc node status --format json",
+    ),
+)
 @bpffs_option
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
 def status(bpffs: Path, form: str) -> None:
@@ -144,7 +170,14 @@ def status(bpffs: Path, form: str) -> None:
         show(found, Console(), printable)
 
 
-@node.command()
+@node.command(
+    "events",
+    cls=Command,
+    examples=(
+        "policyc node events",
+        "policyc node events --format json --count 100",
+    ),
+)
 @bpffs_option
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
 @click.option("--count", type=click.IntRange(min=1), metavar="N", help="end after N events")
@@ -159,7 +192,14 @@ def events(bpffs: Path, form: str, count: int | None, seconds: float | None) -> 
         show_events(bpffs, form, count, seconds)
 
 
-@node.command("follow")
+@node.command(
+    "follow",
+    cls=Command,
+    examples=(
+        "policyc node follow <(kubectl get services -A -o json --watch --output-watch-events) \\",
+        "    <(kubectl get endpointslices -A -o json --watch --output-watch-events)",
+    ),
+)
 @click.argument("streams", nargs=-1, type=click.Path(path_type=Path, allow_dash=True))
 @bpffs_option
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")

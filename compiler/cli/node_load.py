@@ -6,6 +6,7 @@ from typing import get_args
 
 import click
 
+from policyc.compiler.cli.help import command
 from policyc.compiler.cli.node_options import (
     bpffs_option,
     deny_option,
@@ -29,7 +30,14 @@ from policyc.runtime.uplinks import Outside
 from policyc.runtime.xdp import Mode as XdpMode
 
 
-@click.command()
+@command(
+    "load",
+    examples=(
+        "policyc node load bundle --endpoints endpoints.json",
+        "policyc node load bundle --endpoints endpoints.json --deny-devices 'veth*' --uplink eth0",
+        "policyc node load bundle --endpoints endpoints.json --services services.json --masquerade",
+    ),
+)
 @click.argument("bundle", type=click.Path(path_type=Path))
 @click.option(
     "--endpoints",

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from policyc.compiler.cli.build_options import cache_option, node_option, solver_option
+from policyc.compiler.cli.help import command
 from policyc.compiler.cli.inputs import input_options, inputs_of, progress_on_stderr, show_read
 from policyc.compiler.cli.output_file import write_whole
 from policyc.compiler.cli.reporting import Reporter, report_options
@@ -21,7 +22,14 @@ from policyc.runtime.signed_proof import SIGNED_PROOF
 from policyc.verifier.choice import Choice
 
 
-@click.command("prove", short_help="prove that a bundle's bytecode and tables are the policies")
+@command(
+    "prove",
+    short_help="prove that a bundle's bytecode and tables are the policies",
+    examples=(
+        "policyc prove bundle -f policies --cluster cluster",
+        "policyc prove bundle -f policies --cluster cluster --sign key.pem",
+    ),
+)
 @click.argument("bundle")
 @input_options
 @node_option

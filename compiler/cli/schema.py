@@ -6,10 +6,19 @@ from importlib import resources
 
 import click
 
+from policyc.compiler.cli.help import command
+
 _ENDING = ".schema.json"
 
 
-@click.command("schema", short_help="print a JSON schema")
+@command(
+    "schema",
+    short_help="print a JSON schema",
+    examples=(
+        "policyc schema",
+        "policyc schema config",
+    ),
+)
 @click.argument("name", required=False)
 def schema(name: str | None) -> int:
     """Print a JSON schema: of policyc's own kinds, for editors, or of what commands print.

@@ -5,6 +5,7 @@ import sys
 
 import click
 
+from policyc.compiler.cli.help import command
 from policyc.compiler.cli.inputs import (
     input_options,
     inputs_of,
@@ -30,7 +31,14 @@ from policyc.verifier.choice import Choice
 from policyc.verifier.intents import Asking
 
 
-@click.command("verify", short_help="prove that intents hold, or show a flow that breaks them")
+@command(
+    "verify",
+    short_help="prove that intents hold, or show a flow that breaks them",
+    examples=(
+        "policyc verify -f policies --intents intents.yaml",
+        "policyc verify -f policies --cluster cluster --intents intents.yaml --format sarif",
+    ),
+)
 @input_options
 @click.option(
     "--intents",
