@@ -5,9 +5,11 @@ import re
 import shlex
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
+from _pytest.mark.expression import Expression
 
 from policyc.compiler.cli.main import COMMANDS
 from tests.end_to_end.command import policyc_here
@@ -39,17 +41,37 @@ def test_the_readme_shows_what_diff_says() -> None:
         assert line.removeprefix("    ") in said, line
 
 
-@pytest.mark.parametrize("claim", CLAIMS)
-def test_a_claim_s_tests_exist(claim: str) -> None:
-    arguments = shlex.split(claim)[1:]
+@cache
+def collected() -> tuple[str, ...]:
+    """Every test of the suite, by its id; asked once, as that takes seconds."""
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "--collect-only", "-q", *arguments],
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-n", "0"],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    return tuple(line for line in done.stdout.splitlines() if "::" in line)
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_a_claim_s_tests_exist(claim: str) -> None:
+    words = iter(shlex.split(claim)[1:])
+    paths, named = list[str](), ""
+    for word in words:
+        if word == "-k":
+            named = next(words)
+        elif word == "-m":
+            next(words)
+        else:
+            paths.append(word)
+    assert all((ROOT / path).exists() for path in paths)
+    of_paths = [test for test in collected() if test.startswith(tuple(paths))]
+    asked = Expression.compile(named or "test")
+    assert any(
+        asked.evaluate(lambda name, of=test: name.lower() in of.lower()) for test in of_paths
+    )
 
 
 def test_every_command_is_in_the_readme() -> None:

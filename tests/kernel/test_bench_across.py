@@ -31,7 +31,8 @@ def _run(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(asked, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("family", ["4", pytest.param("6", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["4", "6"])
 def test_traffic_gets_through_every_bed(tmp_path: Path, family: str) -> None:
     remove_stale_labs()
     out = tmp_path / "rows.json"

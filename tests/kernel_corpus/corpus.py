@@ -12,20 +12,13 @@ from tests.kernel_corpus.written import (
 
 SLICE = (
     "no-policies-unknown",
-    "allow-all",
     "cidr6-except",
-    "named-ports-egress",
     "admin-pass",
-    "calico-protocols",
     "cilium-entities",
-    "extended-own-addresses",
     "counters-none",
     "node-n1",
     "example-online-shop",
-    "alike-diagrams",
     "close-blocks",
-    "cidrs-100",
-    "ports-1000",
     "mixed-100",
 )
 """Loaded by `make test`: of each sort one, and none that takes long to decide."""

@@ -123,13 +123,13 @@ def check(seed: int, few: int | None = None) -> None:
             assert exact <= {wanted}, f"{direction} {flow}"
 
 
-@settings(max_examples=examples(60, 5), deadline=None)
+@settings(max_examples=examples(60, 12), deadline=None)
 @given(SEEDS)
 def test_regions_hold_every_flow_that_differs_and_no_other(seed: int) -> None:
     check(seed)
 
 
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(40, 10), deadline=None)
 @given(SEEDS)
 def test_the_answer_is_the_same_namespace_by_namespace(seed: int) -> None:
     original = symbolic._FEW_POLICIES

@@ -83,7 +83,7 @@ PARTS = 4
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-@settings(max_examples=examples(15), deadline=None)
+@settings(max_examples=examples(15, 15), deadline=None)
 @given(seed=SEEDS)
 def test_useless_is_what_may_be_removed_and_nothing_else(part: int, seed: int) -> None:
     check(seed * PARTS + part)
@@ -97,7 +97,7 @@ def test_useless_is_what_may_be_removed_at_length(seed: int) -> None:
     check(seed)
 
 
-@settings(max_examples=examples(30), deadline=None)
+@settings(max_examples=examples(30, 6), deadline=None)
 @given(SEEDS)
 def test_where_pods_live_is_kept_to(seed: int) -> None:
     rng = random.Random(seed)

@@ -21,7 +21,7 @@ RULES = {
 }
 
 
-QUICK = ("limit", Backend.C)
+QUICK = ("limit", Backend.LLVM)
 """In every run of the tests."""
 
 
