@@ -89,10 +89,10 @@ def check(seed: int, few: int | None = None) -> None:
     before = with_notes(rng, case.policies)
     after = mutated(rng, before) if before.tiers else before
     ignore = rng.random() < 0.3
-    regions: list[EndRegion] = []
+    regions: list[tuple[EndRegion, bool]] = []
     for _, query in end_queries(before, after, ignore, ()):
         for change in EndChange:
-            regions += query.regions(change)
+            regions += ((each, query.situation.binds_own_node) for each in query.regions(change))
     found = diff_symbolic(before, after, ignore_effects=ignore, most=rng.choice((None, 1)))
     counted = {count.kind for count in found.counts if count.number}
     assert found.outcome is outcome_of(counted), "the outcome is said of what is counted"
@@ -110,11 +110,14 @@ def check(seed: int, few: int | None = None) -> None:
             subject = flow.dst if direction is Direction.INGRESS else flow.src
             if not isinstance(subject, Endpoint):
                 continue
+            # Where no rule denies what the own node generates, a region says nothing of it (A22).
+            is_own = direction is Direction.INGRESS and is_from_its_node(flow.src, flow.dst)
             holding = [
                 r
-                for r in regions
+                for r, binds_own in regions
                 if r.direction is direction
                 and not r.is_host
+                and (binds_own or not is_own)
                 and all(is_true(each, direction, flow) for each in r.literals)
             ]
             wanted = change_at(before, after, flow, direction, ignore)
