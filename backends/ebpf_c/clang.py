@@ -100,11 +100,15 @@ def find_tool(name: str) -> str:
 
 
 def _on_path(name: str) -> Path | None:
-    """What a shell would run by this name; `shutil` takes longer to load than a bundle to write."""
+    """What a shell would run by this name; `shutil` takes longer to load than a bundle to write.
+
+    A folder that may not be looked into has no tool, as for a shell.
+    """
     path = os.environ.get("PATH", os.defpath)
     folders = [""] if os.sep in name else path.split(os.pathsep) if path else []
     paths = (Path(folder, name) for folder in folders)
-    return next((path for path in paths if path.is_file() and os.access(path, os.X_OK)), None)
+    # First whether it may be run: that raises no error, whatever a folder is.
+    return next((path for path in paths if os.access(path, os.X_OK) and path.is_file()), None)
 
 
 def _explain(tool: str, source: str, errors: str) -> None:

@@ -9,8 +9,13 @@ import pytest
 from policyc.backends.ebpf_c import clang
 from policyc.compiler.driver.bundle import placed
 
+UNREADABLE = "/" + "n" * 5000
+"""A folder about which the kernel answers with an error, also to root."""
 
-@pytest.mark.parametrize("path", ["{0}", "{0}:/usr/bin", "/nowhere:{0}/other:", ""])
+
+@pytest.mark.parametrize(
+    "path", ["{0}", "{0}:/usr/bin", "/nowhere:{0}/other:", "", UNREADABLE + ":{0}"]
+)
 @pytest.mark.parametrize("name", ["tool", "data", "folder", "sh", "./tool", "{0}/tool", "no-such"])
 def test_tools_are_found_on_the_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, name: str

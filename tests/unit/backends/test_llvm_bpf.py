@@ -24,6 +24,8 @@ from policyc.ir.decision import DecisionIR
 from policyc.ir.plan import CellLayout
 from policyc.ir.policy import Direction
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).parents[3]
 SHELL = (ROOT / "runtime" / "datapath" / "policy_shell.bpf.c").read_text()
 

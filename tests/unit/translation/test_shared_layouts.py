@@ -13,6 +13,8 @@ from policyc.verifier.bytecode.object import BpfObject, read_object
 from policyc.verifier.translation.shared_layouts import layout_faults, map_faults
 from tests.unit.translation.generations import made
 
+pytestmark = pytest.mark.thorough
+
 CASE = "cidr4"
 
 

@@ -37,6 +37,8 @@ from tests.property.cases import random_case
 from tests.unit.verifier import question_cases as cases
 from tests.unit.verifier.test_mutations import POLICIES, UNIVERSE, WEB, WEB_IN, WEB_OUT
 
+pytestmark = pytest.mark.thorough
+
 
 def random_question(seed: int) -> cases.ServiceQuestion:
     """Half of them are right; some of the others are, too."""
