@@ -92,7 +92,8 @@ def table(result: dict[str, Any]) -> str:
     ways = list(dict.fromkeys(each["way"] for each in rows))
     lines = [
         f"Linux {by['kernel']}, {by['cpu']}; IPv{result['family']}; {result['policies']} policies,"
-        f" {result['services']} Services; CPU time of an operation over that of plain routing,"
+        f" {result['services']} Services.",
+        "CPU time of an operation over that of plain routing,"
         f" medians of {result['rounds']} rounds [quartiles].",
         "",
         f"| | {' | '.join(WHAT[way] for way in ways)} |",

@@ -46,8 +46,9 @@ def table(result: dict[str, Any]) -> str:
     ways = list(dict.fromkeys(row["way"] for row in rows))
     lines = [
         "<!-- written by tests/bench/datapath.py -->",
-        f"Linux {machine['kernel']}, {machine['cpu']}; IPv{result['family']}; CPU time of an operation"
-        f" over that of plain routing, medians of {result['rounds']} rounds [quartiles].",
+        f"Linux {machine['kernel']}, {machine['cpu']}; IPv{result['family']}.",
+        "CPU time of an operation over that of plain routing,"
+        f" medians of {result['rounds']} rounds [quartiles].",
         "",
         f"| | {' | '.join(WHAT[way] for way in ways)} |",
         "|---" * (1 + len(ways)) + "|",

@@ -18,9 +18,9 @@ def policyc_here(
     *arguments: str, cwd: Path = Path(), stdin: str = ""
 ) -> subprocess.CompletedProcess[str]:
     """Run `policyc` with these arguments, in this folder, with this text to read."""
-    given, out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(3))
-    given.write(stdin)
-    given.seek(0)
+    given = io.TextIOWrapper(io.BytesIO(stdin.encode()), "utf-8")
+    written = (io.BytesIO(), io.BytesIO())
+    out, err = (io.TextIOWrapper(each, "utf-8", write_through=True) for each in written)
     with (
         contextlib.chdir(cwd),
         mock.patch.object(sys, "stdin", given),
@@ -28,8 +28,6 @@ def policyc_here(
         contextlib.redirect_stderr(err),
     ):
         code = run(list(arguments))
-    said = []
-    for each in (out, err):
-        each.flush()
-        said.append(each.buffer.getvalue().decode())  # type: ignore[attr-defined]
-    return subprocess.CompletedProcess(arguments, code, *said)
+    return subprocess.CompletedProcess(
+        arguments, code, *(each.getvalue().decode() for each in written)
+    )

@@ -102,3 +102,11 @@ def test_lines_of_prose_are_short(page: Path) -> None:
     prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     lines = [each for each in prose.splitlines() if not each.startswith(("|", "    "))]
     assert max(map(len, lines)) <= 120
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md"])
+def test_the_files_that_lead_a_newcomer_are_there(page: str) -> None:
+    """Every path in the text; those of a command line stand apart."""
+    named = re.findall(r"`([\w.*-]+(?:/[\w.*-]+)+)`", (ROOT / page).read_text())
+    assert len(named) >= 10
+    assert [each for each in named if not list(ROOT.glob(each))] == []

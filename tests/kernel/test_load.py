@@ -334,7 +334,7 @@ def test_unload_is_idempotent(node: NodeUnderTest) -> None:
 
 
 def test_a_bpffs_mounted_at_the_root_itself_is_kept(node: NodeUnderTest, tmp_path: Path) -> None:
-    """And the folders that tc makes there are in nobody's way."""
+    """The folders that tc makes there are passed over."""
     at_mount = NodeUnderTest(tmp_path, node.objects, node.bpffs.parent)
     at_mount.ifindex = node.ifindex
     (node.bpffs.parent / "tc" / "globals").mkdir(parents=True)

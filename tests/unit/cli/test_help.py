@@ -20,10 +20,12 @@ def commands() -> Iterator[tuple[str, Command]]:
     for name in COMMANDS:
         found = cli.get_command(context, name)
         if isinstance(found, click.Group):
-            yield from ((f"{name} {sub}", each) for sub, each in found.commands.items())  # type: ignore[misc]
+            below = {f"{name} {sub}": each for sub, each in found.commands.items()}
         else:
-            assert isinstance(found, Command), f"{name} has no examples"
-            yield name, found
+            below = {name: found}
+        for typed, command in below.items():
+            assert isinstance(command, Command), f"{typed} has no examples"
+            yield typed, command
 
 
 ALL = dict(commands())
