@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
 
-from policyc.runtime import reassembly, service_route, tunnel
+from policyc.runtime import own_device, reassembly, tunnel
 from policyc.runtime.errors import InputError
 from policyc.runtime.state import Attachment
 
@@ -20,7 +20,9 @@ Patterns = tuple[str, ...]
 _PATTERN = re.compile(r"[^\s/:]+")  # a device has no other character in its name
 _LOOPBACK = 1
 """Its ifindex in each network namespace."""
-_OURS = frozenset({tunnel.NAME, reassembly.NAME, service_route.NAME, service_route.FAR})
+_OURS = frozenset(
+    {tunnel.NAME, reassembly.NAME, own_device.SERVICE_ROUTE, own_device.SERVICE_ROUTE_FAR}
+)
 
 
 def read_patterns(given: Sequence[str]) -> Patterns | None:

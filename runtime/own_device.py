@@ -16,6 +16,8 @@ from policyc.runtime.undo import Undo
 
 ROLES = ("tunnel", "detour", "route")
 """Of attachments: those that are up with their hook alone."""
+SERVICE_ROUTE, SERVICE_ROUTE_FAR = "policyc-svc", "policyc-svc-far"
+"""The two ends of the veth of `--service-cidr` (service_route.py)."""
 _DEVICE = struct.Struct("=I")
 
 

@@ -25,8 +25,8 @@ from policyc.runtime.pins import Pins
 from policyc.runtime.state import Attachment
 from policyc.runtime.undo import Undo
 
-NAME, DEVICE = "policyc-svc", "pc_route_to"
-FAR = "policyc-svc-far"
+NAME, FAR = own_device.SERVICE_ROUTE, own_device.SERVICE_ROUTE_FAR
+DEVICE = "pc_route_to"
 _MAC, _FAR_MAC = "02:70:63:00:00:03", "02:70:63:00:00:04"  # PC_ROUTE_MAC; on no other wire
 _PURPOSE = "--service-cidr"
 _MTU = 65535

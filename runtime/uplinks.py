@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from policyc.runtime import reassembly, rtnetlink, service_route, tunnel
+from policyc.runtime import own_device, reassembly, rtnetlink, tunnel
 from policyc.runtime.errors import HostError, InputError
 
 Outside = Literal["tunnel", "dsr"]
@@ -16,7 +16,7 @@ Outside = Literal["tunnel", "dsr"]
 _OURS: Mapping[str, str] = {
     tunnel.NAME: "by which nodes hand packets to each other",
     reassembly.NAME: "by which fragments are put in order",
-    service_route.NAME: "by which the node itself reaches Services",
+    own_device.SERVICE_ROUTE: "by which the node itself reaches Services",
 }
 _SIOCGIFHWADDR, _ARPHRD_ETHER = 0x8927, 1
 _IFREQ = struct.Struct("=16sH22x")

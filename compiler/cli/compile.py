@@ -35,7 +35,8 @@ from policyc.ir.printable import json_text, printable
 from policyc.verifier.choice import Choice
 
 if TYPE_CHECKING:
-    from policyc.compiler.driver.compile import Compiled
+    from policyc.compiler.driver.compile import Compiled, Prepared
+    from policyc.compiler.driver.emission import Emitted
     from policyc.compiler.driver.node_bundles import NodesCompiled
     from policyc.compiler.driver.rebuild.again import Rebuilt
 
@@ -186,7 +187,9 @@ def compile_(
             return _show_nodes(work, output, format_)
         from policyc.compiler.driver.compile import compile_inputs
 
-        done = compile_inputs(inputs, output, progress_on_stderr(), kept, node, target, proving)
+        done = compile_inputs(
+            inputs, output, progress_on_stderr(), kept, node, target, proving, _keep
+        )
     show_read(done.read, done.findings)
     if explain_layout:
         click.echo(_layout(done))
@@ -215,6 +218,13 @@ def _rebuilt(inputs: Inputs, output: Path, kept: BuildCache, target: Target) -> 
     from policyc.compiler.driver.rebuild.again import rebuild
 
     return rebuild(inputs, output, kept, target)
+
+
+def _keep(ready: "Prepared", emitted: "Emitted", cache: BuildCache) -> None:
+    """Leave the record of a whole run, by code that is loaded for that alone."""
+    from policyc.compiler.driver.rebuild.note import keep_record
+
+    keep_record(ready, emitted, cache)
 
 
 def _show_rebuilt(made: "Rebuilt", output: Path, format_: str) -> int:

@@ -136,17 +136,20 @@ def key_of(*parts: str | bytes) -> str:
 
 @cache
 def source_digest(*packages: str) -> str:
-    """The digest of our own code in some packages: a changed compiler uses no older entries."""
-    return key_of(release_of("policyc"), *map(_package_digest, packages))
+    """The digest of our code in packages and in those below: a changed compiler uses no old entry."""
+    return key_of(release_of("policyc"), *(_folder_digest(str(folder_of(p))) for p in packages))
 
 
 @cache
-def _package_digest(package: str) -> str:
+def _folder_digest(folder: str) -> str:
     parts: list[str | bytes] = []
-    with os.scandir(folder_of(package)) as items:
-        files = sorted((item.name, item.path) for item in items if item.name.endswith(".py"))
-    for name, path in files:
-        parts += [name, _bytes_of(path)]
+    with os.scandir(folder) as items:
+        entries = sorted((item.name, item.path, item.is_dir()) for item in items)
+    for name, path, is_folder in entries:
+        if name.endswith(".py"):
+            parts += [name, _bytes_of(path)]
+        elif is_folder and name != "__pycache__":
+            parts += [name, _folder_digest(path)]
     return key_of(*parts)
 
 

@@ -26,7 +26,6 @@ from policyc.compiler.driver.host_subjects import (
     with_hosts_as_subjects,
 )
 from policyc.compiler.driver.inputs import Inputs, context_of, options_json
-from policyc.compiler.driver.last_run import record_key
 from policyc.compiler.driver.node_subjects import check_node
 from policyc.compiler.driver.pipeline import Decided, decide_all
 from policyc.compiler.driver.proof_ledger import open_ledger
@@ -236,6 +235,10 @@ def _prepared(
     return Prepared(inputs, read, findings, decided, proof, policies, hosts)
 
 
+Keep = Callable[[Prepared, Emitted, BuildCache], None]
+"""Leaves the record of a run in the cache (`rebuild/note.py`)."""
+
+
 def compile_inputs(
     inputs: Inputs,
     out: Path | None,
@@ -244,11 +247,12 @@ def compile_inputs(
     node: str = "",
     target: Target = DEFAULT_TARGET,
     proving: Choice | None = None,
+    keep: Keep | None = None,
 ) -> Compiled:
     """Compile, and write the bundle where `out` is given. Nothing is written unless all succeeds.
 
     `node`: for the subjects of this node alone. `cache` is filled and trimmed, and left open. `proving`:
-    the bytecode is proved, by these solvers.
+    the bytecode is proved, by these solvers. `keep` leaves in the cache what the next run may use.
     """
     if out is not None:
         check_target(out)
@@ -261,8 +265,8 @@ def compile_inputs(
             prover = None if proving is None else _prover(ready, proving, cache, progress)
             said = provenance(ready, node, proving is not None)
             write_bundle(out, texts, emitted, said, cache, prover)
-            if cache is not None and not node and not ready.hosts:
-                _keep_record(ready, emitted, cache)
+            if keep is not None and cache is not None and not node and not ready.hosts:
+                keep(ready, emitted, cache)
     findings = ready.findings
     if cache is not None:
         cache.trim()
@@ -270,20 +274,6 @@ def compile_inputs(
     guards = bool(ready.hosts)
     proof, policies = ready.proof, ready.policies
     return Compiled(ready.read, findings, ready.decided, emitted, proof, policies, guards)
-
-
-def _keep_record(ready: Prepared, emitted: Emitted, cache: BuildCache) -> None:
-    """Leave what the next run may use (`rebuild/`); the entry of the run before is replaced."""
-    from policyc.compiler.driver.rebuild.note import note
-    from policyc.compiler.driver.rebuild.record import to_bytes
-
-    read = ready.read
-    sources = (ready.inputs.policies, ready.inputs.cluster)
-    options = options_json(ready.inputs)
-    how = ready.inputs.options, ready.findings
-    record = note(sources, read.policies, read.cluster, ready.decided, emitted, options, how)
-    if record is not None:
-        cache.put(record_key(ready.inputs, emitted.target), to_bytes(record))
 
 
 def _prover(

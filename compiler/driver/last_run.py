@@ -16,7 +16,6 @@ _CODE = (
     "policyc.backends.llvm",
     "policyc.compiler.frontend",
     "policyc.compiler.driver",
-    "policyc.compiler.driver.rebuild",
 )
 """The packages whose code a record depends on."""
 

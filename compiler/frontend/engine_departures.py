@@ -12,13 +12,13 @@ from ipaddress import ip_network
 
 from policyc.compiler.frontend import codes_together as codes
 from policyc.compiler.frontend.lowered import (
+    CLUSTER_NETWORK_POLICY,
     BaselineSlot,
     CiliumSlot,
     Lowered,
     NetworkPolicySlot,
     Profile,
 )
-from policyc.compiler.frontend.together import CLUSTER_NETWORK_POLICY
 from policyc.ir.diagnostics import Report
 from policyc.ir.peers import is_inside
 from policyc.ir.policy import (

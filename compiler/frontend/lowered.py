@@ -21,6 +21,8 @@ if TYPE_CHECKING:  # who reads NetworkPolicies alone does not load the readers o
 
 T = TypeVar("T")
 
+CLUSTER_NETWORK_POLICY = "ClusterNetworkPolicy"
+
 
 class Profile(Enum):
     """How policies of several APIs stand to each other (semantics F47)."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from policyc.compiler.frontend import codes_together as codes
 from policyc.compiler.frontend.equal_priorities import check_priorities
 from policyc.compiler.frontend.lowered import (
+    CLUSTER_NETWORK_POLICY,
     CalicoSlot,
     CiliumSlot,
     Lowered,
@@ -13,7 +14,6 @@ from policyc.compiler.frontend.lowered import (
 )
 from policyc.ir.diagnostics import Code, Report
 
-CLUSTER_NETWORK_POLICY = "ClusterNetworkPolicy"
 _OLDER = frozenset({"AdminNetworkPolicy", "BaselineAdminNetworkPolicy"})
 
 

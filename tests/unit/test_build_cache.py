@@ -151,3 +151,22 @@ def test_an_object_is_compiled_again_when_a_header_of_the_system_changed(
     assert objects.policy_object("int a;\n", cache) == b"two"
     assert made == ["one", "one", "two"]
     objects._digest.cache_clear()
+
+
+def test_the_digest_of_code_covers_packages_below(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "someones"
+    below = package / "below"
+    below.mkdir(parents=True)
+    for folder in (package, below):
+        (folder / "__init__.py").touch()
+    monkeypatch.setattr(build_cache, "folder_of", lambda _: package)
+    seen = set()
+    for text in ("", "changed = 1\n"):
+        (below / "code.py").write_text(text)
+        for cached in (build_cache.source_digest, build_cache._folder_digest):
+            cached.cache_clear()
+        seen.add(build_cache.source_digest("someones"))
+    build_cache.source_digest.cache_clear()
+    assert len(seen) == 2

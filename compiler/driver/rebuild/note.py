@@ -12,9 +12,13 @@ from typing import Any
 
 from policyc.backends.ebpf_c.comments import MAX_LINES, MAX_ROWS, columns_in_words
 from policyc.backends.ebpf_c.emit import classes_in_words
+from policyc.compiler.driver.build_cache import BuildCache
 from policyc.compiler.driver.bundle import CLASSIFIER_FILE, RULES_FILE
+from policyc.compiler.driver.compile import Prepared
 from policyc.compiler.driver.emission import Emitted
+from policyc.compiler.driver.inputs import options_json
 from policyc.compiler.driver.json_lines import joined_members, list_text, member_text
+from policyc.compiler.driver.last_run import record_key
 from policyc.compiler.driver.node_tables import RULES_SCHEMA, classifier_json, rule_json
 from policyc.compiler.driver.pipeline import Decided
 from policyc.compiler.driver.policy_texts import POLICIES_FILE, TierText, policies_text
@@ -24,7 +28,7 @@ from policyc.compiler.driver.rebuild.facts import SEPARATOR, PolicyFacts, facts_
 from policyc.compiler.driver.rebuild.files import contents_again
 from policyc.compiler.driver.rebuild.partition import partition_json
 from policyc.compiler.driver.rebuild.policies import policies_json
-from policyc.compiler.driver.rebuild.record import Record
+from policyc.compiler.driver.rebuild.record import Record, to_bytes
 from policyc.compiler.driver.rebuild.said import said_json, said_of_documents
 from policyc.compiler.driver.rebuild.shapes import (
     Blobs,
@@ -45,6 +49,17 @@ from policyc.compiler.frontend.sources import Content, Source
 from policyc.ir.diagnostics import Diagnostic
 from policyc.ir.policy import NETWORK_POLICY, Action, Direction, PolicySet
 from policyc.ir.tables import RESERVED_RULES
+
+
+def keep_record(ready: Prepared, emitted: Emitted, cache: BuildCache) -> None:
+    """Leave what the next run may use; the entry of the run before is replaced."""
+    read = ready.read
+    sources = (ready.inputs.policies, ready.inputs.cluster)
+    options = options_json(ready.inputs)
+    how = ready.inputs.options, ready.findings
+    record = note(sources, read.policies, read.cluster, ready.decided, emitted, options, how)
+    if record is not None:
+        cache.put(record_key(ready.inputs, emitted.target), to_bytes(record))
 
 
 def note(
