@@ -7,10 +7,7 @@ import socket
 import pytest
 
 from policyc.compiler.cli.main import run as policyc
-from tests.kernel.node_under_test import NODE
-from tests.kernel.service_wire import ServiceWire
-from tests.kernel.service_yaml import PORT
-from tests.kernel.test_external_ranges import (
+from tests.kernel.external_ranges import (
     IN_RANGE,
     OUTSIDE,
     RANGES,
@@ -18,7 +15,13 @@ from tests.kernel.test_external_ranges import (
     load,
     written,
 )
-from tests.kernel.test_missing_devices import Commands, commands
+from tests.kernel.node_commands import (
+    Commands,
+    commands,
+)
+from tests.kernel.node_under_test import NODE
+from tests.kernel.service_wire import ServiceWire
+from tests.kernel.service_yaml import PORT
 
 pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
 __all__ = ["commands"]

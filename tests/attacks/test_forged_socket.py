@@ -17,14 +17,22 @@ import pytest
 
 from policyc.runtime.forwarding import Forwarding
 from tests.attacks.forger import OWN_PORT, End, Forger
-from tests.attacks.test_revoked_connection import SILENCE, open_policy
-from tests.attacks.test_revoked_host_connection import DENYING, OPEN
+from tests.attacks.revoked_connection import (
+    SILENCE,
+    open_policy,
+)
+from tests.attacks.revoked_host_connection import (
+    DENYING,
+    OPEN,
+)
 from tests.eventually import eventually
 from tests.kernel.bundles import compiled
+from tests.kernel.host_policy_wire import (
+    OUT,
+)
 from tests.kernel.node_under_test import HOSTS, NodeUnderTest
 from tests.kernel.service_wire import DEVICES, PATIENCE, ServiceWire
 from tests.kernel.table_policy import TablePolicy
-from tests.kernel.test_host_wire import OUT
 from tests.kernel.two_nodes import TwoNodes, address
 
 pytestmark = pytest.mark.kernel

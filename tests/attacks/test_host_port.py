@@ -11,10 +11,22 @@ from pathlib import Path
 import pytest
 from pyroute2.netlink.nfnetlink.nfctsocket import NFCTSocket
 
-from tests.attacks.test_tunnel_port import masqueraded_by_nft
+from tests.attacks.tunnel_port import (
+    masqueraded_by_nft,
+)
 from tests.kernel.bundles import compiled
-from tests.kernel.test_host_wire import CLOSED, OPEN, OUT, TCP, UDP, host_policy
-from tests.kernel.test_outside_wire import BULK, exchange
+from tests.kernel.external_wire import (
+    BULK,
+    TCP,
+    UDP,
+    exchange,
+)
+from tests.kernel.host_policy_wire import (
+    CLOSED,
+    OPEN,
+    OUT,
+    host_policy,
+)
 from tests.kernel.two_nodes import PATIENCE, TwoNodes, address
 
 pytestmark = pytest.mark.kernel

@@ -18,8 +18,11 @@ import pytest
 from policyc.runtime import attach, bpf_syscall, reassembly, rtnetlink, service_route, tunnel
 from policyc.runtime.errors import HostError
 from tests.kernel.bundles import compiled
+from tests.kernel.external_wire import (
+    POLICY,
+    services,
+)
 from tests.kernel.killed import die, killed
-from tests.kernel.test_outside_wire import POLICY, services
 from tests.kernel.two_nodes import UPLINK, TwoNodes
 
 pytestmark = [pytest.mark.kernel, pytest.mark.fresh]

@@ -7,12 +7,15 @@ import time
 
 import pytest
 
+from tests.kernel.fragment_wire import (
+    Sender,
+    _captured,
+)
 from tests.kernel.fragments import cut, piece
 from tests.kernel.node_under_test import HOSTS, NodeUnderTest
 from tests.kernel.packets import SCTP
 from tests.kernel.service_wire import ServiceWire
 from tests.kernel.table_policy import sctp_port
-from tests.kernel.test_fragments_wire import Sender, _captured
 
 pytestmark = pytest.mark.kernel
 PORT = 7

@@ -21,9 +21,11 @@ from policyc.runtime.masquerade import Masquerade
 from policyc.runtime.pins import Pins
 from tests.eventually import eventually
 from tests.kernel.bundles import compiled
+from tests.kernel.external_wire import (
+    POLICY,
+)
 from tests.kernel.packets import ACK, FIN, RST, Host, frame, tcp
 from tests.kernel.passing_time import let_pass
-from tests.kernel.test_outside_wire import POLICY
 from tests.kernel.two_nodes import BESIDE, PODS, UPLINK, TwoNodes, address
 
 pytestmark = pytest.mark.kernel

@@ -9,10 +9,19 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from policyc.runtime import bpf_syscall
-from tests.attacks.test_table_quotas import refusals
+from tests.attacks.table_quotas import (
+    refusals,
+)
 from tests.kernel.node_under_test import LOCAL, UPLINK, A, B, NodeUnderTest
 from tests.kernel.packets import SYN, Payload, tcp, udp
-from tests.kernel.test_masquerade import answer, answered, loaded, out, port_of, sent
+from tests.kernel.snat_frames import (
+    answer,
+    answered,
+    loaded,
+    out,
+    port_of,
+    sent,
+)
 
 pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])

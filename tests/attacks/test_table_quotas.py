@@ -12,6 +12,13 @@ from collections.abc import Iterator
 import pytest
 
 from policyc.runtime import bpf_syscall
+from tests.attacks.table_quotas import (
+    refusals,
+)
+from tests.kernel.fragment_frames import (
+    first,
+    later,
+)
 from tests.kernel.many_flows import NODE_PORT, node_port
 from tests.kernel.network import network
 from tests.kernel.node_under_test import (
@@ -28,7 +35,6 @@ from tests.kernel.node_under_test import (
 )
 from tests.kernel.packets import ACK, SYN, Host, Payload, frame, tcp, udp
 from tests.kernel.table_policy import ANY
-from tests.kernel.test_fragments import first, later
 
 pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])
@@ -140,12 +146,6 @@ def wires(node: NodeUnderTest, request: pytest.FixtureRequest) -> Iterator[Wires
     made = Wires(node, request.node.callspec.params["family"])
     yield made
     made.close()
-
-
-def refusals(node: NodeUnderTest) -> dict[tuple[str, str], int]:
-    found = node.status()
-    assert found
-    return {(each.endpoint, each.what): each.times for each in found.refused}
 
 
 def is_silent_for(node: NodeUnderTest, family: int, seconds: int) -> None:

@@ -15,13 +15,22 @@ import pytest
 from policyc.runtime.json_value import JsonValue
 from policyc.runtime.masquerade import Masquerade
 from policyc.runtime.tunnel import PORT as TUNNEL_PORT
+from tests.attacks.tunnel_port import (
+    masqueraded_by_nft,
+)
 from tests.eventually import eventually
 from tests.kernel.bundles import compiled
+from tests.kernel.external_wire import (
+    NODE_PORT,
+    POLICY,
+    PORT,
+    REQUESTS,
+    services,
+)
 from tests.kernel.node_under_test import A, C, NodeUnderTest
 from tests.kernel.packets import SYN, Host, frame, tcp, udp
 from tests.kernel.service_yaml import service, slices
 from tests.kernel.table_policy import ANY
-from tests.kernel.test_outside_wire import NODE_PORT, POLICY, PORT, REQUESTS, services
 from tests.kernel.two_nodes import BESIDE, EXTERNAL, PODS, UPLINK, TwoNodes, address
 
 pytestmark = pytest.mark.kernel
@@ -31,14 +40,6 @@ UNLISTED = {4: "198.51.2.9", 6: "2001:db8:2::9"}
 """Addresses of node b that no endpoints file names."""
 LIE, TRUTH = 4000, 4001
 """The inner source port of a pod's packet, and of a node's."""
-NFT = """\
-table {family} nat {{
-  chain post {{
-    type nat hook postrouting priority 100
-    oifname "up0" masquerade
-  }}
-}}
-"""
 SERVICE = Host("02:00:00:00:00:ff", "10.96.0.77", "fd96::77")
 DSTOPTS_OPTION, DSTOPTS = 59, bytes((0, 0, 1, 4, 0, 0, 0, 0))  # IPV6_DSTOPTS: one of padding
 
@@ -75,12 +76,6 @@ def loaded(
 ) -> None:
     lab.load("a", bundle, [*services("pod-b"), *more], masquerade=masquerade)
     lab.load("b", bundle, services("pod-b"))
-
-
-def masqueraded_by_nft(lab: TwoNodes) -> None:
-    """As many CNIs do it, for all that leaves node a."""
-    for family in ("ip", "ip6"):
-        lab.run("a", "nft", "-f", "-", text=NFT.format(family=family))
 
 
 def with_unlisted(lab: TwoNodes) -> None:

@@ -19,7 +19,9 @@ README = (ROOT / "README.md").read_text()
 CLAIMS = re.findall(
     r"\| `(pytest [^`]+)`(?: \(root\))? \|", README + (ROOT / "docs" / "claims.md").read_text()
 )
-PAGES = sorted(p for p in ROOT.rglob("*.md") if not set(p.parts) & {".venv", "build", ".pytest_cache"})
+PAGES = sorted(
+    p for p in ROOT.rglob("*.md") if not set(p.parts) & {".venv", "build", ".pytest_cache"}
+)
 
 
 def test_claims_have_commands() -> None:

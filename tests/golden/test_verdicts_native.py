@@ -5,7 +5,9 @@ import pytest
 
 from policyc.compiler.driver.native_flows import BY_SEMANTICS, evaluate_natively, why_not_native
 from tests.golden.verdict_cases import VerdictCase, engine_cases
-from tests.property.test_native_flows import columns_of
+from tests.property.native_columns import (
+    columns_of,
+)
 
 CASES = engine_cases()
 

@@ -24,9 +24,7 @@ from tests.kernel.chained import (
     OwnDevice,
     Terway,
 )
-from tests.kernel.node_under_test import ip
-from tests.kernel.service_yaml import VIP
-from tests.kernel.test_outside_wire import (
+from tests.kernel.external_wire import (
     NODE_PORT,
     PORT,
     TARGET,
@@ -35,6 +33,8 @@ from tests.kernel.test_outside_wire import (
     received,
     services,
 )
+from tests.kernel.node_under_test import ip
+from tests.kernel.service_yaml import VIP
 from tests.kernel.two_nodes import CLIENT1, address
 
 pytestmark = pytest.mark.kernel

@@ -12,8 +12,14 @@ from policyc.runtime.json_value import JsonValue
 from tests.kernel.follower import Follower, told
 from tests.kernel.node_under_test import C, NodeUnderTest
 from tests.kernel.packets import ACK, SYN, Host, Payload, tcp
+from tests.kernel.service_frames import (
+    GATEWAY,
+    SECOND,
+    answer,
+    as_to,
+    to_vip,
+)
 from tests.kernel.service_yaml import PORT, TARGET, service, slices, web
-from tests.kernel.test_services import GATEWAY, SECOND, answer, as_to, to_vip
 
 pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
 RATE = 200

@@ -6,35 +6,38 @@ before and after changes of policy, resets, ports used again, pods that move and
 others'. Each packet has the same verdict, and in the end both remember the same.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kernel.connection_kernel import Kernel, Words, allows, described, who_is, wire
+from tests.kernel.connection_kernel import Kernel, Words, allows, described, who_is
 from tests.kernel.connection_model import (
-    ABORT,
-    ECHO,
-    ECHO_REPLY,
     INIT,
-    INIT_ACK,
     Connection,
     Found,
     Model,
     Packet,
     Who,
 )
+from tests.kernel.connection_sequences import (
+    GIVEN_A_NODE,
+    PORTS,
+    Change,
+    Sent,
+    Silence,
+    Talk,
+    passes_kernel,
+    tell,
+)
 from tests.kernel.node_under_test import HOSTS, LOCAL, NODE, UPLINK, NodeUnderTest
-from tests.kernel.packets import ACK, FIN, GRE, ICMP, ICMP6, RST, SCTP, SYN, TCP, UDP
+from tests.kernel.packets import ACK, GRE, ICMP, ICMP6, SCTP, TCP, UDP
 from tests.kernel.table_policy import ANY, PING4, PING6, sctp_port, service, tcp_port, udp_port
 
 pytestmark = pytest.mark.kernel
 
-PORTS = (80, 1000)
-DATA = 0
-"""An SCTP chunk that is no part of a handshake."""
 WORDS: dict[str, Words] = {
     "nothing": [],
     "a may ask": [("a", "b", (tcp_port(80), udp_port(80), sctp_port(80), PING4, PING6)),
@@ -45,63 +48,12 @@ WORDS: dict[str, Words] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Sent:
-    """A packet at a hook; `came_in` None is the pod's own hook, "" the node itself."""
-
-    packet: Packet
-    pod: str
-    came_in: str | None
-    smac: str
-
-
-@dataclass(frozen=True)
-class Change:
-    """Another policy, and where the pods are."""
-
-    words: str
-    is_moved: bool
-
-
-@dataclass(frozen=True)
-class Silence:
-    """Connections of a port expire."""
-
-    port: int
-
-
 Step = Sent | Change | Silence
 
 
 # --- what is drawn --------------------------------------------------------------------------------
 
 PROTOCOLS = (TCP, TCP, TCP, UDP, SCTP, ICMP, GRE)
-FLAGS = (SYN, SYN | ACK, ACK, ACK, ACK, FIN | ACK, RST | ACK)
-CHUNKS = (INIT, INIT_ACK, DATA, DATA, ABORT)
-
-
-@dataclass(frozen=True)
-class Talk:
-    """Two hosts, a protocol and ports: packets of it run both ways."""
-
-    one: str
-    other: str
-    proto: int
-    ports: tuple[int, int]
-
-    def packet(self, family: int, number: int, *, is_back: bool) -> Packet:
-        """One of its packets; the number picks flags, chunk or message."""
-        src, dst = (self.other, self.one) if is_back else (self.one, self.other)
-        sport, dport = self.ports[::-1] if is_back else self.ports
-        ends = Packet(family, HOSTS[src].address(family), HOSTS[dst].address(family), self.proto)
-        if self.proto == TCP:
-            return replace(ends, sport=sport, dport=dport, flags=FLAGS[number % len(FLAGS)])
-        if self.proto == SCTP:
-            return replace(ends, sport=sport, dport=dport, kind=CHUNKS[number % len(CHUNKS)])
-        if self.proto == ICMP:
-            kind = (ECHO_REPLY if is_back else ECHO)[family]
-            return replace(ends, proto=ICMP if family == 4 else ICMP6, sport=7, kind=kind)
-        return ends if self.proto == GRE else replace(ends, sport=sport, dport=dport)
 
 
 TALKS = st.builds(
@@ -178,29 +130,6 @@ def family_of(steps: list[Step]) -> int:
     return next((step.packet.family for step in steps if isinstance(step, Sent)), 4)
 
 
-def tell(model: Model, step: Sent | Silence) -> bool | None:
-    """What the model says of a packet; None of silence."""
-    if isinstance(step, Silence):
-        model.expire(step.port)
-        return None
-    device = LOCAL[step.pod]
-    if step.came_in is None:
-        return model.from_pod(device, step.smac, step.packet)
-    if step.came_in:
-        return model.to_pod(device, step.came_in, step.packet)
-    return model.node_to_pod(device, step.packet)
-
-
-def passes_kernel(node: NodeUnderTest, sent: Sent) -> bool:
-    """The kernel's verdict."""
-    frame = wire(sent.packet, sent.smac)
-    if sent.came_in is None:
-        return node.sent_by(sent.pod, frame)
-    if sent.came_in:
-        return node.sent_to(sent.pod, frame, came_in=sent.came_in)
-    return node.sent_by_node_to(sent.pod, frame)
-
-
 def compare(kernel: Kernel, steps: list[Step]) -> None:
     """Drive both; they agree on every packet, and on what is left."""
     family, model = family_of(steps), Model()
@@ -218,12 +147,6 @@ def compare(kernel: Kernel, steps: list[Step]) -> None:
             passes = passes_kernel(kernel.node, step)
             assert passes == expected, f"step {at}: the kernel says {passes} of {step}"
     assert sorted(kernel.remembered(family)) == sorted(map(described, model.connections.values()))
-
-
-GIVEN_A_NODE = settings(
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
 
 
 @settings(GIVEN_A_NODE, max_examples=40)

@@ -10,6 +10,12 @@ from policyc.runtime import attach, clsact, switch, tcx
 from policyc.runtime.attach import Mode
 from policyc.runtime.errors import HostError
 from policyc.runtime.state import Attachment
+from tests.kernel.denied_devices import (
+    DENY,
+    denied,
+    load,
+    policy,
+)
 from tests.kernel.new_pod import (
     DEVICE,
     NODE,
@@ -19,6 +25,10 @@ from tests.kernel.new_pod import (
     arp_request,
     ethernet,
     make_device,
+)
+from tests.kernel.node_commands import (
+    Commands,
+    commands,
 )
 from tests.kernel.node_under_test import (
     LOCAL,
@@ -33,31 +43,10 @@ from tests.kernel.node_under_test import (
 )
 from tests.kernel.packets import frame, udp
 from tests.kernel.service_wire import ServiceWire
-from tests.kernel.table_policy import ANY, TablePolicy
-from tests.kernel.test_missing_devices import Commands, commands
 
 pytestmark = pytest.mark.kernel
 modes = pytest.mark.parametrize("mode", ["tcx", "clsact"])
-DENY = "--deny-devices", PATTERN
 __all__ = ["commands"]
-
-
-def policy(node: NodeUnderTest) -> TablePolicy:
-    return TablePolicy(pods=("a", "b", "c", "new")).allow("a", "b", ANY).allow("new", "a", ANY)
-
-
-def load(commands: Commands, *options: str) -> str:
-    code, said = commands.load(policy(commands.node), *options)
-    assert code == 0, said
-    return said
-
-
-def denied(commands: Commands) -> list[str]:
-    """As status names them; nothing else is unprotected."""
-    commands.missing()  # compares with the schema
-    found = json.loads(commands.status())
-    assert found["unprotected"] == []
-    return sorted(found["denied_devices"])
 
 
 def is_hooked(node: NodeUnderTest, device: str, kind: str) -> bool:

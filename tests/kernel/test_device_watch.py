@@ -3,12 +3,9 @@
 
 import json
 import os
-import signal
 import socket
 import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 
 import pytest
 
@@ -16,64 +13,28 @@ from policyc.runtime import attach, bpf_syscall
 from policyc.runtime.attach import Mode
 from policyc.runtime.state import Attachment, StateDir
 from tests.eventually import eventually
+from tests.kernel.denied_devices import (
+    DENY,
+    denied,
+    load,
+)
+from tests.kernel.device_watch import (
+    Follower,
+    following,
+)
 from tests.kernel.new_pod import DEVICE, NewPod, make_device
+from tests.kernel.node_commands import (
+    Commands,
+    commands,
+)
 from tests.kernel.node_under_test import A, B, ip
 from tests.kernel.packets import frame, udp
 from tests.kernel.service_wire import ServiceWire
 from tests.kernel.service_yaml import service
-from tests.kernel.test_denied_devices import DENY, denied, load
-from tests.kernel.test_missing_devices import Commands, commands
 
 pytestmark = pytest.mark.kernel
 modes = pytest.mark.parametrize("mode", ["tcx", "clsact"])
 __all__ = ["commands"]
-
-
-class Follower:
-    """The command, in a process of its own."""
-
-    def __init__(self, commands: Commands, *words: str, streams: str = "") -> None:
-        self._said = commands.node.folder / "follow.err"
-        command = [sys.executable, "-m", "policyc.compiler.cli", "node", "follow"]
-        words = ("--bpffs", str(commands.node.bpffs), *words)
-        with self._said.open("w") as said:
-            self._process = subprocess.Popen(
-                [*command, *words, *streams.split()],
-                stderr=said, stdout=said, stdin=subprocess.PIPE,
-            )  # fmt: skip
-
-    @property
-    def stdin(self) -> int:
-        assert self._process.stdin
-        return self._process.stdin.fileno()
-
-    def said(self) -> str:
-        return self._said.read_text()
-
-    def stop(self, number: int = signal.SIGTERM) -> int:
-        """Its exit code."""
-        if self._process.poll() is None:
-            self._process.send_signal(number)
-        try:
-            code = self._process.wait(30)
-        finally:
-            self._process.kill()
-            self._process.wait()
-            assert self._process.stdin
-            self._process.stdin.close()
-        return code
-
-
-@contextmanager
-def following(commands: Commands, *words: str, streams: str = "") -> Iterator[Follower]:
-    """Until the block ends, without an error."""
-    made = Follower(commands, *words, streams=streams)
-    try:
-        yield made
-    except BaseException:
-        made.stop(signal.SIGKILL)
-        raise
-    assert made.stop() == 0, made.said()
 
 
 def is_denied(commands: Commands, device: str, kind: str) -> bool:

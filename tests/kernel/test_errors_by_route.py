@@ -10,9 +10,12 @@ from policyc.runtime.service_route import NAME
 from tests.kernel.answers import NEXT
 from tests.kernel.node_under_test import LOCAL, NODE, UPLINK, A, B, C, NodeUnderTest, run_through
 from tests.kernel.packets import ACK, MORE, SYN, Host, Payload, frame, inner, tcp, udp
-from tests.kernel.service_yaml import PORT, TARGET, VIP, web
-from tests.kernel.test_service_errors import PAYLOADS, ROUTER, error
-from tests.kernel.test_service_route import (
+from tests.kernel.service_error_frames import (
+    PAYLOADS,
+    ROUTER,
+    error,
+)
+from tests.kernel.service_route import (
     CIDRS,
     RESERVED,
     gets,
@@ -23,7 +26,10 @@ from tests.kernel.test_service_route import (
     sends,
     to,
 )
-from tests.kernel.test_service_route import routed as routed
+from tests.kernel.service_route import (
+    routed as routed,
+)
+from tests.kernel.service_yaml import PORT, TARGET, VIP, web
 
 pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])

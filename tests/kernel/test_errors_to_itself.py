@@ -6,13 +6,24 @@ import socket
 
 import pytest
 
+from tests.kernel.hairpin_frames import (
+    RESERVED,
+    comes_back,
+    reply,
+    request,
+)
 from tests.kernel.node_under_test import A, B, NodeUnderTest
 from tests.kernel.packets import ACK, MORE, SYN, Host, Payload, frame, inner, tcp, udp
+from tests.kernel.service_error_frames import (
+    PAYLOADS,
+    error,
+)
+from tests.kernel.service_frames import (
+    ports_of,
+    to_vip,
+)
 from tests.kernel.service_wire import ServiceWire
 from tests.kernel.service_yaml import OTHER_VIP, PORT, TARGET, VIP, service, slices, web
-from tests.kernel.test_hairpin import RESERVED, comes_back, reply, request
-from tests.kernel.test_service_errors import PAYLOADS, error
-from tests.kernel.test_services import ports_of, to_vip
 
 pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])

@@ -6,7 +6,6 @@ import ipaddress
 import json
 import os
 import socket
-from pathlib import Path
 
 import jsonschema
 import pytest
@@ -16,58 +15,31 @@ from policyc.runtime.json_value import JsonValue
 from policyc.runtime.service_update import update_services
 from policyc.runtime.state import StateDir
 from tests.eventually import eventually
-from tests.kernel.node_under_test import NODE, A, B, NodeUnderTest, ip
-from tests.kernel.packets import SYN, Host, frame, tcp
+from tests.kernel.device_watch import (
+    Follower,
+    following,
+)
+from tests.kernel.external_ranges import (
+    IN_RANGE,
+    OUTSIDE,
+    RANGES,
+    Client,
+    load,
+    objects,
+    written,
+)
+from tests.kernel.node_commands import (
+    SCHEMA,
+    Commands,
+    commands,
+)
+from tests.kernel.node_under_test import NODE, ip
 from tests.kernel.service_wire import ServiceWire
-from tests.kernel.service_yaml import PORT, TARGET, VIP, service, slices
-from tests.kernel.table_policy import ANY, TablePolicy
-from tests.kernel.test_device_watch import Follower, following
-from tests.kernel.test_missing_devices import SCHEMA, Commands, commands
+from tests.kernel.service_yaml import PORT
 
 pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
 __all__ = ["commands"]
-OUTSIDE = Host(VIP.mac, "198.51.100.9", "2001:db8:51::9")
-IN_RANGE = Host(VIP.mac, "203.0.113.9", "2001:db8:113::9")
-RANGES = "--external-cidr", "203.0.113.0/24", "--external-cidr", "2001:db8:113::/48"
 LEFT_OUT = "198.51.100.9 port 80/TCP, 2001:db8:51::9 port 80/TCP: is in no range of --external-cidr"
-
-
-def objects(*at: Host) -> list[JsonValue]:
-    """A Service with these external addresses, and its endpoint B."""
-    external = [address for each in at for address in (each.ip4, each.ip6)]
-    return [service(externalIPs=external), *slices([B])]
-
-
-def written(commands: Commands, *at: Host) -> Path:
-    made = commands.node.folder / "services.json"
-    items = [each.raw for each in objects(*at)]
-    made.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
-    return made
-
-
-def policy(node: NodeUnderTest) -> TablePolicy:
-    return node.policy().allow("a", "b", ANY).allow("a", "world", ANY)
-
-
-def load(commands: Commands, *options: str) -> str:
-    code, said = commands.load(policy(commands.node), *options)
-    assert code == 0, said
-    return said
-
-
-class Client:
-    """Opens a connection from A at each question, from a port of its own."""
-
-    def __init__(self, node: NodeUnderTest) -> None:
-        self._node, self._sport = node, 4000
-
-    def is_served(self, at: Host, family: int = 4) -> bool:
-        """Whether a Service has the address: what is sent there leaves for B."""
-        self._sport += 1
-        segment = tcp(self._sport, PORT, SYN)
-        got = self._node.leaves("a", frame(A, at, segment, family=family))
-        to_b = tcp(self._sport, TARGET, SYN)
-        return got == frame(A, at, to_b, family=family, daddr=B.address(family))
 
 
 def ranges(commands: Commands) -> list[str]:

@@ -32,6 +32,11 @@ from tests.kernel.packets import (
     udp,
 )
 from tests.kernel.table_policy import ANY, tcp_port
+from tests.kernel.unsummed import (
+    _PACKET_VNET_HDR,
+    _SOL_PACKET,
+    send_unsummed,
+)
 from tests.kernel.wire import link_address
 
 pytestmark = pytest.mark.kernel
@@ -167,9 +172,6 @@ def test_what_the_node_sends_in_fragments_is_its_own(node: NodeUnderTest, router
     assert node.drops() == {}
 
 
-_SOL_PACKET, _PACKET_VNET_HDR = 263, 15
-
-
 def send_scattered(device: str, frame_: bytes, linear: int) -> None:
     """Only so many bytes of it where packets begin in memory, and the others in pages."""
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as wire:
@@ -197,14 +199,6 @@ def test_headers_are_found_wherever_they_are(
     at = 14 + (20 if family == 4 else 40)
     assert [each[at : at + 4] for each in got] == [struct.pack("!HH", 53, 53)]
     assert node.drops() == {"policy": 1}
-
-
-def send_unsummed(device: str, frame_: bytes, start: int, offset: int) -> None:
-    """Leave the checksum from `start` on, which goes to `offset` from there, to the kernel."""
-    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as wire:
-        wire.bind((f"{device}.p", 0))
-        wire.setsockopt(_SOL_PACKET, _PACKET_VNET_HDR, 1)
-        wire.send(struct.pack("=BBHHHH", 1, 0, 0, 0, start, offset) + frame_)
 
 
 PARTIAL = [

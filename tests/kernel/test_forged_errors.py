@@ -3,13 +3,23 @@
 
 import pytest
 
+from tests.kernel.exposed_services import (
+    NODE_PORT,
+    exposed,
+)
+from tests.kernel.external_frames import (
+    EXTERNAL,
+    ROUTER,
+    sent,
+    served,
+)
 from tests.kernel.node_under_test import NODE, UPLINK, WORLD, A, B, C, NodeUnderTest
 from tests.kernel.packets import SYN, Host, Payload, echo, frame, inner, tcp, udp
+from tests.kernel.service_error_frames import (
+    error,
+)
 from tests.kernel.service_yaml import PORT, VIP, service, slices, web
 from tests.kernel.table_policy import ANY, TablePolicy
-from tests.kernel.test_outside import EXTERNAL, ROUTER, sent, served
-from tests.kernel.test_service_clients import NODE_PORT, exposed
-from tests.kernel.test_service_errors import error
 
 pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])

@@ -3,6 +3,10 @@
 
 import pytest
 
+from tests.kernel.fragment_frames import (
+    first,
+    later,
+)
 from tests.kernel.node_under_test import WORLD, A, B, NodeUnderTest
 from tests.kernel.packets import (
     AH,
@@ -28,22 +32,6 @@ from tests.kernel.packets import (
 from tests.kernel.table_policy import service, udp_port
 
 pytestmark = pytest.mark.kernel
-
-DATAGRAM = udp(5000, 53, bytes(64)).build(packed(A.ip6), packed(B.ip6))
-
-
-def first(src, dst, family: int, ident: int = 1) -> bytes:  # type: ignore[no-untyped-def]
-    if family == 4:
-        return frame(src, dst, udp(5000, 53, bytes(64)), fragment=MORE, ident=ident)
-    return frame6(src, dst, FRAGMENT, fragment6(UDP, DATAGRAM, offset=0, more=True, ident=ident))
-
-
-def later(src, dst, family: int, ident: int = 1, offset: int = 72) -> bytes:  # type: ignore[no-untyped-def]
-    if family == 4:
-        return frame(src, dst, raw(UDP, bytes(40)), fragment=offset // 8, ident=ident)
-    return frame6(
-        src, dst, FRAGMENT, fragment6(UDP, bytes(40), offset=offset, more=False, ident=ident)
-    )
 
 
 families = pytest.mark.parametrize("family", [4, 6])

@@ -4,51 +4,32 @@
 import itertools
 import os
 import socket
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.kernel.bundles import compiled
-from tests.kernel.fragments import cut, send, udp_segment
-from tests.kernel.packets import Host
-from tests.kernel.test_outside_wire import NODE_PORT, POLICY, TARGET, services
-from tests.kernel.two_nodes import UPLINK, TwoNodes, address
-from tests.kernel.wire import link_address
+from tests.kernel.external_wire import (
+    NODE_PORT,
+    POLICY,
+    TARGET,
+    services,
+)
+from tests.kernel.fragment_client import (
+    Client,
+    receive,
+)
+from tests.kernel.two_nodes import TwoNodes, address
 
 pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])
 UDP = socket.SOCK_DGRAM
-SPORT = 5000
 
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """client1 alone may reach the pods."""
     return compiled(tmp_path_factory.mktemp("outside"), POLICY)
-
-
-def host(lab: TwoNodes, name: str, device: str) -> Host:
-    mac = lab.at[name].within(lambda: link_address(device))
-    return Host(mac, address(name, 4), address(name, 6))
-
-
-class Client:
-    """Cuts what it sends by hand."""
-
-    def __init__(self, lab: TwoNodes, name: str, to: str) -> None:
-        self.lab, self.name = lab, name
-        self.me = host(lab, name, UPLINK)
-        router = lab.at["router"].within(lambda: link_address(f"to-{name}"))
-        self.to = Host(router, address(to, 4), address(to, 6))
-        self.ident = 0
-
-    def send(self, order: Sequence[int], data: bytes, port: int, family: int) -> None:
-        self.ident += 1
-        segment = udp_segment(self.me, self.to, SPORT, port, data, family)
-        frames = cut(self.me, self.to, segment, (1200, 1200), family, ident=self.ident)
-        ordered = [frames[at] for at in order]
-        self.lab.at[self.name].within(lambda: send(UPLINK, ordered))
 
 
 def arrive_in_any_order(
@@ -61,14 +42,6 @@ def arrive_in_any_order(
         assert receive(server) == data, order
         if denied:
             denied.send(order, data, port, family)
-
-
-def receive(server: socket.socket) -> bytes | None:
-    server.settimeout(0.3)
-    try:
-        return server.recv(65536)
-    except TimeoutError:
-        return None
 
 
 @families

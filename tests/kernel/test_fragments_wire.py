@@ -5,17 +5,22 @@ import itertools
 import os
 import random
 import socket
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from policyc.runtime.json_value import JsonValue
 from tests.eventually import eventually
+from tests.kernel.fragment_wire import (
+    SIZES,
+    SPORT,
+    Sender,
+    _captured,
+)
 from tests.kernel.fragments import cut, piece, send, udp_segment
 from tests.kernel.node_under_test import HOSTS, LOCAL, UPLINK, NodeUnderTest
 from tests.kernel.packets import ICMP, ICMP6, TCP, Host, echo, mac_bytes, packed
-from tests.kernel.service_wire import DEVICES, ServiceWire
+from tests.kernel.service_wire import ServiceWire
 from tests.kernel.service_yaml import PORT, TARGET, VIP, service, slices, value
 from tests.kernel.table_policy import ANY, udp_port
 from tests.kernel.wire import link_address
@@ -23,35 +28,9 @@ from tests.kernel.wire import link_address
 pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])
 UDP = socket.SOCK_DGRAM
-SIZES = (1200, 800, 1000)
 THREE = (1200, 1200)
 PATIENCE = 0.3  # seconds until silence counts as a drop
-SPORT = 5000
 IP_RECVTTL = 12  # of <linux/in.h>
-
-
-class Sender:
-    """A pod whose datagrams to somebody are cut by hand."""
-
-    def __init__(self, wire: ServiceWire, pod: str, to: Host, family: int) -> None:
-        self.wire, self.pod, self.family = wire, pod, family
-        self.me = HOSTS[pod]
-        self.to = replace(to, mac=link_address(DEVICES[pod]))
-        self.ident = random.randrange(1, 60000)
-
-    def frames(
-        self, data: bytes, port: int, sizes: Sequence[int] = SIZES, **ip: int
-    ) -> list[bytes]:
-        self.ident += 1
-        segment = udp_segment(self.me, self.to, SPORT, port, data, self.family)
-        return cut(self.me, self.to, segment, sizes, self.family, ident=self.ident, **ip)
-
-    def send(self, frames: Sequence[bytes]) -> None:
-        self.wire.within(self.pod, lambda: send(f"{DEVICES[self.pod]}.p", frames))
-
-    def send_in(self, order: Sequence[int], data: bytes, port: int, **ip: int) -> None:
-        frames = self.frames(data, port, **ip)
-        self.send([frames[at] for at in order])
 
 
 def to_b(
@@ -378,16 +357,6 @@ def echo_of(family: int, data: bytes, me: Host, to: Host) -> bytes:
     payload = icmp(8, 0, 9, 1, data) if family == 4 else icmp6(128, 0, 9, 1, data)
     assert payload.proto == echo(family).proto
     return payload.build(packed(me.address(family)), packed(to.address(family)))
-
-
-def _captured(wire: ServiceWire, pod: str) -> socket.socket:
-    def there() -> socket.socket:
-        made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-        made.bind((f"{DEVICES[pod]}.p", 3))
-        made.setblocking(False)
-        return made
-
-    return wire.within(pod, there)
 
 
 def _frames(seen: socket.socket) -> list[bytes]:

@@ -8,11 +8,25 @@ import pytest
 
 from policyc.runtime.masquerade import Masquerade
 from tests.kernel.bundles import compiled
+from tests.kernel.external_wire import (
+    POLICY,
+    UDP,
+    services,
+)
+from tests.kernel.fragment_client import (
+    SPORT,
+    Client,
+    receive,
+)
 from tests.kernel.fragments import cut, send, udp_segment
+from tests.kernel.host_policy_wire import (
+    CLOSED,
+    OPEN,
+    drops,
+    families,
+    host_policy,
+)
 from tests.kernel.packets import ETH_VLAN, Host, ethernet, frame, udp
-from tests.kernel.test_fragments_outside import SPORT, Client, receive
-from tests.kernel.test_host_wire import CLOSED, OPEN, drops, families, host_policy
-from tests.kernel.test_outside_wire import POLICY, UDP, services
 from tests.kernel.two_nodes import UPLINK, TwoNodes, address
 from tests.kernel.wire import link_address
 

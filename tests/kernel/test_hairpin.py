@@ -6,8 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from tests.kernel.answers import REDIRECT
 from tests.kernel.fragments import cut
+from tests.kernel.hairpin_frames import (
+    RESERVED,
+    comes_back,
+    from_vip,
+    reply,
+    request,
+)
 from tests.kernel.node_under_test import A, B, C, NodeUnderTest
 from tests.kernel.packets import (
     ACK,
@@ -21,37 +27,22 @@ from tests.kernel.packets import (
     tcp,
     udp,
 )
+from tests.kernel.service_exchange import (
+    received,
+    served,
+)
+from tests.kernel.service_frames import (
+    ports_of,
+    to_vip,
+)
 from tests.kernel.service_wire import ServiceWire
 from tests.kernel.service_yaml import OTHER_VIP, PORT, TARGET, VIP, service, slices, web
 from tests.kernel.table_policy import ANY
-from tests.kernel.test_service_wire import received, served
-from tests.kernel.test_services import ports_of, to_vip
 
 pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])
-RESERVED = Host(VIP.mac, "169.254.255.1", "fd70:6353:6870::1")
 TCP, UDP = socket.SOCK_STREAM, socket.SOCK_DGRAM
 HALF_A_MEGABYTE = 500_000
-
-
-def comes_back(node: NodeUnderTest, sent: bytes) -> bytes:
-    verdict, found = node.answered("a", sent)
-    assert verdict == REDIRECT
-    return found
-
-
-def request(payload: Payload, family: int) -> bytes:
-    """What the pod gets of what it sent to the Service."""
-    return frame(RESERVED, A, payload, family=family)
-
-
-def reply(payload: Payload, family: int) -> bytes:
-    """What it says to that."""
-    return frame(A, RESERVED, payload, family=family)
-
-
-def from_vip(payload: Payload, family: int) -> bytes:
-    return frame(VIP, A, payload, family=family)
 
 
 @families

@@ -11,14 +11,20 @@ import pytest
 
 from policyc.runtime.json_value import JsonValue
 from tests.kernel.answers import NEXT, REDIRECT
+from tests.kernel.hairpin_frames import (
+    from_vip,
+    reply,
+    request,
+)
 from tests.kernel.node_under_test import A, C, NodeUnderTest
 from tests.kernel.packets import ACK, SYN, Host, Payload, tcp, udp
 from tests.kernel.picks import HANDED, OUTSIDE, Asked, picking
+from tests.kernel.service_frames import (
+    to_vip,
+)
 from tests.kernel.service_wire import ServiceWire
 from tests.kernel.service_yaml import OTHER_VIP, PORT, TARGET, service, slices, value, web
 from tests.kernel.table_policy import ANY
-from tests.kernel.test_hairpin import from_vip, reply, request
-from tests.kernel.test_services import to_vip
 
 pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])

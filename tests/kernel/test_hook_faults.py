@@ -10,10 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.kernel.fragment_frames import (
+    first,
+    later,
+)
 from tests.kernel.node_under_test import A, B, NodeUnderTest
 from tests.kernel.packets import ACK, SYN, frame, tcp
 from tests.kernel.table_policy import tcp_port, udp_port
-from tests.kernel.test_fragments import first, later
 
 pytestmark = [pytest.mark.kernel, pytest.mark.fresh, pytest.mark.native]
 families = pytest.mark.parametrize("family", [4, 6])

@@ -10,8 +10,8 @@ import pytest
 
 from policyc.runtime.json_value import JsonValue
 from policyc.runtime.masquerade import Masquerade
-from tests.kernel import test_masquerade as masquerade
-from tests.kernel import test_outside as outside
+from tests.kernel import external_frames as outside
+from tests.kernel import snat_frames as masquerade
 from tests.kernel.answers import REDIRECT
 from tests.kernel.hooks_by_executor import ALL_HOOKS, POD_HOOKS, Twin
 from tests.kernel.node_under_test import (
@@ -28,9 +28,12 @@ from tests.kernel.node_under_test import (
 )
 from tests.kernel.packets import ACK, FIN, RST, SYN, Host, frame, tcp, udp
 from tests.kernel.policy_by_executor import one_cpu
+from tests.kernel.service_frames import (
+    answer,
+    to_vip,
+)
 from tests.kernel.service_yaml import OTHER_VIP, PORT, TARGET, VIP, service, slices, web
 from tests.kernel.table_policy import ANY, PING4, PING6, tcp_port, udp_port
-from tests.kernel.test_services import answer, to_vip
 
 pytestmark = pytest.mark.kernel
 RANDOM = 70

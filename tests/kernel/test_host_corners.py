@@ -8,6 +8,13 @@ import pytest
 from policyc.runtime import bpf_syscall, leftovers, switch
 from policyc.runtime.errors import InputError
 from policyc.runtime.failsafes import DEFAULT
+from tests.kernel.host_policy_frames import (
+    comes,
+    families,
+    goes,
+    guarded,
+    loaded,
+)
 from tests.kernel.node_under_test import (
     LOCAL,
     NODE,
@@ -21,7 +28,6 @@ from tests.kernel.node_under_test import (
 )
 from tests.kernel.packets import ACK, SYN, TCP, frame, raw, tcp
 from tests.kernel.table_policy import ANY
-from tests.kernel.test_host_policy import comes, families, goes, guarded, loaded
 
 pytestmark = pytest.mark.kernel
 

@@ -13,6 +13,13 @@ from policyc.runtime import bpf_syscall, switch
 from policyc.runtime.errors import InputError
 from policyc.runtime.state import LoadedHost
 from tests.kernel.fragments import two_pieces
+from tests.kernel.host_policy_frames import (
+    comes,
+    families,
+    goes,
+    guarded,
+    loaded,
+)
 from tests.kernel.node_under_test import (
     DROP,
     NODE,
@@ -53,7 +60,6 @@ from tests.kernel.table_policy import (
     ANY,
     PING4,
     PING6,
-    TablePolicy,
     sctp_port,
     tcp_port,
     udp_port,
@@ -61,39 +67,9 @@ from tests.kernel.table_policy import (
 from tests.kernel.ticks import ticks
 
 pytestmark = pytest.mark.kernel
-families = pytest.mark.parametrize("family", [4, 6])
 SCHEMA = Path(__file__).parents[2] / "docs" / "schemas" / "node-status-v1.schema.json"
 EXTERNAL = Host(NODE.mac, "192.0.2.80", "2001:db8:80::1")
 ROUTER = Host(WORLD.mac, "198.51.100.1", "2001:db8:51::1")
-INTERFACE = {
-    "name": "n1-all", "node": "node-1", "interface": "*", "labels": {}, "addresses": [],
-    "failsafes": True,
-}  # fmt: skip
-
-
-def guarded(**interface: Any) -> TablePolicy:
-    """The node is guarded both ways: what is not said is denied."""
-    return TablePolicy(pods=("a", "b", "c", "host"), host=INTERFACE | interface)
-
-
-def loaded(node: NodeUnderTest, policy: TablePolicy | None = None, **more: Any) -> None:
-    node.load(guarded() if policy is None else policy, uplinks=[UPLINK], **more)
-
-
-def comes(node: NodeUnderTest, payload: Payload, family: int, src: Host = WORLD) -> bool:
-    """Whether a packet from outside reaches the node's stack, as it was sent."""
-    sent = frame(src, NODE, payload, family=family)
-    came = node.comes_in(sent)
-    assert came in (None, sent)
-    return came is not None
-
-
-def goes(node: NodeUnderTest, payload: Payload, family: int, dst: Host = WORLD) -> bool:
-    """Whether the node's own packet leaves it, as it was sent."""
-    sent = frame(NODE, dst, payload, family=family)
-    out = node.goes_out(sent, pod=None)
-    assert out in (None, sent)
-    return out is not None
 
 
 PORTS = [

@@ -9,43 +9,29 @@ import pytest
 from policyc.runtime.event_records import Event
 from policyc.runtime.events import read_events
 from tests.kernel.bundles import compiled
-from tests.kernel.test_outside_wire import BULK, TARGET, TCP, UDP, accepted, exchange, services
-from tests.kernel.two_nodes import EXTERNAL, UPLINK, TwoNodes, address
+from tests.kernel.external_wire import (
+    BULK,
+    TARGET,
+    TCP,
+    UDP,
+    accepted,
+    exchange,
+    services,
+)
+from tests.kernel.host_policy_wire import (
+    CLOSED,
+    LOGGED,
+    OPEN,
+    OUT,
+    SSH,
+    drops,
+    families,
+    host_policy,
+)
+from tests.kernel.two_nodes import EXTERNAL, TwoNodes, address
 
 pytestmark = pytest.mark.kernel
-families = pytest.mark.parametrize("family", [4, 6])
-OPEN, LOGGED, CLOSED, OUT, SSH = 8080, 8082, 8081, 9090, 22
 PORT = 80
-
-
-def host_policy(open_port: int = OPEN) -> str:
-    """Node a is guarded: client1 reaches one port of it, and it reaches one port of anybody."""
-    allowed = "\n".join(
-        f"  - {{action: Allow, protocol: {protocol}, source: {{nets: ["
-        f'"{address("client1", family)}/{32 if family == 4 else 128}"'
-        f"]}}, destination: {{ports: [{open_port}]}}}}"
-        for protocol in ("TCP", "UDP")
-        for family in (4, 6)
-    )
-    return f"""\
-apiVersion: projectcalico.org/v3
-kind: HostEndpoint
-metadata: {{name: a-all, labels: {{role: node}}}}
-spec: {{node: a, interfaceName: {UPLINK}}}
----
-apiVersion: projectcalico.org/v3
-kind: GlobalNetworkPolicy
-metadata: {{name: node}}
-spec:
-  selector: role == 'node'
-  types: [Ingress, Egress]
-  ingress:
-  - {{action: Log, protocol: TCP, destination: {{ports: [{LOGGED}]}}}}
-{allowed}
-  egress:
-  - {{action: Allow, protocol: TCP, destination: {{ports: [{OUT}]}}}}
-  - {{action: Allow, protocol: UDP, destination: {{ports: [{OUT}]}}}}
-"""
 
 
 @pytest.fixture(scope="module")
@@ -57,10 +43,6 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Another port is open."""
     return compiled(tmp_path_factory.mktemp("other"), host_policy(CLOSED))
-
-
-def drops(lab: TwoNodes) -> dict[str, int]:
-    return lab.status("a").drops
 
 
 def session(lab: TwoNodes, name: str, family: int, to: str, port: int) -> None:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pods leave the cluster under the node's address: every packet at the uplink, byte for byte."""
 
-import ipaddress
 import socket
 import struct
 from pathlib import Path
@@ -10,6 +9,9 @@ import pytest
 
 from policyc.runtime import bpf_syscall
 from policyc.runtime.masquerade import Masquerade
+from tests.kernel.external_frames import (
+    EXTERNAL,
+)
 from tests.kernel.node_under_test import (
     NODE,
     UPLINK,
@@ -28,7 +30,6 @@ from tests.kernel.packets import (
     RST,
     SYN,
     Host,
-    Payload,
     echo,
     echo_reply,
     frame,
@@ -38,62 +39,25 @@ from tests.kernel.packets import (
     udp,
 )
 from tests.kernel.service_yaml import PORT, TARGET, VIP, service, slices, web
-from tests.kernel.table_policy import ANY, TablePolicy
-from tests.kernel.test_outside import EXTERNAL
+from tests.kernel.snat_frames import (
+    HIGH,
+    LOW,
+    OTHER,
+    answer,
+    answered,
+    ends,
+    expire,
+    families,
+    left,
+    loaded,
+    out,
+    port_of,
+    sent,
+)
+from tests.kernel.table_policy import ANY
 from tests.kernel.ticks import ticks
 
 pytestmark = pytest.mark.kernel
-families = pytest.mark.parametrize("family", [4, 6])
-LOW, HIGH = 50000, 50062
-OTHER = Host(WORLD.mac, "203.0.113.10", "2001:db8::a")
-
-
-def loaded(
-    node: NodeUnderTest,
-    policy: TablePolicy | None = None,
-    ports: range = range(LOW, HIGH + 1),
-    excepted: tuple[str, ...] = (),
-) -> None:
-    if policy is None:
-        policy = node.policy().allow("a", "world", ANY).allow("b", "world", ANY)
-    networks = tuple(map(ipaddress.ip_network, excepted))
-    node.load(policy, uplinks=[UPLINK], masquerade=Masquerade(ports, networks))
-
-
-def sent(payload: Payload, family: int, pod: Host = A, to: Host = WORLD) -> bytes:
-    """What a pod sends, as the stack has routed it."""
-    return frame(NODE, to, payload, family=family, saddr=pod.address(family))
-
-
-def left(payload: Payload, family: int, to: Host = WORLD) -> bytes:
-    """The same on the wire."""
-    return frame(NODE, to, payload, family=family)
-
-
-def answer(payload: Payload, family: int, by: Host = WORLD) -> bytes:
-    """What comes back."""
-    return frame(by, NODE, payload, family=family)
-
-
-def answered(payload: Payload, family: int, pod: Host = A, by: Host = WORLD) -> bytes:
-    """The same, as the stack gets it."""
-    return frame(by, NODE, payload, family=family, daddr=pod.address(family))
-
-
-def port_of(packet: bytes | None, family: int) -> int:
-    """The source port, or the id of an echo request."""
-    assert packet is not None
-    at = 14 + (20 if family == 4 else 40)
-    proto = packet[23 if family == 4 else 20]
-    return int(struct.unpack_from("!H", packet, at + (4 if proto in (1, 58) else 0))[0])
-
-
-def out(node: NodeUnderTest, payload: Payload, family: int, pod: str = "a") -> bytes | None:
-    """Through both hooks: from the pod, and out."""
-    host = {"a": A, "b": B}[pod]
-    if not node.sent_by(pod, frame(host, WORLD, payload, family=family)):
-        return None
-    return node.goes_out(sent(payload, family, host), pod)
 
 
 PAIRS = {
@@ -243,31 +207,10 @@ def test_nobody_but_an_uplink_brings_an_answer(node: NodeUnderTest, family: int)
     assert node.drops() == {"spoofed ip": 1}
 
 
-def ends(node: NodeUnderTest) -> dict[bytes, dict[str, bytes]]:
-    """Both halves of every connection."""
-    with node.shared_map("pc_masq_ends") as fd:
-        info = bpf_syscall.map_info(fd)
-        keys = list(bpf_syscall.map_keys(fd, info.key_size))
-        values = {key: bpf_syscall.map_lookup(fd, key, info.value_size) for key in keys}
-    layout = node.layout("pc_masq_end")
-    return {key: layout.unpack(value) for key, value in values.items() if value is not None}
-
-
 def half(node: NodeUnderTest, is_out: bool) -> bytes:
     """The key of the only connection's half."""
     (key,) = (key for key in ends(node) if key[38] == is_out)
     return key
-
-
-def expire(node: NodeUnderTest, *keys: bytes) -> None:
-    """Let these, or all, have been silent for too long."""
-    at, size = node.layout("pc_masq_end").fields["expires"]
-    with node.shared_map("pc_masq_ends") as fd:
-        length = bpf_syscall.map_info(fd).value_size
-        for key in keys or tuple(ends(node)):
-            value = bytearray(bpf_syscall.map_lookup(fd, key, length) or b"")
-            value[at : at + size] = struct.pack("=Q", 1)
-            bpf_syscall.map_update(fd, key, bytes(value))
 
 
 @families

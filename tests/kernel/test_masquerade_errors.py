@@ -20,8 +20,11 @@ from tests.kernel.packets import (
     tcp,
     udp,
 )
-from tests.kernel.table_policy import ANY
-from tests.kernel.test_masquerade import (
+from tests.kernel.service_error_frames import (
+    error,
+    fragments,
+)
+from tests.kernel.snat_frames import (
     HIGH,
     LOW,
     OTHER,
@@ -34,7 +37,7 @@ from tests.kernel.test_masquerade import (
     port_of,
     sent,
 )
-from tests.kernel.test_service_errors import error, fragments
+from tests.kernel.table_policy import ANY
 
 pytestmark = pytest.mark.kernel
 ROUTER = Host(WORLD.mac, "198.51.100.1", "2001:db8:51::1")

@@ -7,6 +7,9 @@ import pytest
 
 from policyc.runtime.masquerade import Masquerade
 from tests.kernel.fragments import two_pieces
+from tests.kernel.host_policy_frames import (
+    guarded,
+)
 from tests.kernel.node_under_test import NODE, UPLINK, WORLD, NodeUnderTest
 from tests.kernel.packets import (
     ACK,
@@ -20,9 +23,15 @@ from tests.kernel.packets import (
     udp,
     unreachable,
 )
+from tests.kernel.snat_frames import (
+    answer,
+    answered,
+    left,
+    out,
+    port_of,
+    sent,
+)
 from tests.kernel.table_policy import ANY, TablePolicy
-from tests.kernel.test_host_policy import guarded
-from tests.kernel.test_masquerade import answer, answered, left, out, port_of, sent
 
 pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])

@@ -24,7 +24,7 @@ from policyc.runtime.status_text import show
 from tests.kernel.node_under_test import NODE, UPLINK, WORLD, NodeUnderTest, ip
 from tests.kernel.packets import Host, frame, udp
 from tests.kernel.service_yaml import service, slices
-from tests.kernel.test_masquerade import (
+from tests.kernel.snat_frames import (
     answer,
     answered,
     ends,

@@ -6,47 +6,42 @@ silences, and loads with other ports, other exceptions, and pods behind other de
 the same packet of each, checksums included, and remember the same in the end.
 """
 
-import ipaddress
 import random
-import struct
-import time
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given, settings
 
-from policyc.runtime import bpf_syscall
-from policyc.runtime.masquerade import Masquerade
-from tests.kernel.connection_kernel import MOVED, wire
+from tests.kernel.connection_kernel import wire
 from tests.kernel.connection_model import Packet
-from tests.kernel.masquerade_model import Here, Leaving, MasqueradeModel, Side, WrongPortError
+from tests.kernel.masquerade_model import Leaving, MasqueradeModel, WrongPortError
 from tests.kernel.node_under_test import (
     HOSTS,
-    LOCAL,
     NODE,
-    UPLINK,
     WORLD,
-    C,
     NodeUnderTest,
-    endpoint,
 )
 from tests.kernel.packets import ACK, FIN, RST, SCTP, SYN, TCP, UDP
-from tests.kernel.passing_time import let_pass
+from tests.kernel.service_sequences import (
+    changed_by,
+)
+from tests.kernel.snat_frames import (
+    OTHER,
+)
+from tests.kernel.snat_sequences import (
+    STEP,
+    Choosing,
+    Kernel,
+    Load,
+    here_of,
+)
 from tests.kernel.stories import GIVEN_A_NODE, N_STORIES, SEEDS
-from tests.kernel.table_policy import ANY
-from tests.kernel.test_masquerade import OTHER
-from tests.kernel.test_service_model import changed_by
-from tests.kernel.ticks import ticks
 
 pytestmark = pytest.mark.kernel
-RANGES = range(50000, 50003), range(50001, 50064)
 PORTS = 50000, 50002, 4000
 SERVERS = (WORLD, 53), (WORLD, 80), (OTHER, 53)
 FLAGS = SYN, ACK, FIN | ACK, RST
 ANSWERS = SYN | ACK, ACK, FIN | ACK, RST
-STEP = 4.06
-"""Seconds between packets. No multiple of it comes near a time that something lives for."""
 SILENCES = 3, 8, 15, 30, 45, 890, 7100
 SENDERS = "a", "a", "b", "b", "node"
 
@@ -78,15 +73,6 @@ class Silence:
     """So many times STEP."""
 
     steps: int
-
-
-@dataclass(frozen=True)
-class Load:
-    """From here on: which ports, whether OTHER is excepted, whether pod a has b's device, and b none."""
-
-    ports: int
-    is_excepted: bool
-    is_moved: bool
 
 
 Step = Out | Back | Silence | Load
@@ -122,18 +108,6 @@ def told(seed: int, least: int = 20, most: int = 60) -> Story:
     return Story(rng.choice((4, 6)), rng.choice((TCP, TCP, UDP, UDP, SCTP)), steps)
 
 
-def here_of(load: Load, family: int) -> Here:
-    """What a load says, to the model."""
-    devices = MOVED if load.is_moved else LOCAL
-    return Here(
-        own=NODE.address(family),
-        ports=RANGES[load.ports],
-        pods={HOSTS[name].address(family): device for name, device in devices.items()},
-        others=frozenset({C.address(family)}),
-        excepted=frozenset({OTHER.address(family)} if load.is_excepted else ()),
-    )
-
-
 @dataclass
 class Stage:
     """What has left so far, and who is where."""
@@ -167,66 +141,6 @@ class Stage:
         flags = ANSWERS[step.number] if self.proto == TCP else 0
         ends = src, NODE.address(self.family), self.proto, sport, to.sport
         return Packet(self.family, *ends, flags, seq=step.seq)
-
-
-class Kernel:
-    """A node whose pods leave."""
-
-    def __init__(self, node: NodeUnderTest) -> None:
-        self.node = node
-        self._at = time.monotonic()
-
-    def load(self, load: Load) -> None:
-        devices = MOVED if load.is_moved else LOCAL
-        entries = [endpoint(name, HOSTS[name], device) for name, device in devices.items()]
-        entries.append(endpoint("c", C, None))
-        hosts = (f"{OTHER.ip4}/32", f"{OTHER.ip6}/128") if load.is_excepted else ()
-        how = Masquerade(RANGES[load.ports], tuple(map(ipaddress.ip_network, hosts)))
-        policy = self.node.policy().allow("a", "world", ANY).allow("b", "world", ANY)
-        self.node.load(policy, entries=entries, uplinks=[UPLINK], masquerade=how)
-
-    def goes_out(self, packet: Packet, pod: str | None) -> bytes | None:
-        return self.node.goes_out(wire(packet, NODE.mac), pod)
-
-    def comes_in(self, packet: Packet) -> bytes | None:
-        return self.node.comes_in(wire(packet, WORLD.mac))
-
-    def rest(self, seconds: float) -> None:
-        """Time passes: so much since the last call, however long that was."""
-        now = time.monotonic()
-        tables = {"pc_masq_ends": "pc_masq_end"}
-        let_pass(self.node.pins, self.node.objects, seconds - (now - self._at), tables)
-        self._at = now
-
-    def remembered(self) -> set[tuple[Side, str, int]]:
-        """What answers find: under the node's address and port, whose it is; and no expired ones."""
-        fields = self.node.layout("pc_masq_key").fields
-        out, end = fields["is_out"][0], self.node.layout("pc_masq_end").fields
-        found = set()
-        for _, key, value, at in self._halves():
-            (expires,) = struct.unpack_from("=Q", value, at)
-            if not key[out] or (expires - 1 - ticks()) & 1 << 31:
-                continue
-            here, there = (bytes(key[a : a + 16]) for a in (fields["here"][0], fields["there"][0]))
-            ports = struct.unpack_from("!HH", key, fields["port"][0])
-            family, proto = key[fields["family"][0]], key[fields["proto"][0]]
-            pod = bytes(value[end["addr"][0] : end["addr"][0] + 16])
-            (port,) = struct.unpack_from("!H", value, end["port"][0])
-            side = proto, _text(here, family), ports[0], _text(there, family), ports[1]
-            found.add((side, _text(pod, family), port))
-        return found
-
-    def _halves(self) -> Iterator[tuple[int, bytes, bytearray, int]]:
-        at, _ = self.node.layout("pc_masq_end").fields["expires"]
-        with self.node.shared_map("pc_masq_ends") as fd:
-            info = bpf_syscall.map_info(fd)
-            for key in list(bpf_syscall.map_keys(fd, info.key_size)):
-                value = bytearray(bpf_syscall.map_lookup(fd, key, info.value_size) or b"")
-                yield fd, key, value, at
-
-
-def _text(address: bytes, family: int) -> str:
-    return str(ipaddress.ip_address(address[:4] if family == 4 else address))
 
 
 def compare(kernel: Kernel, story: Story) -> None:
@@ -287,16 +201,6 @@ def test_kernel_and_model_agree_for_long(node: NodeUnderTest, seed: int) -> None
 
 
 # --- what the stories would find --------------------------------------------------------------------
-
-
-class Choosing(MasqueradeModel):
-    """Chooses for itself: the first port that is free, else one of its own that is over."""
-
-    def _begin(self, packet: Packet, seen: Packet | None, leaving: Leaving) -> Packet | None:
-        may_be = sorted(self.here.ports, key=lambda port: not self._is_free(leaving, port))
-        free = next((port for port in may_be if self._may_be(leaving, port)), None)
-        chosen = None if free is None else replace(packet, src=self.here.own, sport=free)
-        return super()._begin(packet, chosen, leaving)
 
 
 class Sharing(Choosing):

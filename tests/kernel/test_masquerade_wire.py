@@ -18,11 +18,18 @@ from policyc.runtime.masquerade import Masquerade
 from policyc.runtime.uplinks import Outside
 from tests.eventually import eventually
 from tests.kernel.bundles import compiled
+from tests.kernel.external_wire import (
+    BULK,
+    NODE_PORT,
+    OFFLOADS,
+    POLICY,
+    exchange,
+    services,
+)
 from tests.kernel.node_under_test import NODE, UPLINK, A, B, C, NodeUnderTest, endpoint, ip
 from tests.kernel.packets import checksum
 from tests.kernel.service_wire import ServiceWire
 from tests.kernel.table_policy import ANY
-from tests.kernel.test_outside_wire import BULK, NODE_PORT, OFFLOADS, POLICY, exchange, services
 from tests.kernel.two_nodes import UPLINK as WIRE_UPLINK
 from tests.kernel.two_nodes import TwoNodes, address
 

@@ -2,74 +2,24 @@
 """`node load --missing-devices skip`: a pod whose device is gone, or goes while it is attached to."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import jsonschema
 import pytest
 
-from policyc.compiler.cli.main import run as policyc
 from policyc.runtime import attach, clsact, endpoint_maps, forwarding, pod_devices, switch, tcx
-from policyc.runtime import node as runtime
 from policyc.runtime.attach import Mode
-from policyc.runtime.state import DEFAULT_ROOT, StateDir
+from policyc.runtime.state import StateDir
 from tests.kernel.network import network
+from tests.kernel.node_commands import (
+    Commands,
+)
 from tests.kernel.node_under_test import A, B, C, NodeUnderTest, ip
 from tests.kernel.packets import frame, udp
-from tests.kernel.table_policy import ANY, NamePlacer, TablePolicy
+from tests.kernel.table_policy import ANY, TablePolicy
 
 pytestmark = pytest.mark.kernel
 modes = pytest.mark.parametrize("mode", ["tcx", "clsact"])
-SCHEMA = Path(__file__).parents[2] / "docs" / "schemas" / "node-status-v1.schema.json"
-
-
-class Commands:
-    """The commands, on a node whose classifier is the tests' own."""
-
-    def __init__(self, node: NodeUnderTest, capfd: pytest.CaptureFixture[str]) -> None:
-        self.node, self._capfd = node, capfd
-        self._bpffs = ["--bpffs", str(node.bpffs)]
-
-    def load(self, policy: TablePolicy, *options: str) -> tuple[int, str]:
-        """Exit code, and what standard error says."""
-        return self.run(str(self.node.bundle(policy)), self.node.endpoints(), *options)
-
-    def run(self, bundle: str, endpoints: Path, *options: str) -> tuple[int, str]:
-        """The same, with these files."""
-        files = [bundle, "--endpoints", str(endpoints)]
-        self._capfd.readouterr()
-        code = policyc(["node", "load", *files, *self._bpffs, *options])
-        return code, self._capfd.readouterr().err
-
-    def records(self) -> list[Path]:
-        """What is remembered of the generation in force."""
-        return list(StateDir(self.node.bpffs).path.glob("generation-*"))
-
-    def status(self, form: str = "json") -> str:
-        self._capfd.readouterr()
-        assert policyc(["node", "status", *self._bpffs, "--format", form]) == 0
-        return self._capfd.readouterr().out
-
-    def missing(self) -> list[str]:
-        """As status names them."""
-        found = json.loads(self.status())
-        jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text())).validate(found)
-        named: list[str] = found["missing_devices"]
-        return named
-
-    def unload(self) -> None:
-        assert policyc(["node", "unload", *self._bpffs]) == 0
-
-
-@pytest.fixture
-def commands(
-    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Iterator[Commands]:
-    monkeypatch.setattr(runtime, "_tables", NamePlacer)
-    node.node_addresses, node.state_root = (), DEFAULT_ROOT
-    made = Commands(node, capfd)
-    yield made
-    made.unload()
 
 
 def _skip(mode: str) -> tuple[str, ...]:

@@ -5,15 +5,35 @@ import pytest
 
 from policyc.runtime.json_value import JsonValue
 from tests.kernel.answers import REDIRECT, answer_of
+from tests.kernel.exposed_services import (
+    NODE_PORT,
+    exposed,
+)
+from tests.kernel.hairpin_frames import (
+    comes_back,
+    reply,
+    request,
+)
 from tests.kernel.node_under_test import WORLD, A, B, C, NodeUnderTest
 from tests.kernel.packets import ACK, SYN, Host, Payload, frame, packed, tcp, udp, unreachable
+from tests.kernel.service_error_frames import (
+    answered,
+    error,
+    fragments,
+    seen,
+)
+from tests.kernel.service_frames import (
+    GATEWAY,
+    answer,
+    as_to,
+    ports_of,
+)
+from tests.kernel.service_pair import (
+    ServicePair,
+    pair,
+)
 from tests.kernel.service_yaml import TARGET
 from tests.kernel.table_policy import ANY, tcp_port
-from tests.kernel.test_hairpin import comes_back, reply, request
-from tests.kernel.test_service_clients import NODE_PORT, exposed
-from tests.kernel.test_service_errors import answered, error, fragments, seen
-from tests.kernel.test_service_forwarding import ServicePair, pair
-from tests.kernel.test_services import GATEWAY, answer, as_to, ports_of
 
 __all__ = ["pair"]
 pytestmark = pytest.mark.kernel

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.kernel.bundles import compiled
-from tests.kernel.packets import packed
-from tests.kernel.test_outside_wire import (
+from tests.kernel.external_wire import (
     NODE_PORT,
     TARGET,
     TCP,
@@ -17,6 +16,7 @@ from tests.kernel.test_outside_wire import (
     frames_of,
     services,
 )
+from tests.kernel.packets import packed
 from tests.kernel.two_nodes import NODES, UPLINK, TwoNodes, address
 
 pytestmark = pytest.mark.kernel

@@ -25,14 +25,9 @@ from tests.kernel.connection_model import (
     Packet,
     Who,
 )
-from tests.kernel.killed import killed
-from tests.kernel.node_under_test import HOSTS, LOCAL, UPLINK, NodeUnderTest
-from tests.kernel.opening_monitor import Monitor
-from tests.kernel.packets import ACK, SCTP, SYN, TCP
-from tests.kernel.test_connection_model import (
+from tests.kernel.connection_sequences import (
     DATA,
     GIVEN_A_NODE,
-    NODE,
     PORTS,
     Change,
     Sent,
@@ -41,6 +36,10 @@ from tests.kernel.test_connection_model import (
     passes_kernel,
     tell,
 )
+from tests.kernel.killed import killed
+from tests.kernel.node_under_test import HOSTS, LOCAL, NODE, UPLINK, NodeUnderTest
+from tests.kernel.opening_monitor import Monitor
+from tests.kernel.packets import ACK, SCTP, SYN, TCP
 
 pytestmark = pytest.mark.kernel
 

@@ -10,7 +10,14 @@ import pytest
 from policyc.runtime import clsact, features, tcx
 from policyc.runtime.attach import BY_ROLE, Mode
 from policyc.runtime.errors import HostError, InputError
-from policyc.runtime.json_value import JsonValue
+from tests.kernel.external_frames import (
+    EXTERNAL,
+    ROUTER,
+    answer,
+    answered,
+    sent,
+    served,
+)
 from tests.kernel.node_under_test import NODE, UPLINK, WORLD, A, B, C, NodeUnderTest
 from tests.kernel.packets import (
     ACK,
@@ -29,23 +36,17 @@ from tests.kernel.packets import (
     udp,
     unreachable,
 )
-from tests.kernel.service_yaml import PORT, TARGET, service, slices
+from tests.kernel.service_error_frames import (
+    fragments,
+)
+from tests.kernel.service_yaml import PORT, TARGET
 from tests.kernel.table_policy import ANY, TablePolicy, sctp_port, tcp_port, udp_port
-from tests.kernel.test_service_errors import fragments
 
 pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])
-EXTERNAL = Host(NODE.mac, "192.0.2.80", "2001:db8:80::1")
 OTHER = Host(WORLD.mac, "203.0.113.10", "2001:db8::a")  # another client
-ROUTER = Host(WORLD.mac, "198.51.100.1", "2001:db8:51::1")
 CONNECTIONS = ("pc_ct4", "pc_ct4_new", "pc_ct6", "pc_ct6_new")
 REPLIED, NAT, FRONT = 1, 512, 1024  # enum pc_ct_state
-
-
-def served(*pods: Host, protocol: str = "TCP", port: int = TARGET) -> list[JsonValue]:
-    """A Service with an external IP, and these endpoints."""
-    external = service(protocol=protocol, externalIPs=[EXTERNAL.ip4, EXTERNAL.ip6])
-    return [external, *slices(pods, protocol=protocol, port=port)]
 
 
 def loaded(
@@ -54,23 +55,9 @@ def loaded(
     node.load(policy, services=served(*pods, protocol=protocol, port=port), uplinks=[UPLINK])
 
 
-def sent(payload: Payload, family: int = 4, client: Host = WORLD) -> bytes:
-    return frame(client, EXTERNAL, payload, family=family)
-
-
 def translated(payload: Payload, family: int = 4, client: Host = WORLD) -> bytes:
     """The same as it goes on to pod a: only the address is another one."""
     return frame(client, EXTERNAL, payload, family=family, daddr=A.address(family))
-
-
-def answer(payload: Payload, family: int = 4) -> bytes:
-    """What pod a answers, as the stack sends it on."""
-    return frame(NODE, WORLD, payload, family=family, saddr=A.address(family))
-
-
-def answered(payload: Payload, family: int = 4) -> bytes:
-    """The same as the client gets it."""
-    return frame(NODE, WORLD, payload, family=family, saddr=EXTERNAL.address(family))
 
 
 def passes(node: NodeUnderTest, there: Payload, back: Payload, family: int) -> bool:

@@ -13,7 +13,7 @@ from rich.console import Console
 from policyc.runtime.json_value import JsonValue
 from policyc.runtime.status_text import show
 from policyc.runtime.uplinks import Outside
-from tests.kernel.test_outside_wire import (
+from tests.kernel.external_wire import (
     ANSWERS,
     NODE_PORT,
     TARGET,

@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.eventually import eventually
-from tests.kernel.node_under_test import ip
-from tests.kernel.packets import Host, frame, inner, tcp, unreachable
-from tests.kernel.test_outside_wire import (
+from tests.kernel.external_wire import (
     NODE_PORT,
     PORT,
     PORT_OF_TUNNEL,
@@ -23,6 +21,8 @@ from tests.kernel.test_outside_wire import (
     loaded,
     services,
 )
+from tests.kernel.node_under_test import ip
+from tests.kernel.packets import Host, frame, inner, tcp, unreachable
 from tests.kernel.two_nodes import EXTERNAL, UPLINK, TwoNodes, address
 
 __all__ = ["bundle"]

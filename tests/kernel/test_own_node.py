@@ -14,12 +14,24 @@ import pytest
 from policyc.runtime import switch
 from policyc.runtime.attest import attest
 from policyc.runtime.pins import Pins
-from tests.attacks.test_revoked_connection import Open, received
+from tests.attacks.revoked_connection import (
+    Open,
+    received,
+)
 from tests.eventually import eventually
 from tests.kernel.bundles import compiled
+from tests.kernel.external_wire import (
+    PORT,
+    TARGET,
+    TCP,
+    UDP,
+    families,
+    services,
+)
+from tests.kernel.service_route_wire import (
+    CIDRS,
+)
 from tests.kernel.service_yaml import VIP
-from tests.kernel.test_outside_wire import PORT, TARGET, TCP, UDP, families, services
-from tests.kernel.test_service_route_wire import CIDRS
 from tests.kernel.two_nodes import PATIENCE, TwoNodes, address
 
 pytestmark = pytest.mark.kernel

@@ -17,9 +17,17 @@ from tests.kernel.masquerade_model import Leaving, MasqueradeModel
 from tests.kernel.node_under_test import HOSTS, NODE, WORLD, NodeUnderTest
 from tests.kernel.packets import ACK, FIN, RST, SYN, TCP
 from tests.kernel.port_monitor import PortMonitor, TakenError
+from tests.kernel.service_sequences import (
+    changed_by,
+)
+from tests.kernel.snat_sequences import (
+    STEP,
+    Choosing,
+    Kernel,
+    Load,
+    here_of,
+)
 from tests.kernel.stories import GIVEN_A_NODE, N_STORIES, SEEDS
-from tests.kernel.test_masquerade_model import STEP, Choosing, Kernel, Load, here_of
-from tests.kernel.test_service_model import changed_by
 
 PORTS = 50001, 50002, 4000
 SERVER_PORT = 80

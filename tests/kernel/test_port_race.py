@@ -28,7 +28,13 @@ from tests.kernel.port_race_model import (
     by_swap_alone,
     outcomes,
 )
-from tests.kernel.test_masquerade import LOW, expire, loaded, port_of, sent
+from tests.kernel.snat_frames import (
+    LOW,
+    expire,
+    loaded,
+    port_of,
+    sent,
+)
 
 THERE = {
     "nobody's": Place(None),

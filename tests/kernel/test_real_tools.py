@@ -16,9 +16,12 @@ from policyc.runtime.masquerade import Masquerade
 from policyc.runtime.uplinks import Outside
 from tests.eventually import eventually
 from tests.kernel.bundles import compiled, policy_for_web
+from tests.kernel.external_wire import (
+    NODE_PORT,
+    services,
+)
 from tests.kernel.real_tools import Programs
 from tests.kernel.service_yaml import PORT, TARGET, VIP
-from tests.kernel.test_outside_wire import NODE_PORT, services
 from tests.kernel.two_nodes import CLIENT1, NODES, UPLINK, TwoNodes, address, overlay_address
 
 pytestmark = pytest.mark.kernel

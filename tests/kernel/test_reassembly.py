@@ -12,10 +12,13 @@ from policyc.compiler.cli.main import run as policyc
 from policyc.runtime import nf_defrag, own_device, reassembly, switch
 from policyc.runtime import node as runtime
 from policyc.runtime.errors import HostError
+from tests.kernel.fragment_frames import (
+    first,
+    later,
+)
 from tests.kernel.killed import die, killed
 from tests.kernel.node_under_test import A, B, NodeUnderTest
 from tests.kernel.table_policy import NamePlacer, TablePolicy, udp_port
-from tests.kernel.test_fragments import first, later
 
 pytestmark = pytest.mark.kernel
 REDIRECT = 7

@@ -10,7 +10,7 @@ import pytest
 
 from policyc.runtime import leftovers, revoked, switch
 from policyc.runtime.masquerade import Masquerade
-from tests.attacks.test_revoked_connection import (
+from tests.attacks.revoked_connection import (
     CASES,
     PORT,
     TCP,
@@ -22,7 +22,7 @@ from tests.attacks.test_revoked_connection import (
     open_policy,
     received,
 )
-from tests.attacks.test_revoked_host_connection import (
+from tests.attacks.revoked_host_connection import (
     DENYING,
     ENDS,
     OPEN,
@@ -31,7 +31,9 @@ from tests.attacks.test_revoked_host_connection import (
     bundles,
     sides,
 )
-from tests.attacks.test_revoked_host_connection import connect as connect_host
+from tests.attacks.revoked_host_connection import (
+    connect as connect_host,
+)
 from tests.eventually import eventually
 from tests.kernel.killed import die, killed
 from tests.kernel.node_under_test import HOSTS, LOCAL, UPLINK, NodeUnderTest, endpoint

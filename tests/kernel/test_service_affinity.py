@@ -13,9 +13,11 @@ from policyc.runtime.json_value import JsonValue
 from tests.kernel.node_under_test import WORLD, A, B, C, NodeUnderTest
 from tests.kernel.packets import SYN, Host, frame, tcp
 from tests.kernel.picks import OUTSIDE, Asked, Picks, picking
+from tests.kernel.service_frames import (
+    to_vip,
+)
 from tests.kernel.service_yaml import OTHER_VIP, PORT, VIP, service, slices
 from tests.kernel.table_policy import ANY
-from tests.kernel.test_services import to_vip
 
 pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])

@@ -8,19 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime.json_value import JsonValue
+from tests.kernel.exposed_services import (
+    EXTERNAL,
+    NODE_PORT,
+    exposed,
+)
 from tests.kernel.node_under_test import HOSTS, NODE, WORLD, A, B, C, NodeUnderTest
 from tests.kernel.packets import ACK, SYN, UDP, Host, frame, packed, tcp, udp
 from tests.kernel.picks import HANDED, OUTSIDE, POD, Asked, Picks, picking
 from tests.kernel.service_wire import ServiceWire
-from tests.kernel.service_yaml import PORT, TARGET, VIP, service, slices, value
+from tests.kernel.service_yaml import PORT, TARGET, VIP, value
 from tests.kernel.table_policy import ANY
 
 pytestmark = pytest.mark.kernel
 
 families = pytest.mark.parametrize("family", [4, 6])
-NODE_PORT = 30080
-EXTERNAL = Host(VIP.mac, "192.0.2.80", "2001:db8:80::1")
 
 
 @pytest.fixture
@@ -28,21 +30,6 @@ def picks(picks_program: Path, node: NodeUnderTest) -> Iterator[Picks]:
     node.load(node.policy().allow("a", "b", ANY).allow("a", "c", ANY), services=[])
     with picking(picks_program, node) as found:
         yield found
-
-
-def exposed(*on_nodes: tuple[Host, str], protocol: str = "TCP", **spec: object) -> list[JsonValue]:
-    """A Service of type LoadBalancer, with endpoints on nodes."""
-    port = {"name": "main", "protocol": protocol, "port": PORT, "nodePort": NODE_PORT}
-    spec = {
-        "type": "LoadBalancer",
-        "ports": [port],
-        "externalIPs": [EXTERNAL.ip4, EXTERNAL.ip6],
-    } | spec
-    found = slices([host for host, _ in on_nodes], protocol=protocol)
-    for each in found:
-        for endpoint, (_, node) in zip(each.raw["endpoints"], on_nodes, strict=True):
-            endpoint["nodeName"] = node
-    return [service(protocol=protocol, **spec), *found]
 
 
 BOTH = ((B, "node-1"), (C, "node-2"))

@@ -10,10 +10,13 @@ from policyc.runtime.json_value import JsonValue
 from tests.kernel.follower import Follower, told
 from tests.kernel.node_under_test import NODE, A, B, C, NodeUnderTest
 from tests.kernel.packets import SYN, Host, frame, tcp
+from tests.kernel.service_frames import (
+    as_to,
+    to_vip,
+)
 from tests.kernel.service_wire import ServiceWire
 from tests.kernel.service_yaml import OTHER_VIP, PORT, TARGET, VIP, service, slices, value
 from tests.kernel.table_policy import ANY
-from tests.kernel.test_services import as_to, to_vip
 
 pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
 families = pytest.mark.parametrize("family", [4, 6])

@@ -12,12 +12,26 @@ import pytest
 from policyc.runtime import service_maps
 from tests.kernel.node_under_test import WORLD, A, B, C, NodeUnderTest
 from tests.kernel.packets import ACK, RST, SYN, UDP, Host, frame, raw, tcp
+from tests.kernel.service_error_frames import (
+    ROUTER,
+    error,
+    seen,
+)
+from tests.kernel.service_frames import (
+    FRONT,
+    NAT,
+    SECOND,
+    _state,
+    answer,
+    as_to,
+    to_vip,
+)
 from tests.kernel.service_wire import ServiceWire
 from tests.kernel.service_yaml import PORT, TARGET, VIP, service, slices, web
 from tests.kernel.table_policy import ANY
-from tests.kernel.test_forged import send_unsummed
-from tests.kernel.test_service_errors import ROUTER, error, seen
-from tests.kernel.test_services import FRONT, NAT, SECOND, _state, answer, as_to, to_vip
+from tests.kernel.unsummed import (
+    send_unsummed,
+)
 
 pytestmark = pytest.mark.kernel
 

@@ -28,9 +28,13 @@ from tests.eventually import eventually
 from tests.kernel.follower import Follower, told
 from tests.kernel.node_under_test import A, B, C, NodeUnderTest
 from tests.kernel.packets import ACK, SYN, Host, tcp
+from tests.kernel.service_frames import (
+    answer,
+    as_to,
+    to_vip,
+)
 from tests.kernel.service_yaml import PORT, TARGET, service, slices, value, web
 from tests.kernel.table_policy import ANY
-from tests.kernel.test_services import answer, as_to, to_vip
 
 pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
 Resolved = dict[bytes, tuple[tuple[int, ...], list["Found"], list["Found"]]]

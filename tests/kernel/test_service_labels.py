@@ -11,9 +11,12 @@ from tests.kernel.answers import REDIRECT
 from tests.kernel.follower import Follower, told
 from tests.kernel.node_under_test import B, C, NodeUnderTest
 from tests.kernel.packets import SYN, tcp
+from tests.kernel.service_frames import (
+    as_to,
+    to_vip,
+)
 from tests.kernel.service_yaml import PORT, TARGET, service, slices, value, web
 from tests.kernel.table_policy import ANY
-from tests.kernel.test_services import as_to, to_vip
 
 pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
 PROXY_NAME, HEADLESS = "service.kubernetes.io/service-proxy-name", "service.kubernetes.io/headless"

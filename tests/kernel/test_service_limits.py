@@ -10,9 +10,11 @@ from policyc.runtime.json_value import JsonValue
 from tests.kernel.follower import Follower, told
 from tests.kernel.node_under_test import B, C, NodeUnderTest
 from tests.kernel.packets import SYN, Host, tcp
+from tests.kernel.service_frames import (
+    to_vip,
+)
 from tests.kernel.service_yaml import PORT, VIP, service, slices, value
 from tests.kernel.table_policy import ANY
-from tests.kernel.test_services import to_vip
 
 pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
 

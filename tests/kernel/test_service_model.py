@@ -11,7 +11,6 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from ipaddress import ip_address
 
 import pytest
 from hypothesis import given, settings
@@ -29,6 +28,9 @@ from tests.kernel.service_model import (
     ServiceModel,
     Standing,
     WrongChoiceError,
+)
+from tests.kernel.service_sequences import (
+    changed_by,
 )
 from tests.kernel.service_yaml import OTHER_VIP, PORT, TARGET, VIP, service, slices
 from tests.kernel.stories import GIVEN_A_NODE, N_STORIES, SEEDS
@@ -226,23 +228,6 @@ def wanted_of(serve: Serve, family: int, proto: int) -> dict[tuple[End, int], di
             (ELSEWHERE, serve.endpoints),
         )
     }
-
-
-def changed_by(before: Packet, after: bytes | None) -> Packet | None:
-    """The packet as the kernel has made it, as far as hooks may change it."""
-    if after is None:
-        return None
-    length = 4 if before.family == 4 else 16
-    ends_at = 14 + (12 if before.family == 4 else 8)
-    ports_at = 14 + (20 if before.family == 4 else 40)
-    src, dst = after[ends_at : ends_at + length], after[ends_at + length : ends_at + 2 * length]
-    return replace(
-        before,
-        src=str(ip_address(src)),
-        dst=str(ip_address(dst)),
-        sport=int.from_bytes(after[ports_at : ports_at + 2], "big"),
-        dport=int.from_bytes(after[ports_at + 2 : ports_at + 4], "big"),
-    )
 
 
 @dataclass

@@ -24,10 +24,12 @@ from tests.kernel.packets import (
     tcp,
     udp,
 )
+from tests.kernel.service_frames import (
+    to_vip,
+)
 from tests.kernel.service_wire import ServiceWire
 from tests.kernel.service_yaml import PORT, VIP, service, slices, web
 from tests.kernel.table_policy import ANY
-from tests.kernel.test_services import to_vip
 
 pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])

@@ -14,8 +14,14 @@ from tests.kernel import packets
 from tests.kernel.answers import DROP, REDIRECT, answer_of
 from tests.kernel.bundles import compiled
 from tests.kernel.packets import ACK, RST, SYN, Host, Payload
+from tests.kernel.rejecting import (
+    FAMILIES,
+    OUTSIDE,
+    PODS,
+    POLICY,
+    Rejecting,
+)
 from tests.kernel.service_yaml import OTHER_VIP, PORT, VIP, service, slices
-from tests.kernel.test_reject import FAMILIES, OUTSIDE, PODS, POLICY, Rejecting
 
 pytestmark = pytest.mark.kernel
 

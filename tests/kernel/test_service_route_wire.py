@@ -11,12 +11,22 @@ import pytest
 
 from policyc.runtime.service_route import NAME
 from tests.kernel.bundles import compiled, policy_for_web
+from tests.kernel.external_wire import (
+    PORT,
+    TARGET,
+    TCP,
+    UDP,
+    exchange,
+    families,
+    services,
+)
+from tests.kernel.service_route_wire import (
+    CIDRS,
+)
 from tests.kernel.service_yaml import VIP
-from tests.kernel.test_outside_wire import PORT, TARGET, TCP, UDP, exchange, families, services
 from tests.kernel.two_nodes import TwoNodes, address, blocks
 
 pytestmark = pytest.mark.kernel
-CIDRS = ("10.96.0.0/12", "fd96::/112")
 
 POLICY = policy_for_web(*blocks("a"))
 

@@ -16,9 +16,11 @@ from policyc.runtime.service_list import read_services
 from policyc.runtime.services import Frontend, OwnNode
 from tests.kernel.node_under_test import B, C, NodeUnderTest
 from tests.kernel.packets import SYN, Host, packed, tcp, udp
+from tests.kernel.service_frames import (
+    to_vip,
+)
 from tests.kernel.service_yaml import PORT, VIP, service, slices, value, web
 from tests.kernel.table_policy import ANY, NamePlacer
-from tests.kernel.test_services import to_vip
 
 pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
 

@@ -2,54 +2,29 @@
 """Real sockets through a Service: streams and datagrams, in both families, whoever sums up."""
 
 import os
-import socket
 
 import pytest
 
-from policyc.runtime.json_value import JsonValue
 from tests.kernel.node_under_test import HOSTS, UPLINK, NodeUnderTest, ip
+from tests.kernel.service_exchange import (
+    TCP,
+    UDP,
+    received,
+    served,
+)
 from tests.kernel.service_wire import ServiceWire
-from tests.kernel.service_yaml import PORT, TARGET, service, slices, value
+from tests.kernel.service_yaml import PORT, TARGET
 from tests.kernel.table_policy import ANY, TablePolicy, tcp_port, udp_port
 
 pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])
 ENDPOINTS = {"a pod of the node": "b", "a pod elsewhere": "c", "the node": None}
-TCP, UDP = socket.SOCK_STREAM, socket.SOCK_DGRAM
 CHUNK, CHUNKS = 30_000, 6
 LARGE = 5000  # bytes of a datagram that takes four packets
 
 
 def allowed(node: NodeUnderTest) -> TablePolicy:
     return node.policy().allow("a", "b", ANY).allow("a", "c", ANY).allow("a", "world", ANY)
-
-
-def served(*pods: str | None, port: int = TARGET) -> list[JsonValue]:
-    """The Service for TCP and UDP, with these endpoints."""
-    hosts = [HOSTS[pod or "node"] for pod in pods]
-    both = service(
-        ports=[
-            {"name": protocol.lower(), "protocol": protocol, "port": PORT}
-            for protocol in ("TCP", "UDP")
-        ]
-    )
-    found = []
-    for each in slices(hosts, port=port):
-        ports = [
-            {"name": protocol.lower(), "protocol": protocol, "port": port}
-            for protocol in ("TCP", "UDP")
-        ]
-        found.append(value(each.raw | {"ports": ports}))
-    return [both, *found]
-
-
-def received(end: socket.socket, size: int) -> bytes:
-    found = b""
-    while len(found) < size:
-        part = end.recv(size - len(found))
-        assert part, "the connection ended"
-        found += part
-    return found
 
 
 @families

@@ -10,7 +10,7 @@ import struct
 import pytest
 
 from tests.kernel.answers import REDIRECT
-from tests.kernel.node_under_test import NODE, WORLD, A, B, C, NodeUnderTest
+from tests.kernel.node_under_test import NODE, A, B, C, NodeUnderTest
 from tests.kernel.packets import (
     ACK,
     FIN,
@@ -18,7 +18,6 @@ from tests.kernel.packets import (
     SYN,
     UDP,
     Host,
-    Payload,
     frame,
     packed,
     raw,
@@ -26,34 +25,22 @@ from tests.kernel.packets import (
     tcp,
     udp,
 )
+from tests.kernel.service_frames import (
+    FRONT,
+    NAT,
+    REPLIED,
+    SECOND,
+    _state,
+    answer,
+    as_to,
+    ports_of,
+    to_vip,
+)
 from tests.kernel.service_yaml import OTHER_VIP, PORT, TARGET, VIP, service, slices, web
 from tests.kernel.table_policy import ANY, sctp_port, tcp_port, udp_port
 
 pytestmark = pytest.mark.kernel
-REPLIED, NAT, FRONT = 1, 512, 1024  # enum pc_ct_state
 families = pytest.mark.parametrize("family", [4, 6])
-GATEWAY = "02:00:00:00:00:ff"
-SECOND = Host(GATEWAY, WORLD.ip4, WORLD.ip6)  # an endpoint that is no pod: a node's, or outside
-
-
-def to_vip(payload: Payload, family: int = 4, vip: Host = VIP) -> bytes:
-    return frame(A, vip, payload, family=family)
-
-
-def as_to(host: Host, payload: Payload, family: int = 4) -> bytes:
-    """The same as it leaves for an endpoint: only the address is another one."""
-    return frame(A, VIP, payload, family=family, daddr=host.address(family))
-
-
-def answer(host: Host, payload: Payload, family: int = 4) -> bytes:
-    """What an endpoint says to the client, as the node's stack forwards it."""
-    return frame(Host(GATEWAY, host.ip4, host.ip6), A, payload, family=family)
-
-
-def ports_of(sent: bytes | None, family: int = 4) -> tuple[int, int]:
-    assert sent is not None
-    at = 14 + (20 if family == 4 else 40)
-    return struct.unpack_from("!HH", sent, at)
 
 
 def opened(node: NodeUnderTest, port: int = 4000, family: int = 4) -> None:
@@ -139,10 +126,6 @@ def test_the_entries_of_a_connection(node: NodeUnderTest, family: int) -> None:
     assert fronts[0]["src"][12:] == proper[0]["dst"][12:] != bytes(4)
     both = _state(fronts[0]) & _state(proper[0])
     assert both & NAT and both & REPLIED, "both are translated and answered"
-
-
-def _state(entry: dict[str, bytes]) -> int:
-    return int.from_bytes(entry["state"], "little")
 
 
 @families

@@ -10,6 +10,12 @@ import pytest
 
 from policyc.runtime import bpf_syscall
 from tests.kernel.answers import DROP, NEXT, REDIRECT
+from tests.kernel.external_frames import (
+    answer,
+    answered,
+    sent,
+    served,
+)
 from tests.kernel.network import network
 from tests.kernel.node_under_test import (
     LOCAL,
@@ -22,10 +28,13 @@ from tests.kernel.node_under_test import (
     run_through,
 )
 from tests.kernel.packets import ACK, SYN, frame, tcp, udp
+from tests.kernel.service_route import (
+    loaded,
+    sends,
+    to,
+)
 from tests.kernel.service_yaml import PORT, TARGET, VIP
 from tests.kernel.table_policy import ANY
-from tests.kernel.test_outside import answer, answered, sent, served
-from tests.kernel.test_service_route import loaded, sends, to
 
 pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])

@@ -14,10 +14,17 @@ from policyc.runtime.json_value import JsonValue
 from policyc.runtime.service_list import serve
 from policyc.runtime.service_world import World
 from policyc.runtime.services import OwnNode
+from tests.kernel.denied_devices import (
+    load,
+    policy,
+)
+from tests.kernel.node_commands import (
+    SCHEMA,
+    Commands,
+    commands,
+)
 from tests.kernel.node_under_test import UPLINK, A, B
 from tests.kernel.service_yaml import OTHER_VIP, service, slices
-from tests.kernel.test_denied_devices import load, policy
-from tests.kernel.test_missing_devices import SCHEMA, Commands, commands
 
 pytestmark = pytest.mark.kernel
 __all__ = ["commands"]

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from policyc.runtime import bpf_syscall
-from tests.kernel.test_outside_wire import (
+from tests.kernel.external_wire import (
     NODE_PORT,
     REQUESTS,
     TCP,

@@ -17,7 +17,7 @@ from policyc.runtime.libbpf import Object
 from policyc.runtime.pins import Pins
 from policyc.runtime.uplinks import Outside
 from tests.kernel.bundles import compiled
-from tests.kernel.test_outside_wire import (
+from tests.kernel.external_wire import (
     NODE_PORT,
     POLICY,
     TARGET,

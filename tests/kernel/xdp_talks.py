@@ -20,8 +20,7 @@ from policyc.runtime import bpf_syscall
 from policyc.runtime.btf import Btf
 from policyc.runtime.pins import Pins
 from tests.kernel.bundles import compiled
-from tests.kernel.node_under_test import run_through
-from tests.kernel.test_outside_wire import (
+from tests.kernel.external_wire import (
     ANSWERS,
     NODE_PORT,
     POLICY,
@@ -33,6 +32,7 @@ from tests.kernel.test_outside_wire import (
     frames_of,
     services,
 )
+from tests.kernel.node_under_test import run_through
 from tests.kernel.two_nodes import UPLINK, TwoNodes, address
 
 families = pytest.mark.parametrize("family", [4, 6])

@@ -24,7 +24,9 @@ from policyc.ir.universe import (
 )
 from policyc.verifier.connection_ends import HostRules
 from tests.property import cases
-from tests.property.test_symbolic_comparison import with_notes
+from tests.property.policy_mutations import (
+    with_notes,
+)
 from tests.property.tiered_cases import OUTSIDE, TieredCase, _condition, tiered_case
 
 SERVICES = tuple(

@@ -14,8 +14,14 @@ from policyc.verifier.cluster.areas import has
 from policyc.verifier.cluster.groups import OUTSIDE
 from policyc.verifier.cluster.listing import Focus, Listing
 from tests.property.cases import Case
-from tests.property.test_cluster_diff import column_of, flows_of, known
-from tests.property.test_symbolic_comparison import with_notes
+from tests.property.cluster_flows import (
+    column_of,
+    flows_of,
+    known,
+)
+from tests.property.policy_mutations import (
+    with_notes,
+)
 from tests.property.tiered_cases import tiered_case
 
 SEEDS = st.integers(min_value=0, max_value=2**32)

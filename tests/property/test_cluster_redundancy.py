@@ -18,8 +18,14 @@ from policyc.verifier.cluster.redundancy import Redundancy, key_of
 from policyc.verifier.cluster.sites import sites_of
 from policyc.verifier.cluster.space import Space
 from tests.property.cases import Case
-from tests.property.test_cluster_diff import flows_of, known
-from tests.property.test_symbolic_comparison import answers, with_notes
+from tests.property.cluster_flows import (
+    flows_of,
+    known,
+)
+from tests.property.policy_mutations import (
+    answers,
+    with_notes,
+)
 from tests.property.tiered_cases import tiered_case
 
 SEEDS = st.integers(min_value=0, max_value=2**32)

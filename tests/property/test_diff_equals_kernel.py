@@ -25,8 +25,13 @@ from policyc.verifier.symbolic_diff import diff_symbolic
 from tests.property.cases import Case, random_case
 from tests.property.kernel_engine import kernel_answers
 from tests.property.length import examples
-from tests.property.test_kernel_equals_semantics import node, tiered_on_one_node
-from tests.property.test_symbolic_comparison import mutated
+from tests.property.one_node import (
+    node,
+    tiered_on_one_node,
+)
+from tests.property.policy_mutations import (
+    mutated,
+)
 
 __all__ = ["node"]
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("loads_of_children")]

@@ -23,8 +23,13 @@ from policyc.verifier.cluster.diff import Change, diff_cluster
 from policyc.verifier.differences import kind_between
 from policyc.verifier.symbolic_diff import diff_symbolic
 from tests.property import cases
-from tests.property.test_cluster_diff import known
-from tests.property.test_symbolic_comparison import mutated, with_notes
+from tests.property.cluster_flows import (
+    known,
+)
+from tests.property.policy_mutations import (
+    mutated,
+    with_notes,
+)
 from tests.property.tiered_cases import OUTSIDE, _condition, tiered_case
 
 SEEDS = st.integers(min_value=0, max_value=2**32)

@@ -4,9 +4,6 @@
 import random
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import replace
-from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 
 import pytest
@@ -17,30 +14,23 @@ from policyc.compiler.driver.target import Backend, Target
 from policyc.ir.lookup import entry_of
 from policyc.ir.plan import Counters
 from policyc.ir.semantics import is_from_its_node, verdict
-from policyc.ir.universe import Endpoint, Flow, Node, Universe, end_name
-from policyc.runtime.lab.topology import Lab, LabEndpoint, LabNode
+from policyc.ir.universe import Endpoint, Flow, end_name
+from policyc.runtime.lab.topology import LabNode
 from tests.property.cases import Case, random_case
 from tests.property.kernel_engine import kernel_answers
 from tests.property.length import examples
-from tests.property.test_node_tables_equal_semantics import LAYOUTS, known_part
-from tests.property.tiered_cases import tiered_case
+from tests.property.node_layouts import (
+    LAYOUTS,
+    known_part,
+)
+from tests.property.one_node import (
+    tiered_on_one_node,
+)
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("loads_of_children")]
 SEEDS = st.integers(min_value=0, max_value=2**32)
 FLOWS = 300
 TARGETS = (Target(), Target(Backend.LLVM), Target(counters=Counters.PACKETS))
-
-
-@pytest.fixture(scope="module")
-def node() -> Iterator[LabNode]:
-    pods = [
-        LabEndpoint(
-            "lab", f"pod-{i}", IPv4Address(f"10.0.0.{i + 2}"), IPv6Address(f"fd00::{i + 2:x}")
-        )
-        for i in range(8)
-    ]
-    with Lab(pods) as lab:
-        yield lab.node
 
 
 def distinct_flows(case: Case, rng: random.Random) -> list[Flow]:
@@ -76,16 +66,6 @@ def expected(case: Case, flow: Flow) -> tuple[bool, list[tuple[str, tuple[str, .
         rules.append((entry.kind, entry.policies, line))
         rules += [(note.kind, note.policies, note.origins[0].span.line) for note in entry.notes]
     return not answer.action.is_deny, rules
-
-
-def tiered_on_one_node(rng: random.Random, name: str) -> Case:
-    """A case of several tiers and every kind of peer, with all pods on the lab's node."""
-    case = tiered_case(rng, with_notes=True)
-    own = Node(name, {"app": rng.choice(("x", "z"))}, (ip_address("10.0.0.200"),))
-    nodes = (own, *case.universe.nodes) if rng.random() < 0.8 else case.universe.nodes
-    its_node = own if own in nodes else None
-    pods = tuple(replace(e, node=name, its_node=its_node) for e in case.universe.endpoints)
-    return replace(case, universe=Universe(pods, nodes))
 
 
 def check(node: LabNode, seed: int, is_tiered: bool = False) -> None:

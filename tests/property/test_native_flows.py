@@ -10,29 +10,19 @@ from hypothesis import strategies as st
 
 from policyc.compiler.cli.eval_answers import EndAnswer, answer
 from policyc.compiler.driver.native_flows import BY_SEMANTICS, evaluate_natively, why_not_native
-from policyc.compiler.frontend.flow_columns import FlowColumns
 from policyc.ir.semantics import EndVerdict
-from policyc.ir.universe import Endpoint, Flow, Universe
+from policyc.ir.universe import Endpoint, Universe
 from tests.property.cases import Case
-from tests.property.test_native_equals_semantics import ends_of, flows_of
+from tests.property.native_columns import (
+    columns_of,
+)
+from tests.property.native_flows import (
+    ends_of,
+    flows_of,
+)
 from tests.property.tiered_cases import tiered_case
 
 SEEDS = st.integers(min_value=0, max_value=2**32)
-
-
-def columns_of(flows: list[Flow]) -> FlowColumns:
-    columns = FlowColumns()
-    for at, flow in enumerate(flows):
-        for end, column in ((flow.src, columns.src), (flow.dst, columns.dst)):
-            if end not in columns.ends:
-                columns.ends.append(end)
-            column.append(columns.ends.index(end))
-        question = (flow.family, flow.service, flow.source_port)
-        if question not in columns.questions:
-            columns.questions.append(question)
-        columns.asked.append(columns.questions.index(question))
-        columns.lines.append(at + 2)
-    return columns
 
 
 def turned(rng: random.Random, endpoint: Endpoint) -> Endpoint:

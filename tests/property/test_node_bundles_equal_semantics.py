@@ -19,7 +19,9 @@ from policyc.verifier.outcome import Proved
 from policyc.verifier.restriction import restriction_faults
 from tests.property.cases import Case, random_case
 from tests.property.map_engine import MapEngine
-from tests.property.test_node_tables_equal_semantics import LAYOUTS
+from tests.property.node_layouts import (
+    LAYOUTS,
+)
 
 SEEDS = st.integers(min_value=0, max_value=2**32)
 HERE = "node-a"

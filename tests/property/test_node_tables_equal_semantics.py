@@ -7,7 +7,6 @@ from dataclasses import replace
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from policyc.backends.ebpf_c.frames import MEASURED, NO_CODE, Budgets
 from policyc.backends.ebpf_c.layout import choose_layout
 from policyc.backends.ebpf_c.seeds import make_seeds
 from policyc.compiler.driver.pipeline import decide_all
@@ -15,11 +14,7 @@ from policyc.ir.decision import DecisionIR
 from policyc.ir.errors import InternalError
 from policyc.ir.lookup import entry_of
 from policyc.ir.plan import (
-    AddressLayout,
-    CellLayout,
-    DiagramLayout,
     DirectionPlan,
-    LongLayout,
     LookupPlan,
     Size,
     prefix_atoms,
@@ -27,29 +22,15 @@ from policyc.ir.plan import (
 from policyc.ir.policy import Direction
 from policyc.ir.semantics import end_verdict
 from policyc.ir.tree import depth_of
-from policyc.ir.universe import FAMILIES, Endpoint, Node, Universe, end_name
-from tests.property.cases import Case, random_case
+from policyc.ir.universe import FAMILIES, Endpoint, Node, end_name
+from tests.property.cases import random_case
 from tests.property.map_engine import MapEngine
-
-LAYOUTS = (
-    MEASURED,
-    NO_CODE,
-    Budgets(cells=CellLayout.HASH),
-    Budgets(0, 0, AddressLayout.TREE),
-    Budgets(0, 0, AddressLayout.LPM, CellLayout.HASH),
-    Budgets(0, 0, diagrams=DiagramLayout.CHANGES),
-    Budgets(0, 0, diagrams=DiagramLayout.CHANGES, long=LongLayout.FANS),
+from tests.property.node_layouts import (
+    LAYOUTS,
+    known_part,
 )
+
 SEEDS = st.integers(min_value=0, max_value=2**32)
-
-
-def known_part(case: Case, rng: random.Random) -> Universe | None:
-    """What the compiler is shown: nothing, or some of the endpoints."""
-    if rng.random() < 0.3:
-        return None
-    return Universe(
-        tuple(e for e in case.universe.endpoints if rng.random() < 0.5), case.universe.nodes
-    )
 
 
 @settings(max_examples=120)

@@ -15,7 +15,9 @@ from policyc.ir.services import Kind, kind_span
 from policyc.verifier.cluster.listing import Listing
 from policyc.verifier.cluster.recheck import Recheck, recheck
 from tests.property.cases import Case
-from tests.property.test_cluster_diff import known
+from tests.property.cluster_flows import (
+    known,
+)
 from tests.property.tiered_cases import tiered_case
 
 SEEDS = st.integers(min_value=0, max_value=2**32)

@@ -29,9 +29,15 @@ from policyc.verifier.literals import (
     SourcePorts,
 )
 from policyc.verifier.symbolic_diff import diff_symbolic, end_queries
+from tests.property.cluster_flows import (
+    flows_of,
+    known,
+)
 from tests.property.length import examples
-from tests.property.test_cluster_diff import flows_of, known
-from tests.property.test_symbolic_comparison import mutated, with_notes
+from tests.property.policy_mutations import (
+    mutated,
+    with_notes,
+)
 from tests.property.tiered_cases import tiered_case
 
 SEEDS = st.integers(min_value=0, max_value=2**32)

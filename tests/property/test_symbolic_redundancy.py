@@ -24,9 +24,13 @@ from policyc.verifier.policy_equivalence import Difference, GaveUp, Same, compar
 from policyc.verifier.symbolic_diff import diff_symbolic
 from policyc.verifier.symbolic_redundancy import places_of_rules, without
 from tests.property.cases import random_case
+from tests.property.cluster_flows import (
+    known,
+)
 from tests.property.length import examples
-from tests.property.test_cluster_diff import known
-from tests.property.test_symbolic_comparison import with_notes
+from tests.property.policy_mutations import (
+    with_notes,
+)
 from tests.property.tiered_cases import tiered_case
 
 SEEDS = st.integers(min_value=0, max_value=2**32)

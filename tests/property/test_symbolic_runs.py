@@ -25,7 +25,7 @@ from policyc.verifier.bytecode.symbolic.order import order_of
 from policyc.verifier.bytecode.symbolic.running import Ended, Runner
 from policyc.verifier.bytecode.values import NUMBERS, number
 from tests.kernel.random_bytecode import WORDS, plain_sequence, wide
-from tests.property.test_bytecode_terms import (
+from tests.property.bytecode_terms import (
     AROUND,
     NAMES,
     TERMS,

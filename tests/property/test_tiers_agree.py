@@ -18,7 +18,9 @@ from policyc.ir.semantics import end_verdict
 from policyc.verifier.equivalence import prove_decision
 from policyc.verifier.outcome import Proved
 from tests.property.map_engine import MapEngine
-from tests.property.test_node_tables_equal_semantics import known_part
+from tests.property.node_layouts import (
+    known_part,
+)
 from tests.property.tiered_cases import tiered_case
 
 SEEDS = st.integers(min_value=0, max_value=2**32)

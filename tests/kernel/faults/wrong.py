@@ -15,8 +15,17 @@ from policyc.ir.plan import AddressLayout
 from policyc.verifier.bytecode.elf import Relocation
 from policyc.verifier.bytecode.object import BpfObject, read_object
 from tests.unit.translation.generations import Made, made
-from tests.unit.translation.test_code_lemma import IN_HEADERS, RESETS, WRONG
-from tests.unit.translation.test_data_lemma import FAULTS, Damage, first, word
+from tests.unit.translation.wrong_programs import (
+    IN_HEADERS,
+    RESETS,
+    WRONG,
+)
+from tests.unit.translation.wrong_seeds import (
+    FAULTS,
+    Damage,
+    first,
+    word,
+)
 
 ENTRY = "pc_policy_run"
 ALLOW = 1 << 30

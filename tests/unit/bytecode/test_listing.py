@@ -14,8 +14,10 @@ from policyc.verifier.bytecode.linked import (
 from policyc.verifier.bytecode.listing import listing, text
 from policyc.verifier.bytecode.object import read_object
 from policyc.verifier.bytecode.program import link_program
+from tests.unit.bytecode.every_instruction import (
+    EVERY,
+)
 from tests.unit.bytecode.objects import prebuilt
-from tests.unit.bytecode.test_instructions import EVERY
 
 LINKED: list[Linked] = [
     LoadNumber(1, 1 << 63),

@@ -24,7 +24,10 @@ from policyc.ir.policy import (
     ProtocolNumber,
 )
 from policyc.ir.services import Kind, Protocol
-from tests.unit.frontend.test_never_crashes import VALUES, mutated
+from tests.unit.frontend.odd_values import (
+    VALUES,
+    mutated,
+)
 
 TYPE = "apiVersion: projectcalico.org/v3\nkind: {kind}\n"
 HEAD = TYPE + "metadata: {{name: x}}\nspec:\n"

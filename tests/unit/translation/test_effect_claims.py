@@ -10,7 +10,10 @@ from policyc.compiler.driver import objects
 from policyc.compiler.driver.target import Backend
 from tests.kernel_corpus.case import CorpusCase
 from tests.unit.translation.generations import Made, made_of
-from tests.unit.translation.test_code_lemma import lemma_of, refutation
+from tests.unit.translation.wrong_programs import (
+    lemma_of,
+    refutation,
+)
 
 pytestmark = pytest.mark.thorough
 

@@ -19,7 +19,9 @@ from policyc.verifier.translation.steps import value_at
 from policyc.verifier.translation.table_reading import Table
 from policyc.verifier.translation.tries import longest_prefixes
 from tests.unit.translation.generations import Made, made
-from tests.unit.translation.test_data_lemma import LAYOUTS
+from tests.unit.translation.wrong_seeds import (
+    LAYOUTS,
+)
 
 OWN, PEER = 7, 9
 """Ids of the subject and of its peer."""

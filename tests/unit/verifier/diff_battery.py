@@ -43,12 +43,8 @@ from policyc.verifier.cluster.partition import partition_goals, prove_partition
 from policyc.verifier.cluster.redundancy import Redundancy
 from policyc.verifier.solvers import Answer, decide
 from policyc.verifier.symbolic_diff import diff_symbolic, end_queries
-from tests.property import (
-    test_cluster_diff,
-    test_cluster_redundancy,
-    test_diff_of_unknown_ends,
-    test_symbolic_diff,
-)
+from tests.property import cluster_flows as test_cluster_diff
+from tests.property import test_cluster_redundancy, test_diff_of_unknown_ends, test_symbolic_diff
 
 INGRESS = frozenset({Direction.INGRESS})
 HERE = Origin(Span("battery.yaml", 1, 1), "")

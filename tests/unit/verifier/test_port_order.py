@@ -35,7 +35,13 @@ from policyc.verifier.rule_question import RuleQuestion
 from policyc.verifier.terms import KIND_OF_PROTOCOL
 from tests.property.cases import random_case
 from tests.unit.verifier import question_cases as cases
-from tests.unit.verifier.test_mutations import POLICIES, UNIVERSE, WEB, WEB_IN, WEB_OUT
+from tests.unit.verifier.small_cluster import (
+    POLICIES,
+    UNIVERSE,
+    WEB,
+    WEB_IN,
+    WEB_OUT,
+)
 
 pytestmark = pytest.mark.thorough
 
