@@ -17,9 +17,9 @@ TEST_SECONDS ?= 5400
 GUEST ?= 6.1
 # State transitions and translations by BPF_PROG_TEST_RUN: no sockets, no clang, no bundle. Of these the guests leave out
 # what is marked native: two floods, what compiles C, what loads again and again.
-PACKET_TESTS ?= $(addprefix tests/kernel/test_,$(addsuffix .py,bed conntrack connection_tables icmp fragments spoofing services \
-	service_corners service_errors service_affinity source_ranges hairpin forwarding masquerade masquerade_errors host_policy \
-	outside node_ports forged_errors errors_by_route errors_to_itself service_route))
+PACKET_TESTS ?= $(wildcard $(addprefix tests/kernel/*/test_,$(addsuffix .py,bed conntrack connection_tables icmp fragments \
+	spoofing services service_corners service_errors service_affinity source_ranges hairpin forwarding snat snat_errors \
+	host_policy external_clients node_ports forged_errors errors_by_route errors_to_itself service_route)))
 
 .PHONY: help install system demo check test test-all test-kernels kernel-table bench-policy bench-datapath bench-across bench-flows fuzz-parsers guest guest-packets lint format grammar prebuilt lock golden wheel clean
 
@@ -70,7 +70,7 @@ guest: install ## the example's lab under Debian's kernel GUEST=6.1 or 6.12, in 
 
 guest-packets: install ## the packet tests, but those marked native, under Debian's kernel GUEST=6.1 or 6.12, in QEMU (half an hour)
 	@mkdir -p build/guest/objects
-	@$(BIN)/python -c 'import pathlib, tests.kernel.objects as t; t.compile_objects(pathlib.Path("build/guest/objects"))'
+	@$(BIN)/python -c 'import pathlib, tests.kernel.support.objects as t; t.compile_objects(pathlib.Path("build/guest/objects"))'
 	@GUEST_SECONDS=7200 tests/guest/run.sh $(GUEST) env POLICYC_TEST_OBJECTS=$(CURDIR)/build/guest/objects \
 		$(BIN)/pytest -q -n 0 -p no:cacheprovider --timeout 1800 -m "not native" \
 		-o tmp_path_retention_policy=failed $(PYTEST_FLAGS) $(PACKET_TESTS)

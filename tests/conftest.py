@@ -12,7 +12,7 @@ import pytest
 from tests import rerun
 
 if TYPE_CHECKING:
-    from tests.kernel.bed import Beds
+    from tests.kernel.support.bed import Beds
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -47,7 +47,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def objects(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """hooks.bpf.o and the tests' own; where clang is emulated, those made before."""
-    from tests.kernel.objects import FOLDER, compile_objects
+    from tests.kernel.support.objects import (
+        FOLDER,
+        compile_objects,
+    )
 
     made = os.environ.get(FOLDER)
     return Path(made) if made else compile_objects(tmp_path_factory.mktemp("objects"))
@@ -56,7 +59,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def beds(objects: Path) -> "Iterator[Beds]":
     """What is verified once for all tests of this process."""
-    from tests.kernel.bed import Beds
+    from tests.kernel.support.bed import Beds
 
     with closing(Beds(objects)) as made:
         yield made
@@ -65,7 +68,7 @@ def beds(objects: Path) -> "Iterator[Beds]":
 @pytest.fixture
 def loads(request: pytest.FixtureRequest) -> Iterator[None]:
     """Loads take them from a bed, but where the test is marked `fresh`."""
-    from tests.kernel.bed import loads_open
+    from tests.kernel.support.bed import loads_open
 
     if request.node.get_closest_marker("fresh"):
         yield

@@ -12,7 +12,16 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tests.kernel.packets import ACK, RST, SYN, TCP, Host, frame, inner, tcp
+from tests.kernel.support.packets import (
+    ACK,
+    RST,
+    SYN,
+    TCP,
+    Host,
+    frame,
+    inner,
+    tcp,
+)
 
 OWN_PORT = 5555
 FIRST_SEQ = 1000

@@ -9,9 +9,15 @@ from typing import Literal
 
 import pytest
 
-from tests.kernel.node_under_test import HOSTS, NodeUnderTest
-from tests.kernel.service_wire import ServiceWire
-from tests.kernel.table_policy import ANY, TablePolicy
+from tests.kernel.support.node_under_test import (
+    HOSTS,
+    NodeUnderTest,
+)
+from tests.kernel.support.service_wire import ServiceWire
+from tests.kernel.support.table_policy import (
+    ANY,
+    TablePolicy,
+)
 
 families = pytest.mark.parametrize("family", [4, 6])
 

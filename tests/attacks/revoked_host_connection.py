@@ -9,13 +9,17 @@ import pytest
 from tests.attacks.revoked_connection import (
     Open,
 )
-from tests.kernel.bundles import compiled
-from tests.kernel.external_wire import TCP
-from tests.kernel.host_policy_wire import (
+from tests.kernel.support.bundles import compiled
+from tests.kernel.support.external_wire import TCP
+from tests.kernel.support.host_policy_wire import (
     CLOSED,
     OUT,
 )
-from tests.kernel.two_nodes import UPLINK, TwoNodes, address
+from tests.kernel.support.two_nodes import (
+    UPLINK,
+    TwoNodes,
+    address,
+)
 
 Side = Literal["ingress", "egress"]
 

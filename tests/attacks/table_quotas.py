@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the datapath refused because a quota was full."""
 
-from tests.kernel.node_under_test import (
-    NodeUnderTest,
-)
+from tests.kernel.support.node_under_test import NodeUnderTest
 
 
 def refusals(node: NodeUnderTest) -> dict[tuple[str, str], int]:

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from policyc.compiler.cli.main import run as policyc
-from tests.kernel.external_ranges import (
+from tests.kernel.support.external_ranges import (
     IN_RANGE,
     OUTSIDE,
     RANGES,
@@ -15,13 +15,13 @@ from tests.kernel.external_ranges import (
     load,
     written,
 )
-from tests.kernel.node_commands import (
+from tests.kernel.support.node_commands import (
     Commands,
     commands,
 )
-from tests.kernel.node_under_test import NODE
-from tests.kernel.service_wire import ServiceWire
-from tests.kernel.service_yaml import PORT
+from tests.kernel.support.node_under_test import NODE
+from tests.kernel.support.service_wire import ServiceWire
+from tests.kernel.support.service_yaml import PORT
 
 pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
 __all__ = ["commands"]

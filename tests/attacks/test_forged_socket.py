@@ -26,14 +26,22 @@ from tests.attacks.revoked_host_connection import (
     OPEN,
 )
 from tests.eventually import eventually
-from tests.kernel.bundles import compiled
-from tests.kernel.host_policy_wire import (
-    OUT,
+from tests.kernel.support.bundles import compiled
+from tests.kernel.support.host_policy_wire import OUT
+from tests.kernel.support.node_under_test import (
+    HOSTS,
+    NodeUnderTest,
 )
-from tests.kernel.node_under_test import HOSTS, NodeUnderTest
-from tests.kernel.service_wire import DEVICES, PATIENCE, ServiceWire
-from tests.kernel.table_policy import TablePolicy
-from tests.kernel.two_nodes import TwoNodes, address
+from tests.kernel.support.service_wire import (
+    DEVICES,
+    PATIENCE,
+    ServiceWire,
+)
+from tests.kernel.support.table_policy import TablePolicy
+from tests.kernel.support.two_nodes import (
+    TwoNodes,
+    address,
+)
 
 pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])

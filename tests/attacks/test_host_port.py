@@ -14,20 +14,24 @@ from pyroute2.netlink.nfnetlink.nfctsocket import NFCTSocket
 from tests.attacks.tunnel_port import (
     masqueraded_by_nft,
 )
-from tests.kernel.bundles import compiled
-from tests.kernel.external_wire import (
+from tests.kernel.support.bundles import compiled
+from tests.kernel.support.external_wire import (
     BULK,
     TCP,
     UDP,
     exchange,
 )
-from tests.kernel.host_policy_wire import (
+from tests.kernel.support.host_policy_wire import (
     CLOSED,
     OPEN,
     OUT,
     host_policy,
 )
-from tests.kernel.two_nodes import PATIENCE, TwoNodes, address
+from tests.kernel.support.two_nodes import (
+    PATIENCE,
+    TwoNodes,
+    address,
+)
 
 pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])

@@ -17,15 +17,42 @@ from policyc.runtime import bpf_syscall
 from policyc.runtime import node as runtime
 from policyc.runtime.masquerade import Masquerade
 from tests.eventually import eventually
-from tests.kernel import packets
-from tests.kernel.answers import DROP, NEXT, REDIRECT, Outcome, run_frame
-from tests.kernel.bundles import compiled
-from tests.kernel.node_under_test import LOCAL, NODE, UPLINK, WORLD, A, C, NodeUnderTest, ip
-from tests.kernel.objects import compile_c
-from tests.kernel.packets import ACK, RST, SYN, Host, frame, mac_bytes, tcp, udp
-from tests.kernel.service_wire import ServiceWire, _enable_ipv6
-from tests.kernel.table_policy import ANY
-from tests.kernel.wire import link_address
+from tests.kernel.support import packets
+from tests.kernel.support.answers import (
+    DROP,
+    NEXT,
+    REDIRECT,
+    Outcome,
+    run_frame,
+)
+from tests.kernel.support.bundles import compiled
+from tests.kernel.support.node_under_test import (
+    LOCAL,
+    NODE,
+    UPLINK,
+    WORLD,
+    A,
+    C,
+    NodeUnderTest,
+    ip,
+)
+from tests.kernel.support.objects import compile_c
+from tests.kernel.support.packets import (
+    ACK,
+    RST,
+    SYN,
+    Host,
+    frame,
+    mac_bytes,
+    tcp,
+    udp,
+)
+from tests.kernel.support.service_wire import (
+    ServiceWire,
+    _enable_ipv6,
+)
+from tests.kernel.support.table_policy import ANY
+from tests.kernel.support.wire import link_address
 
 pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])

@@ -17,13 +17,19 @@ import pytest
 
 from policyc.runtime import attach, bpf_syscall, reassembly, rtnetlink, service_route, tunnel
 from policyc.runtime.errors import HostError
-from tests.kernel.bundles import compiled
-from tests.kernel.external_wire import (
+from tests.kernel.support.bundles import compiled
+from tests.kernel.support.external_wire import (
     POLICY,
     services,
 )
-from tests.kernel.killed import die, killed
-from tests.kernel.two_nodes import UPLINK, TwoNodes
+from tests.kernel.support.killed import (
+    die,
+    killed,
+)
+from tests.kernel.support.two_nodes import (
+    UPLINK,
+    TwoNodes,
+)
 
 pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
 OWN = (tunnel.NAME, reassembly.NAME, service_route.NAME)

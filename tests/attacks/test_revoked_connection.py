@@ -22,9 +22,9 @@ from tests.attacks.revoked_connection import (
     open_policy,
     received,
 )
-from tests.kernel.node_under_test import NodeUnderTest
-from tests.kernel.service_wire import ServiceWire
-from tests.kernel.table_policy import tcp_port
+from tests.kernel.support.node_under_test import NodeUnderTest
+from tests.kernel.support.service_wire import ServiceWire
+from tests.kernel.support.table_policy import tcp_port
 
 pytestmark = pytest.mark.kernel
 

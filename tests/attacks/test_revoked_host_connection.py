@@ -24,11 +24,11 @@ from tests.attacks.revoked_host_connection import (
     rule,
     sides,
 )
-from tests.kernel.host_policy_wire import (
+from tests.kernel.support.host_policy_wire import (
     OUT,
     SSH,
 )
-from tests.kernel.two_nodes import TwoNodes
+from tests.kernel.support.two_nodes import TwoNodes
 
 pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])

@@ -7,15 +7,21 @@ import time
 
 import pytest
 
-from tests.kernel.fragment_wire import (
+from tests.kernel.support.fragment_wire import (
     Sender,
     _captured,
 )
-from tests.kernel.fragments import cut, piece
-from tests.kernel.node_under_test import HOSTS, NodeUnderTest
-from tests.kernel.packets import SCTP
-from tests.kernel.service_wire import ServiceWire
-from tests.kernel.table_policy import sctp_port
+from tests.kernel.support.fragments import (
+    cut,
+    piece,
+)
+from tests.kernel.support.node_under_test import (
+    HOSTS,
+    NodeUnderTest,
+)
+from tests.kernel.support.packets import SCTP
+from tests.kernel.support.service_wire import ServiceWire
+from tests.kernel.support.table_policy import sctp_port
 
 pytestmark = pytest.mark.kernel
 PORT = 7

@@ -20,13 +20,24 @@ import pytest
 from policyc.runtime.masquerade import Masquerade
 from policyc.runtime.pins import Pins
 from tests.eventually import eventually
-from tests.kernel.bundles import compiled
-from tests.kernel.external_wire import (
-    POLICY,
+from tests.kernel.support.bundles import compiled
+from tests.kernel.support.external_wire import POLICY
+from tests.kernel.support.packets import (
+    ACK,
+    FIN,
+    RST,
+    Host,
+    frame,
+    tcp,
 )
-from tests.kernel.packets import ACK, FIN, RST, Host, frame, tcp
-from tests.kernel.passing_time import let_pass
-from tests.kernel.two_nodes import BESIDE, PODS, UPLINK, TwoNodes, address
+from tests.kernel.support.passing_time import let_pass
+from tests.kernel.support.two_nodes import (
+    BESIDE,
+    PODS,
+    UPLINK,
+    TwoNodes,
+    address,
+)
 
 pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])

@@ -12,9 +12,20 @@ from policyc.runtime import bpf_syscall
 from tests.attacks.table_quotas import (
     refusals,
 )
-from tests.kernel.node_under_test import LOCAL, UPLINK, A, B, NodeUnderTest
-from tests.kernel.packets import SYN, Payload, tcp, udp
-from tests.kernel.snat_frames import (
+from tests.kernel.support.node_under_test import (
+    LOCAL,
+    UPLINK,
+    A,
+    B,
+    NodeUnderTest,
+)
+from tests.kernel.support.packets import (
+    SYN,
+    Payload,
+    tcp,
+    udp,
+)
+from tests.kernel.support.snat_frames import (
     answer,
     answered,
     loaded,

@@ -15,13 +15,16 @@ from policyc.runtime import bpf_syscall
 from tests.attacks.table_quotas import (
     refusals,
 )
-from tests.kernel.fragment_frames import (
+from tests.kernel.support.fragment_frames import (
     first,
     later,
 )
-from tests.kernel.many_flows import NODE_PORT, node_port
-from tests.kernel.network import network
-from tests.kernel.node_under_test import (
+from tests.kernel.support.many_flows import (
+    NODE_PORT,
+    node_port,
+)
+from tests.kernel.support.network import network
+from tests.kernel.support.node_under_test import (
     GROUP,
     LOCAL,
     NODE,
@@ -33,8 +36,16 @@ from tests.kernel.node_under_test import (
     NodeUnderTest,
     endpoint,
 )
-from tests.kernel.packets import ACK, SYN, Host, Payload, frame, tcp, udp
-from tests.kernel.table_policy import ANY
+from tests.kernel.support.packets import (
+    ACK,
+    SYN,
+    Host,
+    Payload,
+    frame,
+    tcp,
+    udp,
+)
+from tests.kernel.support.table_policy import ANY
 
 pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])

@@ -19,19 +19,39 @@ from tests.attacks.tunnel_port import (
     masqueraded_by_nft,
 )
 from tests.eventually import eventually
-from tests.kernel.bundles import compiled
-from tests.kernel.external_wire import (
+from tests.kernel.support.bundles import compiled
+from tests.kernel.support.external_wire import (
     NODE_PORT,
     POLICY,
     PORT,
     REQUESTS,
     services,
 )
-from tests.kernel.node_under_test import A, C, NodeUnderTest
-from tests.kernel.packets import SYN, Host, frame, tcp, udp
-from tests.kernel.service_yaml import service, slices
-from tests.kernel.table_policy import ANY
-from tests.kernel.two_nodes import BESIDE, EXTERNAL, PODS, UPLINK, TwoNodes, address
+from tests.kernel.support.node_under_test import (
+    A,
+    C,
+    NodeUnderTest,
+)
+from tests.kernel.support.packets import (
+    SYN,
+    Host,
+    frame,
+    tcp,
+    udp,
+)
+from tests.kernel.support.service_yaml import (
+    service,
+    slices,
+)
+from tests.kernel.support.table_policy import ANY
+from tests.kernel.support.two_nodes import (
+    BESIDE,
+    EXTERNAL,
+    PODS,
+    UPLINK,
+    TwoNodes,
+    address,
+)
 
 pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])

@@ -8,10 +8,16 @@ import pytest
 
 from policyc.compiler.cli.main import run as policyc
 from policyc.runtime import node as runtime
-from tests.kernel.new_pod import PATTERN, NewPod
-from tests.kernel.node_under_test import UPLINK, NodeUnderTest
-from tests.kernel.service_wire import ServiceWire
-from tests.kernel.table_policy import NamePlacer
+from tests.kernel.support.new_pod import (
+    PATTERN,
+    NewPod,
+)
+from tests.kernel.support.node_under_test import (
+    UPLINK,
+    NodeUnderTest,
+)
+from tests.kernel.support.service_wire import ServiceWire
+from tests.kernel.support.table_policy import NamePlacer
 
 pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """SNAT by nftables in front of a node."""
 
-from tests.kernel.two_nodes import TwoNodes
+from tests.kernel.support.two_nodes import TwoNodes
 
 NFT = """\
 table {family} nat {{

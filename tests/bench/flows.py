@@ -21,8 +21,16 @@ from pathlib import Path
 from bpf_time import pin_to_one_cpu
 from packets_bed import compile_objects
 from policy import machine
-from tests.kernel.many_flows import Flow, Hooks, entries, flows, load_clients, memory, sample
-from tests.kernel.node_under_test import NodeUnderTest
+from tests.kernel.support.many_flows import (
+    Flow,
+    Hooks,
+    entries,
+    flows,
+    load_clients,
+    memory,
+    sample,
+)
+from tests.kernel.support.node_under_test import NodeUnderTest
 from tests.kernel_corpus.surroundings import own_bpffs, own_network
 
 ASKED = 20000

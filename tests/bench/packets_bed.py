@@ -18,11 +18,36 @@ from pathlib import Path
 
 import tests.kernel
 from bpf_time import Loaded, pin_to_one_cpu
-from tests.kernel.node_under_test import HOSTS, LOCAL, A, B, NodeUnderTest, run_through
-from tests.kernel.packets import ACK, PSH, SYN, Host, Payload, frame, mac_bytes, tcp, udp
-from tests.kernel.service_yaml import PORT, TARGET, VIP, web
-from tests.kernel.table_policy import ANY
-from tests.kernel.wire import Wire, link_address
+from tests.kernel.support.node_under_test import (
+    HOSTS,
+    LOCAL,
+    A,
+    B,
+    NodeUnderTest,
+    run_through,
+)
+from tests.kernel.support.packets import (
+    ACK,
+    PSH,
+    SYN,
+    Host,
+    Payload,
+    frame,
+    mac_bytes,
+    tcp,
+    udp,
+)
+from tests.kernel.support.service_yaml import (
+    PORT,
+    TARGET,
+    VIP,
+    web,
+)
+from tests.kernel.support.table_policy import ANY
+from tests.kernel.support.wire import (
+    Wire,
+    link_address,
+)
 from tests.kernel_corpus.surroundings import own_bpffs, own_network
 
 from policyc.runtime import bpf_syscall
@@ -204,7 +229,7 @@ def _bed() -> Iterator[Bed]:
 def compile_objects(folder: Path) -> None:
     """hooks.bpf.o and the tests' policy.bpf.o."""
     _compile(DATAPATH / "hooks.bpf.c", folder / "hooks.bpf.o")
-    _compile(ROOT / "tests" / "kernel" / "policy.bpf.c", folder / "policy.bpf.o")
+    _compile(ROOT / "tests" / "kernel" / "support" / "policy.bpf.c", folder / "policy.bpf.o")
 
 
 def _compile(source: Path, target: Path) -> None:

@@ -11,12 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernel.follower import Follower
-from tests.kernel.node_under_test import NodeUnderTest
-from tests.kernel.objects import DATAPATH, HERE, PICKS_OBJECT, compile_c
-from tests.kernel.service_wire import ServiceWire
-from tests.kernel.table_policy import ANY
-from tests.kernel.two_nodes import TwoNodes
+from tests.kernel.support.follower import Follower
+from tests.kernel.support.node_under_test import NodeUnderTest
+from tests.kernel.support.objects import (
+    DATAPATH,
+    HERE,
+    PICKS_OBJECT,
+    compile_c,
+)
+from tests.kernel.support.service_wire import ServiceWire
+from tests.kernel.support.table_policy import ANY
+from tests.kernel.support.two_nodes import TwoNodes
 from tests.kernel_corpus.surroundings import own_bpffs, own_network
 
 

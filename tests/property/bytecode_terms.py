@@ -14,7 +14,10 @@ from policyc.verifier.bytecode.program import Program
 from policyc.verifier.bytecode.state import State, first_state
 from policyc.verifier.bytecode.term_domain import TermDomain
 from policyc.verifier.bytecode.values import Bits, Domain, Truth, mask
-from tests.kernel.random_bytecode import AREA, WORDS
+from tests.kernel.support.random_bytecode import (
+    AREA,
+    WORDS,
+)
 
 TERMS = TermDomain()
 

@@ -26,8 +26,11 @@ from policyc.runtime.lab.topology import LabNode, LabPod
 from policyc.runtime.node import load, unload
 from policyc.runtime.pins import Pins
 from policyc.runtime.status import status
-from tests.kernel import packets
-from tests.kernel.packets import Host, Payload
+from tests.kernel.support import packets
+from tests.kernel.support.packets import (
+    Host,
+    Payload,
+)
 from tests.property.cases import Case
 
 OUTSIDE_MAC = "02:00:00:00:00:ee"

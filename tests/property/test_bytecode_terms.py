@@ -10,7 +10,11 @@ from policyc.verifier.bytecode.linked import Linked
 from policyc.verifier.bytecode.machine import Branch, step
 from policyc.verifier.bytecode.state import State
 from policyc.verifier.bytecode.values import NUMBERS, Bits
-from tests.kernel.random_bytecode import WORDS, plain_sequence, wide
+from tests.kernel.support.random_bytecode import (
+    WORDS,
+    plain_sequence,
+    wide,
+)
 from tests.property.bytecode_terms import (
     AROUND,
     NAMES,

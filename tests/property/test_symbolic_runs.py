@@ -24,7 +24,11 @@ from policyc.verifier.bytecode.symbolic.guards import Guard, joined
 from policyc.verifier.bytecode.symbolic.order import order_of
 from policyc.verifier.bytecode.symbolic.running import Ended, Runner
 from policyc.verifier.bytecode.values import NUMBERS, number
-from tests.kernel.random_bytecode import WORDS, plain_sequence, wide
+from tests.kernel.support.random_bytecode import (
+    WORDS,
+    plain_sequence,
+    wide,
+)
 from tests.property.bytecode_terms import (
     AROUND,
     NAMES,

@@ -15,8 +15,19 @@ from scapy.layers.inet6 import (
 from scapy.layers.l2 import ARP, Ether
 from scapy.packet import Packet
 
-from tests.kernel import fragments, packets
-from tests.kernel.packets import ACK, FIN, MORE, RST, SYN, Host, Payload
+from tests.kernel.support import (
+    fragments,
+    packets,
+)
+from tests.kernel.support.packets import (
+    ACK,
+    FIN,
+    MORE,
+    RST,
+    SYN,
+    Host,
+    Payload,
+)
 
 SRC = Host("02:00:00:00:00:01", "10.0.0.1", "fd00::1")
 DST = Host("02:00:00:00:00:02", "10.0.0.2", "fd00::2")

@@ -11,7 +11,7 @@ from policyc.backends.ebpf_c.seeds import Seed
 from policyc.runtime.errors import HostError
 from policyc.verifier.bytecode.object import read_object
 from tests.kernel.faults.witness import Witness
-from tests.kernel.policy_by_executor import (
+from tests.kernel.support.policy_by_executor import (
     TABLES,
     Contents,
     Flows,

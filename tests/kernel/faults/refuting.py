@@ -19,7 +19,7 @@ from policyc.verifier.translation.planned_maps import map_claims
 from policyc.verifier.translation.policy_runs import run_policy
 from policyc.verifier.translation.shared_layouts import layout_faults
 from tests.kernel.faults.witness import Witness, of_code, of_seeds
-from tests.unit.translation.generations import Made
+from tests.unit.verifier.translation.generations import Made
 
 Lemma = Literal["layout", "maps", "code", "data"]
 

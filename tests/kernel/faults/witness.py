@@ -23,8 +23,11 @@ from policyc.verifier.bytecode.values import Bits, Truth
 from policyc.verifier.outcome import Broken
 from policyc.verifier.translation.asked import NUMBER_OF
 from policyc.verifier.translation.code_lemma import CodeLemma, Failed
-from tests.kernel.policy_by_executor import SCRATCH, Entry
-from tests.unit.translation.generations import Made
+from tests.kernel.support.policy_by_executor import (
+    SCRATCH,
+    Entry,
+)
+from tests.unit.verifier.translation.generations import Made
 
 
 @dataclass(frozen=True)

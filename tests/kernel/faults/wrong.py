@@ -14,13 +14,16 @@ from policyc.compiler.driver.target import Backend
 from policyc.ir.plan import AddressLayout
 from policyc.verifier.bytecode.elf import Relocation
 from policyc.verifier.bytecode.object import BpfObject, read_object
-from tests.unit.translation.generations import Made, made
-from tests.unit.translation.wrong_programs import (
+from tests.unit.verifier.translation.generations import (
+    Made,
+    made,
+)
+from tests.unit.verifier.translation.wrong_programs import (
     IN_HEADERS,
     RESETS,
     WRONG,
 )
-from tests.unit.translation.wrong_seeds import (
+from tests.unit.verifier.translation.wrong_seeds import (
     FAULTS,
     Damage,
     first,

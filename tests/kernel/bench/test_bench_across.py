@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The benchmark between two nodes runs, and its beds are what they are called."""
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from policyc.runtime import xdp
+from policyc.runtime.forwarding import Forwarding
+from policyc.runtime.lab.children import call
+from policyc.runtime.lab.namespaces import remove_stale_labs
+from policyc.runtime.per_cpu import per_cpu_sums
+from policyc.runtime.pins import Pins
+from tests.kernel.support.two_nodes import _routed
+
+Stand = Callable[[Forwarding, bool], list[int]]
+
+BENCH = Path(__file__).parents[2] / "bench"
+
+pytestmark = pytest.mark.kernel
+
+
+def _run(*words: str) -> subprocess.CompletedProcess[str]:
+    asked = [sys.executable, str(BENCH / "across.py"), *words]
+    return subprocess.run(asked, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["4", "6"])
+def test_traffic_gets_through_every_bed(tmp_path: Path, family: str) -> None:
+    remove_stale_labs()
+    out = tmp_path / "rows.json"
+    short = ["--rounds", "2", "--policies", "3", "--services", "3", "--share", "0.01"]
+    done = _run(*short, "--family", family, "--json", str(out))
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(out.read_text())["rows"]
+    beds = {(row["group"], row["bed"]) for row in rows}
+    assert len(beds) == 8 + 5 + 5 + 7
+    assert {row["way"] for row in rows} == {"udp", "request", "connect", "stream"}
+    assert len(rows) == 4 * len(beds)
+    assert all(len(row["ratios"]) == 2 and row["cpu_ns"] > 0 for row in rows)
+    assert all(row["ratio"] == 1 for row in rows if row["bed"] == "plain routing")
+    assert remove_stale_labs() == ()
+    again = _run("--table", str(out))
+    assert again.stdout == done.stdout
+    lines = again.stdout.splitlines()
+    assert len([line for line in lines if line.startswith("|")]) == 2 + 4 + len(beds)
+
+
+@pytest.fixture
+def stood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stand:
+    """Stands one bed from a pod to a pod, asks over UDP, and says what the nodes' stacks forwarded."""
+    monkeypatch.syspath_prepend(str(BENCH))
+    import across_beds
+    import across_site
+    import datapath
+
+    datapath.built(tmp_path)
+    asked = argparse.Namespace(share=0.01, family=4)
+
+    def stand(forward: Forwarding, allowed: bool) -> list[int]:
+        way = across_beds.TO_POD
+        peer = way.peer if allowed else across_site.OUTSIDE
+        bundle = across_beds.compiled(tmp_path / forward, way._replace(peer=peer), 3)
+        with ExitStack() as held:
+            site = held.enter_context(across_site.two_nodes())
+            across_beds.ours(bundle, "ab", forward, site)
+            at = {4: str(way.asked.ipv4)}
+            bed = across_beds.Bed(forward, site.at[way.client], site.at[way.server], at, way.port)
+            datapath.operation(tmp_path, bed, "udp", asked)
+            return [call(lambda: _routed(4), namespace=site.at[node]) for node in "ab"]
+
+    return stand
+
+
+def test_what_is_handed_over_passes_the_stacks_of_both_nodes(stood: Stand) -> None:
+    """A bed that does not do what it is for would say nothing."""
+    assert all(n < 10 for n in stood("redirect", True))
+    assert all(n >= 2 * 200 for n in stood("stack", True))
+
+
+@pytest.mark.parametrize("is_finished", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_xdp_takes_what_comes_as_from_a_wire(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_finished: bool
+) -> None:
+    """And leaves to tc what has no checksum yet, so that its bed would be tc's."""
+    monkeypatch.syspath_prepend(str(BENCH))
+    import across_beds
+    import across_site
+    import datapath
+
+    datapath.built(tmp_path)
+    way = across_beds.TO_NODE_PORT
+    bundle = across_beds.compiled(tmp_path / "xdp", across_beds.STRAIGHT, 3)
+    with across_site.two_nodes(straight=True) as site:
+        if is_finished:
+            site.finish_checksums()
+        services = across_beds.node_port()
+        across_beds.ours(bundle, "ab", "redirect", site, services, "dsr", "auto")
+        at = {4: str(way.asked.ipv4)}
+        bed = across_beds.Bed("xdp", site.at[way.client], site.at[way.server], at, way.port)
+        datapath.operation(tmp_path, bed, "udp", argparse.Namespace(share=0.01, family=4))
+        pins = Pins(site.bpffs / "policyc-a")
+        handed = sum(requests for requests, _ in per_cpu_sums(pins.map(xdp.COUNTS)))
+    assert handed > 150 if is_finished else handed < 5
+
+
+def test_traffic_that_does_not_get_through_ends_the_benchmark(stood: Stand) -> None:
+    """A bed that drops must not be the fastest of all."""
+    with pytest.raises(SystemExit, match="redirect, udp: pingpong: no answer"):
+        stood("redirect", False)

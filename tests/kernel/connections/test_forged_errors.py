@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ICMP errors to a Service's address: only about what it has sent to who reports, or who met that."""
+
+import pytest
+
+from tests.kernel.support.exposed_services import (
+    NODE_PORT,
+    exposed,
+)
+from tests.kernel.support.external_frames import (
+    EXTERNAL,
+    ROUTER,
+    sent,
+    served,
+)
+from tests.kernel.support.node_under_test import (
+    NODE,
+    UPLINK,
+    WORLD,
+    A,
+    B,
+    C,
+    NodeUnderTest,
+)
+from tests.kernel.support.packets import (
+    SYN,
+    Host,
+    Payload,
+    echo,
+    frame,
+    inner,
+    tcp,
+    udp,
+)
+from tests.kernel.support.service_error_frames import error
+from tests.kernel.support.service_yaml import (
+    PORT,
+    VIP,
+    service,
+    slices,
+    web,
+)
+from tests.kernel.support.table_policy import (
+    ANY,
+    TablePolicy,
+)
+
+pytestmark = pytest.mark.kernel
+families = pytest.mark.parametrize("family", [4, 6])
+
+
+def about(src: Host, dst: Host, payload: Payload, family: int) -> Payload:
+    return error(family, inner(frame(src, dst, payload, family=family)), much=True)
+
+
+def open_policy(node: NodeUnderTest) -> TablePolicy:
+    """Everything may pass: nothing is dropped by a rule."""
+    policy = node.policy()
+    for end in ("a", "b"):
+        policy = policy.allow(end, "world", ANY).allow(end, "c", ANY).allow("world", end, ANY)
+    return policy
+
+
+@families
+@pytest.mark.parametrize("make", [tcp, udp], ids=["tcp", "udp"])
+def test_about_no_connection_from_a_pod(node: NodeUnderTest, family: int, make) -> None:
+    """No policy is asked: no rule is about a Service's address."""
+    both = [service(), *slices([C]), service("u", protocol="UDP"), *slices([C], "u", "UDP")]
+    node.load(open_policy(node), services=both)
+    forged = about(VIP, A, make(PORT, 4000), family)
+    assert node.leaves("a", frame(A, VIP, forged, family=family)) is None
+    assert node.drops() == {"unrelated": 1}
+    assert node.leaves("b", frame(A, VIP, forged, family=family)) is None
+    assert node.drops() == {"unrelated": 1, "spoofed ip": 1}
+
+
+@families
+@pytest.mark.parametrize("make", [tcp, udp], ids=["tcp", "udp"])
+def test_about_no_connection_from_outside(node: NodeUnderTest, family: int, make) -> None:
+    protocol = make.__name__.upper()
+    node.load(open_policy(node), services=served(A, protocol=protocol), uplinks=[UPLINK])
+    forged = about(EXTERNAL, WORLD, make(PORT, 4000), family)
+    for reporter in (WORLD, ROUTER):
+        assert node.comes_in(frame(reporter, EXTERNAL, forged, family=family)) is None
+    assert node.drops() == {"unrelated": 2}
+    assert node.connections(family) == []
+
+
+@families
+def test_about_the_connection_of_somebody_else(node: NodeUnderTest, family: int) -> None:
+    """Of a pod's own connection to the Service nobody outside is told, nor another pod."""
+    node.load(open_policy(node), services=served(C), uplinks=[UPLINK])
+    opened = frame(A, EXTERNAL, tcp(4000, PORT, SYN), family=family)
+    assert node.leaves("a", opened)
+    forged = about(EXTERNAL, A, tcp(PORT, 4000), family)
+    for reporter in (WORLD, ROUTER):
+        assert node.comes_in(frame(reporter, EXTERNAL, forged, family=family)) is None
+    assert node.leaves("b", frame(B, EXTERNAL, forged, family=family)) is None
+    assert node.drops() == {"unrelated": 3}
+    told = node.leaves("a", frame(A, EXTERNAL, forged, family=family))
+    assert told and told != frame(A, EXTERNAL, forged, family=family), "who it is for"
+
+
+@families
+def test_about_the_connection_of_a_client(node: NodeUnderTest, family: int) -> None:
+    """It may meet a router on its way to him: that one is believed. A pod here is on no such way."""
+    node.load(open_policy(node), services=served(A), uplinks=[UPLINK])
+    assert node.comes_in(sent(tcp(4000, PORT, SYN), family))
+    true = about(EXTERNAL, WORLD, tcp(PORT, 4000), family)
+    assert node.comes_in(frame(ROUTER, EXTERNAL, true, family=family))
+    assert node.leaves("b", frame(B, EXTERNAL, true, family=family)) is None
+    assert node.drops() == {"unrelated": 1}
+    other = about(EXTERNAL, WORLD, tcp(PORT, 4001), family)
+    assert node.comes_in(frame(ROUTER, EXTERNAL, other, family=family)) is None
+    assert node.drops() == {"unrelated": 2}
+
+
+@families
+def test_what_has_ended_is_no_connection(node: NodeUnderTest, family: int) -> None:
+    node.load(open_policy(node), services=web(C))
+    assert node.leaves("a", frame(A, VIP, tcp(4000, PORT, SYN), family=family))
+    told = frame(A, VIP, about(VIP, A, tcp(PORT, 4000), family), family=family)
+    assert node.leaves("a", told)
+    node.expire_connections(family)
+    assert node.leaves("a", told) is None
+    assert node.drops() == {"unrelated": 1}
+
+
+@families
+def test_what_is_no_services_is_for_the_policy(node: NodeUnderTest, family: int) -> None:
+    """Another port, another destination than the quoted source, an echo; and all without Services."""
+    node.load(open_policy(node), services=served(C), uplinks=[UPLINK])
+    for forged in (
+        about(EXTERNAL, A, tcp(PORT + 1, 4000), family),
+        about(EXTERNAL, A, udp(PORT, 4000), family),
+        about(WORLD, A, tcp(PORT, 4000), family),
+        about(EXTERNAL, A, echo(family), family),
+    ):
+        same = frame(A, EXTERNAL, forged, family=family)
+        assert node.leaves("a", same) == same
+    node.serve([])
+    same = frame(A, EXTERNAL, about(EXTERNAL, A, tcp(PORT, 4000), family), family=family)
+    assert node.leaves("a", same) == same
+    assert node.drops() == {}
+
+
+@families
+@pytest.mark.parametrize("make", [tcp, udp], ids=["tcp", "udp"])
+def test_about_the_node_s_own_server_is_for_the_node(
+    node: NodeUnderTest, family: int, make
+) -> None:
+    """One in the host's network may have the Service's port at the node's address."""
+    protocol = make.__name__.upper()
+    services = exposed((NODE, "node-1"), protocol=protocol, externalIPs=[])
+    node.load(open_policy(node), services=services, uplinks=[UPLINK])
+    told = about(NODE, WORLD, make(NODE_PORT, 4000), family)
+    for reporter in (WORLD, ROUTER):
+        came = frame(reporter, NODE, told, family=family)
+        assert node.comes_in(came) == came
+    assert node.drops() == {}

@@ -1,0 +1,376 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Between a pod and somebody who is not of its node, past the node's stack.
+
+Real packets, and how many of them the stack has forwarded.
+"""
+
+import socket
+import struct
+import time
+from pathlib import Path
+
+import pytest
+
+from policyc.runtime.masquerade import Masquerade
+from tests.kernel.support.bundles import compiled
+from tests.kernel.support.node_under_test import ip
+from tests.kernel.support.packets import mac_bytes
+from tests.kernel.support.service_yaml import (
+    VIP,
+    slices,
+    value,
+)
+from tests.kernel.support.service_yaml import service as service_of
+from tests.kernel.support.two_nodes import (
+    UPLINK,
+    TwoNodes,
+    address,
+)
+
+pytestmark = pytest.mark.kernel
+families = pytest.mark.parametrize("family", [4, 6])
+TCP, UDP = socket.SOCK_STREAM, socket.SOCK_DGRAM
+PORT, TARGET = 80, 8080
+N = 50
+A_WHILE = 2.5
+"""Seconds in which the way is looked at again, whatever the kernel's tick."""
+
+POLICY = """\
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {{name: web, namespace: shop}}
+spec:
+  podSelector: {{matchLabels: {{app: web}}}}
+  policyTypes: [Ingress, Egress]
+  ingress: [{{}}]
+  egress: {egress}
+"""
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Pods may reach anybody, and are reached."""
+    return compiled(tmp_path_factory.mktemp("opened"), POLICY.format(egress="[{}]"))
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Pods reach nobody."""
+    return compiled(tmp_path_factory.mktemp("closed"), POLICY.format(egress="[]"))
+
+
+class Talk:
+    """Datagrams from pod-a to a server, and their answers."""
+
+    def __init__(self, lab: TwoNodes, family: int, server: str, to: str = "", port: int = TARGET):
+        self.lab, self.family = lab, family
+        self.server = lab.server(server, family, UDP, TARGET)
+        self.client = lab.open_socket("pod-a", family, UDP)
+        self.client.connect((to or address(server, family), port))
+        self.seen = ""
+        """Whom the server saw last."""
+
+    def asks(self, n: int = 1) -> bool:
+        """Whether all are answered."""
+        try:
+            for _ in range(n):
+                self.client.send(b"question")
+                _, peer = self.server.recvfrom(100)
+                self.seen = peer[0]
+                self.server.sendto(b"answer", peer)
+                self.client.recv(100)
+        except (TimeoutError, ConnectionRefusedError):
+            return False
+        return True
+
+    def routed(self, n: int = N) -> int:
+        """How many packets of so many questions and answers the node's stack forwards."""
+        before = self.lab.routed("a", self.family)
+        assert self.asks(n)
+        return self.lab.routed("a", self.family) - before
+
+
+@pytest.mark.waits
+@families
+def test_known_connections_pass_the_stack_both_ways(
+    lab: TwoNodes, opened: Path, family: int
+) -> None:
+    lab.load("a", opened, None)
+    talk = Talk(lab, family, "client1")
+    assert talk.routed(3) >= 2, "the first ones go by the stack, which says how"
+    assert talk.routed() == 0
+    lab.load("a", opened, None)
+    assert talk.routed() <= 2, "but for what is decided again, the way is known"
+    lab.load("a", opened, None, forward="stack")
+    assert talk.routed() == 2 * N
+
+
+@families
+def test_what_the_host_routes_by_a_mark_stays_with_it(
+    lab: TwoNodes, opened: Path, family: int
+) -> None:
+    """As policy routing does it; a mark that no rule of routing reads says nothing."""
+    filters = "iptables" if family == 4 else "ip6tables"
+    marked = ("-t", "mangle", "-A", "PREROUTING", "-i", lab.device("pod-a"), "-j", "MARK")
+    lab.run("a", filters, *marked, "--set-mark", "0x10")
+    lab.load("a", opened, None)
+    talk = Talk(lab, family, "client1")
+    assert talk.asks(3) and talk.routed() == 0
+    rule = ("rule", "add", "fwmark", "0x10/0x10", "lookup", "main")
+    lab.run("a", "ip", f"-{family}", *rule)
+    lab.load("a", opened, None)
+    another = Talk(lab, family, "client2")
+    assert another.asks(3) and another.routed() == 2 * N
+    assert lab.notes == []
+
+
+@pytest.mark.waits
+def test_a_rule_of_routing_by_type_of_service_leaves_all_to_the_host(
+    lab: TwoNodes, opened: Path
+) -> None:
+    lab.run("a", "ip", "rule", "add", "tos", "0x10", "lookup", "main")
+    lab.load("a", opened, None)
+    assert len(lab.notes) == 1 and "asks the type of service" in lab.notes[0]
+    talk = Talk(lab, 4, "client1")
+    assert talk.asks(3) and talk.routed() == 2 * N
+
+
+@pytest.mark.waits
+@families
+def test_a_server_is_answered_past_the_stack(lab: TwoNodes, opened: Path, family: int) -> None:
+    lab.load("a", opened, None)
+    listener = lab.server("pod-a", family, TCP, TARGET)
+    there = lab.connect("client1", family, address("pod-a", family), TARGET)
+    assert there is not None
+    here = lab.accept(listener)
+    for _ in range(3):
+        there.send(b"x")
+        here.send(here.recv(10))
+        assert there.recv(10) == b"x"
+    before = lab.routed("a", family)
+    data = bytes(range(256)) * 4000
+    here.settimeout(5)
+    there.settimeout(5)
+    for one, other in ((here, there), (there, here)):
+        sent = got = 0
+        while got < len(data):
+            sent += one.send(data[sent : sent + 20000]) if sent < len(data) else 0
+            piece = other.recv(65536)
+            assert piece == data[got : got + len(piece)]
+            got += len(piece)
+    assert lab.routed("a", family) - before == 0
+    assert lab.bad_checksums() == 0
+
+
+@pytest.mark.waits
+@families
+def test_the_frames_are_those_of_the_stack(lab: TwoNodes, opened: Path, family: int) -> None:
+    lab.load("a", opened, None)
+    talk = Talk(lab, family, "client1")
+    wire = lab.capture("router", "to-a")
+    assert talk.asks(N)
+    heads = set[bytes]()
+    while True:
+        try:
+            frame = wire.recv(2000)
+        except BlockingIOError:
+            break
+        hop_limit = frame[22:23] if family == 4 else frame[21:22]
+        ether = struct.unpack_from("!H", frame, 12)[0]
+        if ether == (0x0800 if family == 4 else 0x86DD) and frame.endswith(b"question"):
+            heads.add(frame[:14] + hop_limit)
+    assert len(heads) == 1, "as the first one, which the stack has forwarded"
+    assert heads.pop()[-1] == 63
+
+
+@pytest.mark.waits
+@families
+def test_a_neighbour_that_changes_is_followed(lab: TwoNodes, opened: Path, family: int) -> None:
+    lab.load("a", opened, None)
+    talk = Talk(lab, family, "client1")
+    assert talk.asks(3)
+    other = "02:00:00:00:00:77"
+    gateway = address("a", family)[:-1] + "1"
+    lab.at["router"].within(lambda: ip("link", "set", "to-a", "address", other))
+    lab.at["a"].within(
+        lambda: ip("neigh", "replace", gateway, "lladdr", other, "dev", UPLINK, "nud", "reachable")
+    )
+    talk.asks()
+    wire = lab.capture("router", "to-a")
+    time.sleep(A_WHILE)
+    assert talk.routed() == 0
+    frames = list[bytes]()
+    while True:
+        try:
+            frames.append(wire.recv(2000))
+        except BlockingIOError:
+            break
+    asked = [frame for frame in frames if frame.endswith(b"question")]
+    assert asked
+    assert {frame[:6] for frame in asked} == {mac_bytes(other)}
+
+
+@families
+def test_a_route_that_goes_is_followed(lab: TwoNodes, opened: Path, family: int) -> None:
+    lab.load("a", opened, None)
+    talk = Talk(lab, family, "client1")
+    assert talk.asks(3)
+    to = address("client1", family) + ("/32" if family == 4 else "/128")
+    lab.at["a"].within(lambda: ip(f"-{family}", "route", "add", "unreachable", to))
+    time.sleep(A_WHILE)
+    assert not talk.asks()
+    lab.at["a"].within(lambda: ip(f"-{family}", "route", "del", "unreachable", to))
+    talk.client.settimeout(1)
+    assert talk.asks(3) or talk.asks(3), "an error about the ones before is told once"
+    assert talk.routed() == 0
+
+
+@families
+def test_a_policy_ends_it_at_once(lab: TwoNodes, opened: Path, closed: Path, family: int) -> None:
+    lab.load("a", opened, None)
+    talk = Talk(lab, family, "client1")
+    assert talk.asks(N)
+    lab.load("a", closed, None)
+    assert not talk.asks()
+    lab.load("a", opened, None)
+    assert talk.asks(3)
+
+
+@families
+@pytest.mark.parametrize("kind", [TCP, UDP])
+def test_a_service_with_an_endpoint_elsewhere(
+    lab: TwoNodes, opened: Path, family: int, kind: int
+) -> None:
+    protocol = "TCP" if kind == TCP else "UDP"
+    found = [service_of(protocol=protocol)]
+    for each in slices([], protocol=protocol):
+        of = int(each.raw["addressType"][-1])
+        endpoints = [
+            {"addresses": [address("pod-b", of)], "conditions": {"ready": True}, "nodeName": "b"}
+        ]
+        found.append(value(each.raw | {"endpoints": endpoints}))
+    lab.load("a", opened, found)
+    lab.load("b", opened, found)
+    to = VIP.address(family)
+    if kind == UDP:
+        talk = Talk(lab, family, "pod-b", to, PORT)
+        assert talk.asks(3)
+        assert talk.routed() == 0
+        assert talk.seen == address("pod-a", family)
+        time.sleep(A_WHILE)
+        assert talk.routed() <= 2, "also after the way was looked at again"
+        return
+    listener = lab.server("pod-b", family, TCP, TARGET)
+    there = lab.connect("pod-a", family, to, PORT)
+    assert there is not None
+    here = lab.accept(listener)
+    for _ in range(3):
+        there.send(b"x")
+        here.send(here.recv(10))
+        assert there.recv(10) == b"x"
+    before = {node: lab.routed(node, family) for node in "ab"}
+    for _ in range(N):
+        there.send(b"question")
+        here.send(here.recv(100))
+        assert there.recv(100) == b"question"
+    assert {node: lab.routed(node, family) - before[node] for node in "ab"} == {"a": 0, "b": 0}
+    assert lab.bad_checksums() == 0
+    assert not lab.drops()
+
+
+@pytest.mark.waits
+@families
+def test_masquerade_goes_on(lab: TwoNodes, opened: Path, family: int) -> None:
+    """Its answers come by the stack, so that what is sent goes there, too."""
+    lab.load("a", opened, None, masquerade=Masquerade(range(50000, 51000)))
+    talk = Talk(lab, family, "client1")
+    assert talk.asks(N)
+    assert talk.seen == address("a", family)
+    assert talk.routed() == 2 * N
+
+
+def drop_invalid(lab: TwoNodes) -> None:
+    """As kube-proxy and many firewalls: what connection tracking takes for nobody's is dropped."""
+    for command in ("iptables", "ip6tables"):
+        rule = ("-I", "FORWARD", "-m", "conntrack", "--ctstate", "INVALID", "-j", "DROP")
+        lab.run("a", command, *rule)
+
+
+@families
+@pytest.mark.parametrize("masquerade", [None, Masquerade(range(50000, 51000))])
+def test_a_firewall_that_drops_what_is_nobodys_drops_nothing(
+    lab: TwoNodes, opened: Path, family: int, masquerade: Masquerade | None
+) -> None:
+    drop_invalid(lab)
+    lab.load("a", opened, None, masquerade=masquerade)
+    listener = lab.server("client1", family, TCP, TARGET)
+    there = lab.connect("pod-a", family, address("client1", family), TARGET)
+    assert there is not None
+    here = lab.accept(listener)
+    data = bytes(range(256)) * 1200
+    for one, other in ((there, here), (here, there), (there, here)):
+        one.settimeout(5)
+        other.settimeout(5)
+        sent = got = 0
+        while got < len(data):
+            sent += one.send(data[sent : sent + 20000]) if sent < len(data) else 0
+            got += len(other.recv(65536))
+
+
+@pytest.mark.waits
+@families
+def test_a_route_of_a_smaller_mtu_is_the_stacks(lab: TwoNodes, opened: Path, family: int) -> None:
+    to, via = address("client1", family), address("a", family)[:-1] + "1"
+    size = "/32" if family == 4 else "/128"
+    route = (f"-{family}", "route", "replace", to + size, "via", via, "mtu", "1300")
+    lab.at["a"].within(lambda: ip(*route))
+    lab.load("a", opened, None)
+    talk = Talk(lab, family, "client1")
+    assert talk.routed() == 2 * N
+    lab.at["a"].within(lambda: ip(f"-{family}", "route", "del", to + size))
+    lab.load("a", opened, None)
+    assert talk.asks(3)
+    assert talk.routed() == 0
+
+
+@pytest.mark.waits
+@families
+def test_a_locked_mtu_is_kept_to_as_routes_come(lab: TwoNodes, opened: Path, family: int) -> None:
+    lab.load("a", opened, None)
+    talk = Talk(lab, family, "client1")
+    assert talk.asks(3)
+    to, via = address("client1", family), address("a", family)[:-1] + "1"
+    size = "/32" if family == 4 else "/128"
+    route = (f"-{family}", "route", "replace", to + size, "via", via, "mtu", "lock", "1300")
+    lab.at["a"].within(lambda: ip(*route))
+    time.sleep(A_WHILE)
+    assert talk.routed() == 2 * N
+
+
+@families
+def test_another_device_than_the_answers_came_by_is_asked_of_the_stack(
+    lab: TwoNodes, opened: Path, family: int
+) -> None:
+    """The way back is by a device that is no uplink: what comes by the uplink is forged."""
+    lab.load("a", opened, None)
+    talk = Talk(lab, family, "client1")
+    assert talk.asks(3)
+    to = address("client1", family) + ("/32" if family == 4 else "/128")
+
+    def elsewhere() -> None:
+        ip("link", "add", "lan0", "type", "veth", "peer", "name", "lan1")
+        ip("link", "set", "lan0", "up")
+        ip("link", "set", "lan1", "up")
+        ip(f"-{family}", "route", "add", to, "dev", "lan0")
+
+    before = lab.routed("a", family)
+    lab.at["a"].within(elsewhere)
+    time.sleep(A_WHILE)
+    talk.client.send(b"question")
+    time.sleep(0.2)
+    talk.client.settimeout(0.5)
+    talk.server.sendto(b"forged", talk.client.getsockname()[:2])
+    if family == 4:  # whose reverse path filter is on
+        with pytest.raises(TimeoutError):
+            talk.client.recv(100)
+    assert lab.routed("a", family) > before, "the stack is asked again"

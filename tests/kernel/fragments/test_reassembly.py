@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The namespace where fragments are put in order comes and goes with the loads that ask for it."""
+
+import errno
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from policyc.compiler.cli.main import run as policyc
+from policyc.runtime import nf_defrag, own_device, reassembly, switch
+from policyc.runtime import node as runtime
+from policyc.runtime.errors import HostError
+from tests.kernel.support.fragment_frames import (
+    first,
+    later,
+)
+from tests.kernel.support.killed import (
+    die,
+    killed,
+)
+from tests.kernel.support.node_under_test import (
+    A,
+    B,
+    NodeUnderTest,
+)
+from tests.kernel.support.table_policy import (
+    NamePlacer,
+    TablePolicy,
+    udp_port,
+)
+
+pytestmark = pytest.mark.kernel
+REDIRECT = 7
+
+
+@pytest.fixture
+def node(node: NodeUnderTest) -> Iterator[NodeUnderTest]:
+    """Unloaded in the end, as a mount outlives the devices."""
+    yield node
+    node.unload()
+
+
+def policy(node: NodeUnderTest) -> TablePolicy:
+    return node.policy().allow("a", "b", udp_port(53))
+
+
+def is_there() -> bool:
+    return reassembly.NAME in {name for _, name in socket.if_nameindex()}
+
+
+def held(node: NodeUnderTest) -> list[Path]:
+    """Mounts below the folder of records."""
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    return [Path(line.split()[4]) for line in mounts if str(node.state_root) in line]
+
+
+def works(node: NodeUnderTest) -> bool:
+    """Whether a later fragment is sent to be put in order."""
+    return node.answered("a", later(A, B, 4))[0] == REDIRECT
+
+
+def test_it_comes_and_goes(node: NodeUnderTest) -> None:
+    node.load(policy(node), reassemble=True)
+    assert is_there() and works(node) and len(held(node)) == 1
+    found = node.status()
+    assert found and not found.unprotected
+    assert found.reassembly == {"sent": 1, "back": 0, "over": 0}
+    node.load(policy(node), reassemble=True)
+    assert is_there() and works(node) and len(held(node)) == 1
+    node.load(policy(node))
+    assert not is_there() and not works(node) and not held(node)
+    found = node.status()
+    assert found and found.reassembly is None
+    node.load(policy(node), reassemble=True)
+    node.unload()
+    assert not is_there() and not held(node) and not node.state_root.exists()
+
+
+def test_the_command_and_what_status_says(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(runtime, "_tables", NamePlacer)
+    node.node_addresses = ()
+    bpffs = ["--bpffs", str(node.bpffs)]
+    bundle, endpoints = str(node.bundle(policy(node))), str(node.endpoints())
+    said = "fragments out of order: 1 sent to be put in order, 0 came back, 0 over the limit"
+    try:
+        load = ["node", "load", bundle, "--endpoints", endpoints, *bpffs]
+        assert policyc([*load, "--reassemble"]) == 0
+        assert works(node)
+        assert policyc(["node", "status", *bpffs]) == 0
+        assert said in capsys.readouterr().out
+        assert policyc(load) == 0
+        assert policyc(["node", "status", *bpffs]) == 0
+        assert "out of order" not in capsys.readouterr().out
+    finally:
+        assert policyc(["node", "unload", *bpffs]) == 0
+    assert not is_there()
+
+
+def test_the_first_follows_later_ones_that_went(node: NodeUnderTest) -> None:
+    """And whoever came first straight away takes all others along."""
+    node.load(policy(node), reassemble=True)
+    for family in (4, 6):
+        assert node.answered("a", later(A, B, family))[0] == REDIRECT
+        assert node.answered("a", first(A, B, family))[0] == REDIRECT
+        assert node.sent_by("a", first(A, B, family, ident=2))
+        assert node.sent_by("a", later(A, B, family, ident=2))
+    assert node.drops() == {}
+
+
+def test_a_kernel_that_cannot_is_told_of_and_drops_them(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise OSError(errno.EOPNOTSUPP, "nf_tables: Operation not supported")
+
+    monkeypatch.setattr(nf_defrag, "enable", refuse)
+    node.load(policy(node), reassemble=True)
+    (said,) = node.warnings
+    assert said.startswith("fragments that come out of order are dropped: ")
+    assert "nf_tables: Operation not supported" in said
+    assert not is_there() and not held(node)
+    assert not node.sent_by("a", later(A, B, 4))
+    assert node.drops() == {"fragment": 1}
+    found = node.status()
+    assert found and found.reassembly is None
+
+
+def test_a_device_of_that_name_that_is_not_ours_stays(node: NodeUnderTest) -> None:
+    from tests.kernel.support.node_under_test import ip
+
+    ip("link", "add", reassembly.NAME, "type", "veth", "peer", "name", "other")
+    node.load(policy(node), reassemble=True)
+    assert "File exists" in node.warnings[0]
+    node.unload()
+    assert is_there() and not held(node)
+    ip("link", "del", reassembly.NAME)
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["the first load", "a later load"])
+def test_a_load_that_fails_leaves_what_was(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, before: bool
+) -> None:
+    if before:
+        node.load(policy(node))
+
+    def fail(*_: object) -> None:
+        raise HostError("no")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(switch, "store", fail)
+        with pytest.raises(HostError, match="no"):
+            node.load(policy(node), reassemble=True)
+    assert not is_there() and not held(node)
+    if before:
+        assert not works(node)
+    node.load(policy(node), reassemble=True)
+    with monkeypatch.context() as patched:
+        patched.setattr(switch, "store", fail)
+        with pytest.raises(HostError, match="no"):
+            node.load(policy(node))
+    assert is_there() and works(node)
+
+
+@pytest.mark.parametrize("then", ["load", "load without", "unload"])
+@pytest.mark.parametrize("at", ["while it is made", "before it is up", "at the switch"])
+def test_after_a_load_that_waskilled(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, at: str, then: str
+) -> None:
+    place = {
+        "while it is made": (own_device, "quieten"),
+        "before it is up": (reassembly, "start"),
+        "at the switch": (switch, "store"),
+    }[at]
+
+    def step() -> None:
+        monkeypatch.setattr(*place, die)
+        node.load(policy(node), reassemble=True)
+
+    killed(step)
+    assert is_there()
+    node.n_bundles += 1
+    if then == "unload":
+        node.unload()
+    else:
+        node.load(policy(node), reassemble=then == "load")
+    assert is_there() == is_expected(node, then) and len(held(node)) == (then == "load")
+
+
+def is_expected(node: NodeUnderTest, then: str) -> bool:
+    if then != "load":
+        return False
+    assert works(node)
+    return True

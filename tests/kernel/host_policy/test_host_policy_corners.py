@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What could pass a guarded node's policy by the frame's form alone: tags, and fragments."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from policyc.runtime.masquerade import Masquerade
+from tests.kernel.support.bundles import compiled
+from tests.kernel.support.external_wire import (
+    POLICY,
+    UDP,
+    services,
+)
+from tests.kernel.support.fragment_client import (
+    SPORT,
+    Client,
+    receive,
+)
+from tests.kernel.support.fragments import (
+    cut,
+    send,
+    udp_segment,
+)
+from tests.kernel.support.host_policy_wire import (
+    CLOSED,
+    OPEN,
+    drops,
+    families,
+    host_policy,
+)
+from tests.kernel.support.packets import (
+    ETH_VLAN,
+    Host,
+    ethernet,
+    frame,
+    udp,
+)
+from tests.kernel.support.two_nodes import (
+    UPLINK,
+    TwoNodes,
+    address,
+)
+from tests.kernel.support.wire import link_address
+
+pytestmark = pytest.mark.kernel
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled(tmp_path_factory.mktemp("guarded"), host_policy())
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The node is not guarded."""
+    return compiled(tmp_path_factory.mktemp("opened"), POLICY)
+
+
+def neighbours(lab: TwoNodes, client: str) -> tuple[Host, Host]:
+    """A client, as the router sends for it, and node a."""
+    source = lab.at["router"].within(lambda: link_address("to-a"))
+    target = lab.at["a"].within(lambda: link_address(UPLINK))
+    return (
+        Host(source, address(client, 4), address(client, 6)),
+        Host(target, address("a", 4), address("a", 6)),
+    )
+
+
+@families
+def test_a_tag_of_no_vlan_is_no_way_past_policy(lab: TwoNodes, bundle: Path, family: int) -> None:
+    """It is taken off, and policy asked as without."""
+    lab.load("a", bundle, None)
+    closed, opened = (lab.server("a", family, UDP, port) for port in (CLOSED, OPEN))
+    src, dst = neighbours(lab, "client1")
+    for tags in (b"\0\0", b"\xe0\0"):
+        for port in (CLOSED, OPEN):
+            plain = frame(src, dst, udp(SPORT, port), family=family)
+            tagged = ethernet(src.mac, dst.mac, ETH_VLAN, tags + plain[12:])
+            lab.at["router"].within(lambda sent=tagged: send("to-a", [sent]))
+        assert receive(closed) is None
+        assert receive(opened) is not None
+    assert drops(lab) == {"policy": 2}
+
+
+@families
+def test_a_flood_of_fragments_carries_nothing_past_policy(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
+    """A later one before the first, and then more than are put in order."""
+    lab.load("a", bundle, services("pod-a"), reassemble=True)
+    server = lab.server("a", family, UDP, CLOSED)
+    src, dst = neighbours(lab, "client2")
+    segment = udp_segment(src, dst, SPORT, CLOSED, os.urandom(3000), family)
+    pieces = cut(src, dst, segment, (1200, 1200), family, ident=7)
+    flood = [cut(src, dst, segment[:72], (8,), family, ident=9)[1]] * 12_000
+    lab.at["router"].within(lambda: send("to-a", [pieces[1], *flood, *pieces]))
+    assert receive(server) is None
+    found = lab.status("a").reassembly
+    assert found and found["over"] > 0
+
+
+@families
+def test_a_flood_of_fragments_is_none_to_a_node_that_is_not_guarded(
+    lab: TwoNodes, opened: Path, family: int
+) -> None:
+    lab.load("a", opened, services("pod-a"), reassemble=True)
+    server = lab.server("a", family, UDP, CLOSED)
+    src, dst = neighbours(lab, "client2")
+    data = os.urandom(3000)
+    segment = udp_segment(src, dst, SPORT, CLOSED, data, family)
+    pieces = cut(src, dst, segment, (1200, 1200), family, ident=7)
+    flood = [cut(src, dst, segment[:72], (8,), family, ident=9)[1]] * 12_000
+    lab.at["router"].within(lambda: send("to-a", [pieces[1], *flood, *pieces]))
+    assert receive(server) == data
+
+
+@families
+@pytest.mark.parametrize("served", [False, True], ids=["without Services", "with Services"])
+def test_fragments_reach_what_a_guarded_node_opens_in_any_order(
+    lab: TwoNodes, bundle: Path, family: int, served: bool
+) -> None:
+    lab.load("a", bundle, services("pod-a") if served else None, reassemble=True)
+    opened, closed = (lab.server("a", family, UDP, port) for port in (OPEN, CLOSED))
+    client = Client(lab, "client1", "a")
+    for order in ((0, 1, 2), (0, 1, 2), (1, 0, 2), (2, 1, 0), (0, 2, 1)):
+        data = os.urandom(3000)
+        client.send(order, data, OPEN, family)
+        assert receive(opened) == data, order
+        client.send(order, data, CLOSED, family)
+    assert receive(closed) is None
+
+
+@families
+@pytest.mark.parametrize("served", [False, True], ids=["without Services", "with Services"])
+def test_answers_to_masqueraded_pods_in_any_order(
+    lab: TwoNodes, opened: Path, family: int, served: bool
+) -> None:
+    """Cut by hand; what goes to the node itself goes there as well."""
+    lab.load(
+        "a", opened, services("pod-b") if served else None,
+        masquerade=Masquerade(range(50000, 51000)), reassemble=True,
+    )  # fmt: skip
+    server, own = lab.server("client1", family, UDP, OPEN), lab.server("a", family, UDP, 9000)
+    client = lab.open_socket("pod-a", family, UDP)
+    client.bind((address("pod-a", family), 50007))
+    client.connect((address("client1", family), OPEN))
+    client.send(b"question")
+    _, asked = server.recvfrom(100)
+    outside = Client(lab, "client1", "a")
+    for ident, order in enumerate(((0, 1, 2), (1, 0, 2), (2, 1, 0), (0, 2, 1), (1, 2, 0)), 100):
+        for port, to in ((asked[1], client), (9000, own)):
+            data = os.urandom(3000)
+            segment = udp_segment(outside.me, outside.to, OPEN, port, data, family)
+            pieces = cut(
+                outside.me,
+                outside.to,
+                segment,
+                (1200, 1200),
+                family,
+                ident=ident + 1000 * (to is own),
+            )
+            ordered = [pieces[at] for at in order]
+            lab.at["client1"].within(lambda sent=ordered: send(UPLINK, sent))
+            assert receive(to) == data, (order, port)
+    assert lab.bad_checksums() == 0
+
+
+@families
+def test_fragments_to_pods_of_a_guarded_node_in_any_order(
+    lab: TwoNodes, bundle: Path, family: int
+) -> None:
+    """The uplink lets the later ones by, and the pod's hook puts them in order."""
+    lab.load("a", bundle, None, reassemble=True)
+    server = lab.server("pod-a", family, UDP, 9000)
+    client = Client(lab, "client2", "pod-a")
+    for order in ((0, 1, 2), (1, 0, 2), (2, 1, 0), (0, 2, 1)):
+        data = os.urandom(3000)
+        client.send(order, data, 9000, family)
+        assert receive(server) == data, order

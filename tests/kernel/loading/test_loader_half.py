@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands that were killed half way, or had no room for their records."""
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from policyc.runtime import bpf_syscall, switch
+from policyc.runtime.errors import HostError
+from tests.kernel.support.killed import (
+    die,
+    killed,
+)
+from tests.kernel.support.node_under_test import (
+    A,
+    B,
+    NodeUnderTest,
+)
+from tests.kernel.support.packets import (
+    SYN,
+    frame,
+    tcp,
+)
+from tests.kernel.support.table_policy import tcp_port
+
+pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
+
+
+def _is_said_and_mended(node: NodeUnderTest, then: str) -> None:
+    with pytest.raises(HostError, match="half loaded") as caught:
+        node.status()
+    assert caught.value.hint == "load or unload again"
+    node.n_bundles += 1
+    if then == "load":
+        node.load(node.policy().allow("a", "b", tcp_port(81)))
+        found = node.status()
+        assert found is not None and found.unprotected == ()
+        assert node.sent_by("a", frame(A, B, tcp(1000, 81, SYN)))
+    assert node.unload()
+    assert node.status() is None
+    assert not node.bpffs.exists()
+    assert not node.state_root.exists()
+
+
+mended = pytest.mark.parametrize("then", ["load", "unload"])
+
+
+@mended
+def test_a_first_load_killed_at_its_switch(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, then: str
+) -> None:
+    def step() -> None:
+        monkeypatch.setattr(switch, "store", die)
+        node.load(node.policy())
+
+    killed(step)
+    assert list(node.pins.links.iterdir())
+    _is_said_and_mended(node, then)
+
+
+@mended
+def test_a_load_killed_when_the_old_hook_is_aside_and_the_new_not_pinned(
+    node: NodeUnderTest, variant: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, then: str
+) -> None:
+    other = variant("other", {"sender.h": ("!= PC_MAC_LEN ||", "!= 6 ||"),
+                              "parse_ip6.h": ("PC_EXT_HEADERS 6", "PC_EXT_HEADERS 5")})  # fmt: skip
+    node.load(node.policy())
+
+    def step() -> None:
+        monkeypatch.setattr(bpf_syscall, "obj_pin", die)
+        node.load(node.policy(), objects=other)
+
+    killed(step)
+    assert not node.pins.hook("pc_from_pod").exists()
+    _is_said_and_mended(node, then)
+
+
+@mended
+def test_an_unload_killed_among_its_pins(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, then: str
+) -> None:
+    node.load(node.policy())
+
+    rmtree = shutil.rmtree
+
+    def remove_half(folder: Path) -> None:
+        if folder.name == "maps":
+            (folder / "pc_ep4").unlink()
+            die()
+        rmtree(folder)
+
+    def step() -> None:
+        monkeypatch.setattr(shutil, "rmtree", remove_half)
+        node.unload()
+
+    killed(step)
+    _is_said_and_mended(node, then)
+
+
+def test_a_state_directory_that_is_full(node: NodeUnderTest) -> None:
+    node.state_root.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(node.state_root)]
+    subprocess.run(mount, check=True)
+    try:
+        node.load(node.policy().allow("a", "b", tcp_port(80)))
+        fill = node.state_root / "fill"
+        with pytest.raises(OSError, match="No space"), fill.open("wb", buffering=0) as out:
+            while True:
+                out.write(bytes(512))
+        pins = sorted(node.bpffs.rglob("*"))
+        with pytest.raises(HostError, match="No space left on device"):
+            node.load(node.policy().allow("a", "b", tcp_port(81)))
+        assert sorted(node.bpffs.rglob("*")) == pins
+        assert not list(node.state_root.rglob("*.half"))
+        assert node.sent_by("a", frame(A, B, tcp(1000, 80, SYN)))
+        found = node.status()
+        assert found is not None and found.epoch == 1
+        fill.unlink()
+        node.load(node.policy().allow("a", "b", tcp_port(81)))
+        assert node.sent_by("a", frame(A, B, tcp(1000, 81, SYN)))
+        assert node.unload()
+    finally:
+        subprocess.run(["umount", "-l", str(node.state_root)], check=True)

@@ -1,0 +1,417 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Services that follow a watch: changed singly, the tables say what they would if written at once."""
+
+import json
+import os
+import random
+import struct
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from policyc.runtime import bpf_syscall, service_maps
+from policyc.runtime.address_value import unpacked
+from policyc.runtime.errors import InputError
+from policyc.runtime.json_value import JsonValue
+from policyc.runtime.service_follow import Applied, follow
+from policyc.runtime.service_live import FullError, Live, StaleError
+from policyc.runtime.service_rows import CLOSED, FRONTEND, ROW, WAYS, frontend_key, key_half
+from policyc.runtime.service_update import loaded
+from policyc.runtime.service_world import World
+from policyc.runtime.services import Backend, Frontend
+from tests.eventually import eventually
+from tests.kernel.support.follower import (
+    Follower,
+    told,
+)
+from tests.kernel.support.node_under_test import (
+    A,
+    B,
+    C,
+    NodeUnderTest,
+)
+from tests.kernel.support.packets import (
+    ACK,
+    SYN,
+    Host,
+    tcp,
+)
+from tests.kernel.support.service_frames import (
+    answer,
+    as_to,
+    to_vip,
+)
+from tests.kernel.support.service_yaml import (
+    PORT,
+    TARGET,
+    service,
+    slices,
+    value,
+    web,
+)
+from tests.kernel.support.table_policy import ANY
+
+pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
+Resolved = dict[bytes, tuple[tuple[int, ...], list["Found"], list["Found"]]]
+Found = tuple[str, int, str]
+"""An endpoint's address and port, and how clients outside are answered."""
+
+
+def resolved(node: NodeUnderTest) -> Resolved:
+    """What a packet would find at each address and port: flags, endpoints, those of the node."""
+    with loaded(node.bpffs, node.state_root) as held:
+        half = held.word.half
+    found: Resolved = {}
+    with (
+        service_maps.mapped(node.pins, "pc_rows") as rows,
+        service_maps.mapped(node.pins, "pc_choices") as choices,
+        bpf_syscall.obj_get(node.pins.map("pc_frontends")) as frontends,
+    ):
+        for key in list(bpf_syscall.map_keys(frontends, 20)):
+            if key_half(key) != half:
+                continue
+            raw = bpf_syscall.map_lookup(frontends, key, FRONTEND.size)
+            assert raw is not None
+            first, count, local_first, n_local, *rest = FRONTEND.unpack(raw)
+            parts = []
+            for begin, n in ((first, count), (local_first, n_local)):
+                at = 4 * (half * service_maps.CHOICES + begin)
+                ids = struct.unpack(f"={n}I", choices[at : at + 4 * n])
+                parts.append(sorted(_endpoint(rows, ident, key) for ident in ids))
+            found[key[:19] + bytes([key[19] & ~1])] = tuple(rest), parts[0], parts[1]
+    return found
+
+
+def _endpoint(rows: Any, ident: int, key: bytes) -> Found:
+    """The row of an id that is its own, and stands behind this address and port."""
+    row = ROW.unpack_from(rows, (ident & 0xFFFF) * ROW.size)
+    assert row[0] == ident
+    assert (row[3], row[5], row[6]) == (key[:16], key[16:18], key[18])
+    way = next(way for way, bits in WAYS.items() if row[8] & ~CLOSED == bits)
+    return str(unpacked(row[2], row[7])), int.from_bytes(row[4], "big"), way or ""
+
+
+def n_rows(node: NodeUnderTest) -> int:
+    return service_maps.usage(node.pins)["pc_rows"][0]
+
+
+@contextmanager
+def following(node: NodeUnderTest, first: Iterable[JsonValue] = ()) -> Iterator[tuple[World, Live]]:
+    """What follows a watch that begins with these objects; they are in force."""
+    with loaded(node.bpffs, node.state_root) as held:
+        world = World(held.own)
+        for each in first:
+            world.take(each)
+        world.changes()
+        live = Live(held.pins, held.replace(world.frontends.values()), held.generation.nodes)
+    try:
+        yield world, live
+    finally:
+        live.close()
+
+
+NAMES = [f"service-{n}" for n in range(6)]
+CONDITIONS = [
+    {"ready": True},
+    {"ready": True},
+    {"ready": False},
+    {"ready": False, "serving": True, "terminating": True},
+]
+
+
+def some_object(dice: random.Random) -> dict[str, Any]:
+    """A watch event: a Service, or endpoints of one, comes, changes, or goes."""
+    name = dice.choice(NAMES)
+    kind = dice.choice(["ADDED", "MODIFIED", "MODIFIED", "DELETED"])
+    if dice.random() < 0.3:
+        number = NAMES.index(name) + dice.choice([0, 0, 0, 1])  # two may want one address
+        raw = service(name).raw
+        if dice.random() < 0.5:
+            way = dice.choice(["tunnel", "dsr"])
+            raw["metadata"]["annotations"] = {"policyc.dev/outside": way}
+        raw["spec"]["clusterIPs"] = [f"10.96.1.{number}", f"fd96:1::{number + 1:x}"]
+        raw["spec"]["internalTrafficPolicy"] = dice.choice(["Cluster", "Cluster", "Local"])
+        if dice.random() < 0.3:
+            raw["spec"]["externalIPs"] = [f"192.0.2.{number}"]
+            raw["spec"]["externalTrafficPolicy"] = dice.choice(["Cluster", "Local"])
+        return {"type": kind, "object": raw}
+    raw = dice.choice(slices([], name)).raw
+    family = raw["addressType"][-1]
+    for _ in range(dice.randrange(6)):
+        number = dice.randrange(1, 30)
+        address = f"10.0.9.{number}" if family == "4" else f"fd00:9::{number:x}"
+        each = {"addresses": [address], "conditions": dice.choice(CONDITIONS)}
+        raw["endpoints"].append(each | {"nodeName": dice.choice(["node-1", "node-2"])})
+    return {"type": kind, "object": raw}
+
+
+def ended(frontend: Frontend, backend: Backend) -> Found:
+    return str(backend.address), backend.port, frontend.way_back or ""
+
+
+@pytest.mark.parametrize(
+    "seed", [0, 1, 2, *(pytest.param(n, marks=pytest.mark.slow) for n in range(3, 20))]
+)
+def test_changed_singly_or_at_once_the_tables_say_the_same(node: NodeUnderTest, seed: int) -> None:
+    dice = random.Random(seed)
+    node.load(node.policy(), services=[])
+    with following(node) as (world, live):
+        for _ in range(40):
+            for _ in range(dice.randrange(1, 6)):
+                world.take(JsonValue(some_object(dice), Path("watch")))
+            live.apply(world.changes())
+            singly, rows = resolved(node), n_rows(node)
+            expected = {
+                frontend_key(each, 0): (
+                    sorted(ended(each, b) for b in each.backends if b.takes_new),
+                    sorted(ended(each, b) for b in each.backends if b.takes_local),
+                )
+                for each in world.frontends.values()
+            }
+            assert {key: (new, local) for key, (_, new, local) in singly.items()} == expected
+        with loaded(node.bpffs, node.state_root) as held:
+            held.replace(world.frontends.values())
+        assert resolved(node) == singly
+        assert n_rows(node) == rows, "an endpoint that went has left no row"
+
+
+def test_what_is_open_ends_with_its_endpoint_and_only_then(node: NodeUnderTest) -> None:
+    node.load(node.policy().allow("a", "c", ANY).allow("a", "b", ANY), services=[])
+    with following(node, web(C)) as (world, live):
+        assert node.leaves("a", to_vip(tcp(4000, PORT, SYN))) == as_to(C, tcp(4000, TARGET, SYN))
+        assert node.arrives("a", answer(C, tcp(TARGET, 4000, SYN | ACK)))
+        for each in slices([B, C]):
+            world.take(value({"type": "MODIFIED", "object": each.raw}))
+        live.apply(world.changes())
+        assert node.leaves("a", to_vip(tcp(4000, PORT))) == as_to(C, tcp(4000, TARGET))
+        for each in slices([B]):
+            world.take(value({"type": "MODIFIED", "object": each.raw}))
+        live.apply(world.changes())
+        assert node.leaves("a", to_vip(tcp(4000, PORT))) is None
+        assert node.leaves("a", to_vip(tcp(4001, PORT, SYN))) == as_to(B, tcp(4001, TARGET, SYN))
+        assert node.drops() == {"backend gone": 1}
+
+
+def test_tables_that_somebody_else_has_replaced_are_not_changed(node: NodeUnderTest) -> None:
+    node.load(node.policy(), services=[])
+    with following(node) as (world, live):
+        for each in web(C):
+            world.take(each)
+        live.apply(world.changes())
+        node.serve(web(B, C))
+        node.serve(web(A, B, C))  # twice: the same half is in force again
+        before = resolved(node)
+        for each in slices([]):
+            world.take(each)
+        with pytest.raises(StaleError):
+            live.apply(world.changes())
+        assert resolved(node) == before
+
+
+def test_replaced_by_what_looks_alike_they_are_not_changed_either(node: NodeUnderTest) -> None:
+    node.load(node.policy(), services=[])
+    with following(node, web(C)) as (world, live):
+        node.serve(web(B))
+        node.serve(web(B))  # the same half, and each part where it was, of the same size
+        before = resolved(node)
+        for each in slices([C, B]):
+            world.take(each)
+        with pytest.raises(StaleError):
+            live.apply(world.changes())
+        other = service("other", Host("", "10.96.9.9", "fd96:9::9"))
+        for each in (other, *slices([A], "other")):
+            world.take(each)
+        with pytest.raises(StaleError):
+            live.apply(world.changes())
+        assert resolved(node) == before
+
+
+def test_tables_that_were_unloaded_are_not_changed(node: NodeUnderTest) -> None:
+    node.load(node.policy(), services=[])
+    with following(node) as (world, live):
+        node.unload()
+        node.load(node.policy(), services=[])
+        node.serve([])
+        for each in web(C):
+            world.take(each)
+        with pytest.raises(StaleError):
+            live.apply(world.changes())
+
+
+def test_source_ranges_are_for_all_at_once(node: NodeUnderTest) -> None:
+    node.load(node.policy(), services=[])
+    with following(node) as (world, live):
+        raw = service(type="LoadBalancer", loadBalancerSourceRanges=["192.0.2.0/24"]).raw
+        raw["status"] = {"loadBalancer": {"ingress": [{"ip": "198.51.100.7"}]}}
+        world.take(value(raw))
+        with pytest.raises(FullError):
+            live.apply(world.changes())
+        assert not resolved(node)
+
+
+def test_the_command_follows_a_watch(node: NodeUnderTest, follower: Follower) -> None:
+    follower.tell(*told(web(C)))
+    done = follower.acknowledged()
+    assert (done["events"], done["changed"], done["whole"]) == (3, 2, True)
+    assert node.leaves("a", to_vip(tcp(4000, PORT, SYN))) == as_to(C, tcp(4000, TARGET, SYN))
+    follower.tell(*told(slices([B]), "MODIFIED"), {"type": "BOOKMARK", "object": {}})
+    done = follower.acknowledged()
+    assert (done["events"], done["changed"], done["whole"]) == (3, 2, False)
+    assert node.leaves("a", to_vip(tcp(4001, PORT, SYN))) == as_to(B, tcp(4001, TARGET, SYN))
+    node.serve(web(B))
+    follower.tell(*told(slices([C]), "MODIFIED"))
+    assert follower.acknowledged()["whole"], "what somebody else has put there is replaced"
+    assert node.leaves("a", to_vip(tcp(4002, PORT, SYN))) == as_to(C, tcp(4002, TARGET, SYN))
+    follower.tell(*told(slices([B])))
+    assert not follower.acknowledged()["whole"]
+    assert follower.end() == (0, "")
+    assert node.leaves("a", to_vip(tcp(4003, PORT, SYN))) == as_to(B, tcp(4003, TARGET, SYN))
+
+
+def test_an_object_that_is_wrong_stays_as_it_was(node: NodeUnderTest, follower: Follower) -> None:
+    follower.tell(*told(web(C)))
+    follower.acknowledged()
+    wrong = slices([B])[0].raw
+    wrong["endpoints"][0]["addresses"] = ["10.0.0.300"]
+    follower.tell({"type": "MODIFIED", "object": wrong}, *told(slices([B])[1:], "MODIFIED"))
+    assert follower.acknowledged()["changed"] == 1
+    assert node.leaves("a", to_vip(tcp(4000, PORT, SYN))) == as_to(C, tcp(4000, TARGET, SYN))
+    code, said = follower.end()
+    assert code == 0
+    assert said.startswith("left as it was: ")
+    assert "10.0.0.300" in said and "/watch: $.object.endpoints[0].addresses[0]" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"type": "ERROR", "object": {"message": "too old"}}', "the watch failed: too old"),
+        ('{"type": "ADDED",\n "object": nothing at all}', ":12: not JSON: Expecting value"),
+        ('{"type": "ADDED", "type": "ADDED"}', "the field `type` is given twice"),
+        ('{"type": "ADDED", "object": {', "it ends in the middle of a value"),
+    ],
+    ids=["an error", "no JSON", "a field twice", "half of one"],
+)
+def test_a_watch_that_fails_ends_the_command(
+    node: NodeUnderTest, follower: Follower, text: str, said: str
+) -> None:
+    follower.tell(*told(web(C)))
+    follower.acknowledged()
+    follower.write(text)
+    code, complaint = follower.end()
+    assert code == 2
+    assert said in complaint
+    assert node.leaves("a", to_vip(tcp(4000, PORT, SYN))) == as_to(C, tcp(4000, TARGET, SYN))
+
+
+def test_a_signal_ends_it_and_what_is_in_force_stays(
+    node: NodeUnderTest, follower: Follower
+) -> None:
+    follower.tell(*told(web(C)))
+    follower.acknowledged()
+    follower.process.terminate()
+    follower.process.wait(10)
+    assert follower.process.returncode == 0
+    assert node.leaves("a", to_vip(tcp(4000, PORT, SYN))) == as_to(C, tcp(4000, TARGET, SYN))
+
+
+def test_a_cluster_that_is_never_silent_is_followed(
+    node: NodeUnderTest, follower: Follower
+) -> None:
+    done: list[dict[str, Any]] = []
+    reader = threading.Thread(target=lambda: done.append(follower.acknowledged()))
+    reader.start()
+    follower.tell(*told(web(C)))
+    for _ in range(200):
+        if done:
+            break
+        follower.tell({"type": "BOOKMARK", "object": {}})
+        time.sleep(0.05)
+    assert done, "after three seconds, thirty times the silence that was waited for"
+    reader.join()
+    assert node.leaves("a", to_vip(tcp(4000, PORT, SYN))) == as_to(C, tcp(4000, TARGET, SYN))
+    assert follower.end() == (0, "")
+
+
+def test_another_command_is_waited_for(node: NodeUnderTest, follower: Follower) -> None:
+    follower.tell(*told(web(C)))
+    follower.acknowledged()
+    with loaded(node.bpffs, node.state_root):
+        follower.tell(*told(slices([B]), "MODIFIED"))
+        time.sleep(0.5)
+        assert follower.process.poll() is None
+        assert node.leaves("a", to_vip(tcp(4000, PORT, SYN))) == as_to(C, tcp(4000, TARGET, SYN))
+    assert follower.acknowledged()["changed"] == 2
+    assert node.leaves("a", to_vip(tcp(4001, PORT, SYN))) == as_to(B, tcp(4001, TARGET, SYN))
+    assert follower.end() == (0, "")
+
+
+def test_nothing_is_in_force_before_each_stream_has_begun(
+    node: NodeUnderTest, tmp_path: Path
+) -> None:
+    """Services whose endpoints were not told of yet would end what is open."""
+    node.load(node.policy().allow("a", "c", ANY), services=web(C))
+    streams = [tmp_path / "services", tmp_path / "slices"]
+    for each in streams:
+        os.mkfifo(each)
+    seen: list[Applied] = []
+    stop: list[bool] = []
+    complaints: list[str] = []
+
+    def run() -> None:
+        follow(
+            [*streams, streams[0]],
+            told=seen.append,
+            is_over=lambda: bool(stop),
+            bpffs=node.bpffs,
+            state_root=node.state_root,
+            settled=0.1,
+            warn=complaints.append,
+        )
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        with streams[0].open("w") as services, streams[1].open("w") as endpoints:
+            services.write(json.dumps(told([service()])[0]))
+            services.flush()
+            time.sleep(1)
+            assert not seen, "ten times the silence, but of one only"
+            assert node.leaves("a", to_vip(tcp(4000, PORT, SYN))) == as_to(
+                C, tcp(4000, TARGET, SYN)
+            )
+            endpoints.write("".join(json.dumps(each) for each in told(slices([C]))))
+            endpoints.flush()
+            eventually(lambda: seen, "both are applied")
+            assert [(each.events, each.changed) for each in seen] == [(3, 2)]
+    finally:
+        stop.append(True)
+        thread.join()
+    assert not complaints
+    assert node.leaves("a", to_vip(tcp(4001, PORT, SYN))) == as_to(C, tcp(4001, TARGET, SYN))
+
+
+@pytest.mark.parametrize("silent", ["services", "slices"])
+def test_a_watch_that_ends_at_once_takes_nothing_away(
+    node: NodeUnderTest, tmp_path: Path, silent: str
+) -> None:
+    """As when kubectl is refused, of one kind or of both."""
+    node.load(node.policy().allow("a", "c", ANY), services=web(C))
+    streams = {"services": tmp_path / "services", "slices": tmp_path / "slices"}
+    streams["services"].write_text(json.dumps(told([service()])[0]))
+    streams["slices"].write_text("".join(json.dumps(each) for each in told(slices([C]))))
+    streams[silent].write_text("\n")
+    with pytest.raises(InputError, match=f"/{silent}: ends and has told nothing"):
+        follow([*streams.values()], told=print, bpffs=node.bpffs, state_root=node.state_root)
+    assert node.leaves("a", to_vip(tcp(4000, PORT, SYN))) == as_to(C, tcp(4000, TARGET, SYN))
+
+
+def test_a_stream_that_is_a_folder_is_an_error(node: NodeUnderTest, tmp_path: Path) -> None:
+    node.load(node.policy())
+    with pytest.raises(InputError, match=f"{tmp_path}: cannot be read: Is a directory"):
+        follow([tmp_path], told=print, bpffs=node.bpffs, state_root=node.state_root)

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of Services: their layout, changes in one step, and the commands that make them."""
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from policyc.compiler.cli.main import run as policyc
+from policyc.runtime import bpf_syscall, service_maps, service_rows, switch
+from policyc.runtime import node as runtime
+from policyc.runtime.errors import HostError, InputError
+from policyc.runtime.json_value import JsonValue
+from policyc.runtime.service_list import read_services
+from policyc.runtime.services import Frontend, OwnNode
+from tests.kernel.support.node_under_test import (
+    B,
+    C,
+    NodeUnderTest,
+)
+from tests.kernel.support.packets import (
+    SYN,
+    Host,
+    packed,
+    tcp,
+    udp,
+)
+from tests.kernel.support.service_frames import to_vip
+from tests.kernel.support.service_yaml import (
+    PORT,
+    VIP,
+    service,
+    slices,
+    value,
+    web,
+)
+from tests.kernel.support.table_policy import (
+    ANY,
+    NamePlacer,
+)
+
+pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
+
+
+def test_the_layouts_are_those_of_the_object(node: NodeUnderTest) -> None:
+    row = node.layout("pc_row")
+    values = (1, 2, bytes(range(16)), bytes(range(16, 32)), b"bb", b"ff", 6, 4, 1, 5)
+    names = ("id", "last", "backend", "frontend", "backend_port", "frontend_port")
+    names += ("proto", "family", "state", "node")
+    named = dict(zip(names, values, strict=True))
+    assert service_rows.ROW.pack(*values) == row.pack(**named)
+    assert row.fields["state"][0] == service_rows.STATE_AT
+    assert list(node.layout("pc_frontend").fields) == [
+        *("first", "count", "local_first", "local_count", "flags", "affinity", "service", "ranges"),
+        *("slots", "table", "local_table"),
+    ]
+    assert node.layout("pc_frontend").size == service_rows.FRONTEND.size
+    key = node.layout("pc_frontend_key")
+    (found,) = (f for f in _frontends() if f.address.version == 4)
+    assert service_rows.frontend_key(found, 1) == key.pack(
+        addr=packed(VIP.ip4).ljust(16, b"\0"), port=b"\0\x50", proto=6, half_family=9
+    )
+
+
+def _frontends() -> tuple[Frontend, ...]:
+    return read_services(web(C), OwnNode("node-1"))
+
+
+def used(node: NodeUnderTest) -> tuple[int | None, ...]:
+    found = node.status()
+    assert found is not None
+    counts = {each.name: each.used for each in found.maps}
+    return counts["pc_frontends"], counts["pc_rows"]
+
+
+def test_the_tables_hold_what_is_in_force(node: NodeUnderTest) -> None:
+    node.load(node.policy(), services=web(B, C))
+    assert used(node) == (2, 4)
+    node.serve(web(C))
+    assert used(node) == (2, 2)
+    node.load(node.policy())
+    assert used(node) == (2, 2)
+    node.load(node.policy(), services=[])
+    assert used(node) == (0, 0)
+
+
+def _snapshot(node: NodeUnderTest) -> tuple[object, ...]:
+    rows, keys = [], []
+    with node.shared_map("pc_rows") as fd:
+        for place in range(16):
+            raw = bpf_syscall.map_lookup(fd, place.to_bytes(4, "little"), 64) or b""
+            rows.append(raw if raw[:4] != bytes(4) else b"")
+    word = switch.read(node.pins.map("pc_state"))
+    with node.shared_map("pc_frontends") as fd:
+        keys = sorted(k for k in bpf_syscall.map_keys(fd, 20) if k[19] & 1 == word.half)
+    return word, rows, keys
+
+
+@pytest.mark.parametrize("command", ["services", "load"])
+def test_a_change_that_fails_leaves_nothing(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    node.load(node.policy().allow("a", "c", ANY), services=web(C))
+    before = _snapshot(node)
+
+    def fail(*_: object) -> None:
+        raise OSError("no more")
+
+    def change(services: list[JsonValue]) -> None:
+        if command == "services":
+            node.serve(services)
+        else:
+            node.load(node.policy(), services=services)
+
+    with pytest.raises(InputError, match="expected a Service"):
+        change([value({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}})])
+    assert _snapshot(node) == before
+    with monkeypatch.context() as patched:
+        patched.setattr(switch, "store", fail)
+        with pytest.raises(OSError, match="no more"):
+            change(web(B, C))
+    assert _snapshot(node) == before
+    assert node.leaves("a", to_vip(tcp(4000, PORT, SYN)))
+    node.serve(web(B, C))
+    assert used(node) == (2, 4)
+
+
+def test_services_without_anything_loaded(node: NodeUnderTest) -> None:
+    with pytest.raises(HostError, match="nothing is loaded here"):
+        node.serve(web(C))
+    assert not node.bpffs.exists()
+
+
+def test_a_command_that_died_half_way_is_made_good(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.load(node.policy().allow("a", "b", ANY).allow("a", "c", ANY), services=web(C))
+    with monkeypatch.context() as patched:
+        patched.setattr(service_maps.Filled, "finish", lambda *_: None)
+        node.serve(web(B))
+    assert used(node) == (2, 4), "rows of the one before are still there"
+    node.serve(web(B))
+    assert used(node) == (2, 2)
+    assert node.leaves("a", to_vip(tcp(4000, PORT, SYN)))
+
+
+def test_no_packet_meets_half_of_a_change(node: NodeUnderTest) -> None:
+    """Each of two sets has endpoints that the other has not; a packet goes to one that is there."""
+    remote = [Host(C.mac, f"10.9.0.{i}", f"fd09::{i}") for i in range(1, 9)]
+    sets = [web(*remote[:4], protocol="UDP", port=53), web(*remote[4:], protocol="UDP", port=53)]
+    node.load(node.policy().allow("a", "world", ANY), services=sets[0])
+    done = threading.Event()
+    went: list[bytes | None] = []
+
+    def send() -> None:
+        port = 1024
+        while not done.is_set():
+            port = port + 1 if port < 60000 else 1024
+            went.append(node.leaves("a", to_vip(udp(port, PORT))))
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        for turn in range(20):
+            node.serve(sets[(turn + 1) % 2])
+    finally:
+        done.set()
+        sender.join()
+    assert len(went) > 100 and None not in went
+    ends = {sent[30:34] for sent in went if sent}
+    assert ends == {packed(host.ip4) for host in remote}
+
+
+def test_thousands_of_services(node: NodeUnderTest) -> None:
+    vips = [Host(VIP.mac, f"10.97.{i >> 8}.{i & 255}", f"fd97::{i:x}") for i in range(5000)]
+    objects = [
+        each
+        for number, vip in enumerate(vips)
+        for each in (service(f"s{number}", vip), *slices([B, C], f"s{number}"))
+    ]
+    node.load(node.policy().allow("a", "b", ANY).allow("a", "c", ANY), services=objects)
+    assert used(node) == (10_000, 20_000)
+    for vip in vips[::500]:
+        assert node.leaves("a", to_vip(tcp(4000, PORT, SYN), vip=vip))
+    node.serve(objects[: 3 * 100])
+    assert used(node) == (200, 400)
+
+
+def test_the_commands(
+    node: NodeUnderTest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(runtime, "_tables", NamePlacer)
+    node.node_addresses = ()
+    bpffs = ["--bpffs", str(node.bpffs)]
+    bundle, endpoints = str(node.bundle(node.policy())), str(node.endpoints())
+    files = []
+    for name, found in (("one", web(B)), ("two", web(B, C))):
+        files.append(tmp_path / f"{name}.json")
+        files[-1].write_text(
+            json.dumps({"apiVersion": "v1", "kind": "List", "items": [each.raw for each in found]})
+        )
+    assert policyc(["node", "services", str(files[0]), *bpffs]) == 3
+    assert "nothing is loaded here" in capsys.readouterr().err
+    load = ["node", "load", bundle, "--endpoints", endpoints, "--services", str(files[0]), *bpffs]
+    try:
+        assert policyc(load) == 0
+        capsys.readouterr()
+        assert policyc(["node", "services", str(files[1]), *bpffs]) == 0
+        assert "1 with 2 addresses and ports, 4 endpoints" in capsys.readouterr().err
+        assert policyc(["node", "status", *bpffs]) == 0
+        assert "pc_frontends" in capsys.readouterr().out
+        external = web(B)
+        external[0].raw["spec"]["externalIPs"] = ["8.8.8.8", "198.51.100.1"]
+        files[0].write_text(
+            json.dumps({"apiVersion": "v1", "kind": "List", "items": [e.raw for e in external]})
+        )
+        for command in (["node", "services", str(files[0]), *bpffs], load):
+            assert policyc([*command, "--external-cidr", ""]) == 0
+            assert "warning: externalIPs of shop/web are served" in capsys.readouterr().err
+            assert policyc([*command, "--external-cidr", "198.51.100.0/24"]) == 0
+            said = capsys.readouterr().err
+            assert "warning: shop/web: left out: 8.8.8.8 port 80/TCP: is in no range of" in said
+            assert policyc([*command, "--external-cidr", "8.8.8.8.8"]) == 2
+            assert "--external-cidr: expected a range of addresses" in capsys.readouterr().err
+        assert policyc(["node", "services", str(files[1]), str(files[1]), *bpffs]) == 2
+        assert "is also" in capsys.readouterr().err
+        assert policyc(["node", "services", *bpffs]) == 2
+    finally:
+        assert policyc(["node", "unload", *bpffs]) == 0

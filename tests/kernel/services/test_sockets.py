@@ -1,0 +1,547 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node's own connections to Services: real sockets of processes in a cgroup of the test's own."""
+
+import errno
+import json
+import os
+import select
+import socket
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from ipaddress import IPv4Address, IPv6Address
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from policyc.runtime import bpf_syscall, socket_hooks
+from policyc.runtime.errors import HostError, InputError
+from policyc.runtime.json_value import JsonValue
+from policyc.runtime.lab.children import call, enter
+from policyc.runtime.lab.topology import Lab, LabEndpoint, LabNode
+from policyc.runtime.node import load, unload
+from policyc.runtime.pins import Pins
+from policyc.runtime.service_update import update_services
+from policyc.runtime.status import NodeStatus, status
+from tests.kernel.support.bundles import compiled
+from tests.kernel.support.packets import Host
+from tests.kernel.support.service_yaml import (
+    OTHER_VIP,
+    PORT,
+    TARGET,
+    VIP,
+    service,
+    slices,
+    value,
+)
+
+pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("loads_of_children")]
+
+POLICY = """\
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: closed, namespace: shop}
+spec: {podSelector: {}, policyTypes: [Ingress]}
+"""
+PODS = {
+    name: LabEndpoint("shop", name, IPv4Address(f"10.244.1.{n}"), IPv6Address(f"fd00:1::{n}"))
+    for n, name in enumerate(("web", "cart"), 11)
+}
+CGROUPS = Path("/sys/fs/cgroup/unified")
+NODE_PORT, OWN_PORT, UNUSED = 30080, 30081, 30082
+ELSEWHERE = Host("", "10.250.9.9", "fd00:250::9")
+"""Another node, which nobody reaches."""
+WAYS = ("IPv4", "IPv6", "mapped")
+ways = pytest.mark.parametrize("way", WAYS)
+KINDS = {"TCP": socket.SOCK_STREAM, "UDP": socket.SOCK_DGRAM}
+kinds = pytest.mark.parametrize("kind", KINDS)
+PATIENCE = 3.0
+T = TypeVar("T")
+
+
+def host_of(name: str) -> Host:
+    return Host("02:00:00:00:00:00", str(PODS[name].ipv4), str(PODS[name].ipv6))
+
+
+def address(way: str, host: Host) -> str:
+    """As a socket of this way is told it."""
+    return {"IPv4": host.ip4, "IPv6": host.ip6, "mapped": f"::ffff:{host.ip4}"}[way]
+
+
+def made(way: str, kind: str) -> socket.socket:
+    found = socket.socket(socket.AF_INET if way == "IPv4" else socket.AF_INET6, KINDS[kind])
+    found.settimeout(PATIENCE)
+    return found
+
+
+def served(*pods: str, name: str = "web", vip: Host = VIP, **spec: object) -> list[JsonValue]:
+    """A Service of TCP and UDP, with these pods behind it."""
+    both = ("TCP", "UDP")
+    ports = [
+        {"name": each.lower(), "protocol": each, "port": PORT}
+        | ({"nodePort": NODE_PORT} if spec.get("type") == "NodePort" else {})
+        for each in both
+    ]
+    listed = [{"name": each.lower(), "protocol": each, "port": TARGET} for each in both]
+    found = slices([host_of(pod) for pod in pods], name=name)
+    return [
+        service(name=name, vip=vip, ports=ports, **spec),
+        *(value(each.raw | {"ports": listed}) for each in found),
+    ]
+
+
+@dataclass
+class Echoes:
+    """In a namespace, whoever connects or sends gets the name back; until `stop`."""
+
+    namespace: Path
+    name: str
+    port: int = TARGET
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def run(self, ready: threading.Event) -> None:
+        here = os.open(self.namespace, os.O_RDONLY)
+        enter(here)
+        os.close(here)
+        with ExitStack() as held:
+            listening = [held.enter_context(self._bound(kind)) for kind in KINDS.values()]
+            ready.set()
+            while not self.stop.is_set():
+                for each in select.select(listening, (), (), 0.05)[0]:
+                    if each.type == socket.SOCK_STREAM:
+                        with each.accept()[0] as taken:
+                            taken.sendall(self.name.encode())
+                    else:
+                        data, sender = each.recvfrom(100)
+                        each.sendto(self.name.encode() + data, sender)
+
+    def _bound(self, kind: int) -> socket.socket:
+        made = socket.socket(socket.AF_INET6, kind)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(("::", self.port))
+        if kind == socket.SOCK_STREAM:
+            made.listen()
+        return made
+
+
+@dataclass
+class Socketed:
+    """A lab, a cgroup of the test's own, and the node loaded for it."""
+
+    lab: Lab
+    folder: Path
+    cgroup: Path
+
+    @property
+    def node(self) -> LabNode:
+        return self.lab.node
+
+    @property
+    def pins(self) -> Pins:
+        return Pins(self.node.bpffs)
+
+    @property
+    def own(self) -> Host:
+        return Host("", str(self.node.ipv4), str(self.node.ipv6))
+
+    def load(self, services: Sequence[JsonValue] | None = None, cgroup: Path | None = None) -> None:
+        """With the cgroup of the test, unless there is another one."""
+        self.load_at(cgroup or self.cgroup, services)
+
+    def load_at(self, cgroup: Path | None, services: Sequence[JsonValue] | None = None) -> None:
+        folder, node = self.folder, self.node
+
+        def work() -> None:
+            load(
+                folder / "bundle",
+                folder / "endpoints.json",
+                bpffs=node.bpffs,
+                state_root=folder / "state",
+                services=services,
+                cgroup=cgroup,
+            )
+
+        node.run_in(work)
+
+    def services(self, given: Sequence[JsonValue]) -> None:
+        folder, node = self.folder, self.node
+
+        def work() -> None:
+            update_services(given, bpffs=node.bpffs, state_root=folder / "state")
+
+        node.run_in(work)
+
+    def process(self, work: Callable[[], T], inside: bool = True, end: str = "") -> T:
+        """In a process of the node, or of another end; in the cgroup or not."""
+        namespace = self.lab.ends[end].namespace if end else self.node.namespace
+
+        def joined() -> T:
+            if inside:
+                (self.cgroup / "cgroup.procs").write_text("0")
+            return work()
+
+        return call(joined, namespace=namespace, timeout=60)
+
+    def status(self) -> NodeStatus:
+        found = self.node.run_in(
+            lambda: status(bpffs=self.node.bpffs, state_root=self.folder / "state")
+        )
+        assert found is not None
+        return found
+
+    def unload(self) -> None:
+        def work() -> None:
+            unload(bpffs=self.node.bpffs, state_root=self.folder / "state")
+
+        self.node.run_in(work)
+
+
+@pytest.fixture(scope="module", params=["c", "llvm"])
+def lab(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Socketed]:
+    folder = tmp_path_factory.mktemp("sockets")
+    compiled(folder, POLICY, "--backend", request.param)
+    with ExitStack() as owned:
+        cgroup = Path(tempfile.mkdtemp(prefix="policyc-test-", dir=CGROUPS))
+        owned.callback(cgroup.rmdir)
+        built = owned.enter_context(Lab(tuple(PODS.values())))
+        records = {pod.key: {"labels": {"app": pod.name}} for pod in PODS.values()}
+        document = built.node.endpoints_document(records)
+        own = [str(built.node.ipv4), str(built.node.ipv6)]
+        document["nodes"] = [
+            {"name": built.node.name, "addresses": own},
+            {"name": "elsewhere", "addresses": [ELSEWHERE.ip4, ELSEWHERE.ip6]},
+        ]
+        (folder / "endpoints.json").write_text(json.dumps(document))
+        spaces = [(pod.namespace, pod.endpoint.name) for pod in built.node.pods]
+        for namespace, name in spaces:
+            echoes, ready = Echoes(namespace, name), threading.Event()
+            thread = threading.Thread(target=echoes.run, args=(ready,))
+            thread.start()
+            owned.callback(thread.join)
+            owned.callback(echoes.stop.set)
+            assert ready.wait(10)
+        yield Socketed(built, folder, cgroup)
+
+
+@pytest.fixture
+def node(lab: Socketed) -> Iterator[Socketed]:
+    yield lab
+    lab.unload()
+
+
+def ask(way: str, kind: str, host: Host, port: int = PORT) -> tuple[str, str, int]:
+    """Who answers a connected socket, and whom that takes for its peer."""
+    with made(way, kind) as each:
+        each.connect((address(way, host), port))
+        if kind == "UDP":
+            each.send(b"")
+        name = each.recv(100).decode()
+        return name, *each.getpeername()[:2]
+
+
+@ways
+@kinds
+def test_a_connected_socket_has_an_endpoint_and_sees_the_service(
+    node: Socketed, way: str, kind: str
+) -> None:
+    node.load(served("web", "cart"))
+    found = node.process(lambda: [ask(way, kind, VIP) for _ in range(40)])
+    assert {name for name, *_ in found} == {"web", "cart"}
+    assert {tuple(peer) for _, *peer in found} == {(address(way, VIP), PORT)}
+
+
+@ways
+@kinds
+def test_the_node_port_of_another_node_has_an_endpoint(node: Socketed, way: str, kind: str) -> None:
+    node.load(served("web", type="NodePort"))
+    found = node.process(lambda: ask(way, kind, ELSEWHERE, NODE_PORT))
+    assert found == ("web", address(way, ELSEWHERE), NODE_PORT)
+
+
+@ways
+def test_where_that_nodes_endpoints_alone_are_meant_its_port_is_left_to_it(
+    node: Socketed, way: str
+) -> None:
+    node.load(served("web", type="NodePort", externalTrafficPolicy="Local"))
+    for host, expected in ((node.own, True), (ELSEWHERE, False)):
+        assert node.process(lambda host=host: is_translated(host, way, NODE_PORT)) == expected
+
+
+@ways
+def test_datagrams_of_an_unconnected_socket_stay_with_an_endpoint_and_come_from_the_service(
+    node: Socketed, way: str
+) -> None:
+    node.load(served("web", "cart"))
+
+    def work() -> list[set[tuple[str, str, int]]]:
+        found = []
+        for _ in range(20):
+            with made(way, "UDP") as each:
+                seen = set()
+                for _ in range(5):
+                    each.sendto(b"", (address(way, VIP), PORT))
+                    data, sender = each.recvfrom(100)
+                    seen.add((data.decode(), sender[0], sender[1]))
+                found.append(seen)
+        return found
+
+    found = node.process(work)
+    assert all(len(seen) == 1 for seen in found)
+    assert set().union(*found) == {(name, address(way, VIP), PORT) for name in PODS}
+
+
+def test_a_connected_datagram_socket_is_told_the_service_by_recvfrom(node: Socketed) -> None:
+    node.load(served("web"))
+
+    def work() -> tuple[bytes, tuple[str, int]]:
+        with made("IPv4", "UDP") as each:
+            each.connect((VIP.ip4, PORT))
+            each.send(b"!")
+            return each.recvfrom(100)
+
+    assert node.process(work) == (b"web!", (VIP.ip4, PORT))
+
+
+@ways
+def test_an_unconnected_socket_goes_to_another_endpoint_when_its_own_is_removed(
+    node: Socketed, way: str
+) -> None:
+    node.load(served("web"))
+    asking, answering = socket.socketpair()
+
+    def work() -> list[str]:
+        found = []
+        with made(way, "UDP") as each:
+            for _ in range(2):
+                each.sendto(b"", (address(way, VIP), PORT))
+                found.append(each.recvfrom(100)[0].decode())
+                answering.send(b"1")
+                answering.recv(1)
+        return found
+
+    def change() -> None:
+        asking.settimeout(20)
+        asking.recv(1)
+        node.services(served("cart"))
+        asking.send(b"1")
+        asking.recv(1)
+        asking.send(b"1")
+
+    with asking, answering:
+        other = threading.Thread(target=change)
+        other.start()
+        found = node.process(work)
+        other.join()
+    assert found == ["web", "cart"]
+
+
+def is_translated(host: Host, way: str = "IPv4", port: int = PORT) -> bool:
+    """Whether a datagram socket that is connected to the Service talks to an endpoint."""
+    name = "udp" if way == "IPv4" else "udp6"
+    with made(way, "UDP") as each:
+        each.connect_ex((address(way, host), port))
+        return f":{TARGET:04X} " in Path(f"/proc/self/net/{name}").read_text()
+
+
+def refused(way: str, kind: str, host: Host) -> list[int | None]:
+    """What connecting and, of datagrams, sending says."""
+    found: list[int | None] = []
+    with made(way, kind) as each:
+        found.append(each.connect_ex((address(way, host), PORT)))
+    if kind == "UDP":
+        with made(way, kind) as each:
+            try:
+                each.sendto(b"", (address(way, host), PORT))
+                found.append(0)
+            except OSError as error:
+                found.append(error.errno)
+    return found
+
+
+@ways
+@kinds
+def test_without_an_endpoint_the_process_is_refused(node: Socketed, way: str, kind: str) -> None:
+    node.load(served())
+    found = node.process(lambda: refused(way, kind, VIP))
+    assert found == [errno.ECONNREFUSED] * (2 if kind == "UDP" else 1)
+
+
+@ways
+@kinds
+def test_a_node_port_is_at_the_node_s_addresses_and_at_loopback(
+    node: Socketed, way: str, kind: str
+) -> None:
+    node.load(served("web", type="NodePort"))
+    loopback = Host("", "127.0.0.1", "::1")
+    for host in (node.own, loopback):
+        found = node.process(partial(ask, way, kind, host, NODE_PORT))
+        assert found == ("web", address(way, host), NODE_PORT)
+
+
+@kinds
+def test_nothing_but_a_node_port_is_at_loopback(node: Socketed, kind: str) -> None:
+    """An external IP that is the node's own, and a port where nothing is."""
+    node.load(served("web", externalIPs=[str(node.node.ipv4)]))
+    assert node.process(lambda: ask("IPv4", kind, node.own)) == ("web", node.own.ip4, PORT)
+
+    def work() -> int:
+        with made("IPv4", kind) as each:
+            found = each.connect_ex(("127.0.0.1", PORT))
+            if kind == "UDP":
+                each.send(b"")
+                try:
+                    each.recv(10)
+                except OSError as error:
+                    return error.errno or 0
+            return found
+
+    assert node.process(work) == errno.ECONNREFUSED
+
+
+@ways
+def test_processes_outside_the_cgroup_or_the_namespace_are_left_alone(
+    node: Socketed, way: str
+) -> None:
+    node.load(served("web"))
+
+    assert node.process(lambda: is_translated(VIP, way))
+    assert not node.process(lambda: is_translated(VIP, way), inside=False)
+    assert not node.process(lambda: is_translated(VIP, way), end="external")
+
+
+@kinds
+def test_source_ranges_are_asked_about_the_node(node: Socketed, kind: str) -> None:
+    spec = {
+        "type": "LoadBalancer",
+        "clusterIPs": ["None"],
+        "loadBalancerSourceRanges": [f"{node.node.ipv4}/32"],
+    }
+    given = served("web", **spec)
+    raw = given[0].raw
+    assert isinstance(raw, dict)
+    del raw["spec"]["clusterIPs"]
+    raw["spec"]["clusterIPs"] = [OTHER_VIP.ip4, OTHER_VIP.ip6]
+    raw["status"] = {"loadBalancer": {"ingress": [{"ip": VIP.ip4}]}}
+    node.load([value(raw), *given[1:]])
+    assert node.process(lambda: ask("IPv4", kind, VIP)) == ("web", VIP.ip4, PORT)
+    raw["spec"]["loadBalancerSourceRanges"] = ["192.0.2.0/24"]
+    node.services([value(raw), *given[1:]])
+    assert node.process(lambda: refused("IPv4", kind, VIP))[0] == errno.ECONNREFUSED
+
+
+@ways
+def test_session_affinity_holds_the_node_to_an_endpoint(node: Socketed, way: str) -> None:
+    node.load(served("web", "cart", sessionAffinity="ClientIP"))
+    found = node.process(lambda: {ask(way, "TCP", VIP)[0] for _ in range(30)})
+    assert len(found) == 1
+
+
+@ways
+@kinds
+def test_what_is_no_service_goes_where_it_was_sent(node: Socketed, way: str, kind: str) -> None:
+    node.load(served("web"))
+    cart = host_of("cart")
+    found = node.process(lambda: ask(way, kind, cart, TARGET))
+    assert found == ("cart", address(way, cart), TARGET)
+
+
+def links(node: Socketed) -> dict[str, tuple[int, int]]:
+    """Program -> its id and the cgroup's, of what is attached for the load in force."""
+
+    def work() -> dict[str, tuple[int, int]]:
+        found = socket_hooks.attached(node.pins, status_epoch(node))
+        return {name: (info.id, cgroup) for name, (info, cgroup) in found.items()}
+
+    return node.node.run_in(work)
+
+
+def status_epoch(node: Socketed) -> int:
+    found = status(bpffs=node.node.bpffs, state_root=node.folder / "state")
+    assert found is not None
+    return found.epoch
+
+
+def test_each_load_says_again_whose_processes_they_are(node: Socketed) -> None:
+    given = served("web")
+    node.load(given)
+    first = links(node)
+    assert set(first) == set(socket_hooks.PROGRAMS)
+    assert {cgroup for _, cgroup in first.values()} == {node.cgroup.stat().st_ino}
+    shown = {each.name: each.attached for each in node.status().programs}
+    assert shown["pc_connect6"] == (f"{node.cgroup} (cgroup)",)
+    assert node.status().cgroup == str(node.cgroup)
+    node.load()
+    second = links(node)
+    assert set(second) == set(first) and not set(second.values()) & set(first.values())
+    assert node.process(lambda: ask("IPv4", "TCP", VIP))[0] == "web"
+    node.load_at(None)
+    assert links(node) == {} and node.status().cgroup == "" and not node.pins.all_sockets()
+    assert not node.process(lambda: is_translated(VIP))
+
+
+def test_unload_takes_them_off_at_once(node: Socketed) -> None:
+    node.load(served("web"))
+    assert node.process(lambda: is_translated(VIP))
+    node.unload()
+    assert not node.process(lambda: is_translated(VIP))
+
+
+def test_a_load_that_fails_leaves_the_hooks_of_the_one_before(
+    node: Socketed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.load(served("web"))
+    before = links(node)
+    monkeypatch.setitem(socket_hooks.PROGRAMS, "pc_getpeer6", 8)  # of no such program
+    with pytest.raises(HostError, match="cannot attach to"):
+        node.load()
+    monkeypatch.undo()
+    assert links(node) == before and len(node.pins.all_sockets()) == 1
+    assert node.process(lambda: is_translated(VIP))
+
+
+def test_a_first_load_that_fails_leaves_nothing(
+    lab: Socketed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(socket_hooks.PROGRAMS, "pc_getpeer6", 8)
+    with pytest.raises(HostError, match="cannot attach to"):
+        lab.load(served("web"))
+    assert not lab.pins.is_any() and not lab.process(lambda: is_translated(VIP))
+
+
+def test_a_cgroup_that_is_gone_is_shown_and_the_next_load_goes_on(node: Socketed) -> None:
+    other = Path(tempfile.mkdtemp(prefix="policyc-test-", dir=CGROUPS))
+    try:
+        node.load(served("web"), cgroup=other)
+    finally:
+        other.rmdir()
+    shown = {each.name: each.attached for each in node.status().programs}
+    assert shown["pc_connect4"] == ()
+    node.load()
+    assert set(links(node)) == set(socket_hooks.PROGRAMS)
+
+
+def test_a_folder_that_is_no_cgroup_is_refused(lab: Socketed) -> None:
+    for path in (lab.folder, lab.cgroup / "nobody"):
+        with pytest.raises(InputError, match="no folder of a cgroup2 file system"):
+            lab.load(cgroup=path)
+    assert not lab.pins.is_any()
+
+
+def test_without_services_nothing_is_touched(node: Socketed) -> None:
+    node.load()
+    cart = host_of("cart")
+    found = node.process(lambda: ask("IPv4", "TCP", cart, TARGET))
+    assert found == ("cart", cart.ip4, TARGET)
+
+    def peers() -> int:
+        with bpf_syscall.obj_get(node.pins.map("pc_socket_peers")) as fd:
+            info = bpf_syscall.map_info(fd)
+            return sum(count for *_, count in bpf_syscall.map_items_batch(fd, info))
+
+    assert node.node.run_in(peers) == 0

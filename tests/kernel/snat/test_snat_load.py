@@ -1,0 +1,385 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `node load --masquerade` reserves, refuses, shows and puts back."""
+
+import ipaddress
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+from rich.console import Console
+
+from policyc.compiler.cli.main import run
+from policyc.runtime import node as runtime
+from policyc.runtime import reserved_ports, switch
+from policyc.runtime.errors import HostError, InputError
+from policyc.runtime.masquerade import DEFAULT_PORTS, Masquerade, read_options
+from policyc.runtime.reserved_ports import RESERVED
+from policyc.runtime.service_maps import node_ports
+from policyc.runtime.status_text import show
+from tests.kernel.support.node_under_test import (
+    NODE,
+    UPLINK,
+    WORLD,
+    NodeUnderTest,
+    ip,
+)
+from tests.kernel.support.packets import (
+    Host,
+    frame,
+    udp,
+)
+from tests.kernel.support.service_yaml import (
+    service,
+    slices,
+)
+from tests.kernel.support.snat_frames import (
+    answer,
+    answered,
+    ends,
+    families,
+    left,
+    loaded,
+    out,
+    port_of,
+    sent,
+)
+
+pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
+SCHEMAS = Path(__file__).parents[3] / "docs" / "schemas"
+PORTS = range(50000, 50100)
+OWN = Host(NODE.mac, "10.0.0.77", "fd00::77")
+
+
+def reserved() -> str:
+    return RESERVED.read_text().strip()
+
+
+def reserve(text: str) -> None:
+    RESERVED.write_text(f"{text}\n")
+
+
+@pytest.mark.parametrize("before", ["", "8080", "22,49990-50009,60000"])
+def test_ports_are_reserved_beside_others_and_given_back(node: NodeUnderTest, before: str) -> None:
+    reserve(before)
+    loaded(node, ports=PORTS)
+    both = {"": "50000-50099", "8080": "8080,50000-50099",
+            "22,49990-50009,60000": "22,49990-50099,60000"}  # fmt: skip
+    assert reserved() == both[before]
+    loaded(node, ports=PORTS)
+    assert reserved() == both[before], "again is no more"
+    loaded(node, ports=range(50020, 50030))
+    now = {"": "50020-50029", "8080": "8080,50020-50029",
+           "22,49990-50009,60000": "22,49990-50009,50020-50029,60000"}  # fmt: skip
+    assert reserved() == now[before]
+    node.load(node.policy(), uplinks=[UPLINK])
+    assert reserved() == before
+    loaded(node, ports=PORTS)
+    assert node.unload()
+    assert reserved() == before
+    assert not node.state_root.exists()
+
+
+def test_a_load_that_fails_reserves_nothing(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("it cannot be stored")
+
+    reserve("8080")
+    with monkeypatch.context() as patch:
+        patch.setattr(switch, "store", fail)
+        with pytest.raises(OSError, match="it cannot be stored"):
+            loaded(node, ports=PORTS)
+    assert reserved() == "8080" and not node.bpffs.exists() and not node.state_root.exists()
+    loaded(node, ports=PORTS)
+    with monkeypatch.context() as patch:
+        patch.setattr(switch, "store", fail)
+        with pytest.raises(OSError, match="it cannot be stored"):
+            loaded(node, ports=range(51000, 51010), excepted=("192.0.2.0/24",))
+    assert reserved() == "8080,50000-50099"
+    assert port_of(out(node, udp(4000, 53), 4), 4) in PORTS
+    with node.shared_map("pc_masq_not") as fd:
+        assert not list(reserved_ports_keys(fd))
+
+
+def reserved_ports_keys(fd: int) -> Iterator[bytes]:
+    from policyc.runtime import bpf_syscall
+
+    yield from bpf_syscall.map_keys(fd, 24)
+
+
+def test_a_load_that_is_killed_leaves_nothing_for_long(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reserve("8080")
+    child = os.fork()
+    if child == 0:
+        monkeypatch.setattr(switch, "store", lambda *_: os.kill(os.getpid(), 9))
+        with suppress(BaseException):
+            loaded(node, ports=PORTS)
+        os._exit(1)
+    _, how = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(how) and reserved() == "8080,50000-50099"
+    node.n_bundles += 1
+    node.load(node.policy(), uplinks=[UPLINK])
+    assert reserved() == "8080"
+
+
+@contextmanager
+def listening(kind: int, address: str, port: int) -> Iterator[None]:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, kind) as made:
+        if family == socket.AF_INET6:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        made.bind((address, port))
+        if kind == socket.SOCK_STREAM:
+            made.listen()
+        yield
+
+
+@pytest.mark.parametrize(
+    ("kind", "address", "port", "is_refused"),
+    [
+        (socket.SOCK_STREAM, "0.0.0.0", 50050, True),
+        (socket.SOCK_STREAM, "10.0.0.1", 50050, True),
+        (socket.SOCK_STREAM, "::", 50099, True),
+        (socket.SOCK_STREAM, "127.0.0.1", 50050, False),
+        (socket.SOCK_STREAM, "::1", 50050, False),
+        (socket.SOCK_STREAM, "0.0.0.0", 50100, False),
+        (socket.SOCK_DGRAM, "0.0.0.0", 50050, False),  # the kernel may have chosen it
+        (socket.SOCK_DGRAM, "0.0.0.0", 61050, True),
+        (socket.SOCK_DGRAM, "::", 61050, True),
+        (socket.SOCK_DGRAM, "::1", 61050, False),
+    ],
+)
+def test_a_port_that_the_node_listens_at_is_nobodys(
+    node: NodeUnderTest, kind: int, address: str, port: int, is_refused: bool
+) -> None:
+    Path("/proc/sys/net/ipv4/ip_local_port_range").write_text("32768 60999\n")
+    Path("/proc/sys/net/ipv6/conf/lo/disable_ipv6").write_text("0")
+    ip("addr", "add", f"{NODE.ip4}/32", "dev", "lo")
+    ports = PORTS if port < 61000 else range(61000, 61100)
+    with listening(kind, address, port):
+        if not is_refused:
+            loaded(node, ports=ports)
+            return
+        with pytest.raises(InputError, match=f"listens at (TCP|UDP) port {port}") as caught:
+            loaded(node, ports=ports)
+    assert "ss -lnp" in caught.value.hint
+    assert reserved() == "" and not node.bpffs.exists()
+
+
+@families
+def test_other_ports_end_what_left_by_the_ones_before(node: NodeUnderTest, family: int) -> None:
+    """It begins anew, and what comes to the old port is nobody's, or a socket's."""
+    loaded(node, ports=PORTS)
+    old = port_of(out(node, udp(50007, 53), family), family)
+    assert old == 50007
+    loaded(node, ports=range(51000, 51010))
+    new = port_of(out(node, udp(50007, 53), family), family)
+    assert new in range(51000, 51010)
+    assert port_of(out(node, udp(50007, 53), family), family) == new
+    assert node.comes_in(answer(udp(53, old), family)) == answer(udp(53, old), family)
+    assert node.comes_in(answer(udp(53, new), family)) == answered(udp(53, 50007), family)
+    assert len(ends(node)) == 3, "the half that was the old port's waits until it is over"
+
+
+@families
+def test_another_address_ends_what_left_under_the_one_before(
+    node: NodeUnderTest, family: int
+) -> None:
+    """The same port is had under the new address."""
+    loaded(node, ports=PORTS)
+    assert out(node, udp(50007, 53), family) == left(udp(50007, 53), family)
+    node.node_addresses = (OWN.ip4, OWN.ip6)
+    loaded(node, ports=PORTS)
+    new = frame(OWN, WORLD, udp(50007, 53), family=family)
+    assert out(node, udp(50007, 53), family) == new
+    assert node.comes_in(answer(udp(53, 50007), family)) == answer(udp(53, 50007), family)
+    back = frame(WORLD, OWN, udp(53, 50007), family=family)
+    assert node.comes_in(back) == answered(udp(53, 50007), family)
+
+
+def test_no_port_is_looked_at_twice_for_a_connection(node: NodeUnderTest) -> None:
+    """32 are, of these 33: so as many connections find one, wherever they begin to look."""
+    size = 33
+    loaded(node, ports=range(50000, 50000 + size))
+    for to in range(80, 90):
+        found = {
+            port_of(node.goes_out(sent(udp(4000 + each, to), 4)), 4) for each in range(size - 1)
+        }
+        assert len(found) == size - 1
+    assert node.drops() == {}
+
+
+def node_port(number: int) -> list[object]:
+    ports = [{"port": 80, "nodePort": number, "protocol": "TCP"}]
+    return [service(type="NodePort", ports=ports), *slices([])]
+
+
+def test_a_port_that_is_a_node_port_is_not_both(node: NodeUnderTest) -> None:
+    """Whichever comes first: the Service is left out, or the ports are refused."""
+    wanted = Masquerade(PORTS)
+    node.load(node.policy(), uplinks=[UPLINK], masquerade=wanted, services=node_port(50050))
+    assert "node port 50050 is one of those by which pods leave" in node.warnings[-1]
+    assert not node_ports(node.pins, PORTS)
+    node.unload()
+    node.load(node.policy(), uplinks=[UPLINK], services=node_port(50050))
+    node.load(node.policy(), uplinks=[UPLINK], masquerade=Masquerade(range(50051, 50060)))
+    with pytest.raises(InputError, match="50050 is the node port of a Service"):
+        node.load(node.policy(), uplinks=[UPLINK], masquerade=wanted)
+    assert reserved() == "50051-50059"
+    node.serve(node_port(50055))
+    assert "node port 50055" in node.warnings[-1]
+    assert not node_ports(node.pins, PORTS)
+    node.serve(node_port(50050))
+
+
+@families
+def test_services_that_change_leave_masquerading_as_it_is(node: NodeUnderTest, family: int) -> None:
+    loaded(node)
+    went = out(node, udp(4000, 53), family)
+    assert port_of(went, family) != 4000
+    node.serve(node_port(30080))
+    assert out(node, udp(4000, 53), family) == went
+    assert len(ends(node)) == 2
+
+
+def test_status_says_how_pods_leave(node: NodeUnderTest) -> None:
+    loaded(node, ports=PORTS, excepted=("10.0.0.0/8",))
+    assert out(node, udp(4000, 53), 4)
+    found = node.status()
+    assert found and found.masquerade
+    as_json = json.loads(json.dumps(found.to_json()))
+    schema = json.loads((SCHEMAS / "node-status-v1.schema.json").read_text())
+    Draft202012Validator(schema).validate(as_json)
+    assert as_json["masquerade"] == {
+        "first_port": 50000, "last_port": 50099, "excepted": ["10.0.0.0/8"],
+        "addresses": {UPLINK: [NODE.ip4, NODE.ip6]},
+    }  # fmt: skip
+    assert {each.name: each.used for each in found.maps}["pc_masq_ends"] == 2
+    console = Console(width=200, record=True)
+    show(found, console)
+    text = console.export_text()
+    assert f"pods leave as {NODE.ip4} {NODE.ip6} ({UPLINK}), ports 50000-50099" in text
+    assert "but to 10.0.0.0/8" in text
+    node.load(node.policy(), uplinks=[UPLINK])
+    found = node.status()
+    assert found and found.masquerade is None
+
+
+def test_a_family_that_the_node_has_not(node: NodeUnderTest) -> None:
+    """The load says so, and nothing of it leaves."""
+    node.node_addresses = (NODE.ip4,)
+    loaded(node)
+    assert any(f"no pod leaves by {UPLINK} over IPv6" in each for each in node.notes)
+    assert out(node, udp(4000, 53), 4)
+    assert out(node, udp(4000, 53), 6) is None
+    assert node.drops() == {"not masqueraded": 1}
+
+
+@pytest.mark.parametrize("command", ["unload", "load"])
+def test_ports_that_cannot_be_given_back_wait_for_the_next_command(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """What was asked for is done nevertheless."""
+    reserve("8080")
+    loaded(node, ports=PORTS)
+
+    def fail(_: object) -> None:
+        raise HostError("it cannot be written", "no hint")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(reserved_ports, "_write", fail)
+        if command == "unload":
+            assert node.unload()
+            assert not node.bpffs.exists()
+        else:
+            node.load(node.policy(), uplinks=[UPLINK])
+            assert len(node.pins.generations()) == 1, "the one before is swept away"
+    assert any("stay reserved" in each for each in node.warnings)
+    assert reserved() == "8080,50000-50099"
+    node.load(node.policy(), uplinks=[UPLINK])
+    assert reserved() == "8080"
+    node.unload()
+    assert not node.state_root.exists()
+
+
+def test_a_load_again_lets_alone_who_asks_by_its_ports(node: NodeUnderTest) -> None:
+    """UDP sockets outside what the kernel chooses from; at the first load they are refused."""
+    Path("/proc/sys/net/ipv4/ip_local_port_range").write_text("32768 60999\n")
+    ports = range(61000, 61100)
+    loaded(node, ports=ports)
+    with listening(socket.SOCK_DGRAM, "0.0.0.0", 61050):
+        loaded(node, ports=ports)
+    with listening(socket.SOCK_STREAM, "0.0.0.0", 61050), pytest.raises(InputError, match="TCP"):
+        loaded(node, ports=ports)
+
+
+def test_a_sysctl_that_cannot_be_written(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_only = Path("/proc/sys/kernel/cap_last_cap")
+    monkeypatch.setattr(reserved_ports, "RESERVED", read_only)
+    with pytest.raises(HostError, match="cannot reserve the ports"):
+        loaded(node, ports=PORTS)
+    assert not node.bpffs.exists() and not node.state_root.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ((False, "50000-50100", (), ("eth0",)), "--masquerade-ports says nothing"),
+        ((False, None, ("10.0.0.0/8",), ("eth0",)), "--masquerade-except says nothing"),
+        ((True, None, (), ()), "needs the device"),
+        ((True, "50000", (), ("eth0",)), "expected LOW-HIGH"),
+        ((True, "60000-50000", (), ("eth0",)), "expected LOW-HIGH"),
+        ((True, "80-50000", (), ("eth0",)), "expected LOW-HIGH"),
+        ((True, "60000-65536", (), ("eth0",)), "expected LOW-HIGH"),
+        ((True, None, ("10.0.0.1/8",), ("eth0",)), "10.0.0.1/8 has host bits set"),
+        ((True, None, ("ten",), ("eth0",)), "--masquerade-except ten"),
+    ],
+)
+def test_options_that_make_no_sense(arguments: tuple[object, ...], why: str) -> None:
+    with pytest.raises(InputError, match=why) as caught:
+        read_options(*arguments)
+    assert caught.value.hint and caught.value.exit_code == 2
+
+
+def test_options_and_their_defaults() -> None:
+    assert read_options(False, None, (), ()) is None
+    found = read_options(True, None, ("10.0.0.0/8", "10.0.0.0/8", "fd00::/8"), ("eth0",))
+    assert found and f"{found.ports[0]}-{found.ports[-1]}" == DEFAULT_PORTS
+    assert [str(each) for each in found.excepted] == ["10.0.0.0/8", "fd00::/8"]
+    found = read_options(True, "2000-2000", (), ("eth0",))
+    assert found and list(found.ports) == [2000]
+
+
+def test_the_command_line_hands_them_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[object] = []
+
+    def load(*_: object, **options: object) -> None:
+        asked.append(options["masquerade"])
+        raise InputError("that is all")
+
+    monkeypatch.setattr(runtime, "load", load)
+    command = ["node", "load", "bundle", "--endpoints", "pods.json", "--uplink", "eth0"]
+    assert run(command) == 2 and asked == [None]
+    ours = [
+        "--masquerade",
+        "--masquerade-ports",
+        "50000-50099",
+        "--masquerade-except",
+        "10.0.0.0/8",
+    ]
+    assert run([*command, *ours]) == 2
+    assert asked[1] == Masquerade(PORTS, (ipaddress.ip_network("10.0.0.0/8"),))
+    assert run([*command, *ours[1:]]) == 2 and len(asked) == 2
+    assert "says nothing without --masquerade" in capsys.readouterr().err

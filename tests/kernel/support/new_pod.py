@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A pod that no load knows yet: a veth with a stack behind it, on the node of a `ServiceWire`."""
+
+import socket
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+
+from tests.eventually import eventually
+from tests.kernel.support.node_under_test import (
+    HOSTS,
+    NEW,
+    NODE,
+    NodeUnderTest,
+    ip,
+)
+from tests.kernel.support.packets import Host
+from tests.kernel.support.service_wire import ServiceWire
+from tests.kernel.support.wire import link_address
+
+DEVICE = "veth1a2b"
+PATTERN = "veth????"
+OTHER_ETHERTYPE = 0x88B5  # for local experiments (IEEE 802)
+_ALL = 3  # ETH_P_ALL
+
+
+def make_device(node: NodeUnderTest, device: str = DEVICE) -> None:
+    """Up at both sides."""
+    peer = f"{device}.p"
+    ip("link", "add", device, "type", "veth", "peer", "name", peer)
+    for side in (device, peer):
+        ip("link", "set", side, "up")
+    node.ifindex[device] = socket.if_nametoindex(device)
+
+
+class NewPod:
+    """What it sends, and what is sent to it, as sockets and the devices see it."""
+
+    def __init__(self, node: NodeUnderTest, wire: ServiceWire, device: str = DEVICE) -> None:
+        self.node, self.wire, self.device = node, wire, device
+        make_device(node, device)
+        wire.connect("new", device)
+
+    def reaches(self, to: str | None, family: int) -> bool:
+        """Whether a datagram of the pod arrives at another pod, the world (c), or the node."""
+        return self._passes("new", to, family)
+
+    def is_reached(self, by: str | None, family: int) -> bool:
+        """Whether a datagram arrives at the pod."""
+        return self._passes(by, "new", family)
+
+    def connects(self, to: str | None, family: int) -> bool:
+        """Whether a TCP connection of the pod is accepted."""
+        with self.wire.server(to, family, socket.SOCK_STREAM, 0) as server:
+            client = self.wire.open_socket("new", family, socket.SOCK_STREAM)
+            try:
+                client.connect((HOSTS[to or "node"].address(family), server.getsockname()[1]))
+            except OSError:
+                return False
+            return True
+
+    def _passes(self, src: str | None, dst: str | None, family: int) -> bool:
+        with (
+            self.wire.server(dst, family, socket.SOCK_DGRAM, 0) as server,
+            self.wire.server(src, family, socket.SOCK_DGRAM, 0) as client,
+        ):
+            to = HOSTS[dst or "node"].address(family), server.getsockname()[1]
+            try:
+                client.sendto(b"?", to)
+                server.recvfrom(16)
+            except OSError:
+                return False
+            return True
+
+    def gets(self, frame: bytes, what: bytes) -> bool:
+        """Whether a frame with these bytes comes out at the pod's device after the node has sent one."""
+        with self._listening() as heard:
+            return self._heard(heard, lambda: self.node_sends(frame), what)
+
+    def is_answered(self, frame: bytes, what: bytes) -> bool:
+        """Whether the pod's frame brings one with these bytes back."""
+        with self._listening() as heard:
+            return self._heard(heard, lambda: heard.send(frame), what)
+
+    def _heard(self, heard: socket.socket, send: Callable[[], object], what: bytes) -> bool:
+        before = sum(self.node.drops().values())
+        send()
+
+        def outcome() -> str:
+            try:
+                while True:
+                    found, about = heard.recvfrom(2048)
+                    if what in found and about[2] != socket.PACKET_OUTGOING:
+                        return "heard"
+            except BlockingIOError:
+                return "dropped" if sum(self.node.drops().values()) > before else ""
+
+        return eventually(outcome, "the frame is neither heard nor dropped") == "heard"
+
+    def _listening(self) -> socket.socket:
+        def listen() -> socket.socket:
+            made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ALL))
+            made.bind((f"{self.device}.p", _ALL))
+            made.setblocking(False)
+            return made
+
+        return self.wire.within("new", listen)
+
+    def pod_sends(self, frame: bytes) -> None:
+        """By the pod's own device, past its stack."""
+        with self._listening() as made:
+            made.send(frame)
+
+    def dropped(self, before: int, what: str) -> None:
+        """Wait until more are dropped than that."""
+        eventually(lambda: sum(self.node.drops().values()) > before, f"{what} is dropped")
+
+    def node_sends(self, frame: bytes) -> None:
+        """By the pod's device, as a process of the node does; a hook's drop is ENOBUFS here."""
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as made:
+            made.bind((self.device, 0))
+            with suppress(OSError):
+                made.send(frame)
+
+    @property
+    def host_mac(self) -> str:
+        """Of the node's side of the veth."""
+        return link_address(self.device)
+
+
+def ethernet(dst: str, src: str, ethertype: int, payload: bytes) -> bytes:
+    """A frame, from MACs as text."""
+    macs = (bytes.fromhex(each.replace(":", "")) for each in (dst, src))
+    return b"".join(macs) + struct.pack("!H", ethertype) + payload
+
+
+def arp_request(src: Host, target: str) -> bytes:
+    """A frame that asks who has an address."""
+    sender = bytes.fromhex(src.mac.replace(":", "")) + socket.inet_aton(src.ip4)
+    payload = struct.pack("!HHBBH", 1, 0x0800, 6, 4, 1) + sender + bytes(6)
+    return ethernet("ff:ff:ff:ff:ff:ff", src.mac, 0x0806, payload + socket.inet_aton(target))
+
+
+__all__ = ["DEVICE", "NEW", "NODE", "PATTERN", "NewPod", "arp_request", "ethernet", "make_device"]

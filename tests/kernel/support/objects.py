@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The objects that the kernel tests load: the prebuilt hooks, and the tests' own programs."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from policyc.runtime.bundle import HOOKS_OBJECT
+from tests.kernel.support.bed import WIPE_OBJECT
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+DATAPATH = ROOT / "runtime" / "datapath"
+PREBUILT = ROOT / "backends" / "llvm" / "prebuilt"
+PICKS_OBJECT = "picks.bpf.o"
+FOLDER = "POLICYC_TEST_OBJECTS"
+"""Names a folder with what `compile_objects` makes, where clang is emulated."""
+CLANG = [
+    "clang", "-O2", "-g", "-target", "bpf", "-mcpu=v3", "-fno-strict-aliasing", "-Wall", "-Wextra",
+    "-Werror", f"-ffile-prefix-map={DATAPATH.parents[1]}=.", f"-I{DATAPATH}",
+    f"-idirafter/usr/include/{os.uname().machine}-linux-gnu",
+]  # fmt: skip
+
+
+def compile_c(source: Path, target: Path, *flags: str) -> None:
+    """Compile as the compiler driver does: BTF stays, debug information goes."""
+    subprocess.run([*CLANG, *flags, "-c", str(source), "-o", str(target)], check=True)
+    subprocess.run(["llvm-strip", "-g", str(target)], check=True)
+
+
+def compile_objects(folder: Path) -> Path:
+    """Into a folder that is there. Hooks are the prebuilt ones: pre-commit compares them with the C."""
+    shutil.copy(PREBUILT / HOOKS_OBJECT, folder / HOOKS_OBJECT)
+    compile_c(HERE / "policy.bpf.c", folder / "policy.bpf.o")
+    compile_c(HERE / "wipe.bpf.c", folder / WIPE_OBJECT)
+    compile_c(HERE / "picks.bpf.c", folder / PICKS_OBJECT)
+    return folder

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The code lemma holds of compiled policy programs, and of none in which one thing is wrong."""
+
+import pytest
+
+from policyc.compiler.driver import objects
+from policyc.compiler.driver.target import Backend
+from tests.unit.verifier.translation.generations import (
+    Made,
+    made,
+)
+from tests.unit.verifier.translation.wrong_programs import (
+    IN_HEADERS,
+    RESETS,
+    WRONG,
+    lemma_of,
+    refutation,
+)
+
+pytestmark = pytest.mark.thorough
+
+PROVED = ("no-policies", "cidr6", "selectors-10")
+
+
+@pytest.mark.parametrize(
+    ("name", "backend"),
+    [
+        ("cidr4", Backend.C),
+        *(pytest.param(name, Backend.C, marks=pytest.mark.slow) for name in PROVED),
+        pytest.param("cidr4", Backend.LLVM, marks=pytest.mark.slow),
+    ],
+)
+def test_the_bytecode_is_the_plan(name: str, backend: Backend) -> None:
+    case = made(name, backend)
+    lemma = lemma_of(case, case.object)
+    assert [(failed.claim, failed.case.title) for failed in lemma.failed()] == []
+    assert len(list(lemma.claims())) > 50
+
+
+QUICK = (
+    "the table is one column narrower",
+    "the packet is marked",
+    "it resets what is no connection",
+)
+"""Those of `make test`, of each table one."""
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [pytest.param(claim, marks=() if claim in QUICK else pytest.mark.slow) for claim in RESETS],
+)
+def test_a_program_that_resets_something_else_is_refuted(
+    claim: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right, wrong = RESETS[claim]
+    case, code = in_header(f"resets: {claim}", "policy_run.h", right, wrong, monkeypatch)
+    assert refutation(case, code) == claim
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [pytest.param(fault, marks=() if fault in QUICK else pytest.mark.slow) for fault in WRONG],
+)
+def test_a_program_with_one_wrong_thing_is_refuted(fault: str) -> None:
+    right, wrong = WRONG[fault]
+    case = made("cidr4")
+    assert case.emitted.c.count(right) == 1, f"the C does not say `{right}` once"
+    code = objects.policy_object(case.emitted.c.replace(right, wrong), None)
+    assert refutation(case, code)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [pytest.param(fault, marks=() if fault in QUICK else pytest.mark.slow) for fault in IN_HEADERS],
+)
+def test_a_datapath_with_one_wrong_thing_is_refuted(
+    fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case, code = in_header(fault, *IN_HEADERS[fault], monkeypatch)
+    assert refutation(case, code)
+
+
+def in_header(
+    fault: str, name: str, right: str, wrong: str, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Made, bytes]:
+    """The program with another text in the place of one that a header has once."""
+    headers = objects.datapath_files()
+    text = headers[name].decode()
+    assert text.count(right) == 1, f"{name} does not say `{right}` once"
+    changed = {**headers, name: text.replace(right, wrong).encode()}
+    case = made("cidr4")
+    with monkeypatch.context() as patched:
+        patched.setattr(objects, "datapath_files", lambda: changed)
+        text = f"/* {fault} */\n{case.emitted.c}"  # or what was compiled before would do
+        return case, objects._compiled("policy.bpf.c", text)[0]
+
+
+@pytest.mark.slow
+def test_a_table_that_is_too_small_is_refuted() -> None:
+    case = made("cidr4")
+    right = "PC_TABLE(pc_class, 65536, struct pc_class);"
+    code = objects.policy_object(case.emitted.c.replace(right, right.replace("65536", "2")), None)
+    assert refutation(case, code) == "pc_class is not the map of the plan"

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that limit and log are proved, and refuted where they do so for whom no rule asks."""
+
+from functools import cache
+from itertools import product
+
+import pytest
+
+from policyc.compiler.driver import objects
+from policyc.compiler.driver.target import Backend
+from tests.kernel_corpus.case import CorpusCase
+from tests.unit.verifier.translation.generations import (
+    Made,
+    made_of,
+)
+from tests.unit.verifier.translation.wrong_programs import (
+    lemma_of,
+    refutation,
+)
+
+pytestmark = pytest.mark.thorough
+
+RULES = {
+    "limit": "ingress:\n  allow tcp/80 from any limit 10/s\n",
+    "log": "ingress:\n  allow tcp/80 from any log\negress:\n  deny udp to any log\n",
+    "limit and log": "ingress:\n  allow tcp/80 from any limit 10/s log\n",
+}
+
+
+QUICK = ("limit", Backend.LLVM)
+"""In every run of the tests."""
+
+
+@cache
+def asking(what: str, backend: Backend = Backend.C) -> Made:
+    """A generation whose rules ask for that."""
+    policy = {
+        "apiVersion": "policyc.dev/v1alpha1",
+        "kind": "ExtendedPolicy",
+        "metadata": {"name": "slow", "namespace": "shop"},
+        "spec": {"tier": 100, "appliesTo": "all", "rules": RULES[what]},
+    }
+    return made_of(CorpusCase(what, what, (policy,)), backend)
+
+
+@pytest.mark.parametrize(
+    ("what", "backend"),
+    [
+        pytest.param(what, backend, marks=() if both == QUICK else pytest.mark.slow)
+        for both in product(RULES, Backend)
+        for what, backend in (both,)
+    ],
+)
+def test_effects_are_those_of_rules(what: str, backend: Backend) -> None:
+    case = asking(what, backend)
+    lemma = lemma_of(case, case.object)
+    assert [(failed.claim.what, failed.case.title) for failed in lemma.failed()] == []
+    said = {claim.what for claim in lemma.claims()}
+    assert ("pc_limits is changed for a flow without a limit" in said) == ("limit" in what)
+    assert ("an event is told of a flow that no rule logs" in said) == ("log" in what)
+
+
+WRONG = {
+    "a limit for everybody": (
+        "limit", "effects.h", "effect->kinds & kind ?", "(effect->kinds | kind) ?"
+    ),
+    "a limit of what goes on": ("limit", "limit.h", "flow->entry != PC_ENTRY_INSERT", "false"),
+    "a limit of the other bit": ("limit", "effects.h", "PC_EFFECT_LIMIT  2", "PC_EFFECT_LIMIT  1"),
+    "events of everybody": (
+        "log", "effects.h", "effect->kinds & kind ?", "(effect->kinds | kind) ?"
+    ),
+    "an event with another rule": (
+        "log", "events.h", "event->egress_rule = egress_rule;", "event->egress_rule = ingress_rule;"
+    ),
+    "an event of another end": (
+        "log", "events.h", "event->src = flow->src.id;", "event->src = flow->dst.id;"
+    ),
+    "a limit of the denied": (
+        "limit", "policy_run.h", "PC_LIMITS && decision.allowed &&", "PC_LIMITS &&"
+    ),
+}  # fmt: skip
+"""What is wrong -> whose program, the header, what stands there, and what in its place."""
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(fault, marks=() if fault == "events of everybody" else pytest.mark.slow)
+        for fault in WRONG
+    ],
+)
+def test_effects_that_no_rule_asks_for_are_refuted(
+    fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    what, name, right, wrong = WRONG[fault]
+    headers = objects.datapath_files()
+    text = headers[name].decode()
+    assert text.count(right) == 1, f"{name} does not say `{right}` once"
+    changed = {**headers, name: text.replace(right, wrong).encode()}
+    monkeypatch.setattr(objects, "datapath_files", lambda: changed)
+    case = asking(what)
+    text = f"/* {fault} */\n{case.emitted.c}"  # or what was compiled before would do
+    assert refutation(case, objects._compiled("policy.bpf.c", text)[0])

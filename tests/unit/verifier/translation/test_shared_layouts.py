@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the policy program shares with the hooks is the same to both, or that it is not is said."""
+
+from collections.abc import Iterator
+from functools import cache
+
+import pytest
+
+from policyc.compiler.driver import objects
+from policyc.compiler.driver.proof_file import as_loaded
+from policyc.compiler.driver.target import HOOKS, Backend, Target
+from policyc.verifier.bytecode.object import BpfObject, read_object
+from policyc.verifier.translation.shared_layouts import layout_faults, map_faults
+from tests.unit.verifier.translation.generations import made
+
+pytestmark = pytest.mark.thorough
+
+CASE = "cidr4"
+
+
+@cache
+def hooks() -> BpfObject:
+    return read_object(Target(Backend.C).node_objects(None)[HOOKS])
+
+
+def faults(program: BpfObject, name: str = CASE) -> Iterator[str]:
+    own = map(as_loaded, made(name).emitted.seeds)
+    yield from layout_faults(program, hooks())
+    yield from map_faults(program, hooks(), own)
+
+
+@pytest.mark.parametrize("backend", Backend)
+@pytest.mark.parametrize("name", [CASE, "too-many-pairs", "counters-none", "extended-actions"])
+def test_what_the_compiler_makes_agrees(name: str, backend: Backend) -> None:
+    assert list(faults(read_object(made(name, backend).object), name)) == []
+
+
+WRONG = {
+    "members change places": (
+        "flow.h",
+        "__be16 sport, dport;",
+        "__be16 dport, sport;",
+        "struct pc_tuple is not that of the hooks",
+    ),
+    "another reason": (
+        "drops.h",
+        "PC_PASS = 0,",
+        "PC_PASS = 40,",
+        "enum drop_reason is not that of the hooks",
+    ),
+    "a flow of its own": (
+        "flow.h",
+        "} pc_scratch SEC",
+        "} pc_scratch_too SEC(\".maps\");\n\nstruct {\n"
+        "\t__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);\n\t__uint(max_entries, 1);\n"
+        "\t__type(key, __u32);\n\t__type(value, struct pc_flow);\n} pc_scratch SEC",
+        "the map pc_scratch is not that of the hooks",
+    ),
+    "a larger table": (
+        "policy_run.h",
+        "__uint(max_entries, PC_RULES);",
+        "__uint(max_entries, PC_RULES + 1);",
+        "the map pc_counts is not as the manifest has it",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", WRONG)
+def test_what_does_not_is_named(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, right, wrong, said = WRONG[fault]
+    headers = objects.datapath_files()
+    text = headers[name].decode()
+    assert text.count(right) == 1, f"{name} does not say `{right}` once"
+    changed = {**headers, name: text.replace(right, wrong).encode()}
+    hooks()  # those of the release, before the headers are others
+    monkeypatch.setattr(objects, "datapath_files", lambda: changed)
+    source = f"/* {fault} */\n{made(CASE).emitted.c}"
+    program = read_object(objects._compiled("policy.bpf.c", source)[0])
+    assert said in list(faults(program))
