@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
-from policyc.ir.classes import dataclass
+from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.intervals import IntervalSet
 from policyc.ir.matching import condition_holds, selects
 from policyc.ir.peers import AddressPeer, Network

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from enum import Enum
 
-from policyc.ir.classes import dataclass
+from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.policy import Action, Direction, Policy, PolicySet, Rule
 
 

@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from policyc.ir.atoms import Atoms
-from policyc.ir.classes import dataclass
+from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.intervals import IntervalSet
 from policyc.ir.policy import Action, Direction, Limit, TierMode
 from policyc.ir.selectors import AllOf, Not, OneOf

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import field, replace
 from enum import Enum
 
-from policyc.ir.classes import dataclass
+from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.printable import printable, printable_line
 from policyc.ir.spans import Span
 

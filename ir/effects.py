@@ -7,8 +7,8 @@ An audit note asks it for nothing: what is noted has an id of its own, and ids a
 from collections.abc import Iterable, Sequence
 from enum import IntFlag
 
-from policyc.ir.classes import dataclass
 from policyc.ir.decision import RuleEntry
+from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.policy import Action
 
 SECOND = 1_000_000_000

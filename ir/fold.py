@@ -2,14 +2,14 @@
 """Fold the rules that apply to one (row, column) into a rule diagram, tier by tier.
 
 The one place where first match, deny-wins, Pass and default denies become a function of the service
-key. `runtime/tiers.py` is its twin on the node, for signatures first seen there.
+key. `runtime/policy/fold.py` is its twin on the node, for signatures first seen there.
 """
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 
-from policyc.ir.classes import dataclass
 from policyc.ir.decision import NOT_ISOLATED_RULE, Diagram
+from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.intervals import IntervalSet
 from policyc.ir.policy import Action
 from policyc.ir.services import ALL_SERVICES

@@ -10,7 +10,7 @@ families.
 from dataclasses import field
 from enum import Enum
 
-from policyc.ir.classes import dataclass
+from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.peers import ANY_PEER, Peer
 from policyc.ir.policy import AnyService, Ports
 from policyc.ir.spans import Origin

@@ -7,7 +7,7 @@ The form is canonical: equal sets are equal values. Used for service keys and fo
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
-from policyc.ir.classes import dataclass
+from policyc.ir.fast_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from enum import Enum
 from ipaddress import IPv4Network, IPv6Network
 from typing import TypeAlias
 
-from policyc.ir.classes import dataclass
+from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.selectors import ALWAYS, AllOf, Condition, EndpointSelector, Not, OneOf
 
 Network = IPv4Network | IPv6Network

@@ -2,7 +2,7 @@
 """The lookup plan: which layout holds which part of the Decision IR, under which ids.
 
 A backend fills it, the emitter, the seeds, the verifier and the node read it; nobody writes it twice.
-Row 0 and column 0 are reserved and the word 0 is nothing (`ir/tree.py`): what is not placed fails
+Row 0 and column 0 are reserved and the word 0 is nothing (`ir/trees.py`): what is not placed fails
 closed.
 """
 
@@ -13,12 +13,20 @@ from ipaddress import ip_network
 from typing import Any
 
 from policyc.ir.atoms import AddressAtoms
-from policyc.ir.classes import dataclass
 from policyc.ir.decision import DecisionIR
 from policyc.ir.effects import EffectBits
+from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.policy import AddressPeer, Direction, Network
 from policyc.ir.services import Kind
-from policyc.ir.tree import KIND_BITS, LEAF, Node, search, search128, search_fan, search_service
+from policyc.ir.trees import (
+    KIND_BITS,
+    LEAF,
+    Node,
+    search,
+    search128,
+    search_fan,
+    search_service,
+)
 from policyc.ir.universe import FAMILIES
 from policyc.ir.views import ColumnView, RowView, View
 

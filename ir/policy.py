@@ -9,7 +9,7 @@ whose subjects are default-denied, per direction, once it selects them.
 from dataclasses import field
 from enum import Enum
 
-from policyc.ir.classes import dataclass
+from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.intervals import IntervalSet
 from policyc.ir.peers import (
     ANY_PEER,

@@ -8,7 +8,7 @@ accounts, nodes) is a `Condition`, a boolean expression over attributes, conjoin
 from enum import Enum
 from typing import Generic, TypeAlias, TypeVar
 
-from policyc.ir.classes import dataclass
+from policyc.ir.fast_dataclass import dataclass
 
 Part = TypeVar("Part")
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from enum import Enum
 from ipaddress import IPv6Address, IPv6Network
 
-from policyc.ir.classes import dataclass
+from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.matching import condition_holds, peer_matches, selects, service_matches
 from policyc.ir.policy import Action, Direction, Policy, PolicySet, Rule, Tier, TierMode
 from policyc.ir.services import Protocol, is_neighbour_discovery

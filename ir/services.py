@@ -7,7 +7,7 @@ in the Decision IR, the seeds and the datapath (docs/bundle-format.md).
 
 from enum import Enum, IntEnum
 
-from policyc.ir.classes import dataclass
+from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.intervals import IntervalSet
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where something was written: file, line and column, carried by every node of the IR."""
 
-from policyc.ir.classes import dataclass
+from policyc.ir.fast_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from ipaddress import IPv4Address, IPv6Address
 
-from policyc.ir.classes import dataclass
+from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.services import Protocol, Service
 from policyc.ir.spans import NOWHERE, Span
 

@@ -13,10 +13,10 @@ from dataclasses import field
 from operator import itemgetter
 from typing import TypeAlias
 
-from policyc.ir.classes import dataclass
 from policyc.ir.decision import DecisionIR, Diagram, RuleEntry
 from policyc.ir.effects import RuleEffects, effects_of
-from policyc.ir.made import Made
+from policyc.ir.fast_dataclass import dataclass
+from policyc.ir.lazy import Made
 from policyc.ir.plan import FIRST_COLUMN
 from policyc.ir.policy import Direction
 

@@ -4,7 +4,7 @@
 A class is a signature over all that any rule reads. The rules of one direction read less of it, and two
 classes equal in that part behave equally, also towards classes that nobody has seen yet. So a view is
 exact by construction, for every cluster, and the tables have a row and a column per *viewed* class.
-`runtime/views.py` is the twin on the node.
+`runtime/policy/views.py` is the twin on the node.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,8 +12,8 @@ from typing import Any
 
 from policyc.ir.atoms import Atoms, Column, EndpointColumn, NamedNumbers, NodeColumn, Row
 from policyc.ir.bits import hash_of, members
-from policyc.ir.classes import dataclass
 from policyc.ir.decision import PolicyTable, TableLeaf, TableRule, TierTable, table_leaves
+from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.policy import Action, Direction
 
 

@@ -10,7 +10,7 @@ indices.
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
-from policyc.ir.classes import dataclass
+from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.peers import AddressPeer, EndpointPeer, Leaf, NodePeer, Where, leaves
 from policyc.ir.policy import Direction, NamedPort, PolicySet, Rule
 from policyc.ir.selectors import Condition, EndpointSelector

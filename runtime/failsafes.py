@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from policyc.runtime import bpf_syscall
 from policyc.runtime.errors import InputError
-from policyc.runtime.pins import Pins
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.undo import Undo
 
 Side = Literal["inbound", "outbound"]

@@ -113,7 +113,7 @@ class Generation:
     node: str
     node_addresses: tuple[str, ...]
     node_zone: str  # as hints of endpoints name it; "": in none
-    nodes: dict[str, int]  # the cluster's, as outside.py numbers them
+    nodes: dict[str, int]  # the cluster's, as runtime/load/cluster_nodes.py numbers them
     endpoints: tuple[LoadedEndpoint, ...]
     attachments: tuple[Attachment, ...]
     former: tuple[Attachment, ...]  # of earlier loads; leftovers.py says which of them stay
@@ -223,7 +223,7 @@ class StateDir:
             self._reserved.unlink(missing_ok=True)
 
     def left_out(self) -> dict[str, int]:
-        """What of the Services in force is left out (service_list.py); empty: nothing."""
+        """What of the Services in force is left out (runtime/services/all_objects.py); empty: nothing."""
         try:
             found = json.loads(self._left_out.read_text())
             return {str(name): int(count) for name, count in found.items()}

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from policyc.runtime import bpf_syscall
+from policyc.runtime.kernel import bpf_syscall
 
 _MEMBARRIER = {"x86_64": 324, "aarch64": 283, "riscv64": 283, "s390x": 356, "ppc64le": 365}
 _MEMBARRIER_GLOBAL = 1

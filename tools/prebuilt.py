@@ -28,8 +28,8 @@ def sources() -> dict[str, str]:
 def made(folder: Path) -> dict[str, bytes]:
     """Each file, as this machine's clang makes them."""
     from policyc.backends.ebpf_c import clang
-    from policyc.compiler.driver.objects import node_object
-    from policyc.compiler.driver.target import NODE_OBJECTS
+    from policyc.compiler.driver.compile.objects import node_object
+    from policyc.compiler.driver.compile.target import NODE_OBJECTS
 
     (folder / "datapath").mkdir()
     for path in DATAPATH.iterdir():

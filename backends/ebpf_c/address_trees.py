@@ -10,9 +10,9 @@ from itertools import groupby
 
 from policyc.backends.ebpf_c import costs
 from policyc.backends.ebpf_c.fans import FanShape, shapes_of
-from policyc.ir.classes import dataclass
+from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.plan import AddressLayout, AddressPlan
-from policyc.ir.tree import (
+from policyc.ir.trees import (
     KIND_BITS,
     LEAF,
     MOST_LINES,

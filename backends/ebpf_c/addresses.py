@@ -11,7 +11,7 @@ from policyc.ir.atoms import AddressAtoms
 from policyc.ir.decision import DecisionIR
 from policyc.ir.plan import AddressLayout, AddressPlan, address_runs, prefix_atoms
 from policyc.ir.policy import Network
-from policyc.ir.tree import Nodes
+from policyc.ir.trees import Nodes
 from policyc.ir.views import ColumnView, View
 
 

@@ -2,7 +2,8 @@
 """The hash table of large cell tables: an entry is in one of two buckets of four, or nowhere.
 
 The datapath looks into two cache lines at most, whatever the table holds. Where both buckets are full an
-entry of them moves to its other one. `runtime/cells.py` is the twin on the node, which adds entries.
+entry of them moves to its other one. `runtime/policy/cells.py` is the twin on the node, which adds
+entries.
 """
 
 from collections.abc import Mapping

@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 
-from policyc.ir.classes import dataclass
+from policyc.ir.fast_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

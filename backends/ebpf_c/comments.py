@@ -16,7 +16,12 @@ from policyc.ir.plan import (
     viewed_rows,
 )
 from policyc.ir.selectors import ALWAYS
-from policyc.ir.tree import ALLOW, ID_MASK, LEAF, diagram_name
+from policyc.ir.trees import (
+    ALLOW,
+    ID_MASK,
+    LEAF,
+    diagram_name,
+)
 from policyc.ir.viewed import Verdicts, ViewedRow, ViewedTable
 from policyc.ir.views import ColumnView
 from policyc.ir.words import describe_condition, describe_peer, describe_selector

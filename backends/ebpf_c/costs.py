@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from math import log2
 from operator import itemgetter
 
-from policyc.ir.classes import dataclass
+from policyc.ir.fast_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from typing import TypeVar
 from policyc.backends.ebpf_c import costs
 from policyc.backends.ebpf_c.choice import Candidate, Choice, choose
 from policyc.backends.ebpf_c.fans import FanShape, fans_of
-from policyc.ir.classes import dataclass
+from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.plan import MOST_ROUNDS, DiagramLayout, LongLayout
-from policyc.ir.tree import (
+from policyc.ir.trees import (
     NO_KEY,
     NODE_BYTES,
     RANGES,

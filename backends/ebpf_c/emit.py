@@ -32,7 +32,13 @@ from policyc.ir.plan import (
 )
 from policyc.ir.policy import Direction
 from policyc.ir.services import ALL_SERVICES, Service, describe_services
-from policyc.ir.tree import LEAF, diagram_name, is_fan, is_range, parts_of_fan
+from policyc.ir.trees import (
+    LEAF,
+    diagram_name,
+    is_fan,
+    is_range,
+    parts_of_fan,
+)
 from policyc.ir.universe import FAMILIES
 from policyc.ir.viewed import Verdicts, verdicts_of
 

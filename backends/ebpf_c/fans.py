@@ -12,9 +12,9 @@ from itertools import groupby
 
 from policyc.backends.ebpf_c import costs
 from policyc.backends.ebpf_c.choice import Candidate, Choice, choose
-from policyc.ir.classes import dataclass
+from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.plan import LongLayout
-from policyc.ir.tree import (
+from policyc.ir.trees import (
     KIND_BITS,
     MOST_LINES,
     NODE_BYTES,

@@ -11,8 +11,9 @@ from math import log2
 from policyc.backends.ebpf_c import costs
 from policyc.backends.ebpf_c.addresses import plan_addresses
 from policyc.backends.ebpf_c.choice import Choice
-from policyc.ir.classes import dataclass
 from policyc.ir.decision import DecisionIR
+from policyc.ir.distinguished_protocols import kinds_told_apart
+from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.plan import (
     FIRST_COLUMN,
     FIRST_ROW,
@@ -27,8 +28,10 @@ from policyc.ir.plan import (
 )
 from policyc.ir.policy import Direction
 from policyc.ir.services import Kind
-from policyc.ir.told_apart import kinds_told_apart
-from policyc.ir.tree import Node, Nodes
+from policyc.ir.trees import (
+    Node,
+    Nodes,
+)
 from policyc.ir.universe import FAMILIES
 from policyc.ir.views import View, view_of
 

@@ -11,10 +11,10 @@ from policyc.backends.ebpf_c.buckets import SLOTS
 from policyc.backends.ebpf_c.choice import Candidate, Choice, choose
 from policyc.backends.ebpf_c.diagrams import Trees, trees_of
 from policyc.backends.ebpf_c.frames import MEASURED, Budgets, Frame, Frames, frames_of, roomy
-from policyc.ir.classes import dataclass
 from policyc.ir.decision import DecisionIR, Diagram
 from policyc.ir.effects import bits_of
 from policyc.ir.errors import HostError
+from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.plan import (
     CellLayout,
     Counters,
@@ -24,7 +24,13 @@ from policyc.ir.plan import (
     rounds_for,
 )
 from policyc.ir.policy import Direction
-from policyc.ir.tree import LEAF, NODE_BYTES, Nodes, is_fan, is_range
+from policyc.ir.trees import (
+    LEAF,
+    NODE_BYTES,
+    Nodes,
+    is_fan,
+    is_range,
+)
 from policyc.ir.viewed import Verdicts, ViewedTable, verdicts_of
 
 ENDPOINTS = 65536

@@ -8,9 +8,9 @@ from itertools import chain, count
 
 from policyc.backends.ebpf_c.addresses import column_prefixes
 from policyc.backends.ebpf_c.buckets import SLOTS, fill_buckets
-from policyc.ir.classes import dataclass
 from policyc.ir.decision import DecisionIR
 from policyc.ir.effects import EffectBits
+from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.plan import (
     FIRST_ROW,
     AddressLayout,
@@ -21,7 +21,7 @@ from policyc.ir.plan import (
     viewed_columns,
 )
 from policyc.ir.policy import Direction
-from policyc.ir.tree import NODE_WORDS
+from policyc.ir.trees import NODE_WORDS
 from policyc.ir.viewed import Verdicts, ViewedTable, little_endian, verdicts_of
 
 NODE_FIELDS = (*(f"lowest{at}" for at in range(1, 8)), *(f"child{at}" for at in range(8)), "zero")

@@ -9,7 +9,10 @@ from policyc.backends.llvm.text import Function
 from policyc.backends.llvm.trees import Halves, Steps, Word, emit_switch, emit_tree, returns
 from policyc.ir.plan import AddressLayout, CellLayout, DirectionPlan, LookupPlan
 from policyc.ir.policy import Direction
-from policyc.ir.tree import NOTHING, verdict_word
+from policyc.ir.trees import (
+    NOTHING,
+    verdict_word,
+)
 from policyc.ir.viewed import Verdicts
 
 SIDES = (Direction.INGRESS, Direction.EGRESS)

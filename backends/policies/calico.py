@@ -34,7 +34,10 @@ from policyc.backends.policies.target import (
     of_policy,
     of_rule,
 )
-from policyc.ir.explicit import DENIES, explicit
+from policyc.ir.passes.explicit import (
+    DENIES,
+    explicit,
+)
 from policyc.ir.policy import (
     NETWORK_POLICY_TIER,
     NEVER,

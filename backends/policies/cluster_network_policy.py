@@ -30,7 +30,11 @@ from policyc.backends.policies.target import (
     of_policy,
     of_rule,
 )
-from policyc.ir.explicit import DEFAULT, allows_apart, explicit
+from policyc.ir.passes.explicit import (
+    DEFAULT,
+    allows_apart,
+    explicit,
+)
 from policyc.ir.peers import Network, Where, is_inside
 from policyc.ir.policy import (
     NEVER,

@@ -21,7 +21,10 @@ from policyc.backends.policies.target import (
     of_rule,
 )
 from policyc.grammar.layout import lay_out_rules
-from policyc.ir.explicit import DEFAULT, DENIES
+from policyc.ir.passes.explicit import (
+    DEFAULT,
+    DENIES,
+)
 from policyc.ir.policy import (
     ALWAYS,
     NEVER,

@@ -12,7 +12,7 @@ from policyc.ir.policy import Direction, PolicySet
 from policyc.ir.printable import printable_line
 from policyc.ir.selectors import NEVER
 from policyc.ir.services import describe_services
-from policyc.ir.tree import diagram_name
+from policyc.ir.trees import diagram_name
 from policyc.ir.universe import FAMILIES
 from policyc.ir.vocabulary import Vocabulary
 from policyc.ir.words import (

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from policyc.verifier.choice import Choice
+from policyc.verifier.smt.solver_choice import Choice
 
 
 class _NamedFolder(click.Path):

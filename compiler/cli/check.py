@@ -17,15 +17,22 @@ from policyc.compiler.cli.universe_options import (
     timeout_option,
     universe_option,
 )
-from policyc.compiler.driver.check import FAIL_ON, check, exit_code_of
-from policyc.compiler.driver.check_answers import CheckOptions
-from policyc.compiler.driver.check_config import CONFIG_FILE, read_config
-from policyc.compiler.driver.check_input import read_to_check
-from policyc.compiler.driver.shards import address_of
+from policyc.compiler.driver.check.answers import CheckOptions
+from policyc.compiler.driver.check.check import (
+    FAIL_ON,
+    check,
+    exit_code_of,
+)
+from policyc.compiler.driver.check.config import (
+    CONFIG_FILE,
+    read_config,
+)
+from policyc.compiler.driver.check.input import read_to_check
+from policyc.compiler.driver.node_bundles.shards import address_of
 from policyc.compiler.frontend.read import ReadOptions
 from policyc.ir.peers import Network
 from policyc.ir.results.check import CheckResult
-from policyc.verifier.choice import Choice
+from policyc.verifier.smt.solver_choice import Choice
 
 
 @command(

@@ -24,21 +24,31 @@ from policyc.compiler.cli.inputs import (
 )
 from policyc.compiler.cli.json_findings import findings_as_json
 from policyc.compiler.cli.shards import shard_options
-from policyc.compiler.driver.build_cache import DEFAULT_LIMIT, BuildCache, open_cache
-from policyc.compiler.driver.inputs import Inputs
-from policyc.compiler.driver.last_run import has_record
-from policyc.compiler.driver.target import Backend, Target
+from policyc.compiler.driver.cache.build_cache import (
+    DEFAULT_LIMIT,
+    BuildCache,
+    open_cache,
+)
+from policyc.compiler.driver.compile.inputs import Inputs
+from policyc.compiler.driver.compile.last_run import has_record
+from policyc.compiler.driver.compile.target import (
+    Backend,
+    Target,
+)
 from policyc.compiler.frontend.read_options import ReadOptions
-from policyc.compiler.frontend.sources import path_name
+from policyc.compiler.frontend.yaml.sources import path_name
 from policyc.ir.plan import Counters
 from policyc.ir.printable import json_text, printable
-from policyc.verifier.choice import Choice
+from policyc.verifier.smt.solver_choice import Choice
 
 if TYPE_CHECKING:
-    from policyc.compiler.driver.compile import Compiled, Prepared
-    from policyc.compiler.driver.emission import Emitted
-    from policyc.compiler.driver.node_bundles import NodesCompiled
-    from policyc.compiler.driver.rebuild.again import Rebuilt
+    from policyc.compiler.driver.compile.compile import (
+        Compiled,
+        Prepared,
+    )
+    from policyc.compiler.driver.compile.emission import Emitted
+    from policyc.compiler.driver.node_bundles.node_bundles import NodesCompiled
+    from policyc.compiler.driver.rebuild.incremental import Rebuilt
 
 RESULT_SCHEMA = "policyc.dev/compile-result/v1"
 
@@ -179,13 +189,13 @@ def compile_(
                 return _show_rebuilt(again, output, format_)
         gc.enable()
         if all_nodes and output is not None:
-            from policyc.compiler.driver.node_bundles import compile_all_nodes
+            from policyc.compiler.driver.node_bundles.node_bundles import compile_all_nodes
 
             work = compile_all_nodes(
                 inputs, output, progress_on_stderr(), kept, jobs, executor, target, proving
             )
             return _show_nodes(work, output, format_)
-        from policyc.compiler.driver.compile import compile_inputs
+        from policyc.compiler.driver.compile.compile import compile_inputs
 
         done = compile_inputs(
             inputs, output, progress_on_stderr(), kept, node, target, proving, _keep
@@ -215,14 +225,14 @@ def _rebuilt(inputs: Inputs, output: Path, kept: BuildCache, target: Target) -> 
     """What the short way makes of what an earlier run left in the cache, if it can."""
     if not has_record(kept, inputs, target):
         return None
-    from policyc.compiler.driver.rebuild.again import rebuild
+    from policyc.compiler.driver.rebuild.incremental import rebuild
 
     return rebuild(inputs, output, kept, target)
 
 
 def _keep(ready: "Prepared", emitted: "Emitted", cache: BuildCache) -> None:
     """Leave the record of a whole run, by code that is loaded for that alone."""
-    from policyc.compiler.driver.rebuild.note import keep_record
+    from policyc.compiler.driver.rebuild.recording import keep_record
 
     keep_record(ready, emitted, cache)
 
@@ -301,7 +311,7 @@ def _nodes_summary(done: "NodesCompiled", output: Path) -> dict[str, Any]:
 
 def _show_policy_ir(inputs: Inputs) -> int:
     from policyc.backends.report import dump
-    from policyc.compiler.driver.compile import read_inputs
+    from policyc.compiler.driver.compile.compile import read_inputs
 
     read = read_inputs(inputs)
     show_read(read, read.findings)

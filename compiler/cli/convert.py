@@ -15,7 +15,11 @@ from policyc.compiler.cli.inputs import (
 )
 from policyc.compiler.cli.output_file import write_whole
 from policyc.compiler.cli.stderr_notes import say
-from policyc.compiler.driver.convert import TARGETS, Converted, convert_inputs
+from policyc.compiler.driver.compare.convert import (
+    TARGETS,
+    Converted,
+    convert_inputs,
+)
 from policyc.compiler.frontend.read import ReadOptions
 
 

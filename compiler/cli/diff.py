@@ -16,11 +16,17 @@ from policyc.compiler.cli.universe_options import (
     timeout_option,
     universe_option,
 )
-from policyc.compiler.driver.diff import FAIL_ON, SHOWN, DiffOptions, diff_sides, exit_code_of
+from policyc.compiler.driver.compare.diff import (
+    FAIL_ON,
+    SHOWN,
+    DiffOptions,
+    diff_sides,
+    exit_code_of,
+)
 from policyc.compiler.frontend.read import ReadOptions
 from policyc.ir.peers import Network
 from policyc.ir.results.diff import DiffResult
-from policyc.verifier.choice import Choice
+from policyc.verifier.smt.solver_choice import Choice
 
 
 @command(

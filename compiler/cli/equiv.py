@@ -14,8 +14,8 @@ from policyc.compiler.cli.universe_options import (
     timeout_option,
     universe_option,
 )
-from policyc.compiler.driver.diff import DiffOptions
-from policyc.compiler.driver.equiv import (
+from policyc.compiler.driver.compare.diff import DiffOptions
+from policyc.compiler.driver.compare.equiv import (
     checked,
     equiv_sides,
     exit_code_of,
@@ -25,7 +25,7 @@ from policyc.compiler.driver.equiv import (
 from policyc.compiler.frontend.read import ReadOptions
 from policyc.ir.peers import Network
 from policyc.ir.results.certificate import Certificate
-from policyc.verifier.choice import Choice
+from policyc.verifier.smt.solver_choice import Choice
 
 
 @command(

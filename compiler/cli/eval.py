@@ -16,7 +16,7 @@ from policyc.compiler.cli.help import command
 from policyc.compiler.cli.inputs import read_options, show_profile, show_staged
 from policyc.compiler.cli.json_findings import findings_as_json
 from policyc.compiler.cli.stderr_notes import say
-from policyc.compiler.driver.native_flows import require_native
+from policyc.compiler.driver.eval.native_flows import require_native
 from policyc.compiler.frontend import (
     ReadOptions,
     codes,
@@ -24,15 +24,18 @@ from policyc.compiler.frontend import (
     read_scenario,
     sources_of,
 )
-from policyc.compiler.frontend.flow_files import (
+from policyc.compiler.frontend.flows.files import (
     flow_from_arguments,
     flow_from_record,
     flows_from_text,
     without_duplicates,
 )
-from policyc.compiler.frontend.flows import FlowRequest, UniverseIndex
+from policyc.compiler.frontend.flows.reading import (
+    FlowRequest,
+    UniverseIndex,
+)
 from policyc.compiler.frontend.read import ClusterReading
-from policyc.compiler.frontend.sources import (
+from policyc.compiler.frontend.yaml.sources import (
     STDIN_NAME,
     PathSource,
     StreamSource,

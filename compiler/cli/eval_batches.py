@@ -18,7 +18,7 @@ from policyc.compiler.cli.eval_answers import (
     to_text,
 )
 from policyc.compiler.cli.stderr_notes import say
-from policyc.compiler.driver.native_flows import (
+from policyc.compiler.driver.eval.native_flows import (
     BY_SEMANTICS,
     NativeAnswers,
     evaluate_natively,
@@ -26,9 +26,12 @@ from policyc.compiler.driver.native_flows import (
     missing_for_native,
     why_not_native,
 )
-from policyc.compiler.frontend.collector import collector_relaxed
-from policyc.compiler.frontend.flow_columns import FlowColumns, columns_of_text
-from policyc.compiler.frontend.flows import UniverseIndex
+from policyc.compiler.frontend.flows.columns import (
+    FlowColumns,
+    columns_of_text,
+)
+from policyc.compiler.frontend.flows.reading import UniverseIndex
+from policyc.compiler.frontend.garbage_collection import collector_relaxed
 from policyc.ir.bounds import opaque_rules
 from policyc.ir.diagnostics import Diagnostic, Report
 from policyc.ir.policy import PolicySet

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv6Address
 
-from policyc.compiler.frontend.cilium_hosts import guards_nodes
+from policyc.compiler.frontend.cilium.hosts import guards_nodes
 from policyc.ir.peers import AddressPeer, NodePeer, Peer, Where, leaves
 from policyc.ir.policy import NEVER, Condition, Direction, PolicySet, Rule
 from policyc.ir.semantics import as_seen, is_subject
 from policyc.ir.services import Protocol
 from policyc.ir.universe import Address, End, Endpoint, Flow, Node
-from policyc.verifier.unknown_nodes import (
+from policyc.verifier.symbolic.unknown_nodes import (
     Nodes,
     Read,
     conditions_on,

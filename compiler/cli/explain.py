@@ -10,8 +10,8 @@ from policyc.compiler.cli.help import command
 from policyc.compiler.cli.inputs import input_options
 from policyc.compiler.cli.reporting import Reporter, report_options
 from policyc.compiler.frontend import ReadOptions
-from policyc.compiler.frontend.flow_files import flow_from_arguments
-from policyc.compiler.frontend.flows import UniverseIndex
+from policyc.compiler.frontend.flows.files import flow_from_arguments
+from policyc.compiler.frontend.flows.reading import UniverseIndex
 from policyc.ir.diagnostics import Report
 from policyc.ir.errors import InputError
 from policyc.ir.results.common import UniverseUsed

@@ -18,7 +18,7 @@ from policyc.ir.results.explain import Choice, EndWalk, ExplainResult
 from policyc.ir.results.opaque import blamed_for, clause_of, part_of
 from policyc.ir.semantics import verdict
 from policyc.ir.universe import Endpoint, Flow, Node, end_name
-from policyc.verifier.explanation import explain_end
+from policyc.verifier.explain.explanation import explain_end
 
 _UNKNOWN = Choice(
     "A25",

@@ -16,9 +16,12 @@ from policyc.backends.report.text import print_findings
 from policyc.compiler.cli.help import command
 from policyc.compiler.cli.stderr_notes import say
 from policyc.compiler.driver.codes import CANNOT_WRITE
-from policyc.compiler.frontend.formatting import format_intent_file, format_yaml_file
+from policyc.compiler.frontend.extended.formatting import (
+    format_intent_file,
+    format_yaml_file,
+)
 from policyc.compiler.frontend.read_intents import is_yaml
-from policyc.compiler.frontend.sources import (
+from policyc.compiler.frontend.yaml.sources import (
     INTENT_SUFFIX,
     SUFFIXES,
     Content,

@@ -205,7 +205,7 @@ class _Search:
             from policyc.compiler.fuzz.strategies.examples import examples
 
             return examples()
-        from policyc.compiler.fuzz.own import read_own
+        from policyc.compiler.fuzz.strategies.own import read_own
         from policyc.compiler.fuzz.strategies.own_examples import own_examples
 
         own = read_own(inputs_of(self.files, self.cluster, self.options))

@@ -14,14 +14,20 @@ import click
 
 from policyc.backends.report.text import print_findings
 from policyc.compiler.cli.stderr_notes import say
-from policyc.compiler.driver.inputs import Inputs
+from policyc.compiler.driver.compile.inputs import Inputs
 from policyc.compiler.frontend.lowered import Channel, Profile, Unsupported
 from policyc.compiler.frontend.read_options import DEFAULT_KUBE_VERSION, ReadOptions
-from policyc.compiler.frontend.sources import Source, sources_of
+from policyc.compiler.frontend.yaml.sources import (
+    Source,
+    sources_of,
+)
 from policyc.ir.diagnostics import Diagnostic
 
 if TYPE_CHECKING:
-    from policyc.compiler.driver.compile import Progress, Read
+    from policyc.compiler.driver.compile.compile import (
+        Progress,
+        Read,
+    )
     from policyc.compiler.frontend.read import PolicyInput
 
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -12,17 +12,25 @@ from rich.console import Console
 
 from policyc.compiler.cli.help import command
 from policyc.compiler.cli.inputs import input_options, inputs_of, progress_on_stderr, show_read
-from policyc.compiler.driver.compile import Compiled, compile_inputs
-from policyc.compiler.driver.lab import expected_matrix, lab_endpoints, lab_pods, metadata_of
+from policyc.compiler.driver.compile.compile import (
+    Compiled,
+    compile_inputs,
+)
+from policyc.compiler.driver.eval.lab import (
+    expected_matrix,
+    lab_endpoints,
+    lab_pods,
+    metadata_of,
+)
 from policyc.compiler.frontend.read import ReadOptions
 from policyc.ir.errors import HostError
 from policyc.ir.printable import json_text
-from policyc.runtime.host import require_root
+from policyc.runtime.kernel.host import require_root
 from policyc.runtime.lab.children import LabError
 from policyc.runtime.lab.matrix import render, to_json
 from policyc.runtime.lab.run import Result, run_lab
 from policyc.runtime.lab.topology import EXTERNAL, LabNode
-from policyc.runtime.node import load
+from policyc.runtime.load.node import load
 
 WHAT_NEXT = """What to try next:
   {policyc} eval {inputs} {flow}

@@ -19,19 +19,19 @@ from policyc.compiler.cli.universe_options import (
     solver_option,
     timeout_option,
 )
-from policyc.compiler.driver.compile import read_inputs
-from policyc.compiler.driver.listing import (
+from policyc.compiler.driver.compare.listing import (
     CONNECTIONS,
     LINES,
     ListOptions,
     exit_code_of,
     list_cluster,
 )
-from policyc.compiler.driver.native_flows import require_native
+from policyc.compiler.driver.compile.compile import read_inputs
+from policyc.compiler.driver.eval.native_flows import require_native
 from policyc.compiler.frontend.read import ReadOptions
 from policyc.ir.peers import Network
 from policyc.ir.results.listing import ListResult
-from policyc.verifier.choice import Choice
+from policyc.verifier.smt.solver_choice import Choice
 
 READ_BY_LINE = ("text", "markdown")
 """The formats that show merged lines; the others show pairs of groups."""

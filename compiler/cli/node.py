@@ -99,7 +99,7 @@ def replace_services(
 ) -> None:
     """Replace the node's Services by those in FILES (JSON or YAML). Failing changes nothing."""
     from policyc.compiler.cli.service_files import read_objects
-    from policyc.runtime.service_update import update_services
+    from policyc.runtime.services.update import update_services
 
     with error_details(verbose=False):
         frontends = update_services(
@@ -130,7 +130,7 @@ def replace_services(
 @wait_option
 def unload(bpffs: Path, wait: int) -> None:
     """Detach from every device and remove everything; pods are unprotected afterwards."""
-    from policyc.runtime import node as runtime
+    from policyc.runtime.load import node as runtime
 
     with error_details(verbose=False):
         was_there = runtime.unload(bpffs=bpffs, patience=Patience(wait, note), warn=warn)
@@ -149,7 +149,10 @@ def unload(bpffs: Path, wait: int) -> None:
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
 def status(bpffs: Path, form: str) -> None:
     """Show programs, endpoints, maps, verdicts by rule and drops by reason."""
-    from policyc.runtime.status import SCHEMA, status_and_command
+    from policyc.runtime.observe.status import (
+        SCHEMA,
+        status_and_command,
+    )
 
     with error_details(verbose=False):
         found, command = status_and_command(bpffs)
@@ -165,7 +168,7 @@ def status(bpffs: Path, form: str) -> None:
         from rich.console import Console
 
         from policyc.ir.printable import printable
-        from policyc.runtime.status_text import show
+        from policyc.runtime.observe.status_text import show
 
         show(found, Console(), printable)
 
@@ -228,7 +231,7 @@ def follow_streams(
     devices until it is interrupted.
     """
     from policyc.compiler.cli.node_follow import follow
-    from policyc.runtime.denied_devices import read_patterns
+    from policyc.runtime.attach.denied_devices import read_patterns
 
     with error_details(verbose=False):
         ranges, deny = external_ranges_of(external_cidr), read_patterns(deny_devices)

@@ -7,8 +7,11 @@ from pathlib import Path
 import click
 
 from policyc.ir.printable import printable_lines
-from policyc.runtime.attest import Attested, attest
 from policyc.runtime.command_lock import Patience
+from policyc.runtime.observe.attest import (
+    Attested,
+    attest,
+)
 
 
 def show_attested(

@@ -8,8 +8,15 @@ import click
 
 from policyc.compiler.cli.stopped import stopped_by_signals
 from policyc.ir.printable import printable_line
-from policyc.runtime.event_records import EndSaid, Event, RuleSaid
-from policyc.runtime.events import Lost, read_events
+from policyc.runtime.observe.event_records import (
+    EndSaid,
+    Event,
+    RuleSaid,
+)
+from policyc.runtime.observe.events import (
+    Lost,
+    read_events,
+)
 
 
 def show_events(bpffs: Path, form: str, count: int | None, seconds: float | None) -> None:

@@ -10,12 +10,18 @@ import click
 
 from policyc.compiler.cli.stopped import stopped_by_signals
 from policyc.ir.printable import printable_line
-from policyc.runtime.denied_devices import Patterns
-from policyc.runtime.device_watch import DeviceWatch, remember
+from policyc.runtime.attach.denied_devices import Patterns
+from policyc.runtime.attach.device_watch import (
+    DeviceWatch,
+    remember,
+)
 from policyc.runtime.errors import InputError
-from policyc.runtime.service_claims import Ranges
-from policyc.runtime.service_follow import Applied, unhurried
-from policyc.runtime.service_follow import follow as follow_services
+from policyc.runtime.services.claims import Ranges
+from policyc.runtime.services.follow import (
+    Applied,
+    unhurried,
+)
+from policyc.runtime.services.follow import follow as follow_services
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
 
 _ROUND = 0.1  # seconds between two looks at whether it is over

@@ -20,14 +20,14 @@ from policyc.compiler.cli.node_options import (
     wait_option,
     warn,
 )
-from policyc.runtime.attach import Mode
+from policyc.runtime.attach.attach import Mode
+from policyc.runtime.attach.xdp import Mode as XdpMode
 from policyc.runtime.command_lock import Patience
+from policyc.runtime.devices.uplinks import Outside
+from policyc.runtime.endpoints.forwarding import Forwarding
+from policyc.runtime.endpoints.local_devices import Missing
 from policyc.runtime.failsafes import Side
-from policyc.runtime.forwarding import Forwarding
-from policyc.runtime.local_devices import Missing
 from policyc.runtime.state import Generation
-from policyc.runtime.uplinks import Outside
-from policyc.runtime.xdp import Mode as XdpMode
 
 
 @command(
@@ -198,9 +198,9 @@ def load(
 ) -> None:
     """Load BUNDLE, in place of what is loaded. A load that fails changes nothing."""
     from policyc.compiler.cli.service_files import read_objects
-    from policyc.runtime import node as runtime
-    from policyc.runtime.denied_devices import read_patterns
-    from policyc.runtime.masquerade import read_options
+    from policyc.runtime.attach.denied_devices import read_patterns
+    from policyc.runtime.load import node as runtime
+    from policyc.runtime.snat.snat import read_options
 
     digest = digest_of_proof(bundle, reprove, reprove_cluster)
     given: dict[Side, str | None] = {"inbound": failsafe_inbound, "outbound": failsafe_outbound}

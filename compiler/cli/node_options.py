@@ -10,10 +10,10 @@ import click
 
 from policyc.ir.printable import printable_line
 from policyc.runtime.errors import NodeError
-from policyc.runtime.pins import DEFAULT_ROOT
+from policyc.runtime.kernel.pins import DEFAULT_ROOT
 
 if TYPE_CHECKING:
-    from policyc.runtime.service_claims import Ranges
+    from policyc.runtime.services.claims import Ranges
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -95,7 +95,7 @@ def external_ranges_of(given: tuple[str, ...]) -> "Ranges | None":
     """The ranges of `--external-cidr`; None: as before."""
     if not given:  # spares a load without Services the import
         return None
-    from policyc.runtime.service_claims import external_ranges
+    from policyc.runtime.services.claims import external_ranges
 
     return external_ranges(given)
 

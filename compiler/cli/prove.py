@@ -10,16 +10,21 @@ from policyc.compiler.cli.help import command
 from policyc.compiler.cli.inputs import input_options, inputs_of, progress_on_stderr, show_read
 from policyc.compiler.cli.output_file import write_whole
 from policyc.compiler.cli.reporting import Reporter, report_options
-from policyc.compiler.driver.build_cache import open_cache
+from policyc.compiler.driver.cache.build_cache import open_cache
 from policyc.compiler.driver.codes import NOT_PROVED
-from policyc.compiler.driver.prove import exit_code_of, prove_bundle, read_to_prove, signed
+from policyc.compiler.driver.prove.prove import (
+    exit_code_of,
+    prove_bundle,
+    read_to_prove,
+    signed,
+)
 from policyc.compiler.frontend.read import ReadOptions
 from policyc.ir.errors import InputError
 from policyc.ir.results.prove import ProofStatus, ProveResult
 from policyc.ir.spans import Span
-from policyc.runtime.dsse import read_private
-from policyc.runtime.signed_proof import SIGNED_PROOF
-from policyc.verifier.choice import Choice
+from policyc.runtime.bundle.dsse import read_private
+from policyc.runtime.bundle.signed_proof import SIGNED_PROOF
+from policyc.verifier.smt.solver_choice import Choice
 
 
 @command(

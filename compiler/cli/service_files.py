@@ -9,8 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from policyc.runtime.bundle.json_value import (
+    JsonValue,
+    read_json,
+    read_text,
+)
 from policyc.runtime.errors import HostError, InputError
-from policyc.runtime.json_value import JsonValue, read_json, read_text
 
 
 def read_objects(files: tuple[Path, ...]) -> list[JsonValue]:

@@ -9,8 +9,13 @@ import click
 
 from policyc.backends.report.text import print_findings
 from policyc.compiler.cli.stderr_notes import say
-from policyc.compiler.driver.compile import Read
-from policyc.compiler.driver.sides import StagedChanges, both_findings, read_sides, staged_changes
+from policyc.compiler.driver.compare.sides import (
+    StagedChanges,
+    both_findings,
+    read_sides,
+    staged_changes,
+)
+from policyc.compiler.driver.compile.compile import Read
 from policyc.compiler.frontend.lowered import Profile
 from policyc.compiler.frontend.read import ReadOptions
 

@@ -3,9 +3,9 @@
 
 import click
 
-from policyc.compiler.frontend.addresses import parse_cidr
+from policyc.compiler.frontend.kubernetes.addresses import parse_cidr
 from policyc.ir.peers import Network
-from policyc.verifier.choice import Choice
+from policyc.verifier.smt.solver_choice import Choice
 
 
 def _networks(

@@ -22,13 +22,18 @@ from policyc.compiler.cli.universe_options import (
     timeout_option,
     universe_option,
 )
-from policyc.compiler.driver.verify import VerifyOptions, exit_code_of, read_to_verify, verify
+from policyc.compiler.driver.prove.verify import (
+    VerifyOptions,
+    exit_code_of,
+    read_to_verify,
+    verify,
+)
 from policyc.compiler.frontend.read import ReadOptions
-from policyc.compiler.frontend.sources import sources_of
+from policyc.compiler.frontend.yaml.sources import sources_of
 from policyc.ir.peers import Network
 from policyc.ir.results.verify import VerifyResult
-from policyc.verifier.choice import Choice
-from policyc.verifier.intents import Asking
+from policyc.verifier.intents.intents import Asking
+from policyc.verifier.smt.solver_choice import Choice
 
 
 @command(

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from policyc.compiler.frontend.cluster import Cluster
+    from policyc.compiler.frontend.cluster.universe import Cluster
     from policyc.compiler.frontend.read import (
         PolicyInput,
         read_cluster,
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         read_scenario,
     )
     from policyc.compiler.frontend.read_options import ReadOptions
-    from policyc.compiler.frontend.sources import (
+    from policyc.compiler.frontend.yaml.sources import (
         InputFile,
         ObjectsSource,
         PathSource,
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     )
 else:
     _HOMES: dict[str, str] = {
-        "Cluster": "cluster",
+        "Cluster": "cluster.universe",
         "ReadOptions": "read_options",
         **dict.fromkeys(("PolicyInput", "read_cluster", "read_policies", "read_scenario"), "read"),
-        **dict.fromkeys(("InputFile", "ObjectsSource", "PathSource", "Source"), "sources"),
-        **dict.fromkeys(("StreamSource", "sources_of"), "sources"),
+        **dict.fromkeys(("InputFile", "ObjectsSource", "PathSource", "Source"), "yaml.sources"),
+        **dict.fromkeys(("StreamSource", "sources_of"), "yaml.sources"),
     }
 
     def __getattr__(name: str) -> object:

@@ -11,13 +11,13 @@ from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from policyc.compiler.frontend.metadata import ObjectMeta
-from policyc.ir.classes import dataclass
+from policyc.compiler.frontend.kubernetes.metadata import ObjectMeta
 from policyc.ir.diagnostics import Report
+from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.policy import Policy, Rule
 
 if TYPE_CHECKING:  # who reads NetworkPolicies alone does not load the readers of Services
-    from policyc.compiler.frontend.services import Service
+    from policyc.compiler.frontend.cluster.services import Service
 
 T = TypeVar("T")
 

@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
 
-from policyc.compiler.frontend.kinds import (
+from policyc.compiler.frontend.kubernetes.objects import RawObject
+from policyc.compiler.frontend.lowered import Pending, Reading
+from policyc.compiler.frontend.object_kinds import (
     ADMIN_NETWORK_POLICY,
     BASELINE_ADMIN_NETWORK_POLICY,
     CALICO_VERSIONS,
@@ -20,8 +22,6 @@ from policyc.compiler.frontend.kinds import (
     INTENT,
     NETWORK_POLICY,
 )
-from policyc.compiler.frontend.lowered import Pending, Reading
-from policyc.compiler.frontend.objects import RawObject
 
 Reader = Callable[[RawObject, Reading], Pending | None]
 """Decode and validate; None where what was reported leaves nothing to lower."""
@@ -34,35 +34,35 @@ def _imported(module: str, function: str) -> Reader:
 
 
 def _reader(module: str, function: str) -> Reader:
-    """The reader `function` of a module beside this one, which is imported when it is called."""
+    """The reader `function` of a module of this package, which is imported when it is called."""
     return lambda raw, reading: _imported(module, function)(raw, reading)
 
 
 _CALICO: Mapping[str, Reader] = {
-    "NetworkPolicy": _reader("calico_readers", "read_calico_policy"),
-    "GlobalNetworkPolicy": _reader("calico_readers", "read_calico_policy"),
-    "StagedNetworkPolicy": _reader("calico_readers", "read_calico_policy"),
-    "StagedGlobalNetworkPolicy": _reader("calico_readers", "read_calico_policy"),
-    "StagedKubernetesNetworkPolicy": _reader("calico_staged", "read_staged_kubernetes_policy"),
-    "Tier": _reader("calico_tiers", "read_tier"),
-    "NetworkSet": _reader("calico_sets", "read_network_set"),
-    "GlobalNetworkSet": _reader("calico_sets", "read_network_set"),
-    "HostEndpoint": _reader("calico_hosts", "read_host_endpoint"),
+    "NetworkPolicy": _reader("calico.readers", "read_calico_policy"),
+    "GlobalNetworkPolicy": _reader("calico.readers", "read_calico_policy"),
+    "StagedNetworkPolicy": _reader("calico.readers", "read_calico_policy"),
+    "StagedGlobalNetworkPolicy": _reader("calico.readers", "read_calico_policy"),
+    "StagedKubernetesNetworkPolicy": _reader("calico.staged", "read_staged_kubernetes_policy"),
+    "Tier": _reader("calico.tiers", "read_tier"),
+    "NetworkSet": _reader("calico.network_sets", "read_network_set"),
+    "GlobalNetworkSet": _reader("calico.network_sets", "read_network_set"),
+    "HostEndpoint": _reader("calico.host_endpoints", "read_host_endpoint"),
 }
 """Kind -> reader, in both of Calico's API versions."""
 
 READERS: Mapping[tuple[str, str], Reader] = {
-    NETWORK_POLICY: _reader("network_policy_reader", "read_network_policy"),
-    ADMIN_NETWORK_POLICY: _reader("admin_network_policy", "read_admin_network_policy"),
+    NETWORK_POLICY: _reader("network_policy.reader", "read_network_policy"),
+    ADMIN_NETWORK_POLICY: _reader("admin.admin_network_policy", "read_admin_network_policy"),
     BASELINE_ADMIN_NETWORK_POLICY: _reader(
-        "admin_network_policy", "read_baseline_admin_network_policy"
+        "admin.admin_network_policy", "read_baseline_admin_network_policy"
     ),
-    CLUSTER_NETWORK_POLICY: _reader("cluster_network_policy", "read_cluster_network_policy"),
-    EXTENDED_POLICY: _reader("extended_policy", "read_extended_policy"),
-    INTENT: _reader("intent_kind", "read_intent"),
+    CLUSTER_NETWORK_POLICY: _reader("admin.cluster_network_policy", "read_cluster_network_policy"),
+    EXTENDED_POLICY: _reader("extended.policy", "read_extended_policy"),
+    INTENT: _reader("extended.intents", "read_intent"),
     **{(v, kind): reader for v in CALICO_VERSIONS for kind, reader in _CALICO.items()},
-    CILIUM_NETWORK_POLICY: _reader("cilium_readers", "read_cilium_policy"),
-    CILIUM_CLUSTERWIDE_NETWORK_POLICY: _reader("cilium_readers", "read_clusterwide_policy"),
-    **dict.fromkeys(CILIUM_CIDR_GROUPS, _reader("cilium_readers", "read_cidr_group")),
+    CILIUM_NETWORK_POLICY: _reader("cilium.readers", "read_cilium_policy"),
+    CILIUM_CLUSTERWIDE_NETWORK_POLICY: _reader("cilium.readers", "read_clusterwide_policy"),
+    **dict.fromkeys(CILIUM_CIDR_GROUPS, _reader("cilium.readers", "read_cidr_group")),
 }
 """(apiVersion, kind) -> reader, for every kind with the role of a policy."""

@@ -11,19 +11,34 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from policyc.compiler.frontend import codes
-from policyc.compiler.frontend.calico_hosts import HostEndpoint, with_hosts
-from policyc.compiler.frontend.calico_twice import given_once
-from policyc.compiler.frontend.cilium_hosts import with_node_hosts
-from policyc.compiler.frontend.cluster import Cluster, ClusterObjects, HasMetadata
-from policyc.compiler.frontend.collector import collector_paused
-from policyc.compiler.frontend.engine_departures import profile_among, with_departures
-from policyc.compiler.frontend.kinds import Role
+from policyc.compiler.frontend.calico.given_twice import given_once
+from policyc.compiler.frontend.calico.host_endpoints import (
+    HostEndpoint,
+    with_hosts,
+)
+from policyc.compiler.frontend.checks.missing_accounts import warn_missing_accounts
+from policyc.compiler.frontend.checks.missing_namespaces import warn_missing_namespaces
+from policyc.compiler.frontend.checks.missing_nodes import warn_missing_nodes
+from policyc.compiler.frontend.checks.several_apis import check_together
+from policyc.compiler.frontend.cilium.engine_departures import (
+    profile_among,
+    with_departures,
+)
+from policyc.compiler.frontend.cilium.hosts import with_node_hosts
+from policyc.compiler.frontend.cluster.services import Service
+from policyc.compiler.frontend.cluster.universe import (
+    Cluster,
+    ClusterObjects,
+    HasMetadata,
+)
+from policyc.compiler.frontend.garbage_collection import collector_paused
+from policyc.compiler.frontend.kubernetes.metadata import ObjectMeta
+from policyc.compiler.frontend.kubernetes.objects import (
+    ObjectReader,
+    RawObject,
+)
 from policyc.compiler.frontend.lowered import Lowered, Pending, Profile, Reading, Surroundings
-from policyc.compiler.frontend.metadata import ObjectMeta
-from policyc.compiler.frontend.missing_accounts import warn_missing_accounts
-from policyc.compiler.frontend.missing_namespaces import warn_missing_namespaces
-from policyc.compiler.frontend.missing_nodes import warn_missing_nodes
-from policyc.compiler.frontend.objects import ObjectReader, RawObject
+from policyc.compiler.frontend.object_kinds import Role
 from policyc.compiler.frontend.policy_kinds import READERS
 from policyc.compiler.frontend.read_options import (
     DEFAULT_OPTIONS,
@@ -31,10 +46,12 @@ from policyc.compiler.frontend.read_options import (
     Known,
     ReadOptions,
 )
-from policyc.compiler.frontend.services import Service
-from policyc.compiler.frontend.sources import InputFile, ObjectsSource, Source
 from policyc.compiler.frontend.tiers import CalicoTier, assemble, profile_of
-from policyc.compiler.frontend.together import check_together
+from policyc.compiler.frontend.yaml.sources import (
+    InputFile,
+    ObjectsSource,
+    Source,
+)
 from policyc.ir.diagnostics import Diagnostic, Report
 from policyc.ir.errors import InputError
 from policyc.ir.policy import PolicySet

@@ -6,21 +6,22 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from policyc.compiler.frontend import codes, codes_intents
-from policyc.compiler.frontend.intent_kind import (
+from policyc.compiler.frontend import codes
+from policyc.compiler.frontend.cluster.services import Service
+from policyc.compiler.frontend.extended import codes_intents
+from policyc.compiler.frontend.extended.intents import (
     IntentText,
     check_names,
     read_intent,
     read_intent_text,
 )
-from policyc.compiler.frontend.kinds import INTENT
+from policyc.compiler.frontend.extended.rule_passage import Passage
+from policyc.compiler.frontend.kubernetes.objects import ObjectReader
 from policyc.compiler.frontend.lowered import Reading, Surroundings
-from policyc.compiler.frontend.objects import ObjectReader
+from policyc.compiler.frontend.object_kinds import INTENT
 from policyc.compiler.frontend.read import ReadOptions
-from policyc.compiler.frontend.rule_passage import Passage
-from policyc.compiler.frontend.rule_text import FileText
-from policyc.compiler.frontend.services import Service
-from policyc.compiler.frontend.sources import (
+from policyc.compiler.frontend.yaml.embedded_text import FileText
+from policyc.compiler.frontend.yaml.sources import (
     INTENT_SUFFIX,
     SUFFIXES,
     Content,

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from policyc.compiler.frontend import codes
+from policyc.compiler.frontend.kubernetes.metadata import quoted
+from policyc.compiler.frontend.kubernetes.names import dns_label_problems
 from policyc.compiler.frontend.lowered import Channel, Profile, Unsupported
-from policyc.compiler.frontend.metadata import quoted
-from policyc.compiler.frontend.names import dns_label_problems
-from policyc.ir.classes import dataclass
 from policyc.ir.errors import InputError
+from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.spans import Span
 
 DEFAULT_KUBE_VERSION = "1.36"

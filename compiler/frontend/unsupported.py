@@ -11,9 +11,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from policyc.compiler.frontend import codes_together as codes
-from policyc.compiler.frontend import nodes
+from policyc.compiler.frontend import codes_several_apis as codes
 from policyc.compiler.frontend.lowered import Unsupported
+from policyc.compiler.frontend.yaml import tree as nodes
 from policyc.ir.bounds import lower_rule
 from policyc.ir.diagnostics import Report
 from policyc.ir.policy import ANY_PEER, Action, Opaque, Peer, Rule

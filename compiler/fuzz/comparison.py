@@ -5,8 +5,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from policyc.compiler.fuzz.answers import Question
-from policyc.compiler.fuzz.scenario import Scenario, record_of
+from policyc.compiler.fuzz.stages.answers import Question
+from policyc.compiler.fuzz.stages.scenario import (
+    Scenario,
+    record_of,
+)
 from policyc.compiler.fuzz.stages.stage import Stage
 from policyc.compiler.fuzz.stages.table import REFERENCE
 

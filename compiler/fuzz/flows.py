@@ -10,7 +10,7 @@ from dataclasses import replace
 from ipaddress import IPv6Address, ip_address
 
 from policyc.compiler.fuzz.aim import aimed, at_borders, targets_of
-from policyc.compiler.fuzz.scenario import Scenario
+from policyc.compiler.fuzz.stages.scenario import Scenario
 from policyc.ir.policy import PolicySet, PortRange
 from policyc.ir.services import Protocol, Service
 from policyc.ir.universe import FAMILIES, Address, End, Endpoint, Flow

@@ -13,11 +13,16 @@ from hypothesis import HealthCheck, Phase, Verbosity, errors, given, seed, setti
 
 from policyc.compiler.frontend import ReadOptions
 from policyc.compiler.fuzz.comparison import Disagreement, Tally, compare
-from policyc.compiler.fuzz.draw import Draw
 from policyc.compiler.fuzz.flows import flows_of
 from policyc.compiler.fuzz.reduction import reduced
-from policyc.compiler.fuzz.scenario import FlowRecord, Scenario, read_draw, with_records
+from policyc.compiler.fuzz.stages.scenario import (
+    FlowRecord,
+    Scenario,
+    read_draw,
+    with_records,
+)
 from policyc.compiler.fuzz.stages.stage import Stage
+from policyc.compiler.fuzz.strategies.draw import Draw
 from policyc.compiler.fuzz.strategies.words import Strategy
 from policyc.ir.errors import InputError
 

@@ -8,7 +8,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from policyc.compiler.fuzz.draw import Draw, Object
+from policyc.compiler.fuzz.strategies.draw import (
+    Draw,
+    Object,
+)
 
 Fails = Callable[[Draw], bool]
 _KEPT = frozenset({"apiVersion", "kind", "metadata", "name", "namespace"})

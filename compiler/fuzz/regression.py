@@ -13,19 +13,31 @@ import yaml
 
 from policyc.compiler.driver.codes import BAD_REGRESSION
 from policyc.compiler.frontend import ReadOptions
-from policyc.compiler.frontend.decode import Decoder
-from policyc.compiler.frontend.flow_files import flow_from_record
-from policyc.compiler.frontend.flows import UniverseIndex
+from policyc.compiler.frontend.flows.files import flow_from_record
+from policyc.compiler.frontend.flows.reading import UniverseIndex
+from policyc.compiler.frontend.kubernetes.decode import Decoder
 from policyc.compiler.frontend.lowered import Channel, Profile, Unsupported
-from policyc.compiler.frontend.nodes import Mapping
-from policyc.compiler.frontend.scalars import resolve
-from policyc.compiler.frontend.sources import PathSource, path_name, read_whole
 from policyc.compiler.frontend.spelling import did_you_mean
-from policyc.compiler.frontend.yaml_documents import read_documents
+from policyc.compiler.frontend.yaml.documents import read_documents
+from policyc.compiler.frontend.yaml.scalars import resolve
+from policyc.compiler.frontend.yaml.sources import (
+    PathSource,
+    path_name,
+    read_whole,
+)
+from policyc.compiler.frontend.yaml.tree import Mapping
 from policyc.compiler.fuzz.comparison import Disagreement
-from policyc.compiler.fuzz.draw import LAYOUTS, Draw
-from policyc.compiler.fuzz.plain import to_python
-from policyc.compiler.fuzz.scenario import FlowRecord, Scenario, read_draw, with_records
+from policyc.compiler.fuzz.stages.scenario import (
+    FlowRecord,
+    Scenario,
+    read_draw,
+    with_records,
+)
+from policyc.compiler.fuzz.strategies.draw import (
+    LAYOUTS,
+    Draw,
+)
+from policyc.compiler.fuzz.strategies.plain import to_python
 from policyc.ir.diagnostics import Report
 from policyc.ir.errors import InputError
 from policyc.ir.spans import Span

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from policyc.compiler.fuzz.comparison import Disagreement, Tally
-from policyc.compiler.fuzz.scenario import record_of
+from policyc.compiler.fuzz.stages.scenario import record_of
 from policyc.compiler.fuzz.stages.table import REFERENCE
 
 SCHEMA = "policyc.dev/fuzz/v1"

@@ -4,7 +4,7 @@
  * uplinks, pc_come_back() to the device's own.
  *
  * They go by a device into a namespace where the kernel puts datagrams together, drops overlaps,
- * and cuts again what it sends back (runtime/reassembly.py). What comes back is in order, and is
+ * and cuts again what it sends back (runtime/devices/reassembly.py). What comes back is in order, and is
  * taken for what it was: a packet of the device that brought it, about which that device's hook
  * knows nothing yet. Why: docs/decisions/0032-fragments-out-of-order.md
  */
@@ -18,7 +18,7 @@
 #include <linux/ipv6.h>
 #include <stddef.h>
 
-/* Of the device's other side: runtime/reassembly.py gives it that. */
+/* Of the device's other side: runtime/devices/reassembly.py gives it that. */
 #define PC_DETOUR_MAC                                                                              \
 	{                                                                                          \
 		0x02, 0x70, 0x63, 0, 0, 2                                                          \

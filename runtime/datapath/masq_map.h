@@ -2,7 +2,7 @@
 /* masq_map.h - pods that leave the cluster under the node's address: what is remembered of them.
  * Gives struct pc_masq_key, struct pc_masq_end, pc_masq_find(), pc_masq_other(),
  * pc_masq_own(), pc_masq_is_port(). pc_masq and pc_masq_not are written by the loader
- * (runtime/masquerade.py). Why: docs/decisions/0030-masquerade.md
+ * (runtime/snat/snat.py). Why: docs/decisions/0030-masquerade.md
  *
  * A connection has two halves, as its directions have different tuples: the pod's, and what the
  * other side sees. Each says what the other has in its place. A half without the other is nothing.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* outside_map.h - the cluster's nodes, and how packets of clients outside get from one to another.
  * Gives pc_node_at(), pc_node_of(), pc_is_same_node(), pc_outside_now(). Written by the loader
- * (runtime/outside.py); only hooks read.
+ * (runtime/load/cluster_nodes.py); only hooks read.
  */
 #pragma once
 #include "flow.h"

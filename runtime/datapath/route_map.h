@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* route_map.h - the device to which the host's stack routes what the node itself sends to Services.
- * Gives pc_route_in(). Written by the loader (runtime/service_route.py); only hooks read.
+ * Gives pc_route_in(). Written by the loader (runtime/services/route.py); only hooks read.
  */
 #pragma once
 #include "drops.h"

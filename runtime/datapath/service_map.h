@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* service_map.h - the Services: which addresses are theirs, and who answers there.
  * Gives pc_frontend_of(), pc_choice(), pc_row_of(). Written by the loader
- * (runtime/service_maps.py); only hooks read. (service.h is something else: what a policy may ask
+ * (runtime/services/maps.py); only hooks read. (service.h is something else: what a policy may ask
  * about a flow.)
  */
 #pragma once
@@ -41,7 +41,7 @@ struct pc_frontend {
 	__u32 slots;    /* of each part's table in maglev.h; 0: there are none */
 	__u32 table, local_table; /* where they begin */
 };
-_Static_assert(sizeof(struct pc_frontend) == 44, "runtime/service_rows.py packs it");
+_Static_assert(sizeof(struct pc_frontend) == 44, "runtime/services/rows.py packs it");
 
 struct pc_part {
 	__u32 first, count;

@@ -10,7 +10,7 @@
 #include "flow.h"
 #include <linux/in.h>
 
-#define PC_TUNNEL_PORT 8477 /* of runtime/tunnel.py */
+#define PC_TUNNEL_PORT 8477 /* of runtime/devices/tunnel.py */
 
 /* On what our own tunnel sends in IPv6: in IPv4 the kernel clears ingress_ifindex there, in IPv6 it
  * need not (udp_tunnel6_xmit_skb()). No bits of kube-proxy's and Cilium's marks, nor a handed one.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* xdp_map.h - the uplinks at which packets are handed to other nodes before the kernel has made an
  * skb of them, and how many were. Gives pc_xdp_at(), pc_xdp_counted(). Written by the loader
- * (runtime/xdp.py); only the XDP program reads.
+ * (runtime/attach/xdp.py); only the XDP program reads.
  */
 #pragma once
 #include "outside_map.h"
@@ -15,7 +15,7 @@ struct pc_xdp_uplink {
 	__u8 is_generic; /* a frame goes from uplink to uplink only where both are the same */
 	__u8 place;      /* in pc_xdp_count */
 };
-_Static_assert(sizeof(struct pc_xdp_uplink) == 40, "runtime/xdp.py packs it, without padding");
+_Static_assert(sizeof(struct pc_xdp_uplink) == 40, "runtime/attach/xdp.py packs it, without padding");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -7,7 +7,7 @@
 #pragma once
 #include "xdp_parse.h"
 
-#define PC_VXLAN_PORT      8477       /* PORT of runtime/tunnel.py */
+#define PC_VXLAN_PORT      8477       /* PORT of runtime/devices/tunnel.py */
 #define PC_VXLAN_NETWORK   0x08000000 /* the flag "there is a number of a network" */
 #define PC_XDP_FIRST_PORT  0x8000     /* senders' ports, below those that pods leave by */
 #define PC_XDP_PORTS_SHIFT 18         /* as many as 14 bits tell apart */

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime.forwarding import Forwarding
+from policyc.runtime.endpoints.forwarding import Forwarding
 from tests.attacks.forger import OWN_PORT, End, Forger
 from tests.attacks.revoked_connection import (
     SILENCE,

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime import bpf_syscall
-from policyc.runtime import node as runtime
-from policyc.runtime.masquerade import Masquerade
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.load import node as runtime
+from policyc.runtime.snat.snat import Masquerade
 from tests.eventually import eventually
 from tests.kernel.support import packets
 from tests.kernel.support.answers import (

@@ -15,8 +15,17 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime import attach, bpf_syscall, reassembly, rtnetlink, service_route, tunnel
+from policyc.runtime.attach import attach
+from policyc.runtime.devices import (
+    reassembly,
+    tunnel,
+)
 from policyc.runtime.errors import HostError
+from policyc.runtime.kernel import (
+    bpf_syscall,
+    rtnetlink,
+)
+from policyc.runtime.services import route as service_route
 from tests.kernel.support.bundles import compiled
 from tests.kernel.support.external_wire import (
     POLICY,

@@ -9,7 +9,7 @@ from typing import Literal
 
 import pytest
 
-from policyc.runtime.forwarding import Forwarding
+from policyc.runtime.endpoints.forwarding import Forwarding
 from tests.attacks.revoked_connection import (
     CASES,
     PAIRS,

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import pytest
 
-from policyc.runtime.masquerade import Masquerade
-from policyc.runtime.pins import Pins
+from policyc.runtime.kernel.pins import Pins
+from policyc.runtime.snat.snat import Masquerade
 from tests.eventually import eventually
 from tests.kernel.support.bundles import compiled
 from tests.kernel.support.external_wire import POLICY

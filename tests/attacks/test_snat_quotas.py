@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from policyc.runtime import bpf_syscall
+from policyc.runtime.kernel import bpf_syscall
 from tests.attacks.table_quotas import (
     refusals,
 )

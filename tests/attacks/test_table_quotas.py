@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from policyc.runtime import bpf_syscall
+from policyc.runtime.kernel import bpf_syscall
 from tests.attacks.table_quotas import (
     refusals,
 )

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime.json_value import JsonValue
-from policyc.runtime.masquerade import Masquerade
-from policyc.runtime.tunnel import PORT as TUNNEL_PORT
+from policyc.runtime.bundle.json_value import JsonValue
+from policyc.runtime.devices.tunnel import PORT as TUNNEL_PORT
+from policyc.runtime.snat.snat import Masquerade
 from tests.attacks.tunnel_port import (
     masqueraded_by_nft,
 )

@@ -7,7 +7,7 @@ Its device has no hooks, so without `--deny-devices` it is open despite every po
 import pytest
 
 from policyc.compiler.cli.main import run as policyc
-from policyc.runtime import node as runtime
+from policyc.runtime.load import node as runtime
 from tests.kernel.support.new_pod import (
     PATTERN,
     NewPod,

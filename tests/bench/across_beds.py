@@ -27,11 +27,11 @@ from datapath_beds import (
     service_objects,
 )
 
-from policyc.runtime.forwarding import Forwarding
-from policyc.runtime.json_value import JsonValue
+from policyc.runtime.attach.xdp import Mode as XdpMode
+from policyc.runtime.bundle.json_value import JsonValue
+from policyc.runtime.devices.uplinks import Outside
+from policyc.runtime.endpoints.forwarding import Forwarding
 from policyc.runtime.lab.topology import LabEndpoint
-from policyc.runtime.uplinks import Outside
-from policyc.runtime.xdp import Mode as XdpMode
 
 NODE_PORT = 30080
 """That of the endpoint, too."""

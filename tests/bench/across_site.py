@@ -25,14 +25,14 @@ from pathlib import Path
 
 from datapath_beds import CLIENT, SERVER, address, ip, refuse
 
-from policyc.runtime import node as runtime
-from policyc.runtime.forwarding import Forwarding
-from policyc.runtime.json_value import JsonValue
+from policyc.runtime.attach.xdp import Mode as XdpMode
+from policyc.runtime.bundle.json_value import JsonValue
+from policyc.runtime.devices.uplinks import Outside
+from policyc.runtime.endpoints.forwarding import Forwarding
 from policyc.runtime.lab import namespaces
 from policyc.runtime.lab.children import call
 from policyc.runtime.lab.topology import LabEndpoint
-from policyc.runtime.uplinks import Outside
-from policyc.runtime.xdp import Mode as XdpMode
+from policyc.runtime.load import node as runtime
 
 A = LabEndpoint("", "a", IPv4Address("192.0.2.1"), IPv6Address("2001:db8:2::1"))
 B = LabEndpoint("", "b", IPv4Address("192.0.2.2"), IPv6Address("2001:db8:2::2"))

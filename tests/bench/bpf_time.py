@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from policyc.runtime import bpf_syscall
-from policyc.runtime.libbpf import Object
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.kernel.libbpf import Object
 
 REPEAT = 1 << 16
 _CLONE_NEWNS, _MS_REC, _MS_PRIVATE = 0x00020000, 0x4000, 1 << 18

@@ -23,8 +23,8 @@ from bpf_time import Loaded, pin_to_one_cpu, private_bpffs, run
 
 from policyc.backends.ebpf_c import clang, costs
 from policyc.backends.ebpf_c.tree import tree
-from policyc.compiler.driver.objects import datapath_files
-from policyc.runtime import bpf_syscall
+from policyc.compiler.driver.compile.objects import datapath_files
+from policyc.runtime.kernel import bpf_syscall
 
 HERE = Path(__file__).parent
 REPEAT, PIECES = 1 << 16, 6

@@ -18,10 +18,10 @@ from typing import Any
 
 import yaml
 
-from policyc.runtime import node as runtime
-from policyc.runtime.json_value import JsonValue
+from policyc.runtime.bundle.json_value import JsonValue
 from policyc.runtime.lab import namespaces
 from policyc.runtime.lab.topology import Lab, LabEndpoint
+from policyc.runtime.load import node as runtime
 
 CLIENT = LabEndpoint("bench", "client", IPv4Address("10.0.0.10"), IPv6Address("fd00::10"))
 SERVER = LabEndpoint("bench", "server", IPv4Address("10.0.0.11"), IPv6Address("fd00::11"))

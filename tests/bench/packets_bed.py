@@ -50,7 +50,7 @@ from tests.kernel.support.wire import (
 )
 from tests.kernel_corpus.surroundings import own_bpffs, own_network
 
-from policyc.runtime import bpf_syscall
+from policyc.runtime.kernel import bpf_syscall
 
 ROOT = Path(tests.kernel.__file__).resolve().parents[2]
 DATAPATH = Path(os.environ.get("POLICYC_BENCH_SOURCES", ROOT / "runtime" / "datapath"))

@@ -23,17 +23,24 @@ from policy_chain import load as load_chain
 
 from policyc.backends.ebpf_c import clang
 from policyc.backends.ebpf_c.bare import bare_text
-from policyc.compiler.driver.compile import Inputs, decide_read, read_inputs
-from policyc.compiler.driver.emission import Emitted, emit_all
-from policyc.compiler.driver.objects import datapath_files
+from policyc.compiler.driver.compile.compile import (
+    Inputs,
+    decide_read,
+    read_inputs,
+)
+from policyc.compiler.driver.compile.emission import (
+    Emitted,
+    emit_all,
+)
+from policyc.compiler.driver.compile.objects import datapath_files
 from policyc.compiler.frontend.read import ReadOptions
-from policyc.compiler.frontend.sources import sources_of
+from policyc.compiler.frontend.yaml.sources import sources_of
 from policyc.ir.decision import DecisionIR
 from policyc.ir.policy import Direction
 from policyc.ir.universe import Endpoint, Universe
-from policyc.runtime import bpf_syscall
-from policyc.runtime.endpoint_halves import Halves
-from policyc.runtime.endpoint_tables import laid_out
+from policyc.runtime.endpoints.double_buffer import Halves
+from policyc.runtime.endpoints.endpoint_tables import laid_out
+from policyc.runtime.kernel import bpf_syscall
 
 HERE = Path(__file__).parent
 N_FLOWS = 65536

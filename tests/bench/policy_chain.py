@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from policy_cases import TCP, Rule
 
-from policyc.runtime import bpf_syscall
+from policyc.runtime.kernel import bpf_syscall
 
 MOV64_REG, MOV64_IMM, ADD64_IMM, AND32_IMM = 0xBF, 0xB7, 0x07, 0x54
 LOAD32, STORE32, STORE32_IMM, LOAD_IMM64 = 0x61, 0x63, 0x62, 0x18

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 from policyc.compiler.frontend.read import read_policies
-from policyc.compiler.frontend.sources import StreamSource
+from policyc.compiler.frontend.yaml.sources import StreamSource
 from policyc.grammar.parse import parse_rules
 
 HEAD = """\

@@ -24,7 +24,7 @@ from typing import Any
 
 from scale_cases import CHANGES, TWIN, Objects, scenario, with_redundant
 
-from policyc.compiler.frontend.collector import collector_relaxed
+from policyc.compiler.frontend.garbage_collection import collector_relaxed
 
 SIZES = (100, 1000, 5000, 10000)
 CHECK, SYMBOLIC, LIST = "check", "symbolic", "list"
@@ -89,7 +89,7 @@ def measure(folder: Path, task: str) -> dict[str, Any]:
 
 
 def _diff(folder: Path, stages: Stages) -> dict[str, Any]:
-    from policyc.compiler.driver.sides import read_sides
+    from policyc.compiler.driver.compare.sides import read_sides
     from policyc.compiler.frontend.read import ReadOptions
     from policyc.verifier.cluster.diff import Change, diff_cluster
 
@@ -111,9 +111,12 @@ def _diff(folder: Path, stages: Stages) -> dict[str, Any]:
 
 
 def _check(folder: Path, stages: Stages) -> dict[str, Any]:
-    from policyc.compiler.driver.compile import Inputs, read_inputs
+    from policyc.compiler.driver.compile.compile import (
+        Inputs,
+        read_inputs,
+    )
     from policyc.compiler.frontend.read import ReadOptions
-    from policyc.compiler.frontend.sources import PathSource
+    from policyc.compiler.frontend.yaml.sources import PathSource
     from policyc.verifier.cluster.reads import Reads
     from policyc.verifier.cluster.redundancy import Redundancy
     from policyc.verifier.cluster.sites import sites_of
@@ -137,10 +140,10 @@ def _check(folder: Path, stages: Stages) -> dict[str, Any]:
 
 
 def _symbolic(folder: Path, stages: Stages) -> dict[str, Any]:
-    from policyc.compiler.driver.check_answers import CheckOptions
-    from policyc.compiler.driver.check_symbolic import useless_anywhere
+    from policyc.compiler.driver.check.answers import CheckOptions
+    from policyc.compiler.driver.check.symbolic import useless_anywhere
     from policyc.compiler.frontend.read import read_policies
-    from policyc.compiler.frontend.sources import PathSource
+    from policyc.compiler.frontend.yaml.sources import PathSource
 
     with stage("read", stages):
         policies = read_policies([PathSource(str(folder / "new" / "policies.yaml"))]).policies
@@ -162,10 +165,16 @@ def _all_planted(policies: Any, useless: Any) -> None:
 
 
 def _list(folder: Path, stages: Stages) -> dict[str, Any]:
-    from policyc.compiler.driver.compile import Inputs, read_inputs
-    from policyc.compiler.driver.listing import ListOptions, list_cluster
+    from policyc.compiler.driver.compare.listing import (
+        ListOptions,
+        list_cluster,
+    )
+    from policyc.compiler.driver.compile.compile import (
+        Inputs,
+        read_inputs,
+    )
     from policyc.compiler.frontend.read import ReadOptions
-    from policyc.compiler.frontend.sources import PathSource
+    from policyc.compiler.frontend.yaml.sources import PathSource
 
     with stage("read", stages):
         sources = [

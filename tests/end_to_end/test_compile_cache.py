@@ -12,8 +12,8 @@ import yaml
 
 from policyc.backends.ebpf_c import clang
 from policyc.compiler.cli.main import run
-from policyc.compiler.driver import objects
-from policyc.verifier import outcome
+from policyc.compiler.driver.compile import objects
+from policyc.verifier.decision import outcome
 from tests.bench import synthetic
 
 ROOT = Path(__file__).parents[2]
@@ -94,7 +94,7 @@ def test_a_run_with_nothing_to_prove_does_not_load_z3(small: Path) -> None:
         text=True,
         check=True,
     ).stderr
-    assert "policyc.verifier.outcome" in said
+    assert "policyc.verifier.decision.outcome" in said
     assert "z3.z3core" not in said
 
 
@@ -131,8 +131,8 @@ def test_a_wrong_decision_is_not_proved_by_a_cache(
     """The cache has the honest run's questions; those of a wrong table are others."""
     from dataclasses import replace
 
-    from policyc.compiler.driver import compile as driver
-    from policyc.compiler.driver.pipeline import Decided
+    from policyc.compiler.driver.compile import compile as driver
+    from policyc.compiler.driver.compile.pipeline import Decided
 
     options = ("--cache", str(small / "cache"))
     compiled(small, "one", *options)

@@ -13,10 +13,10 @@ import yaml
 from distributed import LocalCluster
 
 from policyc.compiler.cli.main import run
-from policyc.compiler.driver import node_bundles
+from policyc.compiler.driver.node_bundles import node_bundles
 from policyc.ir.errors import InternalError
-from policyc.runtime.bundle import read_bundle
-from policyc.verifier.outcome import Broken
+from policyc.runtime.bundle.bundle import read_bundle
+from policyc.verifier.decision.outcome import Broken
 from tests.bench import synthetic
 
 ROOT = Path(__file__).parents[2]

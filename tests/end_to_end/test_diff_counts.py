@@ -9,9 +9,9 @@ import jsonschema
 import pytest
 
 from policyc.compiler.cli.main import run
-from policyc.compiler.driver import diff as driver
-from policyc.verifier import symbolic_diff
-from policyc.verifier.end_changes import GaveUpError
+from policyc.compiler.driver.compare import diff as driver
+from policyc.verifier.diff import symbolic as symbolic_diff
+from policyc.verifier.diff.end_changes import GaveUpError
 
 ROOT = Path(__file__).parents[2]
 SCHEMAS = ROOT / "docs" / "schemas"

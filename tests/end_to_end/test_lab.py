@@ -8,7 +8,7 @@ import pytest
 
 from policyc.compiler.cli import lab as lab_command
 from policyc.compiler.cli.main import run
-from policyc.compiler.driver.lab import expected_matrix
+from policyc.compiler.driver.eval.lab import expected_matrix
 from policyc.ir.policy import PolicySet
 from policyc.ir.universe import Endpoint
 from policyc.runtime.lab.namespaces import stale_labs

@@ -18,9 +18,9 @@ import yaml
 
 from policyc.backends.ebpf_c import clang
 from policyc.compiler.cli.main import run
-from policyc.compiler.driver import build_cache
-from policyc.compiler.driver.rebuild import again
-from policyc.compiler.driver.rebuild.again import Rebuilt
+from policyc.compiler.driver.cache import build_cache
+from policyc.compiler.driver.rebuild import incremental
+from policyc.compiler.driver.rebuild.incremental import Rebuilt
 from policyc.ir.decision import DecisionIR
 from tests.bench import synthetic
 
@@ -32,13 +32,13 @@ Ways = list[Rebuilt | None]
 def ways(monkeypatch: pytest.MonkeyPatch) -> Ways:
     """What the short way gave each time that it was tried."""
     found: Ways = []
-    honest = again.rebuild
+    honest = incremental.rebuild
 
     def noted(*arguments: Any) -> Rebuilt | None:
         found.append(honest(*arguments))
         return found[-1]
 
-    monkeypatch.setattr(again, "rebuild", noted)
+    monkeypatch.setattr(incremental, "rebuild", noted)
     return found
 
 
@@ -341,7 +341,7 @@ def test_what_is_said_of_all_documents_together_takes_the_whole_way(
     project: Project, ways: Ways, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A record is left only where each finding is that of a document alone."""
-    from policyc.compiler.driver.rebuild import said
+    from policyc.compiler.driver.rebuild import findings as said
 
     honest = said.read_again
     project.folder.joinpath("cache").rename(project.folder / "old")
@@ -394,13 +394,13 @@ def test_a_run_after_the_short_one_starts_from_the_same_record(
 def test_a_wrong_decision_is_not_believed(
     project: Project, ways: Ways, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest: Callable[..., DecisionIR] = again.decide
+    honest: Callable[..., DecisionIR] = incremental.decide
 
     def wrong(*arguments: Any) -> DecisionIR:
         decision = honest(*arguments)
         return replace(decision, ingress=decision.egress, egress=decision.ingress)
 
-    monkeypatch.setattr(again, "decide", wrong)
+    monkeypatch.setattr(incremental, "decide", wrong)
     for policy in project.policies:
         edit_port(policy)
     project.save()
@@ -545,13 +545,13 @@ def test_an_error_is_said_before_a_missing_tool(
 def test_a_row_that_was_left_out_stops_the_run(
     project: Project, ways: Ways, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest = again.affected
+    honest = incremental.affected
 
-    def fewer(*arguments: Any) -> again.Affected:
+    def fewer(*arguments: Any) -> incremental.Affected:
         found = honest(*arguments)
         return replace(found, rows=found.rows[1:])
 
-    monkeypatch.setattr(again, "affected", fewer)
+    monkeypatch.setattr(incremental, "affected", fewer)
     before = project.files("with")
     for policy in project.policies[:6]:
         edit_port(policy)

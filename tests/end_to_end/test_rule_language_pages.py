@@ -10,10 +10,17 @@ import yaml
 
 from policyc.compiler.cli.main import run
 from policyc.compiler.frontend import read_cluster
-from policyc.compiler.frontend.formatting import format_intent_file, format_yaml_file
+from policyc.compiler.frontend.extended.formatting import (
+    format_intent_file,
+    format_yaml_file,
+)
 from policyc.compiler.frontend.read import read_policies
 from policyc.compiler.frontend.read_intents import read_intents
-from policyc.compiler.frontend.sources import ObjectsSource, PathSource, StreamSource
+from policyc.compiler.frontend.yaml.sources import (
+    ObjectsSource,
+    PathSource,
+    StreamSource,
+)
 from policyc.grammar.layout import lay_out_rules
 from policyc.ir.diagnostics import Report
 

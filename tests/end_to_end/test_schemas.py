@@ -10,7 +10,11 @@ import jsonschema
 import pytest
 
 from policyc.compiler.cli.main import run
-from policyc.compiler.driver.lab import lab_endpoints, lab_pods, metadata_of
+from policyc.compiler.driver.eval.lab import (
+    lab_endpoints,
+    lab_pods,
+    metadata_of,
+)
 from policyc.compiler.frontend import PathSource, ReadOptions, read_cluster
 from policyc.runtime.lab.topology import Lab
 

@@ -13,7 +13,7 @@ _PARSERS = (
     "policyc.compiler.frontend",
     "policyc.grammar",
     "policyc.verifier.bytecode",
-    "policyc.runtime.btf",
+    "policyc.runtime.kernel.btf",
 )
 
 

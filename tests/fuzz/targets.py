@@ -12,21 +12,24 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from policyc.compiler.frontend.calico_selector import NestingError
-from policyc.compiler.frontend.calico_selector import parse_expression as parse_selector
-from policyc.compiler.frontend.calico_tokens import SelectorError
-from policyc.compiler.frontend.formatting import format_intent_file, format_yaml_file
-from policyc.compiler.frontend.nodes import Node
+from policyc.compiler.frontend.calico.selector import NestingError
+from policyc.compiler.frontend.calico.selector import parse_expression as parse_selector
+from policyc.compiler.frontend.calico.tokens import SelectorError
+from policyc.compiler.frontend.extended.formatting import (
+    format_intent_file,
+    format_yaml_file,
+)
 from policyc.compiler.frontend.read import read_policies
-from policyc.compiler.frontend.sources import StreamSource
-from policyc.compiler.frontend.yaml_documents import read_documents
-from policyc.compiler.fuzz.plain import to_python
+from policyc.compiler.frontend.yaml.documents import read_documents
+from policyc.compiler.frontend.yaml.sources import StreamSource
+from policyc.compiler.frontend.yaml.tree import Node
+from policyc.compiler.fuzz.strategies.plain import to_python
 from policyc.grammar.layout import lay_out_expression, lay_out_intents, lay_out_rules
 from policyc.grammar.parse import Parsed, parse_expression, parse_intents, parse_rules
 from policyc.ir.diagnostics import Report
 from policyc.ir.errors import InputError
-from policyc.runtime.btf import Btf
 from policyc.runtime.errors import NodeError
+from policyc.runtime.kernel.btf import Btf
 from policyc.verifier.bytecode.errors import BytecodeError
 from policyc.verifier.bytecode.object import read_object
 from policyc.verifier.bytecode.program import link_program

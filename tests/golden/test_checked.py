@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from policyc.compiler.cli.main import run
-from policyc.compiler.driver.codes_check import RULES
+from policyc.compiler.driver.check.codes import RULES
 
 FOLDER = Path(__file__).parent / "check"
 SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"

@@ -13,10 +13,13 @@ from typing import Any
 import pytest
 import yaml
 
-from policyc.compiler.driver.compile import Inputs
-from policyc.compiler.driver.convert import convert_inputs, to_yaml
+from policyc.compiler.driver.compare.convert import (
+    convert_inputs,
+    to_yaml,
+)
+from policyc.compiler.driver.compile.compile import Inputs
 from policyc.compiler.frontend.read import ReadOptions
-from policyc.compiler.frontend.sources import StreamSource
+from policyc.compiler.frontend.yaml.sources import StreamSource
 from policyc.ir.errors import InputError
 
 HERE = Path(__file__).parent / "convert"

@@ -17,9 +17,13 @@ from policyc.backends.report.dump import (
     dump_policy_ir,
     dump_seeds,
 )
-from policyc.compiler.driver.compile import Compiled, Inputs, compile_inputs
+from policyc.compiler.driver.compile.compile import (
+    Compiled,
+    Inputs,
+    compile_inputs,
+)
 from policyc.compiler.frontend.read import ReadOptions
-from policyc.compiler.frontend.sources import PathSource
+from policyc.compiler.frontend.yaml.sources import PathSource
 
 HERE = Path(__file__).parent / "emitted"
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,7 @@ import pytest
 from policyc.compiler.cli.main import run
 from policyc.ir.results.explain import RuleRole
 from policyc.ir.semantics import DecidedByRule
-from policyc.verifier.explanation import explain
+from policyc.verifier.explain.explanation import explain
 from tests.golden.verdict_cases import VerdictCase, load_cases
 
 HERE = Path(__file__).parent / "explain"

@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 from policyc.backends.report.dump import dump_policy_ir
-from policyc.compiler.driver.compile import Inputs, read_inputs
+from policyc.compiler.driver.compile.compile import (
+    Inputs,
+    read_inputs,
+)
 from policyc.compiler.frontend.read import ReadOptions
-from policyc.compiler.frontend.sources import PathSource
+from policyc.compiler.frontend.yaml.sources import PathSource
 
 HERE = Path(__file__).parent / "policy_ir"
 CASES = sorted(path.name for path in HERE.iterdir() if path.is_dir())

@@ -10,14 +10,14 @@ import pytest
 
 from policyc.backends.ebpf_c.frames import MEASURED, NO_CODE, Budgets
 from policyc.backends.ebpf_c.layout import choose_layout
-from policyc.compiler.driver.pipeline import decide_all
+from policyc.compiler.driver.compile.pipeline import decide_all
 from policyc.ir.lookup import end_decision
 from policyc.ir.policy import Direction
 from policyc.ir.semantics import as_seen, is_between_neighbours, is_from_its_node
 from policyc.ir.universe import End, Endpoint, Flow, end_address, end_name
 from policyc.runtime.lab.topology import Lab, LabEndpoint, LabNode
-from policyc.verifier.equivalence import prove_decision
-from policyc.verifier.outcome import Proved
+from policyc.verifier.decision.equivalence import prove_decision
+from policyc.verifier.decision.outcome import Proved
 from tests.golden.verdict_cases import ExpectedFlow, VerdictCase, engine_cases
 from tests.property.cases import Case
 from tests.property.kernel_engine import kernel_answers

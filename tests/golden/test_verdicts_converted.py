@@ -7,10 +7,16 @@ from io import BytesIO
 import pytest
 
 from policyc.backends.policies.target import InexpressibleError
-from policyc.compiler.driver.convert import TARGETS, to_yaml
+from policyc.compiler.driver.compare.convert import (
+    TARGETS,
+    to_yaml,
+)
 from policyc.compiler.frontend import ReadOptions, StreamSource, read_policies
 from policyc.ir.policy import NEVER, NO_ENDPOINT, Policy, PolicySet
-from policyc.verifier.policy_equivalence import Same, compare
+from policyc.verifier.symbolic.policy_equivalence import (
+    Same,
+    compare,
+)
 from tests.golden.verdict_cases import load_cases
 
 AT_LEAST = {"calico": 140, "extended": 140, "clusternetworkpolicy": 95, "networkpolicy": 70}

@@ -3,7 +3,11 @@
 
 import pytest
 
-from policyc.compiler.driver.native_flows import BY_SEMANTICS, evaluate_natively, why_not_native
+from policyc.compiler.driver.eval.native_flows import (
+    BY_SEMANTICS,
+    evaluate_natively,
+    why_not_native,
+)
 from tests.golden.verdict_cases import VerdictCase, engine_cases
 from tests.property.native_columns import (
     columns_of,

@@ -36,9 +36,15 @@ from typing import Any
 import yaml
 
 from policyc.compiler.frontend import ReadOptions, read_scenario
-from policyc.compiler.frontend.flows import FlowRequest, UniverseIndex
-from policyc.compiler.frontend.kinds import ROLES, Role
+from policyc.compiler.frontend.flows.reading import (
+    FlowRequest,
+    UniverseIndex,
+)
 from policyc.compiler.frontend.lowered import Channel, Profile, Unsupported
+from policyc.compiler.frontend.object_kinds import (
+    ROLES,
+    Role,
+)
 from policyc.ir.diagnostics import Report
 from policyc.ir.policy import NEVER, PolicySet
 from policyc.ir.semantics import DecidedByRule, DeniedByDefault, Verdict

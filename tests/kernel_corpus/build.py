@@ -20,16 +20,31 @@ from typing import Any
 import policyc.ir
 from policyc.backends.ebpf_c.clang import clang_version
 from policyc.backends.ebpf_c.frames import Budgets
-from policyc.compiler.driver.bundle import Provenance, node_texts, write_bundle
-from policyc.compiler.driver.compile import Inputs, decide_read, read_inputs
-from policyc.compiler.driver.emission import emit_all
-from policyc.compiler.driver.enforceable import enforceable
-from policyc.compiler.driver.host_subjects import hosts_of, with_hosts_as_subjects
-from policyc.compiler.driver.pipeline import Decided
-from policyc.compiler.driver.target import Backend, Target, llvm_release
+from policyc.compiler.driver.compile.bundle import (
+    Provenance,
+    node_texts,
+    write_bundle,
+)
+from policyc.compiler.driver.compile.compile import (
+    Inputs,
+    decide_read,
+    read_inputs,
+)
+from policyc.compiler.driver.compile.emission import emit_all
+from policyc.compiler.driver.compile.enforceable import enforceable
+from policyc.compiler.driver.compile.host_subjects import (
+    hosts_of,
+    with_hosts_as_subjects,
+)
+from policyc.compiler.driver.compile.pipeline import Decided
+from policyc.compiler.driver.compile.target import (
+    Backend,
+    Target,
+    llvm_release,
+)
 from policyc.compiler.frontend.lowered import Unsupported
 from policyc.compiler.frontend.read import ReadOptions
-from policyc.compiler.frontend.sources import ObjectsSource
+from policyc.compiler.frontend.yaml.sources import ObjectsSource
 from policyc.ir.errors import HostError
 from policyc.ir.plan import Counters
 from tests.kernel_corpus import flows

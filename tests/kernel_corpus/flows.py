@@ -14,7 +14,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from policyc.compiler.driver.pipeline import Decided
+from policyc.compiler.driver.compile.pipeline import Decided
 from policyc.ir.semantics import verdict
 from policyc.ir.services import Protocol, Service
 from policyc.ir.universe import End, Endpoint, Flow, Universe, end_address

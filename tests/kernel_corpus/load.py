@@ -19,10 +19,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from policyc.runtime import bpf_syscall
-from policyc.runtime.bundle import HOOKS_OBJECT
+from policyc.runtime.bundle.bundle import HOOKS_OBJECT
 from policyc.runtime.errors import NodeError
-from policyc.runtime.libbpf import Object
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.kernel.libbpf import Object
 from tests.kernel_corpus.case import BUNDLES
 from tests.kernel_corpus.surroundings import temporary_bpffs
 from tests.kernel_corpus.verdicts import wrong_verdicts

@@ -8,8 +8,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from policyc.runtime import bpf_syscall, node
-from policyc.runtime.pins import Pins
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.kernel.pins import Pins
+from policyc.runtime.load import node
 from tests.kernel_corpus.surroundings import own_network, temporary_bpffs
 
 NEXT, DROP = -1, 2

@@ -14,7 +14,7 @@ from policyc.verifier.cluster.reads import Reads
 from policyc.verifier.cluster.regions import Region, regions
 from policyc.verifier.cluster.sites import run_of, sites_of
 from policyc.verifier.cluster.space import Space
-from policyc.verifier.differences import kind_between
+from policyc.verifier.symbolic.differences import kind_between
 from tests.property.cases import Case
 from tests.property.policy_mutations import (
     mutated,

@@ -22,7 +22,7 @@ from policyc.ir.universe import (
     Universe,
     end_address,
 )
-from policyc.verifier.connection_ends import HostRules
+from policyc.verifier.symbolic.connection_ends import HostRules
 from tests.property import cases
 from tests.property.policy_mutations import (
     with_notes,

@@ -14,18 +14,28 @@ from pathlib import Path
 from typing import Protocol
 
 from policyc.backends.ebpf_c.frames import Budgets
-from policyc.compiler.driver.bundle import Provenance, node_texts, write_bundle
-from policyc.compiler.driver.emission import emit_all
-from policyc.compiler.driver.pipeline import decide_all
-from policyc.compiler.driver.target import DEFAULT_TARGET, Target
+from policyc.compiler.driver.compile.bundle import (
+    Provenance,
+    node_texts,
+    write_bundle,
+)
+from policyc.compiler.driver.compile.emission import emit_all
+from policyc.compiler.driver.compile.pipeline import decide_all
+from policyc.compiler.driver.compile.target import (
+    DEFAULT_TARGET,
+    Target,
+)
 from policyc.ir.semantics import is_from_its_node
 from policyc.ir.services import is_neighbour_discovery
 from policyc.ir.universe import Endpoint, Flow, Node, Universe
-from policyc.runtime import bpf_syscall
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.lab.topology import LabNode, LabPod
-from policyc.runtime.node import load, unload
-from policyc.runtime.pins import Pins
-from policyc.runtime.status import status
+from policyc.runtime.load.node import (
+    load,
+    unload,
+)
+from policyc.runtime.observe.status import status
 from tests.kernel.support import packets
 from tests.kernel.support.packets import (
     Host,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a node would answer: the seeds, the node's own placements and writes, read as the plan says.
 
-The same road as the datapath's, in Python: endpoints are placed by `runtime/tables.py` from the bundle's
-JSON, unknown addresses by the prefix table, diagrams by search in the steps.
+The same road as the datapath's, in Python: endpoints are placed by `runtime/policy/tables.py` from the
+bundle's JSON, unknown addresses by the prefix table, diagrams by search in the steps.
 """
 
 import json
@@ -13,17 +13,33 @@ from typing import Any, cast
 
 from policyc.backends.ebpf_c.buckets import FILLED, bucket_of
 from policyc.backends.ebpf_c.seeds import make_seeds
-from policyc.compiler.driver.node_tables import classifier_json, rules_json
+from policyc.compiler.driver.compile.node_tables import (
+    classifier_json,
+    rules_json,
+)
 from policyc.ir.decision import FAIL_CLOSED_RULE, NOT_ISOLATED_RULE, DecisionIR
 from policyc.ir.effects import EffectBits
 from policyc.ir.plan import CellLayout, DirectionPlan, LookupPlan
 from policyc.ir.policy import Direction
-from policyc.ir.tree import ALLOW, ID_MASK, LEAF, NOTHING, search_service
+from policyc.ir.trees import (
+    ALLOW,
+    ID_MASK,
+    LEAF,
+    NOTHING,
+    search_service,
+)
 from policyc.ir.universe import End, Endpoint, Flow, Node
-from policyc.runtime.bundle import Bundle, MapSpec
-from policyc.runtime.endpoints import ContainerPort, EndpointRecord, NodeRecord
-from policyc.runtime.placement import Placement
-from policyc.runtime.tables import PolicyTables
+from policyc.runtime.bundle.bundle import (
+    Bundle,
+    MapSpec,
+)
+from policyc.runtime.endpoints.endpoints import (
+    ContainerPort,
+    EndpointRecord,
+    NodeRecord,
+)
+from policyc.runtime.endpoints.placement import Placement
+from policyc.runtime.policy.tables import PolicyTables
 
 
 @dataclass

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flows as columns of numbers."""
 
-from policyc.compiler.frontend.flow_columns import FlowColumns
+from policyc.compiler.frontend.flows.columns import FlowColumns
 from policyc.ir.universe import Flow
 
 

@@ -10,9 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policyc.backends.ebpf_c.buckets import bucket_of, fill_buckets
-from policyc.runtime.bundle import Bundle
-from policyc.runtime.cells import CLOSED, HashedCells
-from policyc.runtime.cells import bucket_of as bucket_on_node
+from policyc.runtime.bundle.bundle import Bundle
+from policyc.runtime.policy.cells import (
+    CLOSED,
+    HashedCells,
+)
+from policyc.runtime.policy.cells import bucket_of as bucket_on_node
 
 SEEDS = st.integers(min_value=0, max_value=2**32)
 

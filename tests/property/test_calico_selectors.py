@@ -15,8 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policyc.compiler.frontend import read_scenario
-from policyc.compiler.frontend.calico_labels import endpoint_selector, on_workloads
-from policyc.compiler.frontend.calico_selector import parse_expression
+from policyc.compiler.frontend.calico.labels import (
+    endpoint_selector,
+    on_workloads,
+)
+from policyc.compiler.frontend.calico.selector import parse_expression
 from policyc.ir.matching import selects
 from policyc.ir.semantics import verdict
 from policyc.ir.services import Service

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from policyc.ir.policy import Direction, PolicySet
 from policyc.ir.semantics import verdict
-from policyc.verifier.connection import Connection
-from policyc.verifier.connection_flow import confirmed
-from policyc.verifier.verdict_terms import ACTIONS
+from policyc.verifier.symbolic.connection import Connection
+from policyc.verifier.symbolic.connection_flow import confirmed
+from policyc.verifier.symbolic.verdict_terms import ACTIONS
 from tests.property.connection_cases import connection_case, flows_of
 from tests.property.length import examples
 

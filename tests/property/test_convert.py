@@ -10,10 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policyc.backends.policies.target import InexpressibleError
-from policyc.compiler.driver.convert import TARGETS, to_yaml
+from policyc.compiler.driver.compare.convert import (
+    TARGETS,
+    to_yaml,
+)
 from policyc.compiler.frontend import ReadOptions, StreamSource, read_policies
 from policyc.ir.policy import NEVER, NO_ENDPOINT, PolicySet
-from policyc.verifier.policy_equivalence import Same, compare
+from policyc.verifier.symbolic.policy_equivalence import (
+    Same,
+    compare,
+)
 from tests.property.admin_cases import admin_case
 from tests.property.calico_cases import calico_case
 from tests.property.cases import random_case

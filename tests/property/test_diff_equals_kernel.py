@@ -21,7 +21,7 @@ from policyc.ir.services import Kind
 from policyc.ir.universe import Endpoint, Flow, Node, Universe, end_name
 from policyc.runtime.lab.topology import LabNode
 from policyc.verifier.cluster.diff import Change, diff_cluster
-from policyc.verifier.symbolic_diff import diff_symbolic
+from policyc.verifier.diff.symbolic import diff_symbolic
 from tests.property.cases import Case, random_case
 from tests.property.kernel_engine import kernel_answers
 from tests.property.length import examples

@@ -20,8 +20,8 @@ from policyc.ir.selectors import ALWAYS
 from policyc.ir.semantics import as_seen, is_between_neighbours, is_from_its_node, verdict
 from policyc.ir.universe import Address, End, Endpoint, Flow, HostInterface, Node, Universe
 from policyc.verifier.cluster.diff import Change, diff_cluster
-from policyc.verifier.differences import kind_between
-from policyc.verifier.symbolic_diff import diff_symbolic
+from policyc.verifier.diff.symbolic import diff_symbolic
+from policyc.verifier.symbolic.differences import kind_between
 from tests.property import cases
 from tests.property.cluster_flows import (
     known,

@@ -5,8 +5,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policyc.compiler.driver.rebuild.documents import documents_of, together
-from policyc.compiler.frontend.nodes import Mapping, Node, Scalar, Sequence
-from policyc.compiler.frontend.yaml_documents import read_documents
+from policyc.compiler.frontend.yaml.documents import read_documents
+from policyc.compiler.frontend.yaml.tree import (
+    Mapping,
+    Node,
+    Scalar,
+    Sequence,
+)
 from policyc.ir.diagnostics import Report
 
 LINES = st.sampled_from(

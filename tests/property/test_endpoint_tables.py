@@ -4,7 +4,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policyc.runtime.endpoint_tables import (
+from policyc.runtime.endpoints.endpoint_tables import (
     ID_MASK,
     LINE,
     LOCAL,

@@ -7,7 +7,7 @@ from itertools import product
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from policyc.compiler.frontend.equal_priorities import check_priorities
+from policyc.compiler.frontend.checks.equal_priorities import check_priorities
 from policyc.compiler.frontend.lowered import AdminSlot, Lowered
 from policyc.ir.diagnostics import Report
 from policyc.ir.policy import (

@@ -44,8 +44,12 @@ from policyc.ir.selectors import Attribute, EndpointSelector, Operator, Requirem
 from policyc.ir.semantics import DecidedByRule, as_seen, rule_matches, verdict
 from policyc.ir.services import Kind, Service
 from policyc.ir.universe import ContainerPort, Endpoint, Flow, HostInterface, Node
-from policyc.verifier.explanation import explain
-from policyc.verifier.mismatches import peer_reasons, selector_reasons, service_reasons
+from policyc.verifier.explain.explanation import explain
+from policyc.verifier.explain.mismatches import (
+    peer_reasons,
+    selector_reasons,
+    service_reasons,
+)
 from tests.property.cases import Case, random_case
 from tests.property.tiered_cases import tiered_case
 

@@ -6,9 +6,15 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policyc.ir.explicit import allows_apart, explicit
+from policyc.ir.passes.explicit import (
+    allows_apart,
+    explicit,
+)
 from policyc.ir.policy import Action, PolicySet, TierMode
-from policyc.verifier.policy_equivalence import Same, compare
+from policyc.verifier.symbolic.policy_equivalence import (
+    Same,
+    compare,
+)
 from tests.property.length import examples
 from tests.property.tiered_cases import tiered_case
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policyc.compiler.frontend.read import read_cluster, read_policies, read_scenario
-from policyc.compiler.frontend.sources import StreamSource
+from policyc.compiler.frontend.yaml.sources import StreamSource
 from tests.property.cases import random_case
 from tests.property.kubernetes import objects_of
 

@@ -8,9 +8,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from policyc.backends.ebpf_c.layout import choose_layout
-from policyc.compiler.driver.host_subjects import Hosts, with_hosts_as_subjects
-from policyc.compiler.driver.pipeline import decide_all
-from policyc.compiler.frontend.calico_hosts import HostEndpoint
+from policyc.compiler.driver.compile.host_subjects import (
+    Hosts,
+    with_hosts_as_subjects,
+)
+from policyc.compiler.driver.compile.pipeline import decide_all
+from policyc.compiler.frontend.calico.host_endpoints import HostEndpoint
 from policyc.ir.lookup import entry_of
 from policyc.ir.peers import ANY_PEER, NodePeer, Peer, leaves
 from policyc.ir.policy import NEVER, Direction, Policy, PolicySet, Rule
@@ -18,8 +21,8 @@ from policyc.ir.selectors import AllOf, Attribute, AttributeTest, Condition, Not
 from policyc.ir.semantics import DeniedByHost, EndVerdict, end_verdict
 from policyc.ir.spans import NOWHERE
 from policyc.ir.universe import End, Endpoint, Flow, Node, Universe
-from policyc.runtime.endpoints import NodeRecord
-from policyc.runtime.host_policy import GuardedHost
+from policyc.runtime.endpoints.endpoints import NodeRecord
+from policyc.runtime.policy.host_policy import GuardedHost
 from tests.property.cases import random_service
 from tests.property.connection_cases import connection_case
 from tests.property.map_engine import MapEngine

@@ -18,11 +18,22 @@ from policyc.ir.policy import PolicySet
 from policyc.ir.results.verify import IntentAnswer, IntentStatus
 from policyc.ir.semantics import AllowedByDefault, verdict
 from policyc.ir.universe import Endpoint, Flow, Node, Universe
-from policyc.verifier.cluster_connection import ANOTHER_REPLICA, ClusterConnection
-from policyc.verifier.connection import Connection
-from policyc.verifier.connection_terms import ConnectionTerms
-from policyc.verifier.intent_oracle import breaks, is_asked
-from policyc.verifier.intents import BOTH_SIDES, NOBODY, Asking, verify_intents
+from policyc.verifier.cluster.connection import (
+    ANOTHER_REPLICA,
+    ClusterConnection,
+)
+from policyc.verifier.intents.intents import (
+    BOTH_SIDES,
+    NOBODY,
+    Asking,
+    verify_intents,
+)
+from policyc.verifier.intents.oracle import (
+    breaks,
+    is_asked,
+)
+from policyc.verifier.symbolic.connection import Connection
+from policyc.verifier.symbolic.connection_terms import ConnectionTerms
 from tests.property.connection_cases import connection_case, flows_of
 from tests.property.intent_cases import random_intent
 from tests.property.length import examples

@@ -10,7 +10,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from policyc.compiler.driver.target import Backend, Target
+from policyc.compiler.driver.compile.target import (
+    Backend,
+    Target,
+)
 from policyc.ir.lookup import entry_of
 from policyc.ir.plan import Counters
 from policyc.ir.semantics import is_from_its_node, verdict

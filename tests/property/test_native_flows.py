@@ -9,7 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policyc.compiler.cli.eval_answers import EndAnswer, answer
-from policyc.compiler.driver.native_flows import BY_SEMANTICS, evaluate_natively, why_not_native
+from policyc.compiler.driver.eval.native_flows import (
+    BY_SEMANTICS,
+    evaluate_natively,
+    why_not_native,
+)
 from policyc.ir.semantics import EndVerdict
 from policyc.ir.universe import Endpoint, Universe
 from tests.property.cases import Case

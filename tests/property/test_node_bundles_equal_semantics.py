@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policyc.backends.ebpf_c.layout import choose_layout
-from policyc.compiler.driver.pipeline import decide_all
+from policyc.compiler.driver.compile.pipeline import decide_all
 from policyc.ir.lookup import entry_of
 from policyc.ir.policy import Direction
 from policyc.ir.restrict import local_subjects, restrict, rows_of
 from policyc.ir.semantics import end_verdict
 from policyc.ir.universe import Endpoint, Universe
-from policyc.verifier.equivalence import prove_decision
-from policyc.verifier.outcome import Proved
-from policyc.verifier.restriction import restriction_faults
+from policyc.verifier.decision.equivalence import prove_decision
+from policyc.verifier.decision.outcome import Proved
+from policyc.verifier.decision.restriction import restriction_faults
 from tests.property.cases import Case, random_case
 from tests.property.map_engine import MapEngine
 from tests.property.node_layouts import (

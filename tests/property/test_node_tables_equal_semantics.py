@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from policyc.backends.ebpf_c.layout import choose_layout
 from policyc.backends.ebpf_c.seeds import make_seeds
-from policyc.compiler.driver.pipeline import decide_all
+from policyc.compiler.driver.compile.pipeline import decide_all
 from policyc.ir.decision import DecisionIR
 from policyc.ir.errors import InternalError
 from policyc.ir.lookup import entry_of
@@ -21,7 +21,7 @@ from policyc.ir.plan import (
 )
 from policyc.ir.policy import Direction
 from policyc.ir.semantics import end_verdict
-from policyc.ir.tree import depth_of
+from policyc.ir.trees import depth_of
 from policyc.ir.universe import FAMILIES, Endpoint, Node, end_name
 from tests.property.cases import random_case
 from tests.property.map_engine import MapEngine

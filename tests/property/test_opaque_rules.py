@@ -50,8 +50,15 @@ from policyc.ir.semantics import Verdict, verdict
 from policyc.ir.services import Protocol, Service
 from policyc.ir.spans import Origin, Span
 from policyc.ir.universe import Endpoint, Flow
-from policyc.verifier.differences import kind_between, said
-from policyc.verifier.opaque import Case, comparison, readings
+from policyc.verifier.symbolic.differences import (
+    kind_between,
+    said,
+)
+from policyc.verifier.symbolic.opaque import (
+    Case,
+    comparison,
+    readings,
+)
 
 SEEDS = st.integers(min_value=0, max_value=2**32)
 READINGS = 12

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policyc.compiler.driver.native_flows import why_not_native
-from policyc.compiler.driver.native_pairs import NativePairs
+from policyc.compiler.driver.eval.native_flows import why_not_native
+from policyc.compiler.driver.eval.native_pairs import NativePairs
 from policyc.ir.errors import InternalError
 from policyc.ir.services import Kind, kind_span
 from policyc.verifier.cluster.listing import Listing

@@ -9,7 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policyc.ir.universe import Flow
-from policyc.verifier.policy_equivalence import Difference, Same, compare
+from policyc.verifier.symbolic.policy_equivalence import (
+    Difference,
+    Same,
+    compare,
+)
 from tests.property.cases import Case
 from tests.property.length import examples
 from tests.property.policy_mutations import (

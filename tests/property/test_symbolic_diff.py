@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import policyc.verifier.symbolic_diff as symbolic
+import policyc.verifier.diff.symbolic as symbolic
 from policyc.ir.matching import condition_holds, peer_matches, selects
 from policyc.ir.peers import EndpointPeer, NodePeer
 from policyc.ir.policy import Direction, PolicySet
@@ -16,9 +16,20 @@ from policyc.ir.results.diff import DifferenceKind, DiffOutcome
 from policyc.ir.semantics import as_seen, is_from_its_node, verdict
 from policyc.ir.universe import Endpoint, Flow, Node
 from policyc.verifier.cluster.own_node import binds_own_node
-from policyc.verifier.differences import kind_between, outcome_of, said
-from policyc.verifier.end_changes import EndChange, EndRegion
-from policyc.verifier.literals import (
+from policyc.verifier.diff.end_changes import (
+    EndChange,
+    EndRegion,
+)
+from policyc.verifier.diff.symbolic import (
+    diff_symbolic,
+    end_queries,
+)
+from policyc.verifier.symbolic.differences import (
+    kind_between,
+    outcome_of,
+    said,
+)
+from policyc.verifier.symbolic.literals import (
     Declares,
     Family,
     Generated,
@@ -28,7 +39,6 @@ from policyc.verifier.literals import (
     Services,
     SourcePorts,
 )
-from policyc.verifier.symbolic_diff import diff_symbolic, end_queries
 from tests.property.cluster_flows import (
     flows_of,
     known,

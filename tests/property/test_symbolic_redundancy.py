@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policyc.compiler.driver.check_answers import Answers, CheckOptions
-from policyc.compiler.driver.check_symbolic import useless_anywhere
+from policyc.compiler.driver.check.answers import (
+    Answers,
+    CheckOptions,
+)
+from policyc.compiler.driver.check.symbolic import useless_anywhere
 from policyc.ir.bounds import RulePlace
 from policyc.ir.peers import Network
 from policyc.ir.policy import Policy, PolicySet
@@ -20,9 +23,17 @@ from policyc.verifier.cluster.redundancy import Redundancy, Uselessness
 from policyc.verifier.cluster.rows import RuleId
 from policyc.verifier.cluster.sites import sites_of
 from policyc.verifier.cluster.space import Space
-from policyc.verifier.policy_equivalence import Difference, GaveUp, Same, compare
-from policyc.verifier.symbolic_diff import diff_symbolic
-from policyc.verifier.symbolic_redundancy import places_of_rules, without
+from policyc.verifier.diff.symbolic import diff_symbolic
+from policyc.verifier.redundancy.symbolic import (
+    places_of_rules,
+    without,
+)
+from policyc.verifier.symbolic.policy_equivalence import (
+    Difference,
+    GaveUp,
+    Same,
+    compare,
+)
 from tests.property.cases import random_case
 from tests.property.cluster_flows import (
     known,

@@ -20,9 +20,12 @@ from policyc.verifier.bytecode.linked import Linked
 from policyc.verifier.bytecode.machine import Exited, TailCall, step
 from policyc.verifier.bytecode.program import Function, Program
 from policyc.verifier.bytecode.state import State
+from policyc.verifier.bytecode.symbolic.all_runs import (
+    Ended,
+    Runner,
+)
 from policyc.verifier.bytecode.symbolic.guards import Guard, joined
 from policyc.verifier.bytecode.symbolic.order import order_of
-from policyc.verifier.bytecode.symbolic.running import Ended, Runner
 from policyc.verifier.bytecode.values import NUMBERS, number
 from tests.kernel.support.random_bytecode import (
     WORDS,

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policyc.backends.ebpf_c.layout import choose_layout
-from policyc.compiler.driver.node_tables import rule_json
-from policyc.compiler.driver.pipeline import decide_all
+from policyc.compiler.driver.compile.node_tables import rule_json
+from policyc.compiler.driver.compile.pipeline import decide_all
 from policyc.ir.decision import RuleEntry
 from policyc.ir.lookup import end_decision, entry_of
 from policyc.ir.policy import Action, Direction
 from policyc.ir.semantics import end_verdict
-from policyc.verifier.equivalence import prove_decision
-from policyc.verifier.outcome import Proved
+from policyc.verifier.decision.equivalence import prove_decision
+from policyc.verifier.decision.outcome import Proved
 from tests.property.map_engine import MapEngine
 from tests.property.node_layouts import (
     known_part,

@@ -6,12 +6,15 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policyc.compiler.driver.pipeline import decide_all
+from policyc.compiler.driver.compile.pipeline import decide_all
 from policyc.ir.bits import members
 from policyc.ir.decision import leaf_of
+from policyc.ir.distinguished_protocols import (
+    kinds_told_apart,
+    plain_key,
+)
 from policyc.ir.policy import Direction
 from policyc.ir.services import ALL_SERVICES, Kind, kind_span
-from policyc.ir.told_apart import kinds_told_apart, plain_key
 from policyc.ir.views import view_of
 from tests.property.cases import Case, random_case
 from tests.property.tiered_cases import tiered_case

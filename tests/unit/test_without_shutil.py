@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from policyc.backends.ebpf_c import clang
-from policyc.compiler.driver.bundle import placed
+from policyc.compiler.driver.compile.bundle import placed
 
 UNREADABLE = "/" + "n" * 5000
 """A folder about which the kernel answers with an error, also to root."""

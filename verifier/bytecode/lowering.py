@@ -18,7 +18,7 @@ from policyc.verifier.bytecode.nodes import (
     Node,
 )
 from policyc.verifier.bytecode.values import Op
-from policyc.verifier.z3_when_used import z3
+from policyc.verifier.smt.lazy_z3 import z3
 
 
 class Language(Protocol):

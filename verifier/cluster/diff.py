@@ -22,7 +22,7 @@ from policyc.verifier.cluster.regions import Examples, Region, regions
 from policyc.verifier.cluster.sites import sites_of
 from policyc.verifier.cluster.space import Space
 from policyc.verifier.cluster.words import Words
-from policyc.verifier.differences import (
+from policyc.verifier.symbolic.differences import (
     deciders,
     ends_that_differ,
     kind_between,

@@ -20,7 +20,12 @@ from policyc.verifier.cluster.reads import policies_of
 from policyc.verifier.cluster.rows import services_of
 from policyc.verifier.cluster.space import Space
 from policyc.verifier.cluster.words import Words
-from policyc.verifier.differences import deciders, kind_between, plain_services, steps
+from policyc.verifier.symbolic.differences import (
+    deciders,
+    kind_between,
+    plain_services,
+    steps,
+)
 
 OWN_NODE = "the pod's own node"
 _OF_OTHER_FAMILY = {4: kind_span(Kind.ICMPV6), 6: kind_span(Kind.ICMP)}

@@ -22,8 +22,19 @@ from policyc.ir.universe import FAMILIES, Endpoint
 from policyc.verifier.cluster.reads import policies_of
 from policyc.verifier.cluster.rows import services_of_ports
 from policyc.verifier.cluster.space import Space, View
-from policyc.verifier.solvers import Answer, Choice, decide
-from policyc.verifier.terms import Term, asks_for, in_range, is_kind, is_service, service_key
+from policyc.verifier.smt.solvers import (
+    Answer,
+    Choice,
+    decide,
+)
+from policyc.verifier.smt.terms import (
+    Term,
+    asks_for,
+    in_range,
+    is_kind,
+    is_service,
+    service_key,
+)
 
 MOST_PAIRS = 400_000
 """So many pairs of selector and class are asked; of more, evenly spread ones."""

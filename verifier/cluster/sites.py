@@ -16,7 +16,13 @@ from policyc.ir.peers import Network
 from policyc.ir.semantics import as_seen
 from policyc.ir.universe import FAMILIES, Address, Endpoint, Node, Universe
 from policyc.verifier.cluster.reads import Reads
-from policyc.verifier.unknown_nodes import Nodes, is_open, on_node, placements, sort_on
+from policyc.verifier.symbolic.unknown_nodes import (
+    Nodes,
+    is_open,
+    on_node,
+    placements,
+    sort_on,
+)
 
 Named = Endpoint | Node
 

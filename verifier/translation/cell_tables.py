@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from policyc.ir.plan import CellLayout, DirectionPlan
-from policyc.ir.tree import NODE_WORDS, NOTHING
+from policyc.ir.trees import (
+    NODE_WORDS,
+    NOTHING,
+)
 from policyc.verifier.bytecode.values import NUMBERS
 from policyc.verifier.translation.bucket_places import FILLED, SLOTS, bucket_places
 from policyc.verifier.translation.seeded import SeedError, SeedTable

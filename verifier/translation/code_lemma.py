@@ -18,18 +18,18 @@ from policyc.ir.plan import Counters, LookupPlan
 from policyc.ir.policy import Direction
 from policyc.verifier.bytecode.machine import TailCall
 from policyc.verifier.bytecode.pointers import MapValue
-from policyc.verifier.bytecode.symbolic.running import Ended
-from policyc.verifier.bytecode.symbolic.surroundings import Deed
+from policyc.verifier.bytecode.symbolic.all_runs import Ended
+from policyc.verifier.bytecode.symbolic.environment import Deed
 from policyc.verifier.bytecode.symbolic.unknown import UnknownMemory
 from policyc.verifier.bytecode.term_domain import TermDomain
 from policyc.verifier.bytecode.values import Bits, Op, Truth
-from policyc.verifier.choice import Choice
-from policyc.verifier.translation.asked import NUMBER_OF
+from policyc.verifier.smt.solver_choice import Choice
+from policyc.verifier.translation.asked_services import NUMBER_OF
 from policyc.verifier.translation.claims import Claim, number_in
 from policyc.verifier.translation.connection_claims import CONNECTIONS, ConnectionClaims
 from policyc.verifier.translation.effect_claims import OF_EFFECTS, EffectClaims
 from policyc.verifier.translation.flow_cases import Case, all_flows
-from policyc.verifier.translation.looks import Looks
+from policyc.verifier.translation.lookups import Looks
 from policyc.verifier.translation.planned_maps import map_claims
 from policyc.verifier.translation.policy_claims import PolicyClaims
 from policyc.verifier.translation.policy_runs import CONTEXT, CONTEXT_SIZE, SCRATCH, PolicyRuns

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from policyc.verifier.bytecode.nodes import Node, variables
-from policyc.verifier.bytecode.symbolic.surroundings import Deed
+from policyc.verifier.bytecode.symbolic.environment import Deed
 from policyc.verifier.bytecode.symbolic.unknown import UnknownMemory
 from policyc.verifier.bytecode.values import Bits, Op, Truth, mask
 from policyc.verifier.translation.claims import Claim, number_in

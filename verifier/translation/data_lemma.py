@@ -14,9 +14,15 @@ from policyc.ir.atoms import AddressColumn
 from policyc.ir.decision import NOT_ISOLATED_RULE, DecisionIR, Diagram
 from policyc.ir.plan import AddressLayout, DirectionPlan, LookupPlan
 from policyc.ir.services import Service
-from policyc.ir.tree import LEAF, verdict_word
-from policyc.verifier.outcome import Broken
-from policyc.verifier.translation.asked import as_asked, as_wanted
+from policyc.ir.trees import (
+    LEAF,
+    verdict_word,
+)
+from policyc.verifier.decision.outcome import Broken
+from policyc.verifier.translation.asked_services import (
+    as_asked,
+    as_wanted,
+)
 from policyc.verifier.translation.cell_tables import CellWords, cell_words
 from policyc.verifier.translation.searches import (
     HALF_BITS,

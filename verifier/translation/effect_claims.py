@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from policyc.ir.effects import EffectBits
-from policyc.verifier.bytecode.symbolic.surroundings import Deed
+from policyc.verifier.bytecode.symbolic.environment import Deed
 from policyc.verifier.bytecode.values import Bits, Cmp, Truth
 from policyc.verifier.translation.claims import Claim, number_in
 from policyc.verifier.translation.policy_claims import PolicyClaims

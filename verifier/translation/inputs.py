@@ -10,7 +10,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from random import Random
 
-from policyc.ir.tree import ALLOW, FAN, LEAF, NEXT_WORD, RANGE
+from policyc.ir.trees import (
+    ALLOW,
+    FAN,
+    LEAF,
+    NEXT_WORD,
+    RANGE,
+)
 from policyc.verifier.bytecode.evaluation import value_of
 from policyc.verifier.bytecode.nodes import EQ, ITE, VARIABLE, Node
 from policyc.verifier.bytecode.values import Bits, Truth, mask

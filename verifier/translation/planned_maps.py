@@ -4,7 +4,7 @@
 from collections.abc import Iterator
 
 from policyc.ir.plan import AddressLayout, CellLayout, LookupPlan
-from policyc.ir.tree import NODE_BYTES
+from policyc.ir.trees import NODE_BYTES
 from policyc.verifier.bytecode.definitions import MapKind
 from policyc.verifier.bytecode.program import Program
 from policyc.verifier.translation.claims import Claim

@@ -12,9 +12,13 @@ from functools import cached_property
 from policyc.ir.decision import FAIL_CLOSED_RULE, NOT_ISOLATED_RULE
 from policyc.ir.effects import EffectBits
 from policyc.ir.policy import Direction
-from policyc.ir.tree import ALLOW, ID_MASK, LEAF
+from policyc.ir.trees import (
+    ALLOW,
+    ID_MASK,
+    LEAF,
+)
 from policyc.verifier.bytecode.values import Bits, Truth
-from policyc.verifier.translation.looks import Looks
+from policyc.verifier.translation.lookups import Looks
 from policyc.verifier.translation.policy_runs import PolicyRuns
 from policyc.verifier.translation.words import Words
 

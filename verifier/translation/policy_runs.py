@@ -10,8 +10,15 @@ from policyc.verifier.bytecode.object import BpfObject
 from policyc.verifier.bytecode.pointers import Pointer
 from policyc.verifier.bytecode.program import Program, link_program
 from policyc.verifier.bytecode.state import first_state
-from policyc.verifier.bytecode.symbolic.running import Ended, Runner
-from policyc.verifier.bytecode.symbolic.surroundings import Deed, Surroundings, TableRead
+from policyc.verifier.bytecode.symbolic.all_runs import (
+    Ended,
+    Runner,
+)
+from policyc.verifier.bytecode.symbolic.environment import (
+    Deed,
+    Surroundings,
+    TableRead,
+)
 from policyc.verifier.bytecode.symbolic.unknown import UnknownMemory
 from policyc.verifier.bytecode.term_domain import TermDomain
 from policyc.verifier.bytecode.values import Bits

@@ -12,9 +12,16 @@ from policyc.ir.decision import FAIL_CLOSED_RULE
 from policyc.ir.plan import AddressLayout, AddressPlan, CellLayout, DirectionPlan, LookupPlan
 from policyc.ir.policy import Direction
 from policyc.ir.services import Kind
-from policyc.ir.tree import ALLOW, ID_MASK, LEAF, NEXT_WORD, NOTHING, RANGE
+from policyc.ir.trees import (
+    ALLOW,
+    ID_MASK,
+    LEAF,
+    NEXT_WORD,
+    NOTHING,
+    RANGE,
+)
 from policyc.verifier.bytecode.values import Bits, Truth
-from policyc.verifier.translation.asked import NUMBER_OF
+from policyc.verifier.translation.asked_services import NUMBER_OF
 from policyc.verifier.translation.bucket_places import FILLED, SLOTS, bucket_places
 from policyc.verifier.translation.steps import Steps
 from policyc.verifier.translation.table_reading import TableReading

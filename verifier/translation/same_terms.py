@@ -13,7 +13,7 @@ from functools import cached_property
 
 from policyc.verifier.bytecode.nodes import Node, below
 from policyc.verifier.bytecode.substitution import Substitution
-from policyc.verifier.bytecode.symbolic.surroundings import TableRead
+from policyc.verifier.bytecode.symbolic.environment import TableRead
 from policyc.verifier.bytecode.term_domain import TermDomain
 from policyc.verifier.bytecode.term_truths import reduced
 from policyc.verifier.bytecode.values import Truth

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from policyc.ir.tree import (
+from policyc.ir.trees import (
     FAN,
     ID_MASK,
     LEAF,

@@ -8,7 +8,7 @@ import sys
 from array import array
 from collections.abc import Mapping
 
-from policyc.ir.classes import dataclass
+from policyc.ir.fast_dataclass import dataclass
 
 WORD = 4
 """Bytes of a word, little-endian whatever the machine."""

@@ -15,8 +15,8 @@ from policyc.verifier.bytecode.evaluation import evaluate, known
 from policyc.verifier.bytecode.lowering import BitwuzlaLanguage, Lowering, Z3Language
 from policyc.verifier.bytecode.nodes import VARIABLE, Node, below, variables
 from policyc.verifier.bytecode.values import Truth
-from policyc.verifier.choice import Choice
-from policyc.verifier.z3_when_used import z3
+from policyc.verifier.smt.lazy_z3 import z3
+from policyc.verifier.smt.solver_choice import Choice
 
 LIMIT_MS, WHOLE_LIMIT_MS = 120_000, 20_000
 """Of a goal and a solver; of one that can be asked in parts. Most take milliseconds."""

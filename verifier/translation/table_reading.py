@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-from policyc.ir.tree import (
+from policyc.ir.trees import (
     FAN,
     ID_MASK,
     LEAF,

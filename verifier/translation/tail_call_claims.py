@@ -15,7 +15,7 @@ from functools import cached_property
 from policyc.ir.decision import FAIL_CLOSED_RULE
 from policyc.verifier.bytecode.machine import TailCall
 from policyc.verifier.bytecode.pointers import MapValue
-from policyc.verifier.bytecode.symbolic.running import Ended
+from policyc.verifier.bytecode.symbolic.all_runs import Ended
 from policyc.verifier.bytecode.symbolic.unknown import UnknownMemory
 from policyc.verifier.bytecode.values import Bits, Truth
 from policyc.verifier.translation.claims import Claim, number_in

@@ -9,17 +9,24 @@ from functools import cached_property
 from policyc.compiler.driver.rebuild.documents import Documents, documents_of, together
 from policyc.compiler.driver.rebuild.files import contents_again
 from policyc.compiler.driver.rebuild.record import Record
-from policyc.compiler.frontend.kinds import NETWORK_POLICY, Role
+from policyc.compiler.frontend.kubernetes.objects import RawObject
 from policyc.compiler.frontend.lowered import Reading, Surroundings
-from policyc.compiler.frontend.network_policy_reader import read_network_policy
-from policyc.compiler.frontend.nodes import Mapping as MappingNode
-from policyc.compiler.frontend.nodes import Scalar
-from policyc.compiler.frontend.objects import RawObject
+from policyc.compiler.frontend.network_policy.reader import read_network_policy
+from policyc.compiler.frontend.object_kinds import (
+    NETWORK_POLICY,
+    Role,
+)
 from policyc.compiler.frontend.read_options import ReadOptions
-from policyc.compiler.frontend.sources import Content, InputFile, Source
-from policyc.compiler.frontend.yaml_documents import read_documents
-from policyc.ir.classes import dataclass
+from policyc.compiler.frontend.yaml.documents import read_documents
+from policyc.compiler.frontend.yaml.sources import (
+    Content,
+    InputFile,
+    Source,
+)
+from policyc.compiler.frontend.yaml.tree import Mapping as MappingNode
+from policyc.compiler.frontend.yaml.tree import Scalar
 from policyc.ir.diagnostics import Diagnostic, Report
+from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.policy import Policy
 
 MOST_CHANGED = 32

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import overload
 
-from policyc.ir.classes import dataclass
+from policyc.ir.fast_dataclass import dataclass
 
 DIGEST_BYTES = 32
 _MARK, _NEXT = b"---", b"\n---"

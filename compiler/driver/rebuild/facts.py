@@ -8,14 +8,17 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from policyc.compiler.driver.json_lines import member_text
-from policyc.compiler.driver.node_tables import policy_json, rule_json
-from policyc.compiler.driver.policy_texts import policy_text
-from policyc.ir.classes import dataclass
+from policyc.compiler.driver.compile.json_lines import member_text
+from policyc.compiler.driver.compile.node_tables import (
+    policy_json,
+    rule_json,
+)
+from policyc.compiler.driver.compile.policy_texts import policy_text
 from policyc.ir.decision import PolicyTable, RuleEntry, TierTable
+from policyc.ir.distinguished_protocols import kinds_told_apart
+from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.peers import AddressPeer, EndpointPeer, leaves
 from policyc.ir.policy import Direction, NamedPort, Policy
-from policyc.ir.told_apart import kinds_told_apart
 from policyc.ir.vocabulary import Vocabulary
 
 SEPARATOR = ",\n"

@@ -5,7 +5,13 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from policyc.compiler.frontend.sources import Content, PathSource, Source, contents, files_of
+from policyc.compiler.frontend.yaml.sources import (
+    Content,
+    PathSource,
+    Source,
+    contents,
+    files_of,
+)
 from policyc.ir.diagnostics import Report
 
 

@@ -30,7 +30,7 @@ from policyc.ir.atoms import (
     NamedNumbers,
     Row,
 )
-from policyc.ir.made import Made
+from policyc.ir.lazy import Made
 from policyc.ir.peers import AddressPeer
 from policyc.ir.policy import NamedPort
 from policyc.ir.selectors import (

@@ -26,10 +26,10 @@ from policyc.compiler.driver.rebuild.shapes import (
     table_from,
     texts_from,
 )
-from policyc.compiler.driver.rebuild.stretches import FileOfPolicies
+from policyc.compiler.driver.rebuild.splicing import FileOfPolicies
 from policyc.ir.atoms import Atoms
-from policyc.ir.classes import dataclass
 from policyc.ir.decision import Diagram
+from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.policy import Direction
 from policyc.ir.viewed import ViewedTable
 
@@ -40,7 +40,7 @@ Default = tuple[Direction, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Record:
-    """A record. `values` are JSON values (made by `note.py`), of which some name bytes in `blobs`."""
+    """A record. `values` are JSON values (made by `recording.py`), of which some name bytes in `blobs`."""
 
     values: Mapping[str, Any]
     blobs: Blobs = field(repr=False)

@@ -9,13 +9,13 @@ from policyc.compiler.driver.rebuild.facts import PolicyFacts
 from policyc.compiler.driver.rebuild.policies import Policies
 from policyc.compiler.driver.rebuild.record import Default, Record
 from policyc.ir.bits import members
-from policyc.ir.classes import dataclass
 from policyc.ir.decision import (
     FAIL_CLOSED_RULE,
     NOT_ISOLATED_RULE,
     DecisionIR,
     Diagram,
 )
+from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.plan import FIRST_ROW
 from policyc.ir.policy import Direction
 from policyc.ir.tables import RESERVED_RULES

@@ -10,12 +10,15 @@ from typing import Any
 from policyc.backends.ebpf_c.frames import Frame, Frames
 from policyc.backends.ebpf_c.seeds import Seed
 from policyc.compiler.driver.rebuild.documents import DIGEST_BYTES, KnownDocument
-from policyc.compiler.driver.rebuild.stretches import FileOfPolicies, Stretches
+from policyc.compiler.driver.rebuild.splicing import (
+    FileOfPolicies,
+    Stretches,
+)
 from policyc.ir.decision import Diagram
 from policyc.ir.plan import AddressLayout, AddressPlan, Size
 from policyc.ir.policy import Direction
 from policyc.ir.services import Kind
-from policyc.ir.tree import NODE_WORDS
+from policyc.ir.trees import NODE_WORDS
 from policyc.ir.viewed import Parts, ViewedRow, ViewedTable, little_endian
 from policyc.ir.views import View
 

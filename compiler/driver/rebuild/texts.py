@@ -5,10 +5,13 @@ import json
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 
-from policyc.compiler.driver.bundle import CLASSIFIER_FILE, RULES_FILE
-from policyc.compiler.driver.json_lines import member_text
-from policyc.compiler.driver.node_tables import rule_json
-from policyc.compiler.driver.policy_texts import POLICIES_FILE
+from policyc.compiler.driver.compile.bundle import (
+    CLASSIFIER_FILE,
+    RULES_FILE,
+)
+from policyc.compiler.driver.compile.json_lines import member_text
+from policyc.compiler.driver.compile.node_tables import rule_json
+from policyc.compiler.driver.compile.policy_texts import POLICIES_FILE
 from policyc.compiler.driver.rebuild.facts import (
     SEPARATOR,
     PolicyFacts,
@@ -20,7 +23,7 @@ from policyc.compiler.driver.rebuild.policies import Policies
 from policyc.compiler.driver.rebuild.record import Record
 from policyc.compiler.driver.rebuild.rows import Numbering, numbering_of
 from policyc.ir.decision import RuleEntry
-from policyc.ir.made import Made
+from policyc.ir.lazy import Made
 from policyc.ir.policy import Action, Direction
 from policyc.ir.spans import Origin, Span
 from policyc.ir.tables import RESERVED_RULES

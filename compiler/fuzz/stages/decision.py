@@ -3,8 +3,12 @@
 
 from collections.abc import Sequence
 
-from policyc.compiler.fuzz.answers import Answer, Question, of_entry
-from policyc.compiler.fuzz.scenario import Scenario
+from policyc.compiler.fuzz.stages.answers import (
+    Answer,
+    Question,
+    of_entry,
+)
+from policyc.compiler.fuzz.stages.scenario import Scenario
 from policyc.ir.decision import DecisionIR
 from policyc.ir.lookup import end_decision
 from policyc.ir.policy import Direction

@@ -4,9 +4,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from policyc.compiler.driver.target import Backend
-from policyc.compiler.fuzz.answers import Answer
-from policyc.compiler.fuzz.scenario import Scenario
+from policyc.compiler.driver.compile.target import Backend
+from policyc.compiler.fuzz.stages.answers import Answer
 from policyc.compiler.fuzz.stages.machine import (
     COUNTS,
     ENTRY,
@@ -18,6 +17,7 @@ from policyc.compiler.fuzz.stages.machine import (
     made_by,
 )
 from policyc.compiler.fuzz.stages.programs import Contents
+from policyc.compiler.fuzz.stages.scenario import Scenario
 from policyc.ir.errors import InternalError
 from policyc.verifier.bytecode import oracle
 from policyc.verifier.bytecode.concrete import Around, run

@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from policyc.compiler.driver.target import Backend
-from policyc.compiler.fuzz.answers import Answer
-from policyc.compiler.fuzz.scenario import Scenario
+from policyc.compiler.driver.compile.target import Backend
+from policyc.compiler.fuzz.stages.answers import Answer
 from policyc.compiler.fuzz.stages.machine import (
     COUNTS,
     ENTRY,
@@ -23,13 +22,17 @@ from policyc.compiler.fuzz.stages.machine import (
     made_by,
 )
 from policyc.compiler.fuzz.stages.programs import Contents
+from policyc.compiler.fuzz.stages.scenario import Scenario
 from policyc.ir.errors import HostError
-from policyc.runtime import bpf_syscall
 from policyc.runtime.errors import HostError as NodeHostError
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.kernel.libbpf import (
+    Object,
+    library,
+)
+from policyc.runtime.kernel.per_cpu import possible_cpus
 from policyc.runtime.lab.children import LabError
 from policyc.runtime.lab.namespaces import claimed_suffix, mount_bpffs, remove_lab
-from policyc.runtime.libbpf import Object, library
-from policyc.runtime.per_cpu import possible_cpus
 from policyc.verifier.bytecode.definitions import MapKind
 from policyc.verifier.bytecode.object import BpfObject
 

@@ -5,10 +5,10 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from policyc.compiler.driver.target import Backend
-from policyc.compiler.fuzz.answers import Answer
-from policyc.compiler.fuzz.scenario import Scenario
+from policyc.compiler.driver.compile.target import Backend
+from policyc.compiler.fuzz.stages.answers import Answer
 from policyc.compiler.fuzz.stages.programs import FlowWriter, Setting, settings_of
+from policyc.compiler.fuzz.stages.scenario import Scenario
 from policyc.ir.errors import InternalError
 from policyc.verifier.bytecode.object import BpfObject, read_object
 

@@ -4,10 +4,20 @@
 from array import array
 from collections.abc import Sequence
 
-from policyc.compiler.driver.native_flows import BY_SEMANTICS, evaluate_natively, why_not_native
-from policyc.compiler.frontend.flow_columns import Asked, FlowColumns
-from policyc.compiler.fuzz.answers import Answer, of_verdict
-from policyc.compiler.fuzz.scenario import Scenario
+from policyc.compiler.driver.eval.native_flows import (
+    BY_SEMANTICS,
+    evaluate_natively,
+    why_not_native,
+)
+from policyc.compiler.frontend.flows.columns import (
+    Asked,
+    FlowColumns,
+)
+from policyc.compiler.fuzz.stages.answers import (
+    Answer,
+    of_verdict,
+)
+from policyc.compiler.fuzz.stages.scenario import Scenario
 from policyc.ir.universe import End, Flow
 
 

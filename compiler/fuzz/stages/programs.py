@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from policyc.backends.ebpf_c.seeds import Seed
-from policyc.compiler.driver.bundle import (
+from policyc.compiler.driver.compile.bundle import (
     MANIFEST,
     Provenance,
     digest,
@@ -22,20 +22,38 @@ from policyc.compiler.driver.bundle import (
     node_texts,
     seed_files,
 )
-from policyc.compiler.driver.emission import Emitted, emit_all
-from policyc.compiler.driver.json_lines import json_text
-from policyc.compiler.driver.target import Backend, Target
-from policyc.compiler.fuzz.answers import Answer, Question, RuleJson, of_json
-from policyc.compiler.fuzz.draw import LAYOUTS
-from policyc.compiler.fuzz.scenario import Scenario
+from policyc.compiler.driver.compile.emission import (
+    Emitted,
+    emit_all,
+)
+from policyc.compiler.driver.compile.json_lines import json_text
+from policyc.compiler.driver.compile.target import (
+    Backend,
+    Target,
+)
+from policyc.compiler.fuzz.stages.answers import (
+    Answer,
+    Question,
+    RuleJson,
+    of_json,
+)
+from policyc.compiler.fuzz.stages.scenario import Scenario
+from policyc.compiler.fuzz.strategies.draw import LAYOUTS
 from policyc.ir.errors import InternalError
 from policyc.ir.policy import Action, Direction
 from policyc.ir.semantics import as_seen
 from policyc.ir.universe import Address, End, Endpoint, Node, end_address
-from policyc.runtime.bundle import Bundle, read_bundle
-from policyc.runtime.endpoints import ContainerPort, EndpointRecord, NodeRecord
-from policyc.runtime.placement import Placement
-from policyc.runtime.tables import PolicyTables
+from policyc.runtime.bundle.bundle import (
+    Bundle,
+    read_bundle,
+)
+from policyc.runtime.endpoints.endpoints import (
+    ContainerPort,
+    EndpointRecord,
+    NodeRecord,
+)
+from policyc.runtime.endpoints.placement import Placement
+from policyc.runtime.policy.tables import PolicyTables
 from policyc.verifier.bytecode.btf import Btf
 from policyc.verifier.bytecode.definitions import MapDefinition
 

@@ -4,8 +4,8 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from policyc.compiler.fuzz.answers import Answer
-from policyc.compiler.fuzz.scenario import Scenario
+from policyc.compiler.fuzz.stages.answers import Answer
+from policyc.compiler.fuzz.stages.scenario import Scenario
 
 
 class Stage(Protocol):

@@ -6,7 +6,10 @@ from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-from policyc.compiler.driver.target import Backend, Target
+from policyc.compiler.driver.compile.target import (
+    Backend,
+    Target,
+)
 from policyc.compiler.fuzz.stages.stage import Stage
 from policyc.ir.errors import HostError, InternalError
 
@@ -29,7 +32,7 @@ def why_not(name: str) -> str:
     if name == "z3":
         return "" if find_spec("z3") else "z3 is not installed (policyc[proof])"
     if name == "native":
-        from policyc.compiler.driver.native_flows import missing_for_native
+        from policyc.compiler.driver.eval.native_flows import missing_for_native
 
         missing = missing_for_native()
         return f"{missing} is not installed (policyc[native])" if missing else ""

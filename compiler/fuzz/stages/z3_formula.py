@@ -9,17 +9,17 @@ from ipaddress import IPv4Address, IPv6Address
 
 import z3
 
-from policyc.compiler.fuzz.answers import Answer
-from policyc.compiler.fuzz.scenario import Scenario
+from policyc.compiler.fuzz.stages.answers import Answer
+from policyc.compiler.fuzz.stages.scenario import Scenario
 from policyc.ir.errors import InternalError
 from policyc.ir.policy import Direction
 from policyc.ir.semantics import as_seen
 from policyc.ir.universe import Endpoint, Flow, Node, end_address
-from policyc.verifier.cluster_connection import ClusterConnection
-from policyc.verifier.connection_ends import ConnectionEnd
-from policyc.verifier.terms import Term
-from policyc.verifier.unknown_nodes import is_open
-from policyc.verifier.verdict_terms import ACTIONS
+from policyc.verifier.cluster.connection import ClusterConnection
+from policyc.verifier.smt.terms import Term
+from policyc.verifier.symbolic.connection_ends import ConnectionEnd
+from policyc.verifier.symbolic.unknown_nodes import is_open
+from policyc.verifier.symbolic.verdict_terms import ACTIONS
 
 
 class Z3Stage:

@@ -3,7 +3,7 @@
 
 from hypothesis import strategies as st
 
-from policyc.compiler.fuzz.draw import Object
+from policyc.compiler.fuzz.strategies.draw import Object
 from policyc.compiler.fuzz.strategies.words import (
     ACCOUNTS,
     NAMESPACES,

@@ -5,11 +5,15 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from policyc.compiler.fuzz.draw import LAYOUTS, Draw, Object
 from policyc.compiler.fuzz.strategies.admin import cluster_network_policies, old_admin_policies
 from policyc.compiler.fuzz.strategies.calico import calico_policies
 from policyc.compiler.fuzz.strategies.cilium import cilium_policies
 from policyc.compiler.fuzz.strategies.clusters import clusters
+from policyc.compiler.fuzz.strategies.draw import (
+    LAYOUTS,
+    Draw,
+    Object,
+)
 from policyc.compiler.fuzz.strategies.extended import extended_policies
 from policyc.compiler.fuzz.strategies.kubernetes import network_policies
 from policyc.compiler.fuzz.strategies.words import Strategy

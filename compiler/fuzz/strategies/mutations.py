@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import Any
 
-from policyc.compiler.fuzz.draw import Object
+from policyc.compiler.fuzz.strategies.draw import Object
 
 Path = tuple[str | int, ...]
 Change = tuple[int, int]

@@ -6,10 +6,14 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from policyc.compiler.fuzz.draw import LAYOUTS, Draw, Object
-from policyc.compiler.fuzz.own import Own
 from policyc.compiler.fuzz.strategies.clusters import clusters
+from policyc.compiler.fuzz.strategies.draw import (
+    LAYOUTS,
+    Draw,
+    Object,
+)
 from policyc.compiler.fuzz.strategies.mutations import mutated
+from policyc.compiler.fuzz.strategies.own import Own
 from policyc.compiler.fuzz.strategies.words import Strategy
 
 MOST_POLICIES = 20

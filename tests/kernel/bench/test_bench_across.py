@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime import xdp
-from policyc.runtime.forwarding import Forwarding
+from policyc.runtime.attach import xdp
+from policyc.runtime.endpoints.forwarding import Forwarding
+from policyc.runtime.kernel.per_cpu import per_cpu_sums
+from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.lab.children import call
 from policyc.runtime.lab.namespaces import remove_stale_labs
-from policyc.runtime.per_cpu import per_cpu_sums
-from policyc.runtime.pins import Pins
 from tests.kernel.support.two_nodes import _routed
 
 Stand = Callable[[Forwarding, bool], list[int]]

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime import bpf_syscall
-from policyc.runtime.libbpf import Object
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.kernel.libbpf import Object
 from policyc.verifier.bytecode.btf import Btf, read_btf
 from policyc.verifier.bytecode.concrete import Around, run
 from policyc.verifier.bytecode.core_layouts import KernelLayouts

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime import bpf_syscall
-from policyc.runtime.libbpf import Object
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.kernel.libbpf import Object
 from tests.kernel.support.node_under_test import NodeUnderTest
 from tests.kernel.support.objects import (
     CLANG,

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from policyc.runtime.json_value import JsonValue
-from policyc.runtime.masquerade import Masquerade
+from policyc.runtime.bundle.json_value import JsonValue
+from policyc.runtime.snat.snat import Masquerade
 from tests.kernel.support import external_frames as outside
 from tests.kernel.support import snat_frames as masquerade
 from tests.kernel.support.answers import REDIRECT

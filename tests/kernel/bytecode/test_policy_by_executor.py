@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from policyc.compiler.driver.target import Backend
+from policyc.compiler.driver.compile.target import Backend
 from policyc.verifier.bytecode.object import read_object
 from tests.kernel.support.policy_by_executor import (
     Contents,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from policyc.runtime import clock
+from policyc.runtime.kernel import clock
 from tests.kernel.support import ticks
 from tests.kernel.support.node_under_test import (
     NODE,

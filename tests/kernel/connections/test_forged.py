@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime import bpf_syscall
+from policyc.runtime.kernel import bpf_syscall
 from tests.kernel.support.node_under_test import (
     NODE,
     UPLINK,

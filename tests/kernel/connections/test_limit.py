@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime import bpf_syscall
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.lab.children import call
 from policyc.runtime.lab.topology import Lab, LabEndpoint, LabNode
-from policyc.runtime.node import load
-from policyc.runtime.pins import Pins
-from policyc.runtime.status import status
+from policyc.runtime.load.node import load
+from policyc.runtime.observe.status import status
 from tests.kernel.support import packets
 from tests.kernel.support.answers import (
     DROP,

@@ -11,7 +11,7 @@ import pytest
 from policyc.runtime.lab.probes import Family, Outcome, Probe, Protocol
 from policyc.runtime.lab.topology import Lab
 from policyc.runtime.lab.traffic import send
-from policyc.runtime.node import load
+from policyc.runtime.load.node import load
 from tests.kernel.support import (
     answers,
     packets,

@@ -8,8 +8,10 @@ from typing import Literal
 
 import pytest
 
-from policyc.runtime import leftovers, revoked, switch
-from policyc.runtime.masquerade import Masquerade
+from policyc.runtime import switch
+from policyc.runtime.attach import leftovers
+from policyc.runtime.policy import revoked
+from policyc.runtime.snat.snat import Masquerade
 from tests.attacks.revoked_connection import (
     CASES,
     PORT,

@@ -186,7 +186,7 @@ def test_what_is_not_for_the_pod_does_not_reach_it(node: NodeUnderTest) -> None:
 def test_a_device_without_an_endpoint_says_nothing(node: NodeUnderTest) -> None:
     node.load(node.policy().allow("a", "b", ANY))
     with node.shared_map("pc_if") as fd:
-        from policyc.runtime import bpf_syscall
+        from policyc.runtime.kernel import bpf_syscall
 
         bpf_syscall.map_delete(fd, node.ifindex["pca"].to_bytes(4, "little"))
     assert not node.sent_by("a", arp(A))

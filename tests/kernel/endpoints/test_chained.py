@@ -11,9 +11,9 @@ from typing import get_args
 
 import pytest
 
+from policyc.runtime.devices.uplinks import Outside
+from policyc.runtime.endpoints.forwarding import Forwarding
 from policyc.runtime.errors import InputError
-from policyc.runtime.forwarding import Forwarding
-from policyc.runtime.uplinks import Outside
 from tests.kernel.support.bundles import (
     compiled,
     policy_for_web,

@@ -13,12 +13,19 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime import bpf_syscall, endpoint_maps, endpoint_tables
-from policyc.runtime.btf import Btf, StructLayout
-from policyc.runtime.endpoint_halves import Halves
+from policyc.runtime.endpoints import (
+    endpoint_maps,
+    endpoint_tables,
+)
+from policyc.runtime.endpoints.double_buffer import Halves
 from policyc.runtime.errors import HostError, InputError
-from policyc.runtime.libbpf import Object
-from policyc.runtime.pins import Pins
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.kernel.btf import (
+    Btf,
+    StructLayout,
+)
+from policyc.runtime.kernel.libbpf import Object
+from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.state import LoadedEndpoint
 from policyc.runtime.undo import Undo
 from tests.kernel.support.objects import (

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from policyc.runtime.json_value import JsonValue
-from policyc.runtime.status_text import show
-from policyc.runtime.uplinks import Outside
+from policyc.runtime.bundle.json_value import JsonValue
+from policyc.runtime.devices.uplinks import Outside
+from policyc.runtime.observe.status_text import show
 from tests.kernel.support.external_wire import (
     ANSWERS,
     NODE_PORT,

@@ -7,9 +7,16 @@ import struct
 
 import pytest
 
-from policyc.runtime import clsact, features, tcx
-from policyc.runtime.attach import BY_ROLE, Mode
+from policyc.runtime.attach import (
+    clsact,
+    tcx,
+)
+from policyc.runtime.attach.attach import (
+    BY_ROLE,
+    Mode,
+)
 from policyc.runtime.errors import HostError, InputError
+from policyc.runtime.kernel import features
 from tests.kernel.support.external_frames import (
     EXTERNAL,
     ROUTER,

@@ -10,11 +10,15 @@ import pytest
 from pyroute2 import IPRoute
 from pyroute2.netlink.rtnl.ifinfmsg import IFF_UP
 
-from policyc.runtime import attach, switch, tcx
+from policyc.runtime import switch
+from policyc.runtime.attach import (
+    attach,
+    tcx,
+)
+from policyc.runtime.devices.tunnel import NAME
+from policyc.runtime.devices.tunnel import PORT as TUNNEL_PORT
+from policyc.runtime.devices.uplinks import Outside
 from policyc.runtime.errors import HostError
-from policyc.runtime.tunnel import NAME
-from policyc.runtime.tunnel import PORT as TUNNEL_PORT
-from policyc.runtime.uplinks import Outside
 from tests.eventually import eventually
 from tests.kernel.support.bundles import compiled
 from tests.kernel.support.external_wire import (

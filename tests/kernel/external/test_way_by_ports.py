@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime import bpf_syscall
+from policyc.runtime.kernel import bpf_syscall
 from tests.kernel.support.answers import (
     DROP,
     NEXT,

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from policyc.runtime import bpf_syscall
+from policyc.runtime.kernel import bpf_syscall
 from tests.kernel.support.external_wire import (
     NODE_PORT,
     REQUESTS,

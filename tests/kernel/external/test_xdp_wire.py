@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 
 from policyc.compiler.cli.main import run
-from policyc.runtime import bpf_syscall, switch, xdp
+from policyc.runtime import switch
+from policyc.runtime.attach import xdp
+from policyc.runtime.devices.uplinks import Outside
 from policyc.runtime.errors import HostError
-from policyc.runtime.libbpf import Object
-from policyc.runtime.pins import Pins
-from policyc.runtime.uplinks import Outside
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.kernel.libbpf import Object
+from policyc.runtime.kernel.pins import Pins
 from tests.kernel.support.bundles import compiled
 from tests.kernel.support.external_wire import (
     NODE_PORT,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime.masquerade import Masquerade
+from policyc.runtime.snat.snat import Masquerade
 from tests.kernel.support.bundles import compiled
 from tests.kernel.support.node_under_test import ip
 from tests.kernel.support.packets import mac_bytes

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime.attach import Mode
+from policyc.runtime.attach.attach import Mode
 from tests.kernel.support.node_under_test import (
     LOCAL,
     A,

@@ -11,7 +11,11 @@ from functools import cache
 from typing import Literal
 
 from policyc.backends.ebpf_c.seeds import Seed
-from policyc.compiler.driver.target import HOOKS, Backend, Target
+from policyc.compiler.driver.compile.target import (
+    HOOKS,
+    Backend,
+    Target,
+)
 from policyc.verifier.bytecode.errors import UnmodelledError
 from policyc.verifier.bytecode.object import BpfObject, read_object
 from policyc.verifier.translation.code_lemma import CodeLemma

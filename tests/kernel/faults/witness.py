@@ -17,11 +17,11 @@ from policyc.ir.services import Kind
 from policyc.verifier.bytecode.evaluation import evaluate, known
 from policyc.verifier.bytecode.nodes import VARIABLE, Node, below
 from policyc.verifier.bytecode.object import BpfObject
-from policyc.verifier.bytecode.symbolic.surroundings import Deed
+from policyc.verifier.bytecode.symbolic.environment import Deed
 from policyc.verifier.bytecode.symbolic.unknown import UnknownMemory
 from policyc.verifier.bytecode.values import Bits, Truth
-from policyc.verifier.outcome import Broken
-from policyc.verifier.translation.asked import NUMBER_OF
+from policyc.verifier.decision.outcome import Broken
+from policyc.verifier.translation.asked_services import NUMBER_OF
 from policyc.verifier.translation.code_lemma import CodeLemma, Failed
 from tests.kernel.support.policy_by_executor import (
     SCRATCH,

@@ -9,8 +9,8 @@ from typing import Protocol
 import pytest
 
 from policyc.backends.ebpf_c.seeds import Seed
-from policyc.compiler.driver import objects
-from policyc.compiler.driver.target import Backend
+from policyc.compiler.driver.compile import objects
+from policyc.compiler.driver.compile.target import Backend
 from policyc.ir.plan import AddressLayout
 from policyc.verifier.bytecode.elf import Relocation
 from policyc.verifier.bytecode.object import BpfObject, read_object

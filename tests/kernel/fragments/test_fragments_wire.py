@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from policyc.runtime.json_value import JsonValue
+from policyc.runtime.bundle.json_value import JsonValue
 from tests.eventually import eventually
 from tests.kernel.support.fragment_wire import (
     SIZES,

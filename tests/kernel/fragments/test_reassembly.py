@@ -9,9 +9,14 @@ from pathlib import Path
 import pytest
 
 from policyc.compiler.cli.main import run as policyc
-from policyc.runtime import nf_defrag, own_device, reassembly, switch
-from policyc.runtime import node as runtime
+from policyc.runtime import switch
+from policyc.runtime.devices import (
+    own_device,
+    reassembly,
+)
 from policyc.runtime.errors import HostError
+from policyc.runtime.kernel import nf_defrag
+from policyc.runtime.load import node as runtime
 from tests.kernel.support.fragment_frames import (
     first,
     later,

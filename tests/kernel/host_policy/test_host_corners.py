@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime import bpf_syscall, leftovers, switch
+from policyc.runtime import switch
+from policyc.runtime.attach import leftovers
 from policyc.runtime.errors import InputError
 from policyc.runtime.failsafes import DEFAULT
+from policyc.runtime.kernel import bpf_syscall
 from tests.kernel.support.host_policy_frames import (
     comes,
     families,

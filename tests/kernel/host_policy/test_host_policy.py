@@ -9,8 +9,9 @@ from typing import Any
 import jsonschema
 import pytest
 
-from policyc.runtime import bpf_syscall, switch
+from policyc.runtime import switch
 from policyc.runtime.errors import InputError
+from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.state import LoadedHost
 from tests.kernel.support.fragments import two_pieces
 from tests.kernel.support.host_policy_frames import (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime.masquerade import Masquerade
+from policyc.runtime.snat.snat import Masquerade
 from tests.kernel.support.bundles import compiled
 from tests.kernel.support.external_wire import (
     POLICY,

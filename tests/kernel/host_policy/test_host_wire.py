@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime.event_records import Event
-from policyc.runtime.events import read_events
+from policyc.runtime.observe.event_records import Event
+from policyc.runtime.observe.events import read_events
 from tests.kernel.support.bundles import compiled
 from tests.kernel.support.external_wire import (
     BULK,

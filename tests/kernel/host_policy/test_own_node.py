@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from policyc.runtime import switch
-from policyc.runtime.attest import attest
-from policyc.runtime.pins import Pins
+from policyc.runtime.kernel.pins import Pins
+from policyc.runtime.observe.attest import attest
 from tests.attacks.revoked_connection import (
     Open,
     received,

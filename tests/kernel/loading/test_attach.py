@@ -9,10 +9,18 @@ from pathlib import Path
 import pytest
 from pyroute2 import IPRoute
 
-from policyc.runtime import bpf_syscall, clsact, tcx
-from policyc.runtime.attach import BY_ROLE, Hook, Mode
+from policyc.runtime.attach import (
+    clsact,
+    tcx,
+)
+from policyc.runtime.attach.attach import (
+    BY_ROLE,
+    Hook,
+    Mode,
+)
 from policyc.runtime.errors import HostError
-from policyc.runtime.libbpf import Object
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.kernel.libbpf import Object
 from tests.eventually import eventually
 from tests.kernel.support.node_under_test import (
     A,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from policyc.runtime.json_value import JsonValue
+from policyc.runtime.bundle.json_value import JsonValue
 from tests.kernel.support.follower import (
     Follower,
     told,

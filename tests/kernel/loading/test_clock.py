@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime import bpf_syscall, clock
 from policyc.runtime.errors import HostError
+from policyc.runtime.kernel import (
+    bpf_syscall,
+    clock,
+)
 from tests.kernel.support import ticks
 from tests.kernel.support.node_under_test import (
     A,

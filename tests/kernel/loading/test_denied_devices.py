@@ -6,8 +6,13 @@ import socket
 
 import pytest
 
-from policyc.runtime import attach, clsact, switch, tcx
-from policyc.runtime.attach import Mode
+from policyc.runtime import switch
+from policyc.runtime.attach import (
+    attach,
+    clsact,
+    tcx,
+)
+from policyc.runtime.attach.attach import Mode
 from policyc.runtime.errors import HostError
 from policyc.runtime.state import Attachment
 from tests.kernel.support.denied_devices import (

@@ -9,8 +9,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from policyc.runtime import attach, bpf_syscall
-from policyc.runtime.attach import Mode
+from policyc.runtime.attach import attach
+from policyc.runtime.attach.attach import Mode
+from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.state import Attachment, StateDir
 from tests.eventually import eventually
 from tests.kernel.support.denied_devices import (

@@ -12,9 +12,12 @@ from pathlib import Path
 import pytest
 
 from policyc.compiler.cli.main import run as policyc
-from policyc.runtime import features, host
-from policyc.runtime import node as runtime
 from policyc.runtime.errors import HostError
+from policyc.runtime.kernel import (
+    features,
+    host,
+)
+from policyc.runtime.load import node as runtime
 from tests.kernel.support.node_under_test import NodeUnderTest
 from tests.kernel.support.table_policy import NamePlacer
 

@@ -10,12 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime import bpf_syscall, endpoint_maps, switch, tcx
-from policyc.runtime import node as runtime
-from policyc.runtime.attach import BY_ROLE
-from policyc.runtime.endpoints import EndpointRecord
+from policyc.runtime import switch
+from policyc.runtime.attach import tcx
+from policyc.runtime.attach.attach import BY_ROLE
+from policyc.runtime.endpoints import endpoint_maps
+from policyc.runtime.endpoints.endpoints import EndpointRecord
+from policyc.runtime.endpoints.placement import (
+    MapWrite,
+    Placement,
+)
 from policyc.runtime.errors import HostError, InputError, NodeError
-from policyc.runtime.placement import MapWrite, Placement
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.load import node as runtime
 from policyc.runtime.state import StateDir
 from tests.kernel.support.node_under_test import (
     HOSTS,

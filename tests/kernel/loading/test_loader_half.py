@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime import bpf_syscall, switch
+from policyc.runtime import switch
 from policyc.runtime.errors import HostError
+from policyc.runtime.kernel import bpf_syscall
 from tests.kernel.support.killed import (
     die,
     killed,

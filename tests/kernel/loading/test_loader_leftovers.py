@@ -9,8 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime import bpf_syscall, clsact, leftovers, rtnetlink, switch, tcx
-from policyc.runtime.attach import BY_ROLE, Mode
+from policyc.runtime import switch
+from policyc.runtime.attach import (
+    clsact,
+    leftovers,
+    tcx,
+)
+from policyc.runtime.attach.attach import (
+    BY_ROLE,
+    Mode,
+)
+from policyc.runtime.kernel import (
+    bpf_syscall,
+    rtnetlink,
+)
 from tests.kernel.support.node_under_test import (
     HOSTS,
     UPLINK,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime import network
+from policyc.runtime.attach import network
 from policyc.runtime.errors import HostError
 from tests.kernel.support.node_under_test import (
     A,

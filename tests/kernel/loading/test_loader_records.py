@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
-from policyc.runtime import clsact
-from policyc.runtime.attach import BY_ROLE, Mode
+from policyc.runtime.attach import clsact
+from policyc.runtime.attach.attach import (
+    BY_ROLE,
+    Mode,
+)
 from policyc.runtime.errors import HostError
 from tests.kernel.support.node_under_test import (
     A,

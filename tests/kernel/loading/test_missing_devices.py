@@ -7,8 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime import attach, clsact, endpoint_maps, forwarding, pod_devices, switch, tcx
-from policyc.runtime.attach import Mode
+from policyc.runtime import switch
+from policyc.runtime.attach import (
+    attach,
+    clsact,
+    tcx,
+)
+from policyc.runtime.attach.attach import Mode
+from policyc.runtime.endpoints import (
+    endpoint_maps,
+    forwarding,
+    pod_devices,
+)
 from policyc.runtime.state import StateDir
 from tests.kernel.support.network import network
 from tests.kernel.support.node_commands import Commands

@@ -14,8 +14,9 @@ import jsonschema
 import pytest
 
 from policyc.compiler.cli.main import run as policyc
-from policyc.runtime import attach, switch
-from policyc.runtime import node as runtime
+from policyc.runtime import switch
+from policyc.runtime.attach import attach
+from policyc.runtime.load import node as runtime
 from policyc.runtime.state import DEFAULT_ROOT, StateDir
 from tests.kernel.support.node_under_test import (
     A,

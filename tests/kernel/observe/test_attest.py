@@ -14,13 +14,19 @@ import jsonschema
 import pytest
 
 from policyc.compiler.cli.main import run
-from policyc.compiler.driver.lab import lab_endpoints, lab_pods, metadata_of
+from policyc.compiler.driver.eval.lab import (
+    lab_endpoints,
+    lab_pods,
+    metadata_of,
+)
 from policyc.compiler.frontend import PathSource, ReadOptions, read_cluster
-from policyc.runtime import attach, bpf_syscall, switch
-from policyc.runtime.bundle import POLICY_OBJECT
+from policyc.runtime import switch
+from policyc.runtime.attach import attach
+from policyc.runtime.bundle.bundle import POLICY_OBJECT
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.kernel.libbpf import Object
+from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.lab.topology import Lab
-from policyc.runtime.libbpf import Object
-from policyc.runtime.pins import Pins
 
 pytestmark = pytest.mark.kernel
 ROOT = Path(__file__).parents[3]

@@ -17,16 +17,29 @@ from typing import Any
 import jsonschema
 import pytest
 
-from policyc.runtime import bpf_syscall
-from policyc.runtime.event_records import EndSaid, Event, RuleSaid
-from policyc.runtime.events import Lost, read_events
-from policyc.runtime.json_value import JsonValue
+from policyc.runtime.bundle.json_value import JsonValue
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.kernel.per_cpu import per_cpu_sums
+from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.lab.children import call
 from policyc.runtime.lab.topology import Lab, LabEndpoint, LabNode
-from policyc.runtime.node import load, unload
-from policyc.runtime.per_cpu import per_cpu_sums
-from policyc.runtime.pins import Pins
-from policyc.runtime.status import NodeStatus, status
+from policyc.runtime.load.node import (
+    load,
+    unload,
+)
+from policyc.runtime.observe.event_records import (
+    EndSaid,
+    Event,
+    RuleSaid,
+)
+from policyc.runtime.observe.events import (
+    Lost,
+    read_events,
+)
+from policyc.runtime.observe.status import (
+    NodeStatus,
+    status,
+)
 from tests.kernel.support import packets
 from tests.kernel.support.answers import (
     DROP,

@@ -5,8 +5,8 @@ import socket
 
 import pytest
 
-from policyc.runtime import bpf_syscall
-from policyc.runtime.service_route import NAME
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.services.route import NAME
 from tests.kernel.support.answers import NEXT
 from tests.kernel.support.node_under_test import (
     LOCAL,

@@ -11,8 +11,8 @@ import jsonschema
 import pytest
 
 from policyc.compiler.cli.main import run as policyc
-from policyc.runtime.json_value import JsonValue
-from policyc.runtime.service_update import update_services
+from policyc.runtime.bundle.json_value import JsonValue
+from policyc.runtime.services.update import update_services
 from policyc.runtime.state import StateDir
 from tests.eventually import eventually
 from tests.kernel.support.device_watch import (

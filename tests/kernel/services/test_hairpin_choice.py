@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime.json_value import JsonValue
+from policyc.runtime.bundle.json_value import JsonValue
 from tests.kernel.support.answers import (
     NEXT,
     REDIRECT,

@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from policyc.runtime.json_value import JsonValue
+from policyc.runtime.bundle.json_value import JsonValue
 from tests.kernel.support.follower import (
     Follower,
     told,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime.json_value import JsonValue
+from policyc.runtime.bundle.json_value import JsonValue
 from tests.kernel.support.node_under_test import (
     C,
     NodeUnderTest,

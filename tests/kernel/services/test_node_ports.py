@@ -3,7 +3,7 @@
 
 import pytest
 
-from policyc.runtime.json_value import JsonValue
+from policyc.runtime.bundle.json_value import JsonValue
 from tests.kernel.support.answers import (
     REDIRECT,
     answer_of,

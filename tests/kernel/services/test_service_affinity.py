@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime import bpf_syscall
-from policyc.runtime.json_value import JsonValue
+from policyc.runtime.bundle.json_value import JsonValue
+from policyc.runtime.kernel import bpf_syscall
 from tests.kernel.support.node_under_test import (
     WORLD,
     A,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from policyc.runtime.json_value import JsonValue
+from policyc.runtime.bundle.json_value import JsonValue
 from tests.kernel.support.follower import (
     Follower,
     told,

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from policyc.runtime import service_maps
+from policyc.runtime.services import maps as service_maps
 from tests.kernel.support.node_under_test import (
     WORLD,
     A,

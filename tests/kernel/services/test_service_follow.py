@@ -14,16 +14,34 @@ from typing import Any
 
 import pytest
 
-from policyc.runtime import bpf_syscall, service_maps
-from policyc.runtime.address_value import unpacked
+from policyc.runtime.bundle.address_value import unpacked
+from policyc.runtime.bundle.json_value import JsonValue
 from policyc.runtime.errors import InputError
-from policyc.runtime.json_value import JsonValue
-from policyc.runtime.service_follow import Applied, follow
-from policyc.runtime.service_live import FullError, Live, StaleError
-from policyc.runtime.service_rows import CLOSED, FRONTEND, ROW, WAYS, frontend_key, key_half
-from policyc.runtime.service_update import loaded
-from policyc.runtime.service_world import World
-from policyc.runtime.services import Backend, Frontend
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.services import maps as service_maps
+from policyc.runtime.services.follow import (
+    Applied,
+    follow,
+)
+from policyc.runtime.services.live import (
+    FullError,
+    Live,
+    StaleError,
+)
+from policyc.runtime.services.rows import (
+    CLOSED,
+    FRONTEND,
+    ROW,
+    WAYS,
+    frontend_key,
+    key_half,
+)
+from policyc.runtime.services.services import (
+    Backend,
+    Frontend,
+)
+from policyc.runtime.services.update import loaded
+from policyc.runtime.services.watched_objects import World
 from tests.eventually import eventually
 from tests.kernel.support.follower import (
     Follower,

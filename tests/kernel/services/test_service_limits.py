@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from policyc.runtime import maglev
-from policyc.runtime.json_value import JsonValue
+from policyc.runtime.bundle.json_value import JsonValue
+from policyc.runtime.services import maglev
 from tests.kernel.support.follower import (
     Follower,
     told,

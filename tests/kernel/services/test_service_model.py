@@ -15,7 +15,7 @@ from functools import partial
 import pytest
 from hypothesis import given, settings
 
-from policyc.runtime.json_value import JsonValue
+from policyc.runtime.bundle.json_value import JsonValue
 from tests.kernel.support.answers import (
     DROP,
     NEXT,

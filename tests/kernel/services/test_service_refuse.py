@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from policyc.runtime import bpf_syscall
+from policyc.runtime.kernel import bpf_syscall
 from tests.kernel.support.answers import (
     DROP,
     REDIRECT,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime.json_value import JsonValue
+from policyc.runtime.bundle.json_value import JsonValue
 from policyc.runtime.lab.topology import Lab
-from policyc.runtime.node import load
+from policyc.runtime.load.node import load
 from tests.kernel.support import packets
 from tests.kernel.support.answers import (
     DROP,

@@ -6,9 +6,11 @@ import subprocess
 
 import pytest
 
-from policyc.runtime import own_device, service_route, switch
+from policyc.runtime import switch
+from policyc.runtime.devices import own_device
 from policyc.runtime.errors import HostError, InputError
-from policyc.runtime.service_route import NAME
+from policyc.runtime.services import route as service_route
+from policyc.runtime.services.route import NAME
 from tests.kernel.support.answers import answer_of
 from tests.kernel.support.killed import (
     die,

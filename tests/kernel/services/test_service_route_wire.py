@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime.service_route import NAME
+from policyc.runtime.services.route import NAME
 from tests.kernel.support.bundles import (
     compiled,
     policy_for_web,

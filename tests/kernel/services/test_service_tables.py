@@ -8,12 +8,22 @@ from pathlib import Path
 import pytest
 
 from policyc.compiler.cli.main import run as policyc
-from policyc.runtime import bpf_syscall, service_maps, service_rows, switch
-from policyc.runtime import node as runtime
+from policyc.runtime import switch
+from policyc.runtime.bundle.json_value import JsonValue
 from policyc.runtime.errors import HostError, InputError
-from policyc.runtime.json_value import JsonValue
-from policyc.runtime.service_list import read_services
-from policyc.runtime.services import Frontend, OwnNode
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.load import node as runtime
+from policyc.runtime.services import (
+    maps as service_maps,
+)
+from policyc.runtime.services import (
+    rows as service_rows,
+)
+from policyc.runtime.services.all_objects import read_services
+from policyc.runtime.services.services import (
+    Frontend,
+    OwnNode,
+)
 from tests.kernel.support.node_under_test import (
     B,
     C,

@@ -18,15 +18,22 @@ from typing import TypeVar
 
 import pytest
 
-from policyc.runtime import bpf_syscall, socket_hooks
+from policyc.runtime.attach import socket_hooks
+from policyc.runtime.bundle.json_value import JsonValue
 from policyc.runtime.errors import HostError, InputError
-from policyc.runtime.json_value import JsonValue
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.lab.children import call, enter
 from policyc.runtime.lab.topology import Lab, LabEndpoint, LabNode
-from policyc.runtime.node import load, unload
-from policyc.runtime.pins import Pins
-from policyc.runtime.service_update import update_services
-from policyc.runtime.status import NodeStatus, status
+from policyc.runtime.load.node import (
+    load,
+    unload,
+)
+from policyc.runtime.observe.status import (
+    NodeStatus,
+    status,
+)
+from policyc.runtime.services.update import update_services
 from tests.kernel.support.bundles import compiled
 from tests.kernel.support.packets import Host
 from tests.kernel.support.service_yaml import (

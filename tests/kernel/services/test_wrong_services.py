@@ -9,11 +9,11 @@ import jsonschema
 import pytest
 
 from policyc.compiler.cli.main import run as policyc
+from policyc.runtime.bundle.json_value import JsonValue
 from policyc.runtime.errors import InputError
-from policyc.runtime.json_value import JsonValue
-from policyc.runtime.service_list import serve
-from policyc.runtime.service_world import World
-from policyc.runtime.services import OwnNode
+from policyc.runtime.services.all_objects import serve
+from policyc.runtime.services.services import OwnNode
+from policyc.runtime.services.watched_objects import World
 from tests.kernel.support.denied_devices import (
     load,
     policy,

@@ -3,7 +3,7 @@
 
 import pytest
 
-from policyc.runtime.masquerade import Masquerade
+from policyc.runtime.snat.snat import Masquerade
 from tests.kernel.support.node_under_test import (
     NODE,
     UPLINK,

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from policyc.runtime.masquerade import Masquerade
+from policyc.runtime.snat.snat import Masquerade
 from tests.kernel.support.fragments import two_pieces
 from tests.kernel.support.host_policy_frames import guarded
 from tests.kernel.support.node_under_test import (

@@ -14,13 +14,18 @@ from jsonschema import Draft202012Validator
 from rich.console import Console
 
 from policyc.compiler.cli.main import run
-from policyc.runtime import node as runtime
-from policyc.runtime import reserved_ports, switch
+from policyc.runtime import switch
 from policyc.runtime.errors import HostError, InputError
-from policyc.runtime.masquerade import DEFAULT_PORTS, Masquerade, read_options
-from policyc.runtime.reserved_ports import RESERVED
-from policyc.runtime.service_maps import node_ports
-from policyc.runtime.status_text import show
+from policyc.runtime.load import node as runtime
+from policyc.runtime.observe.status_text import show
+from policyc.runtime.services.maps import node_ports
+from policyc.runtime.snat import reserved_ports
+from policyc.runtime.snat.reserved_ports import RESERVED
+from policyc.runtime.snat.snat import (
+    DEFAULT_PORTS,
+    Masquerade,
+    read_options,
+)
 from tests.kernel.support.node_under_test import (
     NODE,
     UPLINK,
@@ -108,7 +113,7 @@ def test_a_load_that_fails_reserves_nothing(
 
 
 def reserved_ports_keys(fd: int) -> Iterator[bytes]:
-    from policyc.runtime import bpf_syscall
+    from policyc.runtime.kernel import bpf_syscall
 
     yield from bpf_syscall.map_keys(fd, 24)
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime import features
-from policyc.runtime.masquerade import Masquerade
-from policyc.runtime.uplinks import Outside
+from policyc.runtime.devices.uplinks import Outside
+from policyc.runtime.kernel import features
+from policyc.runtime.snat.snat import Masquerade
 from tests.eventually import eventually
 from tests.kernel.support.bundles import compiled
 from tests.kernel.support.external_wire import (

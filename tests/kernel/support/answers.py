@@ -5,7 +5,7 @@ import ctypes
 import struct
 from dataclasses import dataclass
 
-from policyc.runtime import bpf_syscall
+from policyc.runtime.kernel import bpf_syscall
 from tests.kernel.support.packets import checksum
 
 NEXT, DROP, REDIRECT = -1, 2, 7

@@ -15,9 +15,14 @@ from pathlib import Path
 from types import TracebackType
 from unittest import mock
 
-from policyc.runtime import bpf_syscall, hook_programs, node
-from policyc.runtime.bundle import HOOKS_OBJECT, POLICY_OBJECT
-from policyc.runtime.libbpf import Object
+from policyc.runtime.attach import hook_programs
+from policyc.runtime.bundle.bundle import (
+    HOOKS_OBJECT,
+    POLICY_OBJECT,
+)
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.kernel.libbpf import Object
+from policyc.runtime.load import node
 from tests.kernel.support import map_content
 from tests.kernel_corpus.surroundings import temporary_bpffs
 

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import pytest
 
-from policyc.runtime import bpf_syscall, switch
-from policyc.runtime.json_value import JsonValue
+from policyc.runtime import switch
+from policyc.runtime.bundle.json_value import JsonValue
+from policyc.runtime.kernel import bpf_syscall
 from tests.kernel.support import packets
 from tests.kernel.support.connection_model import (
     Connection,

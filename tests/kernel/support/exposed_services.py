@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Services with a node port, exposed to clients."""
 
-from policyc.runtime.json_value import JsonValue
+from policyc.runtime.bundle.json_value import JsonValue
 from tests.kernel.support.packets import Host
 from tests.kernel.support.service_yaml import (
     PORT,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frames of external clients of a node port."""
 
-from policyc.runtime.json_value import JsonValue
+from policyc.runtime.bundle.json_value import JsonValue
 from tests.kernel.support.node_under_test import (
     NODE,
     WORLD,

@@ -4,7 +4,7 @@
 import json
 from pathlib import Path
 
-from policyc.runtime.json_value import JsonValue
+from policyc.runtime.bundle.json_value import JsonValue
 from tests.kernel.support.node_commands import Commands
 from tests.kernel.support.node_under_test import (
     A,

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime.json_value import JsonValue
-from policyc.runtime.tunnel import PORT as TUNNEL_PORT
-from policyc.runtime.uplinks import Outside
+from policyc.runtime.bundle.json_value import JsonValue
+from policyc.runtime.devices.tunnel import PORT as TUNNEL_PORT
+from policyc.runtime.devices.uplinks import Outside
 from tests.kernel.support.bundles import (
     compiled,
     policy_for_web,

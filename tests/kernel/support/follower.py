@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from policyc.runtime.json_value import JsonValue
+from policyc.runtime.bundle.json_value import JsonValue
 from tests.kernel.support.node_under_test import NodeUnderTest
 
 FOLLOW = """
@@ -18,7 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 from policyc.compiler.cli.stopped import stopped_by_signals
 from policyc.runtime.errors import NodeError
-from policyc.runtime.service_follow import follow
+from policyc.runtime.services.follow import follow
 
 stream, bpffs, state = map(Path, sys.argv[1:])
 with stopped_by_signals() as signals:

@@ -5,7 +5,7 @@ import ctypes
 import struct
 from dataclasses import dataclass, replace
 
-from policyc.runtime import bpf_syscall
+from policyc.runtime.kernel import bpf_syscall
 from tests.kernel.support.node_under_test import (
     HOSTS,
     LOCAL,

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
-from policyc.runtime import bpf_syscall
-from policyc.runtime.per_cpu import possible_cpus
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.kernel.per_cpu import possible_cpus
 from policyc.verifier.bytecode.btf import read_btf
 from policyc.verifier.bytecode.concrete import Around, Ended, go_on, run
 from policyc.verifier.bytecode.core_layouts import KernelLayouts

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from policyc.runtime import bpf_syscall
-from policyc.runtime.json_value import JsonValue
+from policyc.runtime.bundle.json_value import JsonValue
+from policyc.runtime.kernel import bpf_syscall
 from tests.kernel.support.network import network
 from tests.kernel.support.node_under_test import (
     GROUP,

@@ -9,9 +9,9 @@ import mmap
 import struct
 from collections.abc import Iterator
 
-from policyc.runtime import bpf_syscall
-from policyc.runtime.bpf_syscall import MapInfo
-from policyc.runtime.per_cpu import possible_cpus
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.kernel.bpf_syscall import MapInfo
+from policyc.runtime.kernel.per_cpu import possible_cpus
 
 HASH, ARRAY, PROG_ARRAY, PERCPU_ARRAY, LRU_HASH, LPM_TRIE = 1, 2, 3, 6, 9, 11
 """enum bpf_map_type; a ring, for one, cannot be made new again."""

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from policyc.compiler.cli.main import run as policyc
-from policyc.runtime import node as runtime
+from policyc.runtime.load import node as runtime
 from policyc.runtime.state import DEFAULT_ROOT, StateDir
 from tests.kernel.support.node_under_test import NodeUnderTest
 from tests.kernel.support.table_policy import (

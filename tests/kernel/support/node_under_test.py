@@ -10,19 +10,29 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from policyc.runtime import bpf_syscall, xdp
-from policyc.runtime import node as runtime
-from policyc.runtime.attach import Mode
-from policyc.runtime.btf import Btf, StructLayout
+from policyc.runtime.attach import xdp
+from policyc.runtime.attach.attach import Mode
+from policyc.runtime.bundle.json_value import JsonValue
+from policyc.runtime.devices.uplinks import Outside
+from policyc.runtime.endpoints.forwarding import Forwarding
 from policyc.runtime.failsafes import Side
-from policyc.runtime.forwarding import Forwarding
-from policyc.runtime.json_value import JsonValue
-from policyc.runtime.masquerade import Masquerade
-from policyc.runtime.node import NO_PORTS, Loaded
-from policyc.runtime.pins import Pins
-from policyc.runtime.service_update import update_services
-from policyc.runtime.status import NodeStatus, status
-from policyc.runtime.uplinks import Outside
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.kernel.btf import (
+    Btf,
+    StructLayout,
+)
+from policyc.runtime.kernel.pins import Pins
+from policyc.runtime.load import node as runtime
+from policyc.runtime.load.node import (
+    NO_PORTS,
+    Loaded,
+)
+from policyc.runtime.observe.status import (
+    NodeStatus,
+    status,
+)
+from policyc.runtime.services.update import update_services
+from policyc.runtime.snat.snat import Masquerade
 from tests.kernel.support.network import network
 from tests.kernel.support.packets import Host
 from tests.kernel.support.table_policy import (

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from policyc.runtime.bundle import HOOKS_OBJECT
+from policyc.runtime.bundle.bundle import HOOKS_OBJECT
 from tests.kernel.support.bed import WIPE_OBJECT
 
 HERE = Path(__file__).parent

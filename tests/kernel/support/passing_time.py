@@ -5,9 +5,9 @@ import struct
 from collections.abc import Mapping
 from pathlib import Path
 
-from policyc.runtime import bpf_syscall
-from policyc.runtime.btf import Btf
-from policyc.runtime.pins import Pins
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.kernel.btf import Btf
+from policyc.runtime.kernel.pins import Pins
 
 TABLES = {
     "pc_masq_ends": "pc_masq_end",

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from policyc.runtime import bpf_syscall
-from policyc.runtime.libbpf import Object
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.kernel.libbpf import Object
 from tests.kernel.support.node_under_test import NodeUnderTest
 from tests.kernel.support.packets import (
     TCP,

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from policyc.backends.ebpf_c.seeds import Seed
-from policyc.runtime import bpf_syscall
-from policyc.runtime.libbpf import Object
-from policyc.runtime.per_cpu import possible_cpus
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.kernel.libbpf import Object
+from policyc.runtime.kernel.per_cpu import possible_cpus
 from policyc.verifier.bytecode.concrete import Around, resume, run
 from policyc.verifier.bytecode.definitions import MapDefinition, MapKind
 from policyc.verifier.bytecode.errors import UnmodelledError

@@ -5,10 +5,10 @@ import socket
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 
-from policyc.runtime import bpf_syscall
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.lab.probes import Family
 from policyc.runtime.lab.topology import Lab, LabEndpoint, LabNode
-from policyc.runtime.pins import Pins
 from tests.kernel.support import answers
 from tests.kernel.support.answers import run_frame
 from tests.kernel.support.packets import Host

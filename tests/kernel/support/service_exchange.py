@@ -3,7 +3,7 @@
 
 import socket
 
-from policyc.runtime.json_value import JsonValue
+from policyc.runtime.bundle.json_value import JsonValue
 from tests.kernel.support.node_under_test import HOSTS
 from tests.kernel.support.service_yaml import (
     PORT,

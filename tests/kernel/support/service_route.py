@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime import bpf_syscall
-from policyc.runtime.service_route import NAME
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.services.route import NAME
 from tests.kernel.support.answers import (
     DROP,
     REDIRECT,

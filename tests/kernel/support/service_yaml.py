@@ -4,7 +4,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from policyc.runtime.json_value import JsonValue
+from policyc.runtime.bundle.json_value import JsonValue
 from tests.kernel.support.packets import Host
 
 VIP = Host("02:00:00:00:00:ff", "10.96.0.10", "fd96::10")

@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-from policyc.runtime import bpf_syscall
-from policyc.runtime.masquerade import Masquerade
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.snat.snat import Masquerade
 from tests.kernel.support.node_under_test import (
     NODE,
     UPLINK,

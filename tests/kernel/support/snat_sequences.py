@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from policyc.runtime import bpf_syscall
-from policyc.runtime.masquerade import Masquerade
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.snat.snat import Masquerade
 from tests.kernel.support.connection_kernel import (
     MOVED,
     wire,

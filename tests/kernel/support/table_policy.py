@@ -13,11 +13,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from policyc.ir.tree import Nodes, verdict_word
-from policyc.runtime.address_value import Address
-from policyc.runtime.bundle import Bundle
-from policyc.runtime.endpoints import EndpointRecord, NodeRecord
-from policyc.runtime.placement import MapWrite, Placement
+from policyc.ir.trees import (
+    Nodes,
+    verdict_word,
+)
+from policyc.runtime.bundle.address_value import Address
+from policyc.runtime.bundle.bundle import Bundle
+from policyc.runtime.endpoints.endpoints import (
+    EndpointRecord,
+    NodeRecord,
+)
+from policyc.runtime.endpoints.placement import (
+    MapWrite,
+    Placement,
+)
 
 ROWS = COLUMNS = 16
 WORLD = 15

@@ -12,12 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime import bpf_syscall
-from policyc.runtime.bundle import HOOKS_OBJECT, POLICY_OBJECT
-from policyc.runtime.libbpf import Object
-from policyc.runtime.masquerade import Masquerade
-from policyc.runtime.node import POLICY_PROGRAM
-from policyc.runtime.per_cpu import possible_cpus
+from policyc.runtime.bundle.bundle import (
+    HOOKS_OBJECT,
+    POLICY_OBJECT,
+)
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.kernel.libbpf import Object
+from policyc.runtime.kernel.per_cpu import possible_cpus
+from policyc.runtime.load.node import POLICY_PROGRAM
+from policyc.runtime.snat.snat import Masquerade
 from tests.kernel.support import map_content
 from tests.kernel.support.bed import (
     MOST,

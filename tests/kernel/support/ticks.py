@@ -4,7 +4,7 @@
 import ctypes
 import struct
 
-from policyc.runtime import bpf_syscall
+from policyc.runtime.kernel import bpf_syscall
 
 _SOCKET_FILTER = 1
 _JIFFIES64 = 118

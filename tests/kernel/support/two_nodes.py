@@ -21,14 +21,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from policyc.runtime import node as runtime
-from policyc.runtime import xdp
-from policyc.runtime.forwarding import Forwarding
-from policyc.runtime.json_value import JsonValue
-from policyc.runtime.masquerade import Masquerade
-from policyc.runtime.service_update import update_services
-from policyc.runtime.status import NodeStatus, status
-from policyc.runtime.uplinks import Outside
+from policyc.runtime.attach import xdp
+from policyc.runtime.bundle.json_value import JsonValue
+from policyc.runtime.devices.uplinks import Outside
+from policyc.runtime.endpoints.forwarding import Forwarding
+from policyc.runtime.load import node as runtime
+from policyc.runtime.observe.status import (
+    NodeStatus,
+    status,
+)
+from policyc.runtime.services.update import update_services
+from policyc.runtime.snat.snat import Masquerade
 from tests.kernel.support.network import (
     Network,
     network,

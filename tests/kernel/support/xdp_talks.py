@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime import bpf_syscall
-from policyc.runtime.btf import Btf
-from policyc.runtime.pins import Pins
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.kernel.btf import Btf
+from policyc.runtime.kernel.pins import Pins
 from tests.kernel.support.bundles import compiled
 from tests.kernel.support.external_wire import (
     ANSWERS,

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime.masquerade import Masquerade
-from policyc.runtime.uplinks import Outside
+from policyc.runtime.devices.uplinks import Outside
+from policyc.runtime.snat.snat import Masquerade
 from tests.eventually import eventually
 from tests.kernel.support.bundles import (
     compiled,

@@ -15,7 +15,14 @@ from policyc.backends.ebpf_c.address_trees import (
     tree_plan,
 )
 from policyc.ir.plan import AddressLayout, AddressPlan
-from policyc.ir.tree import LEAF, NODE_BYTES, Nodes, is_fan, search, search_fan
+from policyc.ir.trees import (
+    LEAF,
+    NODE_BYTES,
+    Nodes,
+    is_fan,
+    search,
+    search_fan,
+)
 
 LAST = (1 << 32) - 1
 

@@ -17,7 +17,7 @@ from policyc.backends.policies.calico_selectors import (
 )
 from policyc.backends.policies.normal_form import UnsayableError
 from policyc.backends.policies.target import InexpressibleError
-from policyc.compiler.frontend.calico_selector import parse_expression
+from policyc.compiler.frontend.calico.selector import parse_expression
 from policyc.ir.intervals import IntervalSet
 from policyc.ir.peers import ANY_PEER, AddressPeer, EndpointPeer, Network, Peer
 from policyc.ir.policy import (

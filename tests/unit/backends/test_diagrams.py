@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from policyc.backends.ebpf_c.diagrams import changes_of, trees_of
 from policyc.ir.decision import Diagram
 from policyc.ir.plan import MOST_ROUNDS, DiagramLayout, LongLayout
-from policyc.ir.tree import (
+from policyc.ir.trees import (
     LEAF,
     NO_KEY,
     RANGES,

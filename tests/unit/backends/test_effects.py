@@ -7,9 +7,12 @@ from dataclasses import replace
 import pytest
 
 from policyc.backends.ebpf_c.seeds import Seed
-from policyc.compiler.driver.emission import Emitted, emit_all
-from policyc.compiler.driver.enforceable import enforceable
-from policyc.compiler.driver.pipeline import decide_all
+from policyc.compiler.driver.compile.emission import (
+    Emitted,
+    emit_all,
+)
+from policyc.compiler.driver.compile.enforceable import enforceable
+from policyc.compiler.driver.compile.pipeline import decide_all
 from policyc.compiler.frontend import read_scenario
 from policyc.compiler.frontend.lowered import Unsupported
 from policyc.ir.decision import RuleEntry

@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from policyc.backends.ebpf_c.clang import compile_object
-from policyc.compiler.driver.compile import Inputs, compile_inputs
-from policyc.compiler.driver.emission import emit_all
+from policyc.compiler.driver.compile.compile import (
+    Inputs,
+    compile_inputs,
+)
+from policyc.compiler.driver.compile.emission import emit_all
 from policyc.compiler.frontend import PathSource, ReadOptions
 from policyc.ir.spans import Origin, Span
 

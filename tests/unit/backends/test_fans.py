@@ -8,7 +8,13 @@ import pytest
 from policyc.backends.ebpf_c import costs
 from policyc.backends.ebpf_c.fans import FanShape, fans_of, shape_of
 from policyc.ir.plan import LongLayout
-from policyc.ir.tree import KIND_BITS, NODE_BYTES, Nodes, column_word, depth_of
+from policyc.ir.trees import (
+    KIND_BITS,
+    NODE_BYTES,
+    Nodes,
+    column_word,
+    depth_of,
+)
 
 UDP, ICMP = 1 << KIND_BITS, 3 << KIND_BITS
 

@@ -14,12 +14,20 @@ from policyc.backends.ebpf_c.frames import MEASURED, NO_CODE, Budgets
 from policyc.backends.llvm.bpf import PLACE_HOLDERS, compile_text, policy_text, shell_of, shell_text
 from policyc.backends.llvm.elf import HEADER, SECTION
 from policyc.backends.llvm.known import LAYOUTS, constants
-from policyc.compiler.driver.bundle import HOOKS, SOCKET_HOOKS, XDP_PROGRAMS
-from policyc.compiler.driver.compile import Inputs, decide_read, read_inputs
-from policyc.compiler.driver.emission import emit_all
-from policyc.compiler.driver.target import NODE_OBJECTS
+from policyc.compiler.driver.compile.bundle import (
+    HOOKS,
+    SOCKET_HOOKS,
+    XDP_PROGRAMS,
+)
+from policyc.compiler.driver.compile.compile import (
+    Inputs,
+    decide_read,
+    read_inputs,
+)
+from policyc.compiler.driver.compile.emission import emit_all
+from policyc.compiler.driver.compile.target import NODE_OBJECTS
 from policyc.compiler.frontend.read import ReadOptions
-from policyc.compiler.frontend.sources import sources_of
+from policyc.compiler.frontend.yaml.sources import sources_of
 from policyc.ir.decision import DecisionIR
 from policyc.ir.plan import CellLayout
 from policyc.ir.policy import Direction

@@ -13,9 +13,13 @@ import pytest
 from distributed import LocalCluster
 
 from policyc.compiler.cli.main import run
-from policyc.compiler.driver.codes_check import RULES
-from policyc.verifier import symbolic_redundancy
-from policyc.verifier.solvers import Answer, Decision, SolverAnswer
+from policyc.compiler.driver.check.codes import RULES
+from policyc.verifier.redundancy import symbolic as symbolic_redundancy
+from policyc.verifier.smt.solvers import (
+    Answer,
+    Decision,
+    SolverAnswer,
+)
 
 ROOT = Path(__file__).parents[3]
 SHOP = ROOT / "examples" / "online-shop"

@@ -8,7 +8,7 @@ import yaml
 
 from policyc.backends.policies.target import Object, Writer
 from policyc.compiler.cli.main import run
-from policyc.compiler.driver import convert
+from policyc.compiler.driver.compare import convert
 from policyc.ir.policy import PolicySet
 
 ALLOWING = """\

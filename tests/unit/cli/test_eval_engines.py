@@ -10,7 +10,7 @@ import pytest
 
 from policyc.compiler.cli import eval_batches
 from policyc.compiler.cli.main import run
-from policyc.compiler.driver import native_flows
+from policyc.compiler.driver.eval import native_flows
 
 ENOUGH = native_flows._LEAST_WORK // 20
 """So many flows are worth compiling for, however few policies there are."""

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from policyc.compiler.cli.main import run
-from policyc.compiler.frontend.formatting import format_yaml_file
+from policyc.compiler.frontend.extended.formatting import format_yaml_file
 from policyc.ir.diagnostics import Report
 from tests.unit.grammar.samples import BLOCKS, EXPRESSIONS
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from policyc.compiler.cli.main import run
-from policyc.compiler.driver import native_pairs
+from policyc.compiler.driver.eval import native_pairs
 from policyc.verifier.cluster.recheck import Compared
 
 SHOP = Path(__file__).parents[3] / "examples" / "online-shop"

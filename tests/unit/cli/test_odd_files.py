@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from policyc.compiler.cli.main import run
-from policyc.compiler.frontend import sources
+from policyc.compiler.frontend.yaml import sources
 
 SCHEMA = Path(__file__).parents[3] / "docs/schemas/diagnostics-v1.schema.json"
 POLICY = "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: p}\nspec: {}\n"

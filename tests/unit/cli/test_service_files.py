@@ -9,8 +9,8 @@ import pytest
 
 from policyc.compiler.cli.service_files import read_objects
 from policyc.runtime.errors import InputError
-from policyc.runtime.service_list import read_services
-from policyc.runtime.services import OwnNode
+from policyc.runtime.services.all_objects import read_services
+from policyc.runtime.services.services import OwnNode
 
 YAML = """\
 apiVersion: v1

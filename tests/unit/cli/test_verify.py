@@ -9,8 +9,12 @@ import jsonschema
 import pytest
 
 from policyc.compiler.cli.main import run
-from policyc.verifier import intents as engine
-from policyc.verifier.solvers import Answer, Decision, SolverAnswer
+from policyc.verifier.intents import intents as engine
+from policyc.verifier.smt.solvers import (
+    Answer,
+    Decision,
+    SolverAnswer,
+)
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples"

@@ -5,7 +5,10 @@ import gc
 
 import pytest
 
-from policyc.compiler.frontend.collector import collector_paused, collector_relaxed
+from policyc.compiler.frontend.garbage_collection import (
+    collector_paused,
+    collector_relaxed,
+)
 
 
 def test_a_pause_ends_where_it_began() -> None:

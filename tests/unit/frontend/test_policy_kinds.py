@@ -4,11 +4,17 @@
 import pytest
 
 from policyc.compiler import frontend
-from policyc.compiler.frontend.kinds import ROLES, Role
+from policyc.compiler.frontend.kubernetes.objects import RawObject
 from policyc.compiler.frontend.lowered import Reading
-from policyc.compiler.frontend.nodes import Mapping, from_python
-from policyc.compiler.frontend.objects import RawObject
+from policyc.compiler.frontend.object_kinds import (
+    ROLES,
+    Role,
+)
 from policyc.compiler.frontend.policy_kinds import READERS
+from policyc.compiler.frontend.yaml.tree import (
+    Mapping,
+    from_python,
+)
 from policyc.ir.diagnostics import Report
 
 POLICY_KINDS = sorted(kind for kind, role in ROLES.items() if role is Role.POLICY)

@@ -16,9 +16,9 @@ from policyc.ir import decide
 from policyc.ir.decision import PolicyTable, TableRule, TierTable
 from policyc.ir.policy import Direction, NamedPort
 from policyc.ir.universe import Endpoint, Node
-from policyc.runtime import classify
-from policyc.verifier import verdict_terms
-from policyc.verifier.terms import Term
+from policyc.runtime.policy import classify
+from policyc.verifier.smt.terms import Term
+from policyc.verifier.symbolic import verdict_terms
 
 pytestmark = pytest.mark.thorough
 

@@ -14,8 +14,11 @@ import yaml
 
 from policyc.backends.ebpf_c.seeds import Seed
 from policyc.compiler.cli.main import run
-from policyc.compiler.driver import emission, objects
-from policyc.compiler.driver.build_cache import BuildCache
+from policyc.compiler.driver.cache.build_cache import BuildCache
+from policyc.compiler.driver.compile import (
+    emission,
+    objects,
+)
 from policyc.compiler.fuzz import hunt
 
 pytestmark = pytest.mark.thorough

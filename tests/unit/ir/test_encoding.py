@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from policyc.compiler.driver.policy_texts import TYPES
+from policyc.compiler.driver.compile.policy_texts import TYPES
 from policyc.ir.encoding import Decoder, DecodingError, Encoder
 from policyc.ir.spans import Origin, Span
 from tests.property.tiered_cases import tiered_case

@@ -11,15 +11,22 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import pytest
 
-from policyc.ir import atoms, classes, decision, policy, selectors, universe
+from policyc.ir import (
+    atoms,
+    decision,
+    fast_dataclass,
+    policy,
+    selectors,
+    universe,
+)
 
 T = TypeVar("T")
 Decorator = Callable[..., Any]
-MADE_BY = [classes.dataclass, dataclasses.dataclass]
+MADE_BY = [fast_dataclass.dataclass, dataclasses.dataclass]
 EMPTY: list[int] = []
 
 
-@classes.dataclass(frozen=True, slots=True)
+@fast_dataclass.dataclass(frozen=True, slots=True)
 class Ours:
     """With a default, a factory, and a field that is not compared."""
 
@@ -239,7 +246,7 @@ def test_mistakes_are_found_when_the_class_is_made(made_by: Decorator) -> None:
 
 
 def test_class_variables_are_no_fields() -> None:
-    @classes.dataclass(frozen=True, slots=True)
+    @fast_dataclass.dataclass(frozen=True, slots=True)
     class Counted:
         most: ClassVar[int] = 3
         a: int

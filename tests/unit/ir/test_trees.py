@@ -7,7 +7,7 @@ from bisect import bisect_right
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policyc.ir.tree import (
+from policyc.ir.trees import (
     ALLOW,
     EMPTY_NODE,
     FAN,

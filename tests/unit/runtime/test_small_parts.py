@@ -7,12 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime.btf import StructLayout
-from policyc.runtime.endpoints import EndpointRecord
+from policyc.runtime.endpoints.endpoints import EndpointRecord
 from policyc.runtime.errors import HostError, InputError
-from policyc.runtime.libbpf import summarise
-from policyc.runtime.reserved_ports import spans
-from policyc.runtime.roster import Roster, assign_ids, identity
+from policyc.runtime.kernel.btf import StructLayout
+from policyc.runtime.kernel.libbpf import summarise
+from policyc.runtime.load.resolving import (
+    Roster,
+    assign_ids,
+    identity,
+)
+from policyc.runtime.snat.reserved_ports import spans
 from policyc.runtime.state import Attachment, Generation, LoadedEndpoint, LoadedMasquerade, StateDir
 from policyc.runtime.switch import Word
 from policyc.runtime.undo import Undo

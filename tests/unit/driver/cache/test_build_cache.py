@@ -8,8 +8,16 @@ from pathlib import Path
 import pytest
 
 from policyc.backends.ebpf_c.bare import bare_text
-from policyc.compiler.driver import build_cache, objects, proof_ledger
-from policyc.compiler.driver.build_cache import BuildCache, key_of, open_cache
+from policyc.compiler.driver.cache import (
+    build_cache,
+    proof_ledger,
+)
+from policyc.compiler.driver.cache.build_cache import (
+    BuildCache,
+    key_of,
+    open_cache,
+)
+from policyc.compiler.driver.compile import objects
 from policyc.ir.errors import InputError
 
 KEY = key_of("some", "entry")

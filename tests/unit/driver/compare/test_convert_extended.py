@@ -13,10 +13,13 @@ import pytest
 
 from policyc.backends.policies.extended import BUILT_IN, to_extended_policies
 from policyc.backends.policies.target import InexpressibleError
-from policyc.compiler.driver.compile import Inputs
-from policyc.compiler.driver.convert import convert_inputs, to_yaml
+from policyc.compiler.driver.compare.convert import (
+    convert_inputs,
+    to_yaml,
+)
+from policyc.compiler.driver.compile.compile import Inputs
 from policyc.compiler.frontend import ReadOptions, StreamSource
-from policyc.compiler.frontend.formatting import format_yaml_file
+from policyc.compiler.frontend.extended.formatting import format_yaml_file
 from policyc.grammar.parse import parse_rules
 from policyc.ir.diagnostics import Report
 from policyc.ir.errors import InputError

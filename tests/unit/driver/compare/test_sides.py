@@ -9,10 +9,17 @@ from pathlib import Path
 import pytest
 
 from policyc.compiler.cli.main import run
-from policyc.compiler.driver.compile import Inputs, read_inputs
-from policyc.compiler.driver.sides import both_findings, read_sides, staged_changes
+from policyc.compiler.driver.compare.sides import (
+    both_findings,
+    read_sides,
+    staged_changes,
+)
+from policyc.compiler.driver.compile.compile import (
+    Inputs,
+    read_inputs,
+)
 from policyc.compiler.frontend.read import ReadOptions
-from policyc.compiler.frontend.sources import sources_of
+from policyc.compiler.frontend.yaml.sources import sources_of
 from policyc.ir.errors import InputError
 from policyc.ir.policy import Policy, PolicySet
 

@@ -17,23 +17,29 @@ import pytest
 import yaml
 
 from policyc.compiler.cli.main import run
-from policyc.compiler.driver.bundle_policies import (
+from policyc.compiler.driver.compile.bundle_policies import (
     host_text,
     parse_policies,
     policies_json,
     staged_text,
 )
-from policyc.compiler.driver.compile import Inputs, read_inputs
-from policyc.compiler.driver.policy_texts import (
+from policyc.compiler.driver.compile.compile import (
+    Inputs,
+    read_inputs,
+)
+from policyc.compiler.driver.compile.policy_texts import (
     POLICIES_SCHEMA,
     ItemText,
     TierText,
     policies_text,
     policy_text,
 )
-from policyc.compiler.frontend.calico_hosts import HostEndpoint
+from policyc.compiler.frontend.calico.host_endpoints import HostEndpoint
 from policyc.compiler.frontend.read import PolicyInput, ReadOptions, read_scenario
-from policyc.compiler.frontend.sources import PathSource, StreamSource
+from policyc.compiler.frontend.yaml.sources import (
+    PathSource,
+    StreamSource,
+)
 from policyc.ir.encoding import DecodingError
 from policyc.ir.policy import Policy, PolicySet
 from policyc.ir.spans import NOWHERE, Origin, Span
@@ -238,7 +244,7 @@ def test_the_table_of_types_does_not_depend_on_the_policies() -> None:
 
 def test_texts_need_no_front_end() -> None:
     script = (
-        "import sys, policyc.compiler.driver.policy_texts\n"
+        "import sys, policyc.compiler.driver.compile.policy_texts\n"
         "print([m for m in sys.modules if m.startswith(('policyc.compiler.frontend', 'yaml'))])"
     )
     shown = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)

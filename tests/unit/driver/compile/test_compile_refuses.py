@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from policyc.compiler.cli.main import run
-from policyc.compiler.driver import compile as driver
-from policyc.compiler.driver.pipeline import Decided
+from policyc.compiler.driver.compile import compile as driver
+from policyc.compiler.driver.compile.pipeline import Decided
 from policyc.ir.policy import PolicySet
-from policyc.verifier.outcome import Undecided
+from policyc.verifier.decision.outcome import Undecided
 
 CASE = Path(__file__).parents[3] / "golden" / "emitted" / "selectors_and_ports"
 ARGUMENTS = ["compile", "-f", str(CASE / "policies.yaml"), "--cluster", str(CASE / "cluster.yaml")]

@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 from policyc.compiler.cli.main import run
-from policyc.compiler.driver.host_subjects import NO_HOSTS, Hosts, with_hosts_as_subjects
+from policyc.compiler.driver.compile.host_subjects import (
+    NO_HOSTS,
+    Hosts,
+    with_hosts_as_subjects,
+)
 from policyc.ir.errors import InternalError
 from policyc.ir.peers import ANY_PEER, NodePeer, Peer
 from policyc.ir.policy import (
@@ -25,11 +29,18 @@ from policyc.ir.policy import (
 )
 from policyc.ir.selectors import EVERY_ENDPOINT, Condition
 from policyc.ir.spans import NOWHERE, Origin
-from policyc.runtime.bundle import read_bundle
-from policyc.runtime.endpoints import EndpointsFile, NodeRecord
+from policyc.runtime.bundle.bundle import read_bundle
+from policyc.runtime.endpoints.endpoints import (
+    EndpointsFile,
+    NodeRecord,
+)
 from policyc.runtime.errors import InputError
-from policyc.runtime.host_policy import groups_of, guarded_host, require_uplinks
-from policyc.runtime.tables import PolicyTables
+from policyc.runtime.policy.host_policy import (
+    groups_of,
+    guarded_host,
+    require_uplinks,
+)
+from policyc.runtime.policy.tables import PolicyTables
 
 HOSTS = """\
 apiVersion: projectcalico.org/v3

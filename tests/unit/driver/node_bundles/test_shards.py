@@ -14,8 +14,11 @@ from pathlib import Path
 import pytest
 from distributed import Client, LocalCluster
 
-from policyc.compiler.driver import shards_dask
-from policyc.compiler.driver.shards import address_of, map_shards
+from policyc.compiler.driver.node_bundles import shards_dask
+from policyc.compiler.driver.node_bundles.shards import (
+    address_of,
+    map_shards,
+)
 from policyc.ir.diagnostics import Code, Severity
 from policyc.ir.errors import HostError, InputError, InternalError
 from policyc.ir.spans import Span
@@ -138,7 +141,7 @@ def test_an_interrupt_ends_the_children(tmp_path: Path) -> None:
     main = tmp_path / "main.py"
     main.write_text(
         "import sys, sleepy\n"
-        "from policyc.compiler.driver.shards import map_shards\n"
+        "from policyc.compiler.driver.node_bundles.shards import map_shards\n"
         "if __name__ == '__main__':\n"
         "    list(map_shards(sleepy.work, sys.argv[1], range(4), 2))\n"
     )

@@ -6,8 +6,15 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policyc.compiler.driver.json_lines import joined_members, list_text, member_text
-from policyc.compiler.driver.rebuild.stretches import HERE, file_of
+from policyc.compiler.driver.compile.json_lines import (
+    joined_members,
+    list_text,
+    member_text,
+)
+from policyc.compiler.driver.rebuild.splicing import (
+    HERE,
+    file_of,
+)
 
 SEPARATOR = ",\n"
 ITEMS = st.sampled_from(["", '{"a":1}', '{"b":"é\\u0000"}', '["x",\n"y"]'])

@@ -8,16 +8,19 @@ import pytest
 import yaml
 
 from policyc.compiler.frontend import ObjectsSource, ReadOptions, read_policies
-from policyc.compiler.frontend.kinds import (
+from policyc.compiler.frontend.kubernetes.objects import RawObject
+from policyc.compiler.frontend.lowered import Channel, Reading
+from policyc.compiler.frontend.object_kinds import (
     ADMIN_NETWORK_POLICY,
     BASELINE_ADMIN_NETWORK_POLICY,
     CLUSTER_NETWORK_POLICY,
     Role,
 )
-from policyc.compiler.frontend.lowered import Channel, Reading
-from policyc.compiler.frontend.nodes import Mapping, from_python
-from policyc.compiler.frontend.objects import RawObject
 from policyc.compiler.frontend.policy_kinds import READERS
+from policyc.compiler.frontend.yaml.tree import (
+    Mapping,
+    from_python,
+)
 from policyc.ir.diagnostics import Diagnostic, Report
 from policyc.ir.errors import InputError
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from policyc.compiler.frontend import read_scenario
-from policyc.compiler.frontend.calico_staged import StagedDeletion
+from policyc.compiler.frontend.calico.staged import StagedDeletion
 from policyc.compiler.frontend.read import ClusterReading, PolicyInput, ReadOptions, read_policies
-from policyc.compiler.frontend.sources import ObjectsSource
+from policyc.compiler.frontend.yaml.sources import ObjectsSource
 from policyc.ir.diagnostics import Diagnostic
 from policyc.ir.errors import InputError
 from policyc.ir.peers import AddressPeer, leaves

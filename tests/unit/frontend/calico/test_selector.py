@@ -6,16 +6,23 @@ import string
 
 import pytest
 
-from policyc.compiler.frontend.calico_labels import endpoint_selector, holds, on_workloads
-from policyc.compiler.frontend.calico_selector import (
+from policyc.compiler.frontend.calico.labels import (
+    endpoint_selector,
+    holds,
+    on_workloads,
+)
+from policyc.compiler.frontend.calico.selector import (
     MAX_NESTING,
     NestingError,
     parse_expression,
 )
-from policyc.compiler.frontend.calico_tokens import SelectorError
-from policyc.compiler.frontend.nodes import Mapping, Scalar
-from policyc.compiler.frontend.rule_text import RuleText
-from policyc.compiler.frontend.yaml_documents import read_documents
+from policyc.compiler.frontend.calico.tokens import SelectorError
+from policyc.compiler.frontend.yaml.documents import read_documents
+from policyc.compiler.frontend.yaml.embedded_text import RuleText
+from policyc.compiler.frontend.yaml.tree import (
+    Mapping,
+    Scalar,
+)
 from policyc.ir.diagnostics import Report
 from policyc.ir.selectors import (
     ALWAYS,

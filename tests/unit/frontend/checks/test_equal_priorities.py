@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policyc.compiler.frontend import ObjectsSource, read_policies
-from policyc.compiler.frontend.overlap import labels_overlap
+from policyc.compiler.frontend.checks.overlap import labels_overlap
 from policyc.ir.diagnostics import Diagnostic
 from policyc.ir.errors import InputError
 from policyc.ir.matching import labels_match

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from policyc.compiler.frontend import ObjectsSource, ReadOptions, read_policies
-from policyc.compiler.frontend.cilium_entities import ENTITIES
+from policyc.compiler.frontend.cilium.entities import ENTITIES
 from policyc.compiler.frontend.lowered import Profile
 from policyc.compiler.frontend.read import PolicyInput
 from policyc.ir.bounds import lower_rule, upper_rule

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from policyc.compiler.frontend import ObjectsSource, ReadOptions, read_policies, read_scenario
-from policyc.compiler.frontend.cilium_entities import ENTITIES
+from policyc.compiler.frontend.cilium.entities import ENTITIES
+from policyc.compiler.frontend.cluster.services import Service
+from policyc.compiler.frontend.kubernetes.metadata import ObjectMeta
 from policyc.compiler.frontend.lowered import Profile, Unsupported
-from policyc.compiler.frontend.metadata import ObjectMeta
-from policyc.compiler.frontend.services import Service
-from policyc.compiler.frontend.sources import StreamSource
+from policyc.compiler.frontend.yaml.sources import StreamSource
 from policyc.ir.diagnostics import Diagnostic
 from policyc.ir.errors import InputError
 from policyc.ir.policy import (

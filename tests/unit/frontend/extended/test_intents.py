@@ -8,9 +8,13 @@ from typing import Any
 import pytest
 
 from policyc.compiler.frontend import ReadOptions, read_cluster, read_policies, read_scenario
-from policyc.compiler.frontend.intent_kind import IntentText
+from policyc.compiler.frontend.extended.intents import IntentText
 from policyc.compiler.frontend.read_intents import IntentInput, read_intents
-from policyc.compiler.frontend.sources import ObjectsSource, PathSource, StreamSource
+from policyc.compiler.frontend.yaml.sources import (
+    ObjectsSource,
+    PathSource,
+    StreamSource,
+)
 from policyc.ir.errors import InputError
 from policyc.ir.intents import ANY_SERVICES, ANY_SIDE, Intent, IntentKind, Scope
 from policyc.ir.policy import (

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policyc.compiler.frontend.nodes import Scalar
-from policyc.compiler.frontend.rule_expressions import endpoint_selector
-from policyc.compiler.frontend.rule_passage import Passage
-from policyc.compiler.frontend.rule_text import RuleText
+from policyc.compiler.frontend.extended.rule_expressions import endpoint_selector
+from policyc.compiler.frontend.extended.rule_passage import Passage
+from policyc.compiler.frontend.yaml.embedded_text import RuleText
+from policyc.compiler.frontend.yaml.tree import Scalar
 from policyc.grammar.parse import parse_expression
 from policyc.ir.diagnostics import Report
 from policyc.ir.matching import selects

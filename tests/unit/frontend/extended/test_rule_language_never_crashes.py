@@ -8,10 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policyc.compiler.frontend import read_scenario
-from policyc.compiler.frontend.formatting import format_intent_file, format_yaml_file
+from policyc.compiler.frontend.extended.formatting import (
+    format_intent_file,
+    format_yaml_file,
+)
 from policyc.compiler.frontend.read import read_policies
 from policyc.compiler.frontend.read_intents import read_intents
-from policyc.compiler.frontend.sources import StreamSource
+from policyc.compiler.frontend.yaml.sources import StreamSource
 from policyc.grammar.tokens import KEYWORDS
 from policyc.ir.diagnostics import Report
 from policyc.ir.errors import InputError

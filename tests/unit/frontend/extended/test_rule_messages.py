@@ -5,11 +5,16 @@ import io
 
 import pytest
 
-from policyc.compiler.frontend import codes_extended, codes_intents
+from policyc.compiler.frontend.cluster.services import Service
+from policyc.compiler.frontend.extended import (
+    codes as codes_extended,
+)
+from policyc.compiler.frontend.extended import (
+    codes_intents,
+)
 from policyc.compiler.frontend.read import read_policies
 from policyc.compiler.frontend.read_intents import read_intents
-from policyc.compiler.frontend.services import Service
-from policyc.compiler.frontend.sources import StreamSource
+from policyc.compiler.frontend.yaml.sources import StreamSource
 from policyc.ir.diagnostics import Code, Diagnostic
 from policyc.ir.errors import InputError
 

@@ -8,10 +8,16 @@ import pytest
 import yaml
 
 from policyc.compiler.frontend import ObjectsSource, ReadOptions, read_policies
-from policyc.compiler.frontend.decode import Decoder
-from policyc.compiler.frontend.network_policy import decode_network_policy, spec_to_api
-from policyc.compiler.frontend.network_policy_validation import validate_network_policy
-from policyc.compiler.frontend.nodes import Mapping, from_python
+from policyc.compiler.frontend.kubernetes.decode import Decoder
+from policyc.compiler.frontend.network_policy.policy import (
+    decode_network_policy,
+    spec_to_api,
+)
+from policyc.compiler.frontend.network_policy.validation import validate_network_policy
+from policyc.compiler.frontend.yaml.tree import (
+    Mapping,
+    from_python,
+)
 from policyc.ir.diagnostics import Diagnostic, Report
 from policyc.ir.errors import InputError
 from policyc.ir.policy import AddressPeer

@@ -6,9 +6,17 @@ import time
 
 import pytest
 
-from policyc.compiler.frontend.nodes import Mapping, Node, Scalar, Sequence
-from policyc.compiler.frontend.scalars import OddNumber, resolve
-from policyc.compiler.frontend.yaml_documents import read_documents
+from policyc.compiler.frontend.yaml.documents import read_documents
+from policyc.compiler.frontend.yaml.scalars import (
+    OddNumber,
+    resolve,
+)
+from policyc.compiler.frontend.yaml.tree import (
+    Mapping,
+    Node,
+    Scalar,
+    Sequence,
+)
 from policyc.ir.diagnostics import Report
 
 

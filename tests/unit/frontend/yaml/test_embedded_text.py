@@ -7,9 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policyc.compiler.frontend.nodes import Mapping, Scalar, from_python
-from policyc.compiler.frontend.rule_text import FileText, RuleText
-from policyc.compiler.frontend.yaml_documents import read_documents
+from policyc.compiler.frontend.yaml.documents import read_documents
+from policyc.compiler.frontend.yaml.embedded_text import (
+    FileText,
+    RuleText,
+)
+from policyc.compiler.frontend.yaml.tree import (
+    Mapping,
+    Scalar,
+    from_python,
+)
 from policyc.ir.diagnostics import Report
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from policyc.compiler.frontend.read import read_policies
-from policyc.compiler.frontend.sources import GitSource
-from policyc.compiler.frontend.sources_git import git_source
+from policyc.compiler.frontend.yaml.git_commits import git_source
+from policyc.compiler.frontend.yaml.sources import GitSource
 from policyc.ir.diagnostics import Diagnostic
 from policyc.ir.errors import InputError
 

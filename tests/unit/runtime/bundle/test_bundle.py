@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from policyc.runtime.bundle import read_bundle
+from policyc.runtime.bundle.bundle import read_bundle
 from policyc.runtime.errors import InputError
 
 Manifest = dict[str, Any]
@@ -143,9 +143,9 @@ def test_the_files_of_a_bundle_are_bounded_together(
 ) -> None:
     folder = write(tmp_path / "b")
     total = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    monkeypatch.setattr("policyc.runtime.bundle.MOST_BYTES", total)
+    monkeypatch.setattr("policyc.runtime.bundle.bundle.MOST_BYTES", total)
     read_bundle(folder)
     without_manifest = total - (folder / "manifest.json").stat().st_size
-    monkeypatch.setattr("policyc.runtime.bundle.MOST_BYTES", without_manifest - 1)
+    monkeypatch.setattr("policyc.runtime.bundle.bundle.MOST_BYTES", without_manifest - 1)
     with pytest.raises(InputError, match="larger than"):
         read_bundle(folder)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policyc.runtime.bundle.json_stream import JsonStream
 from policyc.runtime.errors import InputError
-from policyc.runtime.json_stream import JsonStream
 
 PIECE = 1 << 16
 SCALARS = st.none() | st.booleans() | st.text() | st.text(alphabet='"\\\n{}[]a')

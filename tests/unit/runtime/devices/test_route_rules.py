@@ -8,7 +8,8 @@ from contextlib import contextmanager
 import pytest
 from pyroute2.netlink.rtnl.fibmsg import fibmsg
 
-from policyc.runtime import route_rules, rtnetlink
+from policyc.runtime.devices import route_rules
+from policyc.runtime.kernel import rtnetlink
 
 UPLINKS = [2, 3]
 MARK, MASK, PRIORITY, IP_PROTO, DPORT = 10, 16, 6, 22, 24

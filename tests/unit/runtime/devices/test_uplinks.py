@@ -7,8 +7,9 @@ from contextlib import contextmanager
 import pytest
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 
-from policyc.runtime import rtnetlink, uplinks
+from policyc.runtime.devices import uplinks
 from policyc.runtime.errors import HostError, InputError
+from policyc.runtime.kernel import rtnetlink
 
 LINKS = {"eth0": "", "bond0": "bond", "br0": "bridge", "red": "vrf"}
 NUMBERS = {name: at for at, name in enumerate(LINKS, 2)}

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from policyc.runtime import endpoint_tables
-from policyc.runtime.endpoint_halves import Word
-from policyc.runtime.endpoint_tables import (
+from policyc.runtime.endpoints import endpoint_tables
+from policyc.runtime.endpoints.double_buffer import Word
+from policyc.runtime.endpoints.endpoint_tables import (
     LINE,
     MORE,
     NODE,

@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
-from policyc.runtime.endpoints import ContainerPort, read_endpoints
+from policyc.runtime.endpoints.endpoints import (
+    ContainerPort,
+    read_endpoints,
+)
 from policyc.runtime.errors import InputError
 
 WEB: dict[str, Any] = {

@@ -3,9 +3,10 @@
 
 import pytest
 
-from policyc.runtime import links, pod_devices
+from policyc.runtime.devices import links
+from policyc.runtime.endpoints import pod_devices
+from policyc.runtime.endpoints.forwarding import with_peers
 from policyc.runtime.errors import HostError
-from policyc.runtime.forwarding import with_peers
 
 
 def test_a_load_that_hands_nothing_over_does_not_ask(monkeypatch: pytest.MonkeyPatch) -> None:

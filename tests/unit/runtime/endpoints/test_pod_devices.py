@@ -8,11 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime import links, pod_devices
-from policyc.runtime.address_value import Address
-from policyc.runtime.endpoints import EndpointRecord
+from policyc.runtime.bundle.address_value import Address
+from policyc.runtime.devices import links
+from policyc.runtime.endpoints import pod_devices
+from policyc.runtime.endpoints.endpoints import EndpointRecord
+from policyc.runtime.endpoints.pod_devices import (
+    require_hooks,
+    require_passed,
+    require_scrubbed,
+)
 from policyc.runtime.errors import HostError, InputError
-from policyc.runtime.pod_devices import require_hooks, require_passed, require_scrubbed
 
 
 def pod(interface: str) -> EndpointRecord:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime import descriptors
 from policyc.runtime.errors import HostError
+from policyc.runtime.kernel import descriptors
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from pyroute2.netlink.exceptions import NetlinkDumpInterrupted, NetlinkError
 
-from policyc.runtime import rtnetlink
+from policyc.runtime.kernel import rtnetlink
 
 MULTI, INTERRUPTED = 0x02, 0x10
 Message = dict[str, dict[str, int]]

@@ -6,9 +6,12 @@ import io
 from rich.console import Console
 
 from policyc.ir.printable import printable
+from policyc.runtime.observe.status import (
+    NodeStatus,
+    RuleCount,
+)
+from policyc.runtime.observe.status_text import show
 from policyc.runtime.state import LoadedEndpoint
-from policyc.runtime.status import NodeStatus, RuleCount
-from policyc.runtime.status_text import show
 
 EVIL = "a\n::error::x\x1b[31m\u202e[red]b"
 

@@ -3,8 +3,11 @@
 
 from typing import Any
 
-from policyc.runtime.classify import ColumnKey, RowKey
-from policyc.runtime.tiers import TierRules
+from policyc.runtime.policy.classify import (
+    ColumnKey,
+    RowKey,
+)
+from policyc.runtime.policy.fold import TierRules
 
 RULES = [
     {"id": 0, "kind": "default-allow", "action": "allow"},

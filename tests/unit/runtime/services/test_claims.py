@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from policyc.runtime import listening
+from policyc.runtime.bundle.json_value import JsonValue
+from policyc.runtime.devices import listening
+from policyc.runtime.devices.listening import Sockets
 from policyc.runtime.errors import InputError
-from policyc.runtime.json_value import JsonValue
-from policyc.runtime.listening import Sockets
-from policyc.runtime.service_claims import external_ranges
-from policyc.runtime.service_list import read_services
-from policyc.runtime.service_world import World
-from policyc.runtime.services import OwnNode
+from policyc.runtime.services.all_objects import read_services
+from policyc.runtime.services.claims import external_ranges
+from policyc.runtime.services.services import OwnNode
+from policyc.runtime.services.watched_objects import World
 
 NODE_ADDRESS, POD = ipaddress.ip_address("192.0.2.7"), ipaddress.ip_address("10.0.0.5")
 NODE = OwnNode("node-1", (NODE_ADDRESS,), pods=frozenset({POD}))

@@ -13,8 +13,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from policyc.runtime import health_checks
-from policyc.runtime.health_checks import Health, HealthChecks
+from policyc.runtime.services import health_checks
+from policyc.runtime.services.health_checks import (
+    Health,
+    HealthChecks,
+)
 
 HERE = {4: "127.0.0.1", 6: "::1"}
 WEB, NONE = Health("shop", "web", 2), Health("shop", "web", 0)

@@ -8,7 +8,13 @@ from collections.abc import Sequence
 import pytest
 
 from policyc.runtime.errors import InputError
-from policyc.runtime.maglev import SIZES, SLOTS, USUAL, Tables, slots
+from policyc.runtime.services.maglev import (
+    SIZES,
+    SLOTS,
+    USUAL,
+    Tables,
+    slots,
+)
 
 
 def names(count: int) -> list[bytes]:

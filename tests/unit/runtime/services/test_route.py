@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from policyc.runtime.endpoints import EndpointsFile, read_endpoints
+from policyc.runtime.endpoints.endpoints import (
+    EndpointsFile,
+    read_endpoints,
+)
 from policyc.runtime.errors import InputError
-from policyc.runtime.service_route import read
+from policyc.runtime.services.route import read
 
 OWN = ("192.0.2.1", "2001:db8::1", "192.0.2.9")
 

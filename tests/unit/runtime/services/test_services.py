@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from policyc.runtime import service_rows
+from policyc.runtime.bundle.json_value import JsonValue
 from policyc.runtime.errors import InputError
-from policyc.runtime.json_value import JsonValue
-from policyc.runtime.service_list import read_services
-from policyc.runtime.service_rows import (
+from policyc.runtime.services import rows as service_rows
+from policyc.runtime.services.all_objects import read_services
+from policyc.runtime.services.rows import (
     FRONTEND,
     LOCAL,
     ROW,
@@ -21,8 +21,13 @@ from policyc.runtime.service_rows import (
     key_half,
     wanted,
 )
-from policyc.runtime.services import Backend, Frontend, Kind, OwnNode
-from policyc.runtime.source_ranges import Lists
+from policyc.runtime.services.services import (
+    Backend,
+    Frontend,
+    Kind,
+    OwnNode,
+)
+from policyc.runtime.services.source_ranges import Lists
 from policyc.runtime.state import Warn, to_nobody
 
 READY, NOT_READY = {"ready": True}, {"ready": False}

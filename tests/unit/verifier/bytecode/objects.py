@@ -5,11 +5,18 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 
-from policyc.compiler.driver.compile import Compiled, compile_inputs
-from policyc.compiler.driver.inputs import Inputs
-from policyc.compiler.driver.target import NODE_OBJECTS, Backend, Target
+from policyc.compiler.driver.compile.compile import (
+    Compiled,
+    compile_inputs,
+)
+from policyc.compiler.driver.compile.inputs import Inputs
+from policyc.compiler.driver.compile.target import (
+    NODE_OBJECTS,
+    Backend,
+    Target,
+)
 from policyc.compiler.frontend.read import ReadOptions
-from policyc.compiler.frontend.sources import PathSource
+from policyc.compiler.frontend.yaml.sources import PathSource
 from policyc.verifier.bytecode.core_relocations import CoreKind, CoreRelocation
 
 EMITTED = Path(__file__).parents[3] / "golden" / "emitted"

@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-from policyc.compiler.driver.target import Backend
-from policyc.runtime.btf import Btf as RuntimeBtf
+from policyc.compiler.driver.compile.target import Backend
+from policyc.runtime.kernel.btf import Btf as RuntimeBtf
 from policyc.verifier.bytecode.btf import read_btf
 from policyc.verifier.bytecode.core_relocations import CoreKind, CoreRelocation
 from policyc.verifier.bytecode.definitions import MapKind

@@ -7,7 +7,7 @@ from policyc.verifier.bytecode.concrete import Around
 from policyc.verifier.bytecode.helpers import Helper
 from policyc.verifier.bytecode.instructions import Exit, Imm, JumpIf, JumpOp
 from policyc.verifier.bytecode.linked import CallFunction, CallHelper, Linked, LoadMap
-from policyc.verifier.bytecode.symbolic.running import Runner
+from policyc.verifier.bytecode.symbolic.all_runs import Runner
 from policyc.verifier.bytecode.term_domain import TermDomain
 from tests.unit.verifier.bytecode.machines import (
     mov,

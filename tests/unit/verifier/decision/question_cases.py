@@ -12,8 +12,7 @@ from itertools import product
 
 from policyc.ir.decision import Diagram, leaf_of
 from policyc.ir.services import ALL_SERVICES, Kind
-from policyc.verifier.asked import AskedWords, PortWords
-from policyc.verifier.cell_question import (
+from policyc.verifier.decision.cell_question import (
     ALLOW,
     DENY,
     NO_RULE,
@@ -22,7 +21,16 @@ from policyc.verifier.cell_question import (
     CellQuestion,
     TierWords,
 )
-from policyc.verifier.rule_question import OTHER, OWN, PeerWords, RuleQuestion
+from policyc.verifier.decision.rule_question import (
+    OTHER,
+    OWN,
+    PeerWords,
+    RuleQuestion,
+)
+from policyc.verifier.decision.service_questions import (
+    AskedWords,
+    PortWords,
+)
 
 LAST = ALL_SERVICES.spans[-1][1]
 PROTOCOLS = {6: Kind.TCP, 17: Kind.UDP, 132: Kind.SCTP}

@@ -9,7 +9,7 @@ from policyc.ir.matching import selects
 from policyc.ir.selectors import EndpointSelector, LabelSelector, Operator, Requirement
 from policyc.ir.universe import Endpoint
 from policyc.ir.vocabulary import vocabulary_of
-from policyc.verifier.candidates import Candidates
+from policyc.verifier.decision.candidates import Candidates
 from tests.property.cases import random_case
 from tests.property.tiered_cases import tiered_case
 

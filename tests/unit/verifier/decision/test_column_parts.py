@@ -6,7 +6,10 @@ import random
 import pytest
 
 from policyc.ir.bits import bits_of, members
-from policyc.verifier.column_parts import CellPart, ColumnParts
+from policyc.verifier.decision.column_parts import (
+    CellPart,
+    ColumnParts,
+)
 
 
 def plain(cells: list[tuple[int, int]], rules: list[int]) -> list[CellPart]:

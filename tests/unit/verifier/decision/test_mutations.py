@@ -20,9 +20,12 @@ from policyc.ir.policy import (
 from policyc.ir.semantics import end_verdict
 from policyc.ir.universe import Universe
 from policyc.ir.vocabulary import vocabulary_of
-from policyc.verifier.equivalence import prove_decision
-from policyc.verifier.outcome import Proved, Refuted
-from policyc.verifier.witness import find_witness
+from policyc.verifier.decision.equivalence import prove_decision
+from policyc.verifier.decision.outcome import (
+    Proved,
+    Refuted,
+)
+from policyc.verifier.decision.witness import find_witness
 from tests.property.cases import random_case
 from tests.unit.verifier.decision.small_cluster import (
     DB,

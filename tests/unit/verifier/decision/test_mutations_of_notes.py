@@ -26,8 +26,11 @@ from policyc.ir.selectors import EndpointSelector
 from policyc.ir.services import Protocol
 from policyc.ir.spans import Origin, Span
 from policyc.ir.vocabulary import vocabulary_of
-from policyc.verifier.equivalence import prove_decision
-from policyc.verifier.outcome import Proved, Refuted
+from policyc.verifier.decision.equivalence import prove_decision
+from policyc.verifier.decision.outcome import (
+    Proved,
+    Refuted,
+)
 
 OFFICE = AddressPeer(ip_network("192.0.2.0/24"), ())
 

@@ -50,9 +50,12 @@ from policyc.ir.services import Kind, Protocol
 from policyc.ir.spans import Origin, Span
 from policyc.ir.universe import Endpoint, Node, Universe
 from policyc.ir.vocabulary import vocabulary_of
-from policyc.verifier.equivalence import prove_decision
-from policyc.verifier.outcome import Proved, Refuted
-from policyc.verifier.witness import find_witness
+from policyc.verifier.decision.equivalence import prove_decision
+from policyc.verifier.decision.outcome import (
+    Proved,
+    Refuted,
+)
+from policyc.verifier.decision.witness import find_witness
 
 
 def app(*values: str) -> EndpointSelector:

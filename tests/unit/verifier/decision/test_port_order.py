@@ -26,13 +26,31 @@ from policyc.ir.policy import (
 from policyc.ir.services import Kind, Protocol
 from policyc.ir.universe import ContainerPort, Universe
 from policyc.ir.vocabulary import vocabulary_of
-from policyc.verifier.asked import Terms, asked_words, declared
-from policyc.verifier.cell_question import ALLOW, CellQuestion
-from policyc.verifier.equivalence import prove_decision
-from policyc.verifier.outcome import Broken, Obligation, Proved, Refuted, discharge
-from policyc.verifier.port_order import NOT_PORTS, PortOrder, in_order, original
-from policyc.verifier.rule_question import RuleQuestion
-from policyc.verifier.terms import KIND_OF_PROTOCOL
+from policyc.verifier.decision.cell_question import (
+    ALLOW,
+    CellQuestion,
+)
+from policyc.verifier.decision.equivalence import prove_decision
+from policyc.verifier.decision.outcome import (
+    Broken,
+    Obligation,
+    Proved,
+    Refuted,
+    discharge,
+)
+from policyc.verifier.decision.port_order import (
+    NOT_PORTS,
+    PortOrder,
+    in_order,
+    original,
+)
+from policyc.verifier.decision.rule_question import RuleQuestion
+from policyc.verifier.decision.service_questions import (
+    Terms,
+    asked_words,
+    declared,
+)
+from policyc.verifier.smt.terms import KIND_OF_PROTOCOL
 from tests.property.cases import random_case
 from tests.unit.verifier.decision import question_cases as cases
 from tests.unit.verifier.decision.small_cluster import (

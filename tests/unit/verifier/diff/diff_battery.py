@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from ipaddress import ip_address, ip_network
 
-import policyc.verifier.symbolic_diff as symbolic
+import policyc.verifier.diff.symbolic as symbolic
 from policyc.ir.policy import (
     ALWAYS,
     ANY_PEER,
@@ -41,8 +41,14 @@ from policyc.ir.universe import ContainerPort, Endpoint, HostInterface, Node, Un
 from policyc.verifier.cluster.diff import Change, diff_cluster
 from policyc.verifier.cluster.partition import partition_goals, prove_partition
 from policyc.verifier.cluster.redundancy import Redundancy
-from policyc.verifier.solvers import Answer, decide
-from policyc.verifier.symbolic_diff import diff_symbolic, end_queries
+from policyc.verifier.diff.symbolic import (
+    diff_symbolic,
+    end_queries,
+)
+from policyc.verifier.smt.solvers import (
+    Answer,
+    decide,
+)
 from tests.property import cluster_flows as test_cluster_diff
 from tests.property import test_cluster_redundancy, test_diff_of_unknown_ends, test_symbolic_diff
 

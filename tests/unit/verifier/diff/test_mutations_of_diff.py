@@ -13,10 +13,10 @@ import pytest
 import z3
 
 from policyc.ir.intervals import IntervalSet
+from policyc.ir.passes import cancel
 from policyc.ir.policy import Action, AddressPeer, AnyPeer, Direction, TierMode
 from policyc.ir.selectors import Operator
 from policyc.ir.services import ALL_SERVICES
-from policyc.verifier import cancel, end_changes, kinds, literals, symbolic_diff
 from policyc.verifier.cluster import (
     connections,
     index,
@@ -28,7 +28,18 @@ from policyc.verifier.cluster import (
     sites,
     space,
 )
-from policyc.verifier.end_changes import EndChange, EndQuery
+from policyc.verifier.diff import (
+    difference_terms,
+    end_changes,
+)
+from policyc.verifier.diff import (
+    symbolic as symbolic_diff,
+)
+from policyc.verifier.diff.end_changes import (
+    EndChange,
+    EndQuery,
+)
+from policyc.verifier.symbolic import literals
 from tests.unit.verifier.diff.diff_battery import checks
 
 pytestmark = pytest.mark.thorough
@@ -125,7 +136,7 @@ def negation_lost(patch: Patch) -> None:
     patch.setattr(literals, "_signed", lambda term, _: term)
 
 
-# symbolic_diff.py
+# verifier/diff/symbolic.py
 
 
 def policies_of_every_namespace_forgotten(patch: Patch) -> None:
@@ -160,7 +171,7 @@ def other_end_is_in_no_namespace(patch: Patch) -> None:
 
 
 def changed_is_never_asked(patch: Patch) -> None:
-    patch.setattr(kinds, "_is_same", lambda *_: z3.BoolVal(True))
+    patch.setattr(difference_terms, "_is_same", lambda *_: z3.BoolVal(True))
 
 
 def what_was_denied_arrives(patch: Patch) -> None:
@@ -169,7 +180,7 @@ def what_was_denied_arrives(patch: Patch) -> None:
                                                                      Direction.INGRESS))  # fmt: skip
         return action, effects | more
 
-    patch.setattr(kinds, "_together", together)
+    patch.setattr(difference_terms, "_together", together)
 
 
 # cluster/sites.py

@@ -48,10 +48,10 @@ from policyc.ir.results.verify import IntentAnswer, IntentStatus
 from policyc.ir.services import Kind, Protocol
 from policyc.ir.spans import Origin, Span
 from policyc.ir.universe import ContainerPort, Endpoint, HostInterface, Node, Universe
-from policyc.verifier.cluster_connection import ClusterConnection
-from policyc.verifier.connection import Connection
-from policyc.verifier.connection_terms import ConnectionTerms
-from policyc.verifier.intents import verify_intents
+from policyc.verifier.cluster.connection import ClusterConnection
+from policyc.verifier.intents.intents import verify_intents
+from policyc.verifier.symbolic.connection import Connection
+from policyc.verifier.symbolic.connection_terms import ConnectionTerms
 
 HELD, BROKEN, VACUOUS = IntentStatus.HOLDS, IntentStatus.BROKEN, IntentStatus.VACUOUS
 INGRESS, EGRESS = frozenset({Direction.INGRESS}), frozenset({Direction.EGRESS})

@@ -9,11 +9,18 @@ from policyc.ir.errors import InternalError
 from policyc.ir.results.verify import IntentStatus
 from policyc.ir.semantics import verdict
 from policyc.ir.universe import Endpoint
-from policyc.verifier import intents as module
-from policyc.verifier.connection import Connection
-from policyc.verifier.intent_words import describe_intent
-from policyc.verifier.intents import Asking, verify_intents
-from policyc.verifier.solvers import Answer, Decision, SolverAnswer
+from policyc.verifier.intents import intents as module
+from policyc.verifier.intents.intents import (
+    Asking,
+    verify_intents,
+)
+from policyc.verifier.intents.words import describe_intent
+from policyc.verifier.smt.solvers import (
+    Answer,
+    Decision,
+    SolverAnswer,
+)
+from policyc.verifier.symbolic.connection import Connection
 from tests.unit.verifier.intents.intent_battery import (
     DB,
     GIVEN,

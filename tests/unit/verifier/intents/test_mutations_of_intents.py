@@ -15,13 +15,21 @@ from policyc.ir.errors import InternalError
 from policyc.ir.intents import Intent, Scope
 from policyc.ir.peers import NodePeer, Where
 from policyc.ir.policy import Direction
-from policyc.verifier import cluster_connection, connection, connection_terms, intents
-from policyc.verifier.cluster_connection import ClusterConnection
-from policyc.verifier.connection import Connection
-from policyc.verifier.connection_ends import ConnectionEnd, HostRules
-from policyc.verifier.connection_terms import ConnectionTerms
-from policyc.verifier.terms import in_network
-from policyc.verifier.verdict_terms import Situation
+from policyc.verifier.cluster import connection as cluster_connection
+from policyc.verifier.cluster.connection import ClusterConnection
+from policyc.verifier.intents import intents
+from policyc.verifier.smt.terms import in_network
+from policyc.verifier.symbolic import (
+    connection,
+    connection_terms,
+)
+from policyc.verifier.symbolic.connection import Connection
+from policyc.verifier.symbolic.connection_ends import (
+    ConnectionEnd,
+    HostRules,
+)
+from policyc.verifier.symbolic.connection_terms import ConnectionTerms
+from policyc.verifier.symbolic.verdict_terms import Situation
 from tests.unit.verifier.intents.intent_battery import (
     QUESTIONS,
     Question,

@@ -5,11 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from policyc.compiler.driver.check_answers import CheckOptions
-from policyc.compiler.driver.check_symbolic import useless_anywhere
+from policyc.compiler.driver.check.answers import CheckOptions
+from policyc.compiler.driver.check.symbolic import useless_anywhere
 from policyc.compiler.frontend import PathSource, ReadOptions, read_policies
-from policyc.verifier.policy_equivalence import Same, compare
-from policyc.verifier.symbolic_redundancy import places_of_rules, without
+from policyc.verifier.redundancy.symbolic import (
+    places_of_rules,
+    without,
+)
+from policyc.verifier.symbolic.policy_equivalence import (
+    Same,
+    compare,
+)
 
 FOLDER = Path(__file__).parents[3] / "golden" / "policy_ir"
 APIS = ("admin", "calico", "cilium", "cluster_network_policy", "mixed_calico", "mixed_cilium")

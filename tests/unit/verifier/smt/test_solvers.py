@@ -11,8 +11,12 @@ import pytest
 import z3
 
 from policyc.ir.errors import HostError, InternalError
-from policyc.verifier.smt_text import has_strings, smt_text, without_single_parts
-from policyc.verifier.solvers import (
+from policyc.verifier.smt.smt_text import (
+    has_strings,
+    smt_text,
+    without_single_parts,
+)
+from policyc.verifier.smt.solvers import (
     SOLVERS,
     TIMED_OUT,
     Answer,

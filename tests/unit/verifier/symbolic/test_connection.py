@@ -13,11 +13,11 @@ from policyc.ir.policy import ALWAYS, ANY_PEER, NO_ENDPOINT, Action, Direction, 
 from policyc.ir.semantics import DeniedByHost, verdict
 from policyc.ir.services import Service
 from policyc.ir.universe import Endpoint, Flow, HostInterface, Node
-from policyc.verifier import connection_flow
-from policyc.verifier.attributes import NAMESPACE_KEY
-from policyc.verifier.connection import Connection
-from policyc.verifier.connection_flow import confirmed
-from policyc.verifier.verdict_terms import ACTIONS
+from policyc.verifier.symbolic import connection_flow
+from policyc.verifier.symbolic.attributes import NAMESPACE_KEY
+from policyc.verifier.symbolic.connection import Connection
+from policyc.verifier.symbolic.connection_flow import confirmed
+from policyc.verifier.symbolic.verdict_terms import ACTIONS
 from tests.unit.verifier.intents.intent_battery import (
     ALL,
     CALICO,

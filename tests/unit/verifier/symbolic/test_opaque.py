@@ -26,8 +26,12 @@ from policyc.ir.semantics import verdict
 from policyc.ir.services import Service
 from policyc.ir.spans import Origin, Span
 from policyc.ir.universe import Endpoint, Flow
-from policyc.verifier.differences import kind_between
-from policyc.verifier.opaque import MOST_BUNDLES, comparison, readings
+from policyc.verifier.symbolic.differences import kind_between
+from policyc.verifier.symbolic.opaque import (
+    MOST_BUNDLES,
+    comparison,
+    readings,
+)
 
 ORIGIN = Origin(Span("p.yaml", 1, 1), "spec")
 A, B = (

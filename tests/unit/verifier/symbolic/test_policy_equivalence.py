@@ -40,7 +40,11 @@ from policyc.ir.policy import (
 )
 from policyc.ir.services import Protocol
 from policyc.ir.spans import NOWHERE, Origin
-from policyc.verifier.policy_equivalence import Difference, Same, compare
+from policyc.verifier.symbolic.policy_equivalence import (
+    Difference,
+    Same,
+    compare,
+)
 
 HERE = Origin(NOWHERE, "x")
 LABEL, NAMESPACE, NODE = Attribute.LABEL, Attribute.NAMESPACE, Attribute.NODE

@@ -7,9 +7,15 @@ from functools import cache, cached_property
 
 from policyc.backends.ebpf_c.frames import Budgets
 from policyc.backends.ebpf_c.seeds import Seed
-from policyc.compiler.driver.bundle import policy_object
-from policyc.compiler.driver.emission import Emitted, emit_all
-from policyc.compiler.driver.target import Backend, Target
+from policyc.compiler.driver.compile.bundle import policy_object
+from policyc.compiler.driver.compile.emission import (
+    Emitted,
+    emit_all,
+)
+from policyc.compiler.driver.compile.target import (
+    Backend,
+    Target,
+)
 from policyc.ir.decision import DecisionIR
 from policyc.ir.plan import AddressLayout, Counters, LookupPlan
 from policyc.verifier.translation.data_lemma import DataLemma

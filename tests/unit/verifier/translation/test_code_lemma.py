@@ -3,8 +3,8 @@
 
 import pytest
 
-from policyc.compiler.driver import objects
-from policyc.compiler.driver.target import Backend
+from policyc.compiler.driver.compile import objects
+from policyc.compiler.driver.compile.target import Backend
 from tests.unit.verifier.translation.generations import (
     Made,
     made,

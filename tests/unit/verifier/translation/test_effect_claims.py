@@ -6,8 +6,8 @@ from itertools import product
 
 import pytest
 
-from policyc.compiler.driver import objects
-from policyc.compiler.driver.target import Backend
+from policyc.compiler.driver.compile import objects
+from policyc.compiler.driver.compile.target import Backend
 from tests.kernel_corpus.case import CorpusCase
 from tests.unit.verifier.translation.generations import (
     Made,

@@ -11,7 +11,7 @@ from policyc.ir.atoms import AddressColumn
 from policyc.ir.plan import DirectionPlan
 from policyc.ir.policy import Direction
 from policyc.ir.services import Service
-from policyc.ir.tree import verdict_word
+from policyc.ir.trees import verdict_word
 from policyc.verifier.bytecode.values import NUMBERS, Bits, number
 from policyc.verifier.translation.reading import Flow, Reading
 from policyc.verifier.translation.seeded import Prefixes, SeedTable

@@ -6,9 +6,13 @@ from functools import cache
 
 import pytest
 
-from policyc.compiler.driver import objects
-from policyc.compiler.driver.proof_file import as_loaded
-from policyc.compiler.driver.target import HOOKS, Backend, Target
+from policyc.compiler.driver.compile import objects
+from policyc.compiler.driver.compile.proof_file import as_loaded
+from policyc.compiler.driver.compile.target import (
+    HOOKS,
+    Backend,
+    Target,
+)
 from policyc.verifier.bytecode.object import BpfObject, read_object
 from policyc.verifier.translation.shared_layouts import layout_faults, map_faults
 from tests.unit.verifier.translation.generations import made

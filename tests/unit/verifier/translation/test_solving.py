@@ -8,7 +8,7 @@ from policyc.verifier.bytecode.nodes import Node
 from policyc.verifier.bytecode.substitution import Substitution
 from policyc.verifier.bytecode.term_domain import TermDomain
 from policyc.verifier.bytecode.values import Cmp, Op
-from policyc.verifier.choice import Choice
+from policyc.verifier.smt.solver_choice import Choice
 from policyc.verifier.translation import solving
 from policyc.verifier.translation.inputs import Inputs, Spot
 from policyc.verifier.translation.solving import Model, Solving, UndecidedError, holding

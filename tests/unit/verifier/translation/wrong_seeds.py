@@ -4,7 +4,7 @@
 import struct
 from collections.abc import Callable
 
-from policyc.ir.tree import LEAF
+from policyc.ir.trees import LEAF
 
 LAYOUTS = (
     "all-together-calico",

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a check is made, and what it learns about rules, in whichever universe. Data only."""
+
+from dataclasses import dataclass
+
+from policyc.ir.peers import Network
+from policyc.ir.results.common import Evidence
+from policyc.verifier.cluster.redundancy import Useless
+from policyc.verifier.cluster.rows import RuleId
+from policyc.verifier.smt.solver_choice import Choice
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOptions:
+    """The universe, the solvers, and where the work is done (see `shards.map_shards`)."""
+
+    is_symbolic: bool
+    pod_networks: tuple[Network, ...] = ()
+    timeout_ms: int | None = None
+    solver: Choice = Choice.Z3
+    jobs: int = 1
+    executor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Rules that change nothing, each on its own; `together` may all go at once, proved.
+
+    `undecided` are questions that a solver gave up on, in words.
+    """
+
+    useless: tuple[Useless, ...]
+    together: tuple[RuleId, ...]
+    evidence: Evidence
+    undecided: tuple[str, ...] = ()

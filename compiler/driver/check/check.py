@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check: what policies say that is never heard, said twice, or probably not meant."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+
+from policyc.compiler.driver.check.answers import (
+    Answers,
+    CheckOptions,
+)
+from policyc.compiler.driver.check.cluster import (
+    cluster_findings,
+    universe_of,
+    useless_in_cluster,
+)
+from policyc.compiler.driver.check.codes import (
+    ADOPTED,
+    CLUSTER_ONLY,
+    RULES,
+    SELECTS_NOTHING,
+    UNDECLARED_PORT,
+)
+from policyc.compiler.driver.check.config import (
+    DEFAULTS,
+    CheckConfig,
+)
+from policyc.compiler.driver.check.findings import (
+    findings_of,
+    impossible_subjects,
+    place_of,
+)
+from policyc.compiler.driver.check.ignores import (
+    apply_ignores,
+    read_ignores,
+)
+from policyc.compiler.driver.check.input import ToCheck
+from policyc.compiler.driver.check.lints import (
+    accidents,
+    adopted,
+    dns_findings,
+    node_addresses,
+    node_denials,
+)
+from policyc.compiler.driver.check.opaque import useless_rules
+from policyc.compiler.driver.check.symbolic import useless_anywhere
+from policyc.compiler.driver.compile.compile import (
+    Progress,
+    Read,
+)
+from policyc.compiler.frontend.garbage_collection import collector_relaxed
+from policyc.ir.bounds import opaque_rules
+from policyc.ir.diagnostics import Diagnostic, Severity
+from policyc.ir.policy import NamedPort, PolicySet
+from policyc.ir.results.check import CheckResult
+from policyc.ir.results.common import Finding, UniverseUsed
+from policyc.ir.results.opaque import part_of
+from policyc.verifier.cluster.reads import policies_of
+from policyc.verifier.cluster.redundancy import Redundancy, Useless, Uselessness
+
+FAIL_ON = ("error", "warning", "note", "none")
+_ORDER = [Severity.ERROR, Severity.WARNING, Severity.NOTE]
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The result, and the front end's findings that are not part of it."""
+
+    result: CheckResult
+    others: tuple[Diagnostic, ...]
+
+
+def check(
+    given: ToCheck,
+    options: CheckOptions,
+    progress: Progress,
+    config: CheckConfig = DEFAULTS,
+) -> Checked:
+    """Look for everything that `RULES` lists. Raises InputError for comments that are wrong."""
+    ignores = read_ignores(given.texts)
+    read = given.read
+    with collector_relaxed():
+        answers, tried = useless_rules(read, partial(_useless, options=options, progress=progress))
+        universe = _universe_used(read, options)
+        found = list(_findings(read, answers, tried, universe, options))
+    rules = config.rules(
+        rule for rule in RULES if not (options.is_symbolic and rule.code in CLUSTER_ONLY)
+    )
+    looked_for = {rule.code for rule in rules}
+    kept, quiet = apply_ignores(config.findings(found), ignores, looked_for)
+    shown = [each for each in config.findings(kept) if each.code in looked_for]
+    shown.sort(key=lambda each: (each.place.span, each.code, each.key))
+    every = list(policies_of((read.policies.policies,)))
+    result = CheckResult(
+        tuple(shown),
+        universe,
+        answers.evidence,
+        tuple(quiet),
+        tuple(place_of(rule) for rule in answers.together),
+        _notes(read, given),
+        answers.undecided,
+        len(every),
+        sum(len(p.ingress) + len(p.egress) for p in every),
+        rules,
+        tuple(map(part_of, opaque_rules(read.policies.policies))),
+        config.used(found),
+    )
+    others = tuple(each for each in read.findings if each.code not in ADOPTED)
+    return Checked(_with_replayed(result), others)
+
+
+def _useless(read: Read, options: CheckOptions, progress: Progress) -> tuple[Answers, Redundancy]:
+    """What is useless in the universe asked about; no rule is opaque."""
+    if options.is_symbolic:
+        return useless_anywhere(read.policies.policies, options, progress)
+    return useless_in_cluster(read, options, progress)
+
+
+def _findings(
+    read: Read,
+    answers: Answers,
+    tried: Redundancy,
+    universe: UniverseUsed,
+    options: CheckOptions,
+) -> Iterator[Finding]:
+    policies = read.policies.policies
+    yield from adopted(read.policies.findings)
+    yield from accidents(policies)
+    yield from dns_findings(tried, options.is_symbolic)
+    idle = _never_asked(answers.useless)
+    nodes = () if options.is_symbolic else node_addresses(tried)
+    for finding in node_denials(policies, nodes):
+        if finding.place not in idle:
+            yield finding
+    about_all = list(
+        impossible_subjects(policies) if options.is_symbolic else cluster_findings(read, tried)
+    )
+    yield from about_all
+    yield from findings_of(_not_said(answers.useless, about_all), universe.words)
+
+
+def _never_asked(useless: Iterable[Useless]) -> set[object]:
+    idle = (Uselessness.DEAD, Uselessness.SHADOWED)
+    return {place_of(each.rule) for each in useless if each.why in idle}
+
+
+def _not_said(useless: Iterable[Useless], said: Iterable[Finding]) -> Iterator[Useless]:
+    """Without dead rules of policies that select nothing, or whose every port nobody declares."""
+    idle = {each.place.span for each in said if each.code == SELECTS_NOTHING.name}
+    ports = Counter(each.place for each in said if each.code == UNDECLARED_PORT.name)
+    for each in useless:
+        rule = each.rule
+        names = [port for port in rule.rule.ports if isinstance(port, NamedPort)]
+        is_named = len(names) == len(rule.rule.ports) == ports[place_of(rule)] > 0
+        is_said = rule.policy.origin.span in idle or is_named
+        if not (each.why is Uselessness.DEAD and is_said):
+            yield each
+
+
+def _with_replayed(result: CheckResult) -> CheckResult:
+    """The witnesses of the findings are counted: each was asked of the reference semantics."""
+    count = sum(each.witness is not None for each in result.findings)
+    replayed = result.evidence.replayed_witnesses + count
+    return replace(result, evidence=replace(result.evidence, replayed_witnesses=replayed))
+
+
+def _universe_used(read: Read, options: CheckOptions) -> UniverseUsed:
+    if options.is_symbolic:
+        among = ", ".join(map(str, options.pod_networks))
+        where = f", with pod addresses in {among}" if among else ""
+        return UniverseUsed("symbolic", f"every pod, node and address that could exist{where}")
+    universe = universe_of(read)
+    pods, nodes = len(universe.endpoints), len(universe.nodes)
+    words = f"the cluster given: {pods} pods and workloads, {nodes} nodes, every address outside"
+    return UniverseUsed("cluster", words)
+
+
+def _notes(read: Read, given: ToCheck) -> tuple[str, ...]:
+    notes = []
+    if not _has_policies(read.policies.policies):
+        notes.append("there is no policy: nothing was checked")
+    if not given.texts:
+        notes.append("a bundle has no comments: nothing is ignored")
+    return tuple(notes)
+
+
+def _has_policies(policies: PolicySet) -> bool:
+    return any(tier.policies for tier in policies.tiers)
+
+
+def exit_code_of(result: CheckResult, fail_on: str = "warning") -> int:
+    """1 where a finding is as severe as `fail_on`, else 3 where something is undecided, else 0."""
+    bar = [s for s in _ORDER if fail_on != "none" and s in _ORDER[: _bar(fail_on)]]
+    if any(each.severity in bar for each in result.findings):
+        return 1
+    return 3 if result.undecided else 0
+
+
+def _bar(fail_on: str) -> int:
+    return 1 + [severity.value for severity in _ORDER].index(fail_on)

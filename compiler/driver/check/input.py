@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `check` reads: policies with the text that they stand in, for the comments, and a cluster."""
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import BinaryIO
+
+from policyc.compiler.driver.codes import STDIN_TWICE
+from policyc.compiler.driver.compile.bundle_policies import (
+    is_bundle,
+    read_bundled,
+)
+from policyc.compiler.driver.compile.compile import (
+    Read,
+    read_inputs,
+)
+from policyc.compiler.driver.compile.inputs import Inputs
+from policyc.compiler.frontend.read import ClusterReading, ReadOptions
+from policyc.compiler.frontend.yaml.git_commits import (
+    SCHEME,
+    git_source,
+)
+from policyc.compiler.frontend.yaml.sources import (
+    FileSource,
+    PathSource,
+    Source,
+    StreamSource,
+    contents,
+    sources_of,
+)
+from policyc.ir.diagnostics import Report
+from policyc.ir.errors import InputError
+from policyc.ir.spans import Span
+
+STDIN = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class ToCheck:
+    """What was read; `texts` are the files of the policies by the name that places give them."""
+
+    read: Read
+    texts: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+
+def read_to_check(
+    files: Sequence[str], cluster: Sequence[str], options: ReadOptions, stdin: BinaryIO
+) -> ToCheck:
+    """Directories, files, standard input and `git:REV[:PATH]`; or one bundle, which has no comments.
+
+    Raises InputError with the findings of everything that was read.
+    """
+    if (*files, *cluster).count(STDIN) > 1:
+        finding = STDIN_TWICE.at(Span("<stdin>", 0, 0))
+        raise InputError([finding.help("write one of them to a file")])
+    of_cluster = sources_of(cluster, stdin)
+    if len(files) == 1 and not files[0].startswith(SCHEME) and is_bundle(files[0]):
+        return _bundled(files[0], of_cluster, options)
+    report = Report()
+    found = list(contents([_source(each, stdin) for each in files], report))
+    given = tuple(StreamSource(io.BytesIO(each.data), each.name, each.is_found) for each in found)
+    texts = {each.name: each.data.decode("utf-8", "replace") for each in found}
+    try:
+        read = read_inputs(Inputs(given, of_cluster, options))
+    except InputError as failure:
+        raise InputError([*report.findings, *failure.findings]) from failure
+    if report.errors:
+        raise InputError(report.findings)
+    policies = replace(read.policies, findings=(*report.findings, *read.policies.findings))
+    read = replace(read, policies=policies)
+    return ToCheck(read, texts)
+
+
+def _source(argument: str, stdin: BinaryIO) -> FileSource:
+    if argument == STDIN:
+        return StreamSource(stdin)
+    return git_source(argument) if argument.startswith(SCHEME) else PathSource(argument)
+
+
+def _bundled(path: str, cluster: tuple[Source, ...], options: ReadOptions) -> ToCheck:
+    policies = read_bundled(path)
+    if not cluster:
+        return ToCheck(Read(policies, None))
+    reading = ClusterReading(cluster, options)
+    return ToCheck(Read(policies, reading.finish(policies.policies, policies.provided)))

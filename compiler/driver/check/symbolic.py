@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Useless rules in the symbolic universe: candidates from representatives, each proved."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from policyc.compiler.driver.check.answers import (
+    Answers,
+    CheckOptions,
+)
+from policyc.compiler.driver.compile.compile import Progress
+from policyc.compiler.driver.node_bundles.shards import map_shards
+from policyc.ir.bounds import RulePlace
+from policyc.ir.policy import PolicySet
+from policyc.ir.results.common import Evidence
+from policyc.verifier.cluster.redundancy import Redundancy, Useless
+from policyc.verifier.cluster.rows import RuleId
+from policyc.verifier.diff.symbolic import (
+    Group,
+    groups_of,
+)
+from policyc.verifier.redundancy.representatives import (
+    impossible_columns,
+    representative_space,
+)
+from policyc.verifier.redundancy.symbolic import (
+    Asked,
+    Candidate,
+    Proved,
+    Prover,
+    UndecidedError,
+    places_of_rules,
+    prove_candidates,
+    prove_groups,
+    without,
+)
+from policyc.verifier.smt.solvers import (
+    Answer,
+    versions_of,
+)
+
+METHOD = (
+    "what is needed has a flow among representative pods, or one that a solver found; "
+    "what is not is proved, rule by rule and all together"
+)
+NEEDED = "every rule is needed by a flow among representative pods; no solver was asked"
+Shard = TypeVar("Shard")
+Answered = TypeVar("Answered")
+_SHARD = 25
+"""Rules, or groups of policies, that a worker gets at once."""
+
+
+def useless_anywhere(
+    policies: PolicySet, options: CheckOptions, progress: Progress
+) -> tuple[Answers, Redundancy]:
+    """The rules that change nothing in any cluster, and the representatives they were tried on."""
+    progress("trying every rule on representative pods")
+    space = representative_space(policies, options.pod_networks)
+    impossible = impossible_columns(space, options.pod_networks)
+    tried = Redundancy(space, policies, impossible=impossible)
+    search = _Search(policies, options, progress, tried)
+    return search.answers(), tried
+
+
+@dataclass
+class _Search:
+    policies: PolicySet
+    options: CheckOptions
+    progress: Progress
+    tried: Redundancy
+    queries: int = 0
+    undecided: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        options = self.options
+        self.asked = Asked(self.policies, options.pod_networks, options.solver, options.timeout_ms)
+        self.places = places_of_rules(self.policies)
+
+    def answers(self) -> Answers:
+        """What is useless, and what may go together."""
+        by_place = {self._place(each.rule): each for each in self.tried.useless()}
+        found = [
+            replace(by_place[proof.place], why=proof.why)
+            for proof in self._proofs(by_place)
+            if proof.why is not None
+        ]
+        together = self._together(found)
+        evidence = Evidence(NEEDED)
+        if by_place:
+            evidence = Evidence(METHOD, versions_of(self.options.solver), self.queries)
+        return Answers(tuple(found), tuple(together), evidence, tuple(self.undecided))
+
+    def _place(self, rule: RuleId) -> RulePlace:
+        return self.places[id(rule.policy), rule.direction, rule.index]
+
+    def _proofs(self, by_place: dict[RulePlace, Useless]) -> Iterator[Proved]:
+        candidates = [Candidate(place, each.why) for place, each in by_place.items()]
+        self.progress(f"proving {len(candidates)} of {len(self.places)} rules useless")
+        for proofs in self._map(prove_candidates, candidates):
+            for proof in proofs:
+                self.queries += proof.queries
+                if proof.undecided:
+                    rule = by_place[proof.place].rule
+                    title = f"{rule.policy.title} {rule.rule.origin.path}"
+                    self.undecided.append(f"is {title} needed? {proof.undecided}")
+                yield proof
+
+    def _map(
+        self, function: Callable[[Asked, Sequence[Shard]], Answered], items: Sequence[Shard]
+    ) -> Iterator[Answered]:
+        shards = (items[start : start + _SHARD] for start in range(0, len(items), _SHARD))
+        return map_shards(function, self.asked, shards, self.options.jobs, self.options.executor)
+
+    def _together(self, found: list[Useless]) -> list[RuleId]:
+        """A maximal set: tried on the representatives, then proved; else built rule by rule."""
+        if not found:
+            return []
+        chosen = self.tried.together(found)
+        self.progress(f"proving that {len(chosen)} rules may go together")
+        answer = self._are_removable(chosen)
+        if answer is Answer.UNSAT and len(chosen) == len(found):
+            return chosen
+        return self._grown(found, chosen, answer)
+
+    def _are_removable(self, chosen: Sequence[RuleId]) -> Answer:
+        less = without(self.policies, map(self._place, chosen))
+        groups: list[Group] = list(groups_of(self.policies, less))
+        for queries, answer, reason in self._map(prove_groups, groups):
+            self.queries += queries
+            if answer is Answer.UNKNOWN:
+                self.undecided.append(f"may {len(chosen)} rules go together? {reason}")
+            if answer is not Answer.UNSAT:
+                return answer
+        return Answer.UNSAT
+
+    def _grown(self, found: list[Useless], chosen: list[RuleId], answer: Answer) -> list[RuleId]:
+        """Rules in order of choice, each asked beside those that are gone; then all once more.
+
+        Those that the representatives did not choose are needed by one of them: where what they chose is
+        proved, there is nothing to add.
+        """
+        if answer is not Answer.SAT:
+            return chosen if answer is Answer.UNSAT else []
+        prover = Prover(self.asked)
+        gone: dict[RulePlace, RuleId] = {}
+        taken = set(map(self._place, chosen))
+        others = [each.rule for each in found if self._place(each.rule) not in taken]
+        for rule in (*chosen, *others):
+            place = self._place(rule)
+            try:
+                if prover.is_removable(place, frozenset(gone)):
+                    gone[place] = rule
+            except UndecidedError as failure:
+                self.undecided.append(f"may {rule.policy.title} go with the others? {failure}")
+        self.queries += prover.queries
+        kept = list(gone.values())
+        return kept if self._are_removable(kept) is Answer.UNSAT else []

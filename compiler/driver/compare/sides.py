@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The two sides of a comparison: directories, files, standard input, bundles, or commits of git."""
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import BinaryIO
+
+from policyc.compiler.driver.codes import CLUSTER_MISSING, CLUSTER_TWICE, STDIN_TWICE
+from policyc.compiler.driver.compile.bundle_policies import (
+    is_bundle,
+    read_bundled,
+)
+from policyc.compiler.driver.compile.compile import Read
+from policyc.compiler.frontend.cluster.universe import Cluster
+from policyc.compiler.frontend.codes import NO_POLICY, NOTHING_HERE
+from policyc.compiler.frontend.garbage_collection import collector_paused
+from policyc.compiler.frontend.lowered import Lowered
+from policyc.compiler.frontend.read import (
+    ClusterReading,
+    Known,
+    PolicyInput,
+    ReadOptions,
+    read_policies,
+)
+from policyc.compiler.frontend.yaml.codes_git import NOT_IN_COMMIT
+from policyc.compiler.frontend.yaml.git_commits import (
+    SCHEME,
+    git_source,
+)
+from policyc.compiler.frontend.yaml.sources import (
+    MAX_BYTES,
+    PathSource,
+    Source,
+    StreamSource,
+)
+from policyc.ir.diagnostics import Diagnostic, Severity
+from policyc.ir.errors import InputError
+from policyc.ir.policy import PolicySet
+from policyc.ir.spans import Span
+
+STDIN = "-"
+_BOTH_EMPTY = "neither side has one: an empty input is more often a failed pipe or a wrong path"
+
+
+@collector_paused()
+def read_sides(
+    old: str,
+    new: str,
+    options: ReadOptions,
+    cluster: Sequence[str] = (),
+    cluster_old: Sequence[str] = (),
+    cluster_new: Sequence[str] = (),
+    stdin: BinaryIO | None = None,
+) -> tuple[Read, Read]:
+    """Read both sides. `cluster` is for both, `cluster_old` and `cluster_new` for one each.
+
+    With `cluster` the two share one cluster; a policy in it must be of one side or the other. Raises
+    InputError with the findings of everything that was read.
+    """
+    _check(old, new, cluster, cluster_old, cluster_new)
+    given = _Given((old, new, *cluster, *cluster_old, *cluster_new), stdin)
+    findings: list[Diagnostic] = []
+    of_old = given.cluster(cluster or cluster_old, options, findings)
+    of_new = of_old if cluster else given.cluster(cluster_new, options, findings)
+    before = given.policies(old, new, options, of_old, findings)
+    after = given.policies(new, old, options, of_new, findings)
+    universes = _clusters(given, cluster, options, (before, after), (of_old, of_new), findings)
+    if before is None or after is None or any(finding.is_error for finding in findings):
+        raise InputError(list(dict.fromkeys(findings)))
+    if not any(map(_has_policies, (before, after))):
+        where = Span(f"{old} and {new}", 0, 0)
+        raise InputError([*dict.fromkeys(findings), NO_POLICY.at(where).help(_BOTH_EMPTY)])
+    return Read(before, universes[0]), Read(after, universes[1])
+
+
+def _has_policies(side: PolicyInput) -> bool:
+    return bool(side.lowered) or any(tier.policies for tier in side.policies.tiers)
+
+
+def both_findings(old: Read, new: Read) -> tuple[Diagnostic, ...]:
+    """The findings of both sides that did not stop the run, those they share once."""
+    return tuple(dict.fromkeys((*old.findings, *new.findings)))
+
+
+@dataclass(frozen=True, slots=True)
+class StagedChanges:
+    """What changed among the policies that nothing enforces. Sorted by title."""
+
+    added: tuple[Lowered, ...]
+    removed: tuple[Lowered, ...]
+    changed: tuple[tuple[Lowered, Lowered], ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.changed)
+
+
+def staged_changes(old: Read, new: Read) -> StagedChanges:
+    """Which staged policies were added, removed, or changed (old, new), in rules, order or tier."""
+    before, after = (
+        {(item.policy.title, item.policy.kind): item for item in side.policies.staged}
+        for side in (old, new)
+    )
+    return StagedChanges(
+        tuple(after[name] for name in sorted(after.keys() - before.keys())),
+        tuple(before[name] for name in sorted(before.keys() - after.keys())),
+        tuple(
+            (before[name], after[name])
+            for name in sorted(before.keys() & after.keys())
+            if before[name] != after[name]
+        ),
+    )
+
+
+class _Given:
+    """What the arguments name; standard input is read when it is first asked for, and kept."""
+
+    def __init__(self, arguments: Sequence[str], stdin: BinaryIO | None) -> None:
+        piped = STDIN in arguments and stdin is not None
+        self._piped = stdin.read(MAX_BYTES + 1) if piped and stdin is not None else b""
+
+    def policies(
+        self,
+        side: str,
+        other: str,
+        options: ReadOptions,
+        cluster: ClusterReading | None,
+        findings: list[Diagnostic],
+    ) -> PolicyInput | None:
+        """The policies of one side; what is wrong with them is added to `findings`."""
+        try:
+            if not side.startswith(SCHEME) and side != STDIN and is_bundle(side):
+                return read_bundled(side)
+            services = cluster.services if cluster else ()
+            known = cluster.known if cluster else Known()
+            return read_policies([self._source(side, other)], options, services, known)
+        except InputError as failure:
+            without = {NOTHING_HERE.name}
+            if self._takes_path_of(side, other):  # which is there, or is an error of its own
+                without.add(NOT_IN_COMMIT.name)
+            if {f.code for f in failure.findings if f.is_error} <= without:
+                return _without_policies(failure.findings, options)
+            findings += failure.findings
+            return None
+
+    def cluster(
+        self, arguments: Sequence[str], options: ReadOptions, findings: list[Diagnostic]
+    ) -> ClusterReading | None:
+        """What the cluster's arguments name, before the policies are known."""
+        if not arguments:
+            return None
+        try:
+            return ClusterReading([self._source(each) for each in arguments], options)
+        except InputError as failure:
+            findings += failure.findings
+            return None
+
+    def _source(self, argument: str, other: str = "") -> Source:
+        if argument == STDIN:
+            return StreamSource(io.BytesIO(self._piped))
+        if not argument.startswith(SCHEME):
+            return PathSource(argument)
+        _, _, path = other.removeprefix(SCHEME).partition(":")
+        if self._takes_path_of(argument, other) and other.startswith(SCHEME):
+            return git_source(f"{argument}:{path}")
+        is_path = other not in ("", STDIN) and not other.startswith(SCHEME) and not is_bundle(other)
+        return git_source(argument, other if is_path else None)
+
+    def _takes_path_of(self, argument: str, other: str) -> bool:
+        """Whether `argument` is a commit without PATH, and `other` names a path."""
+        if not argument.startswith(SCHEME) or ":" in argument.removeprefix(SCHEME):
+            return False
+        revision, _, path = other.removeprefix(SCHEME).partition(":")
+        if other.startswith(SCHEME):
+            return bool(revision and path)
+        return other not in ("", STDIN) and not is_bundle(other)
+
+
+def _without_policies(said: Sequence[Diagnostic], options: ReadOptions) -> PolicyInput:
+    """No files, or no directory: no policies, as before the first one or after the last; a warning."""
+    empty = read_policies([StreamSource(io.BytesIO(b""))], options)
+    warned = [_warning(finding) if finding.is_error else finding for finding in said]
+    return replace(empty, findings=tuple(warned))
+
+
+def _warning(said: Diagnostic) -> Diagnostic:
+    warned = replace(said, severity=Severity.WARNING)
+    if said.code != NOT_IN_COMMIT.name:
+        return warned
+    return warned.help("this side has no policies; to compare another path, give git:REV:PATH")
+
+
+def _check(
+    old: str,
+    new: str,
+    cluster: Sequence[str],
+    cluster_old: Sequence[str],
+    cluster_new: Sequence[str],
+) -> None:
+    """Raises InputError for arguments that do not go together."""
+    usage = Span("--cluster", 0, 0)
+    own = {"--cluster-old": cluster_old, "--cluster-new": cluster_new}
+    given = [option for option, values in own.items() if values]
+    if cluster and given:
+        finding = CLUSTER_TWICE.at(usage, option=given[0])
+        raise InputError([finding.help("--cluster-old and --cluster-new are for each side's own")])
+    if len(given) == 1:
+        (missing,) = own.keys() - set(given)
+        finding = CLUSTER_MISSING.at(usage, given=given[0], missing=missing)
+        raise InputError([finding.help("--cluster is for both sides")])
+    if (old, new, *cluster, *cluster_old, *cluster_new).count(STDIN) > 1:
+        finding = STDIN_TWICE.at(Span("<stdin>", 0, 0))
+        raise InputError([finding.help("write one of them to a file")])
+
+
+def _clusters(
+    given: _Given,
+    cluster: Sequence[str],
+    options: ReadOptions,
+    policies: tuple[PolicyInput | None, PolicyInput | None],
+    readings: tuple[ClusterReading | None, ClusterReading | None],
+    findings: list[Diagnostic],
+) -> tuple[Cluster | None, Cluster | None]:
+    """The clusters of the two sides; one for both where the policies bring no hosts of their own."""
+    if not cluster:
+        old, new = (
+            _finished(reading, (side,), side, findings)
+            for reading, side in zip(readings, policies, strict=True)
+        )
+        return old, new
+    old = _finished(readings[0], policies, policies[0], findings)
+    if _provided(policies[0]) == _provided(policies[1]):
+        with_hosts = old
+    else:
+        again = given.cluster(cluster, options, [])  # what is wrong with it was said
+        with_hosts = _finished(again, policies, policies[1], findings)
+    return old, with_hosts
+
+
+def _provided(side: PolicyInput | None) -> tuple[object, ...]:
+    return side.provided if side else ()
+
+
+def _finished(
+    reading: ClusterReading | None,
+    sides: Sequence[PolicyInput | None],
+    own: PolicyInput | None,
+    findings: list[Diagnostic],
+) -> Cluster | None:
+    """The cluster for the policies of `sides`, with what the policies of its `own` side provide."""
+    if reading is None:
+        return None
+    tiers = tuple(tier for side in sides if side for tier in side.policies.tiers)
+    try:
+        found = reading.finish(PolicySet(tiers), _provided(own))
+    except InputError as failure:
+        findings += failure.findings
+        return None
+    return replace(found, findings=tuple(dict.fromkeys(found.findings)))

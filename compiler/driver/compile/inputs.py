@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one run of the compiler reads, and how; known before anything is read."""
+
+import json
+from typing import Any
+
+from policyc.compiler.driver.compile.target import Target
+from policyc.compiler.frontend.read_options import ReadOptions
+from policyc.compiler.frontend.yaml.sources import Source
+from policyc.ir.fast_dataclass import dataclass
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What one run reads. `cluster` empty: policies alone."""
+
+    policies: tuple[Source, ...]
+    cluster: tuple[Source, ...]
+    options: ReadOptions
+
+    @property
+    def universe(self) -> str:
+        """What endpoints there are: those of the `cluster`, or `symbolic` ones."""
+        return "cluster" if self.cluster else "symbolic"
+
+
+def options_json(inputs: Inputs) -> dict[str, Any]:
+    """The options as the manifest names them."""
+    return {
+        "kube_version": inputs.options.kube_version,
+        "namespace": inputs.options.default_namespace,
+        "allow_unknown_kinds": sorted(inputs.options.allow_unknown_kinds),
+        "channel": inputs.options.channel.value,
+        "unsupported": inputs.options.unsupported.value,
+        "universe": inputs.universe,
+    }
+
+
+def context_of(inputs: Inputs, target: Target | None = None) -> str:
+    """What runs have in common that ask the same questions, or make the same of them for a target."""
+    sources = [[str(source) for source in some] for some in (inputs.policies, inputs.cluster)]
+    profile = inputs.options.profile.value if inputs.options.profile else None
+    made = [target.backend.value, target.counters.value, profile] if target else []
+    return json.dumps([sources, options_json(inputs), *made], sort_keys=True)

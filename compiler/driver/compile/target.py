@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a bundle is compiled by: C and clang, or LLVM in this process; and what the program counts."""
+
+from enum import Enum
+from functools import cache as once
+from typing import TYPE_CHECKING
+
+from policyc.compiler.driver.cache.build_cache import (
+    BuildCache,
+    key_of,
+)
+from policyc.compiler.driver.installed import folder_of
+from policyc.ir.errors import HostError
+from policyc.ir.fast_dataclass import dataclass
+from policyc.ir.plan import Counters, LookupPlan
+
+if TYPE_CHECKING:  # the command line knows targets before it is known whether anything is compiled
+    from policyc.backends.ebpf_c.seeds import Seed
+    from policyc.ir.viewed import Verdicts
+
+HOOKS, SOCKETS, XDP = "hooks.bpf.o", "sockets.bpf.o", "xdp.bpf.o"
+NODE_OBJECTS = (HOOKS, SOCKETS, XDP)
+"""The objects that are the same for every policy."""
+
+
+class Backend(Enum):
+    """Who makes the object of the policy program."""
+
+    C = "c"
+    LLVM = "llvm"
+
+
+@dataclass(frozen=True)
+class Target:
+    """The backend, and what is counted for each rule."""
+
+    backend: Backend = Backend.C
+    counters: Counters = Counters.BYTES
+
+    def require(self) -> None:
+        """HostError unless what compiles is there: asked before the work, not after it."""
+        if self.backend is Backend.C:
+            from policyc.backends.ebpf_c.clang import find_tool
+
+            find_tool("clang")
+        else:
+            llvm_release()
+
+    def release(self, cache: BuildCache | None) -> dict[str, str]:
+        """Who compiles, for the manifest: {"clang": version} or {"llvm": version}."""
+        if self.backend is Backend.C:
+            from policyc.compiler.driver.compile import objects
+
+            return {"clang": objects.clang_release(cache)}
+        return {"llvm": llvm_release()}
+
+    def node_objects(self, cache: BuildCache | None) -> dict[str, bytes]:
+        """NODE_OBJECTS by name; without clang, as they were built beforehand."""
+        if self.backend is Backend.C:
+            from policyc.compiler.driver.compile import objects
+
+            return {name: objects.node_object(name, cache) for name in NODE_OBJECTS}
+        return {name: _prebuilt(name) for name in NODE_OBJECTS}
+
+    def policy_object(
+        self,
+        verdicts: "Verdicts",
+        plan: LookupPlan,
+        c: str,
+        seeds: "tuple[Seed, ...]",
+        cache: BuildCache | None,
+    ) -> bytes:
+        """The policy program; `c` is its source, which LLVM does not read."""
+        if self.backend is Backend.C:
+            from policyc.compiler.driver.compile import objects
+
+            return objects.policy_object(c, cache)
+        from policyc.backends.llvm import bpf
+
+        text = bpf.policy_text(verdicts, plan, seeds)
+        if cache is None:
+            return bpf.compile_text(text)
+        key = key_of("llvm object", llvm_release(), text)
+        found = cache.get(key)
+        if found is None:
+            found = bpf.compile_text(text)
+            cache.put(key, found)
+        return found
+
+
+DEFAULT_TARGET = Target()
+
+
+@once
+def llvm_release() -> str:
+    """The versions of llvmlite and its LLVM; HostError where llvmlite is missing."""
+    try:
+        from policyc.backends.llvm.bpf import llvm_version
+
+        return llvm_version()
+    except ImportError as missing:
+        raise HostError(
+            "llvmlite is not installed; nothing was compiled",
+            "pip install 'policyc[native]', or compile with --backend c",
+        ) from missing
+
+
+@once
+def _prebuilt(name: str) -> bytes:
+    return (folder_of("policyc.backends.llvm") / "prebuilt" / name).read_bytes()

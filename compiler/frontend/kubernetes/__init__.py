@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all Kubernetes objects share: kinds, metadata, names, selectors, addresses, strict decoding."""

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Documents -> Kubernetes objects: lists taken apart, each object with its kind and role.
+
+Whatever is neither a policy, nor a cluster object, nor a known other kind is an error here, and so
+does not reach the rest of the front end.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import field, replace
+
+from policyc.compiler.frontend import codes
+from policyc.compiler.frontend.kubernetes.decode import Decoder
+from policyc.compiler.frontend.object_kinds import (
+    ROLES,
+    NotYet,
+    Role,
+    Unknown,
+    classify,
+)
+from policyc.compiler.frontend.yaml.documents import read_documents
+from policyc.compiler.frontend.yaml.found_files import (
+    Found,
+    say_passed_over,
+    what_is,
+)
+from policyc.compiler.frontend.yaml.sources import (
+    INTENT_SUFFIX,
+    InputFile,
+    ObjectsSource,
+    Source,
+    contents,
+)
+from policyc.compiler.frontend.yaml.tree import (
+    MAX_DEPTH,
+    Mapping,
+    Node,
+    Scalar,
+    Sequence,
+    from_python,
+)
+from policyc.ir.diagnostics import Diagnostic, Report
+from policyc.ir.fast_dataclass import dataclass
+from policyc.ir.spans import Span
+
+_LIST_FIELDS = frozenset({"apiVersion", "kind", "metadata", "items"})
+_INTENTS = (
+    "a .intent file has intents, no policies: `policyc verify --intents FILE` decides them; "
+    "beside policies they stand in `spec.intents` of an Intent object"
+)
+_KINDS = {kind for _, kind in ROLES}
+
+
+@dataclass(frozen=True, slots=True)
+class RawObject:
+    """An object whose kind is known and whose fields are not read yet."""
+
+    api_version: str
+    kind: str
+    role: Role
+    node: Mapping
+
+
+@dataclass
+class ObjectReader:
+    """Reads sources into objects; keeps what was read and what was passed over."""
+
+    report: Report
+    allow_unknown_kinds: frozenset[str] = frozenset()
+    inputs: list[InputFile] = field(default_factory=list)
+    passed_over: Counter[str] = field(default_factory=Counter)
+
+    def read(self, sources: Iterable[Source]) -> Iterator[RawObject]:
+        """Every policy and cluster object of the sources, in order."""
+        for source in sources:
+            if isinstance(source, ObjectsSource):
+                yield from self._in_memory(source)
+        skipped: list[tuple[str, Found]] = []
+        for content in contents(
+            [s for s in sources if not isinstance(s, ObjectsSource)], self.report
+        ):
+            found = what_is(content.name, content.data) if content.is_found else Found.OBJECTS
+            if found is not Found.OBJECTS:
+                skipped.append((content.name, found))
+                continue
+            self.inputs.append(content.input_file)
+            if content.name.endswith(INTENT_SUFFIX):
+                finding = codes.NOT_AN_OBJECT.at(Span(content.name, 1, 1), found="intents")
+                self.report.add(finding.help(_INTENTS))
+                continue
+            is_empty = True
+            for document in read_documents(content.data, content.name, self.report):
+                if not document.is_null:
+                    is_empty = False
+                    yield from self._objects(document, "", "")
+            if is_empty and not self.report.errors:
+                self.report.add(codes.NO_DOCUMENTS.at(Span(content.name, 0, 0), name=content.name))
+        say_passed_over(skipped, self.report)
+
+    def _in_memory(self, source: ObjectsSource) -> Iterator[RawObject]:
+        """Findings have no line there, so their paths say which object they mean."""
+        for index, value in enumerate(source.objects):
+            before = len(self.report.findings)
+            try:
+                node = from_python(value, source.name)
+            except RecursionError:
+                self.report.add(codes.TOO_DEEP.at(Span(source.name, 0, 0), limit=MAX_DEPTH))
+                continue
+            yield from self._objects(node, "", "")
+            self._name_object(before, f"objects[{index}]")
+
+    def _name_object(self, before: int, name: str) -> None:
+        findings = self.report.findings
+        for at in range(before, len(findings)):
+            path = findings[at].path
+            findings[at] = replace(findings[at], path=f"{name}.{path}" if path else name)
+
+    def _objects(self, node: Node, api_version: str, kind: str) -> Iterator[RawObject]:
+        """The object, or the items of a list; these inherit the list's apiVersion and kind."""
+        if not isinstance(node, Mapping):
+            self.report.add(codes.NOT_AN_OBJECT.at(node.span, found=node.describe()))
+            return
+        api_version = self._type_field(node, "apiVersion", api_version)
+        kind = self._type_field(node, "kind", kind)
+        if not api_version or not kind:
+            return
+        if is_list(api_version, kind):
+            yield from self._items(node, api_version, kind)
+            return
+        match classify(api_version, kind):
+            case Role.PASSED_OVER:
+                self.passed_over[kind] += 1
+            case Role() as role:
+                yield RawObject(api_version, kind, role, node)
+            case NotYet(owner):
+                finding = codes.NOT_SUPPORTED.at(
+                    node.span_of("kind"), "kind", kind=kind, api_version=api_version, owner=owner
+                )
+                self.report.add(finding.help("leave it out, or translate it by hand"))
+            case Unknown() as unknown:
+                self._unknown(node, api_version, kind, unknown)
+
+    def _items(self, node: Mapping, api_version: str, kind: str) -> Iterator[RawObject]:
+        items = node.get("items")
+        self._check_list(node, kind, items)
+        if items is None:
+            return
+        if not isinstance(items, Sequence):
+            finding = codes.WRONG_TYPE.at(
+                items.span, "items", where="items", expected="a list", found=items.describe()
+            )
+            self.report.add(finding)
+            return
+        is_plain = kind == "List"
+        for item in items.items:
+            yield from self._objects(
+                item, "" if is_plain else api_version, "" if is_plain else kind.removesuffix("List")
+            )
+
+    def _check_list(self, node: Mapping, kind: str, items: Node | None) -> None:
+        """A list whose `items` is misspelt or missing would drop every object in it, unsaid."""
+        before = len(self.report.findings)
+        Decoder(self.report).mapping(node, "", _LIST_FIELDS)
+        if items is None and len(self.report.findings) == before:
+            finding = codes.LIST_WITHOUT_ITEMS.at(node.span_of("items"), "items", kind=kind)
+            self.report.add(finding.help("if it is meant to be empty, write `items: []`"))
+
+    def _type_field(self, node: Mapping, name: str, default: str) -> str:
+        """`apiVersion` or `kind`; empty where it is missing or no string, which is reported."""
+        value = node.get(name)
+        if value is None:
+            if not default:
+                finding = codes.NO_TYPE.at(node.span, name, field=name)
+                self.report.add(finding.help("a NetworkPolicy is of networking.k8s.io/v1"))
+            return default
+        if isinstance(value, Scalar) and isinstance(value.value, str) and value.value:
+            return value.value
+        finding = codes.WRONG_TYPE.at(
+            value.span, name, where=name, expected="a string", found=value.describe()
+        )
+        self.report.add(finding)
+        return ""
+
+    def _unknown(self, node: Mapping, api_version: str, kind: str, unknown: Unknown) -> None:
+        """A kind of no table: an error, unless it is harmless and was allowed by name."""
+        group = api_version.rpartition("/")[0]
+        if not unknown.is_policy and {kind, f"{kind}.{group}"} & self.allow_unknown_kinds:
+            self.passed_over[kind] += 1
+            return
+        self.report.add(_unknown_finding(node, api_version, kind, unknown))
+
+
+def is_list(api_version: str, kind: str) -> bool:
+    """Whether an object is a list of others: `List`, or `<Kind>List` of a known kind."""
+    if kind == "List":
+        return api_version == "v1"
+    if not kind.endswith("List"):
+        return False
+    return not isinstance(classify(api_version, kind.removesuffix("List")), Unknown)
+
+
+def _unknown_finding(node: Mapping, api_version: str, kind: str, unknown: Unknown) -> Diagnostic:
+    if kind in _KINDS and unknown.is_policy:
+        code, at = codes.POLICY_VERSION, "apiVersion"
+    elif kind in _KINDS:
+        code, at = codes.UNKNOWN_VERSION, "apiVersion"
+    elif unknown.is_policy and "did you mean" in unknown.hint:
+        code, at = codes.MISSPELT_KIND, "kind"
+    elif unknown.is_policy:
+        code, at = codes.UNKNOWN_POLICY_KIND, "kind"
+    else:
+        code, at = codes.UNKNOWN_KIND, "kind"
+    hint = unknown.hint
+    if not unknown.is_policy and not hint:
+        hint = f"if it cannot restrict traffic, allow it: --allow-unknown-kinds {kind}"
+    return code.at(node.span_of(at), at, api_version=api_version, kind=kind).help(hint)

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which kinds of objects there are, and what becomes of each: the table behind the dispatch.
+
+Dispatch is by apiVersion and kind together. What is in no table is an error: nothing is guessed.
+"""
+
+from enum import Enum
+
+from policyc.compiler.frontend.spelling import likeness, nearest
+from policyc.ir.fast_dataclass import dataclass
+
+POLICY_GROUPS = frozenset(
+    {
+        "networking.k8s.io",
+        "policy.networking.k8s.io",
+        "projectcalico.org",
+        "crd.projectcalico.org",
+        "cilium.io",
+        "policyc.dev",
+    }
+)
+"""Groups in which an object that is not known might restrict traffic."""
+
+NETWORK_POLICY = ("networking.k8s.io/v1", "NetworkPolicy")
+EXTENDED_POLICY = ("policyc.dev/v1alpha1", "ExtendedPolicy")
+INTENT = ("policyc.dev/v1alpha1", "Intent")
+ADMIN_NETWORK_POLICY = ("policy.networking.k8s.io/v1alpha1", "AdminNetworkPolicy")
+BASELINE_ADMIN_NETWORK_POLICY = ("policy.networking.k8s.io/v1alpha1", "BaselineAdminNetworkPolicy")
+CLUSTER_NETWORK_POLICY = ("policy.networking.k8s.io/v1alpha2", "ClusterNetworkPolicy")
+
+CALICO_VERSIONS = ("projectcalico.org/v3", "crd.projectcalico.org/v1")
+"""Calico's API, and the store behind it, which dumps of a cluster may have."""
+CALICO_KINDS = (
+    *("NetworkPolicy", "GlobalNetworkPolicy", "Tier", "NetworkSet", "GlobalNetworkSet"),
+    *("HostEndpoint", "StagedNetworkPolicy", "StagedGlobalNetworkPolicy"),
+    "StagedKubernetesNetworkPolicy",
+)
+
+CILIUM_NETWORK_POLICY = ("cilium.io/v2", "CiliumNetworkPolicy")
+CILIUM_CLUSTERWIDE_NETWORK_POLICY = ("cilium.io/v2", "CiliumClusterwideNetworkPolicy")
+CILIUM_CIDR_GROUPS = (
+    ("cilium.io/v2alpha1", "CiliumCIDRGroup"),
+    ("cilium.io/v2", "CiliumCIDRGroup"),
+)
+CILIUM_KINDS = (
+    CILIUM_NETWORK_POLICY,
+    CILIUM_CLUSTERWIDE_NETWORK_POLICY,
+    *CILIUM_CIDR_GROUPS,
+)
+
+
+class Role(Enum):
+    """What a kind is to policyc."""
+
+    POLICY = "policy"
+    CLUSTER = "cluster"
+    PASSED_OVER = "passed over"
+
+
+_CLUSTER_KINDS = {
+    "v1": ("Namespace", "Pod", "Service", "Node", "ReplicationController", "ServiceAccount"),
+    "apps/v1": ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"),
+    "batch/v1": ("Job", "CronJob"),
+    "discovery.k8s.io/v1": ("EndpointSlice",),
+}
+
+_CALICO_PASSED_OVER = (
+    "BGPConfiguration BGPFilter BGPPeer BlockAffinity CalicoNodeStatus ClusterInformation IPAMBlock "
+    "IPAMConfig IPAMConfiguration IPAMHandle IPPool IPReservation KubeControllersConfiguration"
+)
+"""Not Profile and FelixConfiguration: these decide about traffic."""
+
+_PASSED_OVER = {
+    **dict.fromkeys(CALICO_VERSIONS, _CALICO_PASSED_OVER),
+    "v1": "Binding ComponentStatus ConfigMap Endpoints Event LimitRange PersistentVolume "
+    "PersistentVolumeClaim PodTemplate ResourceQuota Secret",
+    "admissionregistration.k8s.io/v1": "MutatingWebhookConfiguration ValidatingAdmissionPolicy "
+    "ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration",
+    "apiextensions.k8s.io/v1": "CustomResourceDefinition",
+    "apiregistration.k8s.io/v1": "APIService",
+    "apps/v1": "ControllerRevision",
+    "autoscaling/v1": "HorizontalPodAutoscaler",
+    "autoscaling/v2": "HorizontalPodAutoscaler",
+    "certificates.k8s.io/v1": "CertificateSigningRequest",
+    "cilium.io/v2": "CiliumEndpoint CiliumIdentity CiliumNode",
+    "cilium.io/v2alpha1": "CiliumEndpointSlice CiliumPodIPPool",
+    "coordination.k8s.io/v1": "Lease",
+    "events.k8s.io/v1": "Event",
+    "flowcontrol.apiserver.k8s.io/v1": "FlowSchema PriorityLevelConfiguration",
+    "gateway.networking.k8s.io/v1": "Gateway GatewayClass GRPCRoute HTTPRoute ReferenceGrant",
+    "gateway.networking.k8s.io/v1beta1": "Gateway GatewayClass HTTPRoute ReferenceGrant",
+    "networking.k8s.io/v1": "Ingress IngressClass IPAddress ServiceCIDR",
+    "networking.k8s.io/v1beta1": "Ingress IngressClass IPAddress ServiceCIDR",
+    "node.k8s.io/v1": "RuntimeClass",
+    "policy/v1": "PodDisruptionBudget Eviction",
+    "rbac.authorization.k8s.io/v1": "ClusterRole ClusterRoleBinding Role RoleBinding",
+    "resource.k8s.io/v1": "DeviceClass ResourceClaim ResourceClaimTemplate ResourceSlice",
+    "scheduling.k8s.io/v1": "PriorityClass",
+    "storage.k8s.io/v1": "CSIDriver CSINode CSIStorageCapacity StorageClass VolumeAttachment "
+    "VolumeAttributesClass",
+}
+
+ROLES: dict[tuple[str, str], Role] = {
+    NETWORK_POLICY: Role.POLICY,
+    ADMIN_NETWORK_POLICY: Role.POLICY,
+    BASELINE_ADMIN_NETWORK_POLICY: Role.POLICY,
+    CLUSTER_NETWORK_POLICY: Role.POLICY,
+    EXTENDED_POLICY: Role.POLICY,
+    INTENT: Role.POLICY,
+    **{(v, kind): Role.POLICY for v in CALICO_VERSIONS for kind in CALICO_KINDS},
+    **dict.fromkeys(CILIUM_KINDS, Role.POLICY),
+    **{(v, kind): Role.CLUSTER for v, kinds in _CLUSTER_KINDS.items() for kind in kinds},
+    **{(v, kind): Role.PASSED_OVER for v, kinds in _PASSED_OVER.items() for kind in kinds.split()},
+}
+"""(apiVersion, kind) -> role, for every kind that is no error."""
+
+POLICY_KINDS = frozenset(
+    {
+        "NetworkPolicy",
+        "AdminNetworkPolicy",
+        "BaselineAdminNetworkPolicy",
+        "ClusterNetworkPolicy",
+        "GlobalNetworkPolicy",
+        "StagedNetworkPolicy",
+        "StagedGlobalNetworkPolicy",
+        "StagedKubernetesNetworkPolicy",
+        "CiliumNetworkPolicy",
+        "CiliumClusterwideNetworkPolicy",
+        "ExtendedPolicy",
+    }
+)
+"""Kinds that restrict traffic, whoever's they are. Anything spelled like one is an error."""
+
+_OWNER_OF_GROUP = {
+    "policy.networking.k8s.io": "SIG Network's policy API's",
+    "projectcalico.org": "Calico's",
+    "crd.projectcalico.org": "Calico's",
+    "cilium.io": "Cilium's",
+    "policyc.dev": "policyc's own",
+}
+
+_NOT_YET = {
+    "cilium.io": {
+        "CiliumEgressGatewayPolicy",
+        "CiliumLocalRedirectPolicy",
+        "CiliumEnvoyConfig",
+        "CiliumClusterwideEnvoyConfig",
+    },
+}
+
+ALIKE = 0.85
+"""How like a policy kind's a name must be to count as a slip of the pen, 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotYet:
+    """A policy kind that is known, and not supported yet; `owner` says whose it is."""
+
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """No kind of ours. `is_policy` says that no option may pass it over."""
+
+    is_policy: bool
+    hint: str
+
+
+def classify(api_version: str, kind: str) -> Role | NotYet | Unknown:
+    """What becomes of an object with this apiVersion and kind."""
+    role = ROLES.get((api_version, kind))
+    if role is not None:
+        return role
+    group = api_version.rpartition("/")[0]
+    if kind in _NOT_YET.get(group, ()):
+        return NotYet(_OWNER_OF_GROUP[group])
+    return Unknown(group in POLICY_GROUPS or is_like_policy(kind), _hint(group, kind))
+
+
+def is_like_policy(kind: str) -> bool:
+    """Whether a kind is, or is spelled nearly like, one that restricts traffic."""
+    if "networkpolic" in kind.lower():  # MultiNetworkPolicy, and whatever comes next
+        return True
+    return any(likeness(kind, known) >= ALIKE for known in POLICY_KINDS)
+
+
+def _hint(group: str, kind: str) -> str:
+    """The nearest thing that would have been understood."""
+    versions = sorted(v for v, known in ROLES if known == kind and not v.startswith("crd."))
+    if kind == "Kustomization":
+        return "build it first: kustomize build DIR | policyc ... -f -"
+    if versions:
+        return f"{kind} is read from {' and '.join(versions)}"
+    in_group = {
+        known
+        for (version, known), role in ROLES.items()
+        if version.rpartition("/")[0] == group
+        and not (role is Role.PASSED_OVER and version in CALICO_VERSIONS)
+    }
+    in_group |= _NOT_YET.get(group, set())
+    near = nearest(kind, in_group) or nearest(kind, POLICY_KINDS, ALIKE)
+    return f"did you mean `{near}`?" if near is not None and near != kind else ""

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hook programs: those that run already, or the bundle's in their place when they are others.
+
+A program that is replaced is put aside under a name of its own until the switch, so that it can
+come back. One that is found there is from a load that died: nobody knows which of both runs where.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from policyc.runtime.attach import attach
+from policyc.runtime.bundle.bundle import (
+    HOOKS_OBJECT,
+    Bundle,
+)
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.kernel.libbpf import Object
+from policyc.runtime.kernel.pins import Pins
+from policyc.runtime.undo import Undo
+
+_NAMES = attach.PROGRAMS
+
+
+@dataclass(frozen=True, slots=True)
+class HookPrograms:
+    """Descriptors by name; `before` are those that ran until now, all of them or none."""
+
+    programs: Mapping[str, int]
+    before: Mapping[str, int]
+    are_new: bool
+
+
+@contextmanager
+def opened(pins: Pins, bundle: Bundle, running_digest: str, undo: Undo) -> Iterator[HookPrograms]:
+    """The programs that are to run. `running_digest` is that of the object loaded before, or ""."""
+    with ExitStack() as held:
+        before = {
+            name: held.enter_context(bpf_syscall.obj_get(pin))
+            for name in _NAMES
+            if (pin := _last_pin(pins, name)) is not None
+        }
+        if len(before) < len(_NAMES):
+            before = {}
+        put_aside = any(_aside(pins, name).exists() for name in _NAMES)
+        if before and not put_aside and running_digest == bundle.digests[HOOKS_OBJECT]:
+            yield HookPrograms(before, before, are_new=False)
+            return
+        loaded = held.enter_context(Object(bundle.path / HOOKS_OBJECT, pins.maps))
+        loaded.load()
+        programs = {name: loaded.program_fd(name) for name in _NAMES}
+        for name, fd in programs.items():
+            _pin(pins, name, fd, undo)
+        yield HookPrograms(programs, before, are_new=True)
+
+
+def forget_replaced(pins: Pins) -> None:
+    """Nothing goes back to the programs that ran before."""
+    for name in _NAMES:
+        _aside(pins, name).unlink(missing_ok=True)
+
+
+def _last_pin(pins: Pins, name: str) -> Path | None:
+    """Where the program is pinned; aside only, if a load died between moving it and pinning."""
+    for pin in (pins.hook(name), _aside(pins, name)):
+        if pin.exists():
+            return pin
+    return None
+
+
+def _aside(pins: Pins, name: str) -> Path:
+    return pins.hook(f"{name}-before")
+
+
+def _pin(pins: Pins, name: str, fd: int, undo: Undo) -> None:
+    """Pin the new program in place of the old, which comes back if the load fails."""
+    pin, aside = pins.hook(name), _aside(pins, name)
+    if pin.exists():
+        pin.rename(aside)
+        undo.by(aside.rename, pin)
+    else:
+        undo.by(pin.unlink, True)
+    bpf_syscall.obj_pin(fd, pin)

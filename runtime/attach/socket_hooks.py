@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hooks of a cgroup, by which the node's own processes reach Services (datapath/sockets.bpf.c).
+
+Each load that wants them attaches programs of its own, by pinned links below ROOT/sockets/EPOCH, before
+the switch; what the load before had attached goes after it. For the moment between both translate: what
+one translated means nothing to the other.
+"""
+
+import os
+import socket
+import struct
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from policyc.runtime.bundle.address_value import Address
+from policyc.runtime.bundle.bundle import (
+    SOCKETS_OBJECT,
+    Bundle,
+)
+from policyc.runtime.errors import HostError, InputError
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.kernel.libbpf import Object
+from policyc.runtime.kernel.pins import (
+    Pins,
+    filesystem_magic,
+)
+from policyc.runtime.undo import Undo
+
+PROGRAMS = {
+    "pc_connect4": 10,
+    "pc_connect6": 11,
+    "pc_sendmsg4": 14,
+    "pc_sendmsg6": 15,
+    "pc_recvmsg4": 19,
+    "pc_recvmsg6": 20,
+    "pc_getpeer4": 29,
+    "pc_getpeer6": 30,
+}
+"""Program -> enum bpf_attach_type."""
+HOST = struct.Struct("=Q16s16s")
+"""struct pc_socket_host."""
+_HOST_MAP = "pc_socket_host"
+_CGROUP2_MAGIC = 0x63677270
+_SO_NETNS_COOKIE = 71
+
+
+def require_cgroup(cgroup: Path) -> None:
+    """`InputError` unless it is a folder of a cgroup2 file system."""
+    if not cgroup.is_dir() or filesystem_magic(cgroup) != _CGROUP2_MAGIC:
+        raise InputError(
+            f"{cgroup} is no folder of a cgroup2 file system",
+            "`findmnt -t cgroup2` shows where one is mounted",
+        )
+
+
+def attach(
+    pins: Pins,
+    epoch: int,
+    bundle: Bundle,
+    cgroup: Path,
+    addresses: Iterable[Address],
+    undo: Undo,
+) -> None:
+    """Attach to a cgroup, for processes in this network namespace; `addresses` are the node's."""
+    if SOCKETS_OBJECT not in bundle.digests:
+        raise InputError(
+            f"{bundle.path}: the bundle has no {SOCKETS_OBJECT}", "compile it again for --cgroup"
+        )
+    folder = pins.sockets(epoch)
+    known = {path.name for path in pins.maps.iterdir()}
+    undo.by(_remove_new_maps, pins, known)
+    with Object(bundle.path / SOCKETS_OBJECT, pins.maps) as loaded:
+        loaded.load()
+        _write_host(pins, addresses, undo)
+        undo.by(_take_off, folder)
+        folder.mkdir(parents=True)
+        at = os.open(cgroup, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            for name, kind in PROGRAMS.items():
+                with bpf_syscall.link_create_cgroup(loaded.program_fd(name), at, kind) as link:
+                    bpf_syscall.obj_pin(link, folder / name)
+        except OSError as error:
+            raise HostError(f"cannot attach to {cgroup}: {error.strerror}") from error
+        finally:
+            os.close(at)
+
+
+def keep_only(pins: Pins, epoch: int) -> None:
+    """Take off what other loads than that of this epoch attached; of epoch 0 there is none."""
+    for folder in pins.all_sockets():
+        if folder != pins.sockets(epoch):
+            _take_off(folder)
+
+
+def _take_off(folder: Path) -> None:
+    """At once: a link without a pin would go on until the kernel finds time."""
+    if not folder.is_dir():
+        return
+    for pin in folder.iterdir():
+        with bpf_syscall.obj_get(pin) as fd, suppress(OSError):  # its cgroup may be gone
+            bpf_syscall.link_detach(fd)
+        pin.unlink()
+    folder.rmdir()
+
+
+def attached(pins: Pins, epoch: int) -> dict[str, tuple[bpf_syscall.ProgInfo, int]]:
+    """Program -> what the kernel says of it, and the id of its cgroup; 0: it is gone."""
+    found = {}
+    for name in PROGRAMS:
+        pin = pins.sockets(epoch) / name
+        if not pin.exists():
+            continue
+        with bpf_syscall.obj_get(pin) as fd:
+            prog, cgroup = bpf_syscall.cgroup_link_info(fd)
+        with bpf_syscall.prog_by_id(prog) as fd:
+            found[name] = bpf_syscall.prog_info(fd), cgroup
+    return found
+
+
+def cgroup_id(cgroup: str) -> int:
+    """The id that links name a cgroup by; 0 where it is no more."""
+    try:
+        return Path(cgroup).stat().st_ino
+    except OSError:
+        return 0
+
+
+def _write_host(pins: Pins, addresses: Iterable[Address], undo: Undo) -> None:
+    first = {address.version: address.packed for address in reversed(list(addresses))}
+    value = HOST.pack(network_cookie(), first.get(4, b""), first.get(6, b""))
+    with bpf_syscall.obj_get(pins.map(_HOST_MAP)) as fd:
+        before = bpf_syscall.map_lookup(fd, bytes(4), HOST.size) or bytes(HOST.size)
+    undo.by(_set_host, pins, before)
+    _set_host(pins, value)
+
+
+def _set_host(pins: Pins, value: bytes) -> None:
+    with bpf_syscall.obj_get(pins.map(_HOST_MAP)) as fd:
+        bpf_syscall.map_update(fd, bytes(4), value)
+
+
+def network_cookie() -> int:
+    """The kernel's number of this network namespace, which is never used again."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        return int.from_bytes(asked.getsockopt(socket.SOL_SOCKET, _SO_NETNS_COOKIE, 8), "little")
+
+
+def _remove_new_maps(pins: Pins, known: set[str]) -> None:
+    for path in pins.maps.iterdir():
+        if path.name not in known:
+            path.unlink()

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attaching by tcx links (Linux 6.6): pinned, so that they outlive us, and replaced in place.
+
+An unpinned link would let everything through the moment the loader dies.
+"""
+
+import errno
+import time
+from pathlib import Path
+
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.kernel.bpf_syscall import LinkInfo
+
+KIND = "tcx"
+_WAITS, _WAIT = 50, 0.02  # a second, in seconds
+
+
+def attach(prog: int, ifindex: int, attach_type: int, pin: Path) -> None:
+    """Attach to a device, or replace what the pinned link runs there."""
+    if pin.exists():
+        with bpf_syscall.obj_get(pin) as link:
+            try:
+                bpf_syscall.link_update(link, prog)
+            except OSError as error:
+                # ENOLINK: the device is gone; another one may have its number by now.
+                if error.errno != errno.ENOLINK:
+                    raise
+            else:
+                return
+        pin.unlink()
+    with _created(prog, ifindex, attach_type) as link:
+        bpf_syscall.obj_pin(link, pin)
+
+
+def _created(prog: int, ifindex: int, attach_type: int) -> bpf_syscall.Fd:
+    """A new link. One whose pin went a moment ago may still be there: the kernel frees it later.
+
+    A program is at a device once (EEXIST), so that is waited for; what stays is somebody's.
+    """
+    for _ in range(_WAITS):
+        try:
+            return bpf_syscall.link_create_tcx(prog, ifindex, attach_type)
+        except FileExistsError:
+            time.sleep(_WAIT)
+    return bpf_syscall.link_create_tcx(prog, ifindex, attach_type)
+
+
+def detach(pin: Path) -> None:
+    """Take the link off its device, and its pin away. Nothing happens when there is none."""
+    if not pin.exists():
+        return
+    with bpf_syscall.obj_get(pin) as link:
+        try:
+            bpf_syscall.link_detach(link)
+        except OSError as error:
+            if error.errno != errno.ENOLINK:
+                raise
+    pin.unlink()
+
+
+def find(pin: Path) -> LinkInfo | None:
+    """The link as the kernel has it; None when there is none, or its device is gone."""
+    if not pin.exists():
+        return None
+    with bpf_syscall.obj_get(pin) as link:
+        info = bpf_syscall.link_info(link)
+    return info if info.ifindex else None

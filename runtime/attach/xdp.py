@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An XDP program at each uplink (datapath/xdp.bpf.c), which hands known packets of clients outside to
+other nodes before the kernel has made an skb of them.
+
+What it does not take, tc does: so nothing is lost where it is not attached, or for a moment is not.
+Links are pinned below ROOT/xdp, by device; another program at a device is never replaced.
+"""
+
+import errno
+import socket
+import struct
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from policyc.runtime.bundle.address_value import (
+    Address,
+    packed,
+)
+from policyc.runtime.bundle.bundle import (
+    XDP_OBJECT,
+    Bundle,
+)
+from policyc.runtime.errors import HostError, InputError
+from policyc.runtime.kernel import (
+    bpf_syscall,
+    rtnetlink,
+)
+from policyc.runtime.kernel.libbpf import Object
+from policyc.runtime.kernel.per_cpu import possible_cpus
+from policyc.runtime.kernel.pins import Pins
+from policyc.runtime.snat import snat
+from policyc.runtime.state import Warn
+from policyc.runtime.undo import Undo
+
+Mode = Literal["auto", "native", "generic"]
+"""Who runs the program: the device's driver, or the kernel for it. auto: the driver of a real device, if
+it can; the other end of a veth may have nobody to take what its driver would send.
+"""
+PROGRAM = "pc_xdp_from"
+COUNTS = "pc_xdp_count"
+_UPLINKS = "pc_xdp_uplinks"
+_PLACES = 16  # 2 * PC_UPLINKS
+_UPLINK = struct.Struct("=16s16s6sBB")  # struct pc_xdp_uplink
+_DEVICE = struct.Struct("=I")
+_COUNTS_SIZE = 16  # struct pc_xdp_counts
+_FLAGS: Mapping[bool, int] = {True: 1 << 1, False: 1 << 2}  # is_generic -> XDP_FLAGS_*_MODE
+_TAKEN = (errno.EBUSY, errno.EEXIST)
+_GONE = (errno.ENODEV, errno.ENOLINK)
+
+
+@dataclass(frozen=True, slots=True)
+class XdpUplink:
+    """An uplink where the program runs, and how many packets it has sent on since it was put there."""
+
+    interface: str
+    mode: str  # "native" or "generic"
+    requests: int  # of clients, to other nodes
+    answers: int  # of other nodes, to clients
+
+
+def require_uplinks(
+    mode: Mode | None, uplinks: Collection[str], is_guarded: bool, note: Warn
+) -> None:
+    """`InputError` where there is nothing to attach to; a note where policies leave it nothing to do."""
+    if mode is None:
+        return
+    if is_guarded:
+        note("--xdp hands nothing over here: policies guard this node, and tc asks them")
+    if not uplinks:
+        raise InputError(
+            "--xdp needs the device by which clients outside come in",
+            "name it with --uplink; `ip route` shows which it is",
+        )
+
+
+def attach(
+    pins: Pins,
+    bundle: Bundle,
+    uplinks: Mapping[str, int],
+    own: Sequence[Address],
+    mode: Mode | None,
+    note: Warn,
+    held: ExitStack,
+    undo: Undo,
+) -> None:
+    """Attach to these devices, or replace what is attached there of ours; `mode` None: to none.
+
+    `own` are the node's addresses. `held` keeps the programs before, which may have to come back.
+    """
+    if mode is None:
+        return
+    if XDP_OBJECT not in bundle.digests:
+        raise InputError(
+            f"{bundle.path}: the bundle has no {XDP_OBJECT}", "compile it again for --xdp"
+        )
+    known = {path.name for path in pins.maps.iterdir()}
+    undo.by(_remove_new_maps, pins, known)
+    with Object(bundle.path / XDP_OBJECT, pins.maps) as loaded:
+        loaded.load()
+        pins.xdp.mkdir(exist_ok=True)
+        for name, ifindex in uplinks.items():
+            at = _Device(pins, name, ifindex, loaded.program_fd(PROGRAM))
+            is_generic = at.attach(mode, note, held, undo)
+            at.describe(snat.addresses(ifindex, own), is_generic, undo)
+
+
+def keep_only(pins: Pins, devices: Iterable[int]) -> None:
+    """Take the program off all other devices; what it counted there is forgotten."""
+    kept = set(devices)
+    for pin in _links(pins):
+        if int(pin.name) not in kept:
+            _take_off(pin)
+    if not pins.map(_UPLINKS).exists():
+        return
+    with bpf_syscall.obj_get(pins.map(_UPLINKS)) as fd:
+        for key in list(bpf_syscall.map_keys(fd, _DEVICE.size)):
+            if _DEVICE.unpack(key)[0] not in kept:
+                bpf_syscall.map_delete(fd, key)
+
+
+def attached(pins: Pins) -> dict[str, int]:
+    """Device -> the id of the program that runs there."""
+    found = {}
+    for pin in _links(pins):
+        with bpf_syscall.obj_get(pin) as fd:
+            info = bpf_syscall.link_info(fd)
+        if info.ifindex:
+            found[_name(info.ifindex)] = info.prog_id
+    return found
+
+
+def uplinks(pins: Pins, sums: Sequence[tuple[int, ...]]) -> tuple[XdpUplink, ...]:
+    """Where it runs; `sums` are those of the map COUNTS, over all CPUs."""
+    running = attached(pins)
+    found = (
+        (_name(ifindex), _UPLINK.unpack(raw)[3:])
+        for ifindex, raw in sorted(_described(pins).items())
+    )
+    return tuple(
+        XdpUplink(name, "generic" if is_generic else "native", *sums[place])
+        for name, (is_generic, place) in found
+        if name in running
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """What ran at a device before this load."""
+
+    program: int
+    is_generic: bool
+
+
+class _Device:
+    """One uplink, and the program that is to run there."""
+
+    def __init__(self, pins: Pins, name: str, ifindex: int, program: int) -> None:
+        self._pins, self._name, self._ifindex, self._program = pins, name, ifindex, program
+        self._pin = pins.xdp / str(ifindex)
+        described = _described(pins).get(ifindex)
+        self._described = _UPLINK.unpack(described) if described else None
+
+    def attach(self, mode: Mode, note: Warn, held: ExitStack, undo: Undo) -> bool:
+        """Whether the kernel runs it in place of the driver: as asked, or as it can be."""
+        is_generic = mode == "generic" or (mode == "auto" and _is_made_by_kernel(self._ifindex))
+        before = self._before(held)
+        undo.by(self._restore, before)
+        if before and before.is_generic == is_generic:
+            try:
+                with bpf_syscall.obj_get(self._pin) as link:
+                    bpf_syscall.link_update(link, self._program)
+            except OSError as error:
+                raise self._refused(error) from error
+            return is_generic
+        _take_off(self._pin)
+        try:
+            self._create(self._program, is_generic)
+        except OSError as error:
+            if error.errno in (*_TAKEN, *_GONE) or mode != "auto" or is_generic:
+                raise self._refused(error) from error
+            note(
+                f"--xdp: the kernel runs it for {self._name}, as its driver cannot: {error.strerror}"
+            )
+            return self.attach("generic", note, held, undo)
+        return is_generic
+
+    def describe(self, addresses: Mapping[int, Address], is_generic: bool, undo: Undo) -> None:
+        """What the program has to know of the device. Its count goes on if it was there before."""
+        own = [packed(addresses[family]) if family in addresses else bytes(16) for family in (4, 6)]
+        place = self._described[4] if self._described else self._free_place()
+        value = _UPLINK.pack(*own, _mac(self._ifindex), is_generic, place)
+        undo.by(self._put_back, self._described)
+        with bpf_syscall.obj_get(self._pins.map(_UPLINKS)) as fd:
+            bpf_syscall.map_update(fd, _DEVICE.pack(self._ifindex), value)
+
+    def _free_place(self) -> int:
+        taken = {_UPLINK.unpack(raw)[4] for raw in _described(self._pins).values()}
+        place = next((each for each in range(_PLACES) if each not in taken), None)
+        if place is None:
+            raise HostError(
+                f"there is no room to count for {self._name}: loads that were killed have left uplinks",
+                "load without --xdp first",
+            )
+        with bpf_syscall.obj_get(self._pins.map(COUNTS)) as fd:
+            zeros = bytes(_COUNTS_SIZE * possible_cpus())
+            bpf_syscall.map_update(fd, _DEVICE.pack(place), zeros)
+        return place
+
+    def _before(self, held: ExitStack) -> _Before | None:
+        """None also where the device that had the number is gone."""
+        if not self._pin.exists() or self._described is None:
+            return None
+        with bpf_syscall.obj_get(self._pin) as link:
+            info = bpf_syscall.link_info(link)
+        if not info.ifindex:
+            return None
+        program = held.enter_context(bpf_syscall.prog_by_id(info.prog_id))
+        return _Before(program, bool(self._described[3]))
+
+    def _restore(self, before: _Before | None) -> None:
+        _take_off(self._pin)
+        if before:
+            self._create(before.program, before.is_generic)
+
+    def _put_back(self, described: tuple[object, ...] | None) -> None:
+        with bpf_syscall.obj_get(self._pins.map(_UPLINKS)) as fd:
+            if described is None:
+                bpf_syscall.map_delete(fd, _DEVICE.pack(self._ifindex))
+            else:
+                bpf_syscall.map_update(fd, _DEVICE.pack(self._ifindex), _UPLINK.pack(*described))
+
+    def _create(self, program: int, is_generic: bool) -> None:
+        with bpf_syscall.link_create_xdp(program, self._ifindex, _FLAGS[is_generic]) as link:
+            bpf_syscall.obj_pin(link, self._pin)
+
+    def _refused(self, error: OSError) -> HostError:
+        if error.errno in _GONE:
+            return HostError(f"the device {self._name} vanished while it was attached to")
+        if error.errno in _TAKEN:
+            return HostError(
+                f"another XDP program runs at {self._name}, and is not replaced",
+                f"`ip link show {self._name}` names it; take it off, or load without --xdp",
+            )
+        return HostError(
+            f"cannot attach the XDP program to {self._name}: {error.strerror}",
+            "its driver may have no XDP, or none at this MTU: try --xdp generic",
+        )
+
+
+def _take_off(pin: Path) -> None:
+    """At once: a link without a pin would go on until the kernel finds time."""
+    if not pin.exists():
+        return
+    with bpf_syscall.obj_get(pin) as fd, suppress(OSError):  # its device may be gone
+        bpf_syscall.link_detach(fd)
+    pin.unlink()
+
+
+def _links(pins: Pins) -> list[Path]:
+    """By the number of their device. In a bpffs's own root tc has a folder of this name, too."""
+    found = pins.xdp.iterdir() if pins.xdp.is_dir() else ()
+    return [pin for pin in found if pin.name.isdecimal()]
+
+
+def _described(pins: Pins) -> dict[int, bytes]:
+    """Each device with its struct pc_xdp_uplink."""
+    if not pins.map(_UPLINKS).exists():
+        return {}
+    with bpf_syscall.obj_get(pins.map(_UPLINKS)) as fd:
+        keys = list(bpf_syscall.map_keys(fd, _DEVICE.size))
+        found = {key: bpf_syscall.map_lookup(fd, key, _UPLINK.size) for key in keys}
+    return {_DEVICE.unpack(key)[0]: raw for key, raw in found.items() if raw}
+
+
+def _is_made_by_kernel(ifindex: int) -> bool:
+    """veth, bridge, bond and the like: a device behind which there is no driver of hardware."""
+    about = _link(ifindex).get_attr(
+        "IFLA_LINKINFO"
+    )  # a port of a bond has one, too, without a kind
+    return about is not None and about.get_attr("IFLA_INFO_KIND") is not None
+
+
+def _mac(ifindex: int) -> bytes:
+    return bytes.fromhex(_link(ifindex).get_attr("IFLA_ADDRESS").replace(":", ""))
+
+
+def _link(ifindex: int) -> Any:
+    with rtnetlink.connection("--xdp") as netlink:
+        (link,) = netlink.link("get", index=ifindex)
+    return link
+
+
+def _name(ifindex: int) -> str:
+    try:
+        return socket.if_indextoname(ifindex)
+    except OSError:  # it is gone
+        return ""
+
+
+def _remove_new_maps(pins: Pins, known: set[str]) -> None:
+    for path in pins.maps.iterdir():
+        if path.name not in known:
+            path.unlink()

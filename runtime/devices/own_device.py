@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Veths of our own, by name and address: another device of such a name is left alone.
+
+Hooks are told of one by a map with its ifindex.
+"""
+
+import errno
+import struct
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from policyc.runtime.kernel import (
+    bpf_syscall,
+    rtnetlink,
+)
+from policyc.runtime.kernel.pins import Pins
+from policyc.runtime.undo import Undo
+
+ROLES = ("tunnel", "detour", "route")
+"""Of attachments: those that are up with their hook alone."""
+SERVICE_ROUTE, SERVICE_ROUTE_FAR = "policyc-svc", "policyc-svc-far"
+"""The two ends of the veth of `--service-cidr` (service_route.py)."""
+_DEVICE = struct.Struct("=I")
+
+
+@dataclass(frozen=True, slots=True)
+class OwnDevice:
+    """One that is there."""
+
+    ifindex: int
+    is_up: bool
+
+
+def find(name: str, mac: str, purpose: str) -> OwnDevice | None:
+    """The veth of that name and address."""
+    with rtnetlink.connection(purpose) as netlink:
+        try:
+            (link,) = netlink.link("get", ifname=name)
+        except rtnetlink.refused() as error:
+            if rtnetlink.code_of(error) == errno.ENODEV:
+                return None
+            raise
+        about = link.get_attr("IFLA_LINKINFO")
+        kind = about.get_attr("IFLA_INFO_KIND") if about is not None else None
+        ours = kind == "veth" and link.get_attr("IFLA_ADDRESS") == mac
+        return OwnDevice(int(link["index"]), link["state"] == "up") if ours else None
+
+
+def start(ifindex: int, purpose: str, undo: Undo) -> None:
+    """Set it up if it is not, now that its hook is there."""
+    with rtnetlink.connection(purpose) as netlink:
+        (link,) = netlink.link("get", index=ifindex)
+        if link["state"] != "up":
+            undo.by(_set_state, ifindex, "down", purpose)
+            netlink.link("set", index=ifindex, state="up")
+
+
+def stop(ifindex: int, purpose: str) -> None:
+    """Set it down: it has lost its hook, and gets another one."""
+    _set_state(ifindex, "down", purpose)
+
+
+def _set_state(ifindex: int, state: str, purpose: str) -> None:
+    with rtnetlink.connection(purpose) as netlink:
+        netlink.link("set", index=ifindex, state=state)
+
+
+def quieten(name: str) -> None:
+    """The node has nothing to say by it in IPv6."""
+    with suppress(FileNotFoundError):
+        Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6").write_text("1")
+
+
+def tell(pins: Pins, name: str, ifindex: int, undo: Undo) -> None:
+    """Say in the map of that name which device it is; 0: there is none."""
+    with bpf_syscall.obj_get(pins.map(name)) as fd:
+        was = bpf_syscall.map_lookup(fd, bytes(4), _DEVICE.size) or bytes(_DEVICE.size)
+    if was != _DEVICE.pack(ifindex):
+        undo.by(_put, pins, name, was)
+        _put(pins, name, _DEVICE.pack(ifindex))
+
+
+def _put(pins: Pins, name: str, value: bytes) -> None:
+    with bpf_syscall.obj_get(pins.map(name)) as fd:
+        bpf_syscall.map_update(fd, bytes(4), value)

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The namespace in which the kernel puts fragments together that came out of order.
+
+    policyc-frag  --veth--  far            in a network namespace without a name
+    (our hook)              forwards all it gets back, and has the kernel's defragmentation on
+
+Only there: on the node's own stack it would touch every fragment there is. The namespace is held by a
+mount of its file (`place`) below /run/policyc, and goes with that. What the kernel put together it cuts
+again as it goes out (docs/decisions/0032-fragments-out-of-order.md).
+"""
+
+import ctypes
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from policyc.runtime.devices import (
+    links,
+    own_device,
+)
+from policyc.runtime.errors import HostError
+from policyc.runtime.kernel import (
+    nf_defrag,
+    rtnetlink,
+)
+from policyc.runtime.kernel.pins import Pins
+from policyc.runtime.undo import Undo
+
+NAME = "policyc-frag"
+CONFIG, COUNTS = "pc_detour_to", "pc_detoured"
+_FAR = "far"
+_NEAR_MAC, _FAR_MAC = "02:70:63:00:00:01", "02:70:63:00:00:02"  # PC_DETOUR_MAC; on no other wire
+_GATEWAYS = {4: "169.254.255.1", 6: "fe80::1"}
+_MTU = 65535
+_PURPOSE = "putting fragments together"
+_CLONE_NEWNET = 0x40000000
+_MS_BIND, _MNT_DETACH = 0x1000, 2
+_FAMILIES = {4: 2, 6: 10}  # AF_INET, AF_INET6
+_ONLINK, _PERMANENT, _NO_ARP = 4, 0x80, 0x80
+
+_SETTINGS = {
+    "ipv4/ip_forward": "1",
+    "ipv4/conf/all/rp_filter": "0",
+    "ipv4/conf/default/rp_filter": "0",
+    "ipv4/conf/all/send_redirects": "0",
+    "ipv4/conf/default/send_redirects": "0",
+    "ipv6/conf/all/forwarding": "1",
+    "ipv6/conf/default/accept_dad": "0",
+    "ipv6/conf/default/addr_gen_mode": "1",  # none: what has no address answers nobody
+    "ipv6/conf/default/router_solicitations": "0",
+    "ipv4/ipfrag_time": "2",
+    "netfilter/nf_conntrack_frag6_timeout": "2",
+    "ipv4/ipfrag_high_thresh": str(16 << 20),
+    "netfilter/nf_conntrack_frag6_high_thresh": str(16 << 20),
+}
+"""What is late by more than two seconds is lost, and no flood takes more than 16 MiB of a family."""
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def make(place: Path, undo: Undo) -> int:
+    """The device, made with its namespace if they are not there; gives its ifindex. See `start`.
+
+    `HostError` where this kernel cannot; then nothing is left of it.
+    """
+    there = own_device.find(NAME, _NEAR_MAC, _PURPOSE)
+    if there is not None and there.is_up and _is_held(place):  # else a load died while it made it
+        return there.ifindex
+    remove(place)
+    undo.by(remove, place)
+    try:
+        _make_namespace(place)
+        own_device.quieten(NAME)
+        made = own_device.find(NAME, _NEAR_MAC, _PURPOSE)
+    except OSError as error:
+        remove(place)
+        raise HostError(
+            f"no namespace to put fragments together in: {error.strerror}",
+            "nf_tables, nft_ct and nf_defrag have to be in the kernel, and mounts be allowed below "
+            f"{place.parent}",
+        ) from error
+    if made is None:
+        remove(place)
+        raise HostError(f"the device {NAME} vanished while it was made")
+    return made.ifindex
+
+
+def start(ifindex: int, undo: Undo) -> None:
+    """Set the device up if it is not, now that its hook is there."""
+    own_device.start(ifindex, _PURPOSE, undo)
+
+
+def remove(place: Path) -> None:
+    """Take device and namespace away; nothing happens when there are none of ours."""
+    links.remove_veth(NAME, _NEAR_MAC)
+    forget(place)
+
+
+def forget(place: Path) -> None:
+    """Let go of the namespace, whose device is elsewhere or gone."""
+    while _is_held(place):
+        _check(_libc.umount2(os.fsencode(place), _MNT_DETACH))
+    place.unlink(missing_ok=True)
+
+
+def configure(pins: Pins, ifindex: int, undo: Undo) -> None:
+    """Where hooks send fragments that come before their first one; 0: nowhere, they are dropped."""
+    own_device.tell(pins, CONFIG, ifindex, undo)
+
+
+def _make_namespace(place: Path) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
+    with _in_new_namespace() as outside:
+        place.touch()
+        target = os.fsencode(place)
+        _check(_libc.mount(b"/proc/thread-self/ns/net", target, None, _MS_BIND, None))
+        nf_defrag.enable()
+        for name, value in _SETTINGS.items():
+            with suppress(FileNotFoundError):  # a kernel without IPv6 has not all of them
+                Path(f"/proc/sys/net/{name}").write_text(value)
+        with rtnetlink.connection(_PURPOSE) as netlink:
+            _connect(netlink, outside)
+
+
+def _connect(netlink: Any, outside: int) -> None:
+    """The pair of devices, and all routes back by it, to one neighbour that need not be asked for."""
+    near = {"ifname": NAME, "address": _NEAR_MAC, "mtu": _MTU, "net_ns_fd": outside}
+    netlink.link("add", ifname=_FAR, kind="veth", address=_FAR_MAC, mtu=_MTU, peer=near)
+    (far,) = netlink.link_lookup(ifname=_FAR)
+    netlink.link("set", index=1, state="up")  # or there is no table to look a gateway up in
+    netlink.link("set", index=far, flags=_NO_ARP, mask=_NO_ARP)
+    netlink.link("set", index=far, state="up")
+    for version, gateway in _GATEWAYS.items():
+        if version == 6 and not Path("/proc/sys/net/ipv6").exists():
+            continue
+        family = _FAMILIES[version]
+        netlink.neigh(
+            "add", family=family, dst=gateway, lladdr=_NEAR_MAC, ifindex=far, state=_PERMANENT
+        )
+        netlink.route("add", family=family, dst="default", gateway=gateway, oif=far, flags=_ONLINK)
+
+
+@contextmanager
+def _in_new_namespace() -> Iterator[int]:
+    """Puts this thread into a new network namespace; gives a descriptor of the one before."""
+    before = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _check(_libc.unshare(_CLONE_NEWNET))
+        try:
+            yield before
+        finally:
+            _check(_libc.setns(before, _CLONE_NEWNET))
+    finally:
+        os.close(before)
+
+
+def _is_held(place: Path) -> bool:
+    """Whether a namespace is mounted there."""
+    return place.exists() and place.stat().st_dev != place.parent.stat().st_dev
+
+
+def _check(result: int) -> None:
+    if result:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))

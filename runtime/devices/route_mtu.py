@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which uplinks have routes that take less than the device does.
+
+The host's stack keeps to such an MTU; the kernel's look-up for datapath/forward_out.h tells it only
+where it is locked. So packets leave past the stack by other uplinks alone.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from policyc.runtime.errors import HostError
+from policyc.runtime.kernel import rtnetlink
+
+_OTHERWISE = "load with --forwarding stack"
+_FAMILIES = (2, 10)
+
+
+def narrower(ifindexes: Iterable[int]) -> frozenset[int]:
+    """Those of the devices by which some route, of any table, has a smaller MTU of its own."""
+    wanted = frozenset(ifindexes)
+    found = set[int]()
+    if not wanted:
+        return frozenset()
+    try:
+        with rtnetlink.connection("handing packets over", f", or {_OTHERWISE}") as netlink:
+            mtus = {each: _mtu(netlink, each) for each in wanted}
+            for family in _FAMILIES:
+                for route in rtnetlink.dump(partial(netlink.get_routes, family=family)):
+                    mtu = _own_mtu(route)
+                    if mtu:
+                        found |= {out for out in _devices(route) if mtu < mtus.get(out, 0)}
+    except OSError as error:
+        raise HostError(
+            f"rtnetlink does not tell the routes: {error.strerror}", _OTHERWISE
+        ) from error
+    return frozenset(found)
+
+
+def none_narrower(uplinks: Mapping[str, int], note: Callable[[str], object]) -> list[int]:
+    """The others of the uplinks (name -> ifindex); `note` is told of those."""
+    found = narrower(uplinks.values())
+    for name, ifindex in uplinks.items():
+        if ifindex in found:
+            note(
+                f"{name}: a route has an MTU of its own, so the host's stack routes what pods send there"
+            )
+    return [ifindex for ifindex in uplinks.values() if ifindex not in found]
+
+
+def _mtu(netlink: Any, ifindex: int) -> int:
+    (link,) = netlink.link("get", index=ifindex)
+    return int(link.get_attr("IFLA_MTU"))
+
+
+def _own_mtu(route: Any) -> int:
+    """0: it has none."""
+    metrics = route.get_attr("RTA_METRICS")
+    return int(metrics.get_attr("RTAX_MTU") or 0) if metrics is not None else 0
+
+
+def _devices(route: Any) -> set[int]:
+    hops = route.get_attr("RTA_MULTIPATH") or ()
+    return {int(route.get_attr("RTA_OIF") or 0), *(int(hop["oif"]) for hop in hops)}

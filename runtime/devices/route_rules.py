@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What rules of routing (`ip rule`) ask that the look-up of datapath/forward_out.h is not told.
+
+It is told source, destination, protocol, ports and the device that a packet came by. A mark is put on it
+later, by the host's own filters; its type of service nobody looks at. Both are the stack's to decide.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from policyc.runtime.errors import HostError
+from policyc.runtime.kernel import rtnetlink
+
+_OTHERWISE = "load with --forwarding stack"
+_FAMILIES = (2, 10)
+_EVERY_BIT = 0xFFFFFFFF
+_KNOWN = frozenset(
+    f"FRA_{name}"
+    for name in (
+        *("UNSPEC", "DST", "SRC", "IIFNAME", "OIFNAME", "IP_PROTO", "SPORT_RANGE", "DPORT_RANGE"),
+        *("SPORT_MASK", "DPORT_MASK"),
+        *("FWMARK", "FWMASK", "L3MDEV", "UID_RANGE", "PRIORITY", "GOTO", "TABLE", "FLOW"),
+        *("SUPPRESS_IFGROUP", "SUPPRESS_PREFIXLEN", "PROTOCOL", "PAD"),
+    )
+)
+"""What the look-up is told, or is no question. Not DSCP (6.13), IPv6's flow label or a tunnel's number,
+whatever a release of pyroute2 has for their names.
+"""
+_PORT_MASKS = (28, 29)
+"""FRA_SPORT_MASK, FRA_DPORT_MASK: newer kernels say one with each rule that names a port, which the
+look-up is told; pyroute2 may have no names for them.
+"""
+
+
+def read() -> tuple[int, bool]:
+    """The bits of marks that some rule reads, and whether one reads what nobody looks at."""
+    marks, asks_more = 0, False
+    try:
+        with rtnetlink.connection("handing packets over", f", or {_OTHERWISE}") as netlink:
+            for family in _FAMILIES:
+                for rule in rtnetlink.dump(partial(netlink.get_rules, family=family)):
+                    marks |= _marks(rule)
+                    asks_more |= _asks_more(rule)
+    except OSError as error:
+        raise HostError(
+            f"rtnetlink does not tell the rules of routing: {error.strerror}", _OTHERWISE
+        ) from error
+    return marks, asks_more
+
+
+def told_of(uplinks: Sequence[int], note: Callable[[str], object]) -> tuple[list[int], int]:
+    """Those of the uplinks that packets may leave by past the stack, and the marks of those that may
+    not; `note` is told where that is none.
+    """
+    if not uplinks:
+        return [], 0
+    marks, asks_more = read()
+    if asks_more:
+        note(
+            "a rule of routing asks the type of service, so the host's stack routes what pods send"
+        )
+        return [], marks
+    return list(uplinks), marks
+
+
+def _marks(rule: Any) -> int:
+    """A rule for packets without a mark reads one, too."""
+    mask = rule.get_attr("FRA_FWMASK")
+    mark = rule.get_attr("FRA_FWMARK")
+    if mark is None and mask is None:
+        return 0
+    return int(_EVERY_BIT if mask is None else mask)
+
+
+def _asks_more(rule: Any) -> bool:
+    return bool(rule["tos"]) or not all(map(_is_known, rule["attrs"]))
+
+
+def _is_known(attribute: Any) -> bool:
+    name, value = attribute[0], attribute[1]
+    return name in _KNOWN or (name == "UNKNOWN" and value["header"]["type"] in _PORT_MASKS)

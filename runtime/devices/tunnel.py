@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node's VXLAN device, through which nodes hand packets of clients outside to each other.
+
+It is told the other end with each packet (datapath/tunnel.h), so there is one, whatever the number of
+nodes. It is ours by its name, kind and port: another device of that name is left alone.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from policyc.runtime.devices import links
+from policyc.runtime.errors import HostError
+from policyc.runtime.kernel import rtnetlink
+from policyc.runtime.undo import Undo
+
+NAME = "policyc-vxlan"
+PORT = 8477
+"""Of UDP; the nodes' firewalls have to let it in from other nodes."""
+_PURPOSE = "the tunnel between nodes"
+_OVERHEAD = {4: 50, 6: 70}  # outer Ethernet is not counted, inner is
+
+
+def make(uplinks: Iterable[int], family: int, undo: Undo) -> int:
+    """The device, made if it is not there; gives its ifindex. A new one is down: see `start`.
+
+    Its MTU is what fits through the smallest of the uplinks in a packet of the family (4 or 6).
+    """
+    try:
+        with rtnetlink.connection(_PURPOSE) as netlink:
+            mtu = min(_mtu(netlink, each) for each in uplinks) - _OVERHEAD[family]
+            ifindex = _find(netlink)
+            if ifindex is None:
+                undo.by(remove)
+                netlink.link("add", ifname=NAME, kind="vxlan", vxlan_port=PORT,
+                             vxlan_collect_metadata=1, vxlan_learning=0)  # fmt: skip
+                (ifindex,) = netlink.link_lookup(ifname=NAME)
+            else:
+                undo.by(_set, ifindex, "mtu", _mtu(netlink, ifindex))
+            netlink.link("set", index=ifindex, mtu=mtu)
+            return int(ifindex)
+    except OSError as error:
+        raise HostError(
+            f"cannot make the device {NAME}: {error.strerror}",
+            f"VXLAN with UDP port {PORT} is needed to reach endpoints of other nodes; "
+            "is the port another device's?",
+        ) from error
+
+
+def start(ifindex: int, undo: Undo) -> None:
+    """Set the device up if it is not, now that its hook asks who sends."""
+    with rtnetlink.connection(_PURPOSE) as netlink:
+        (link,) = netlink.link("get", index=ifindex)
+    if link["state"] != "up":
+        undo.by(_set, ifindex, "state", "down")
+        _set(ifindex, "state", "up")
+
+
+def _set(ifindex: int, what: str, to: int | str) -> None:
+    with rtnetlink.connection(_PURPOSE) as netlink:
+        netlink.link("set", index=ifindex, **{what: to})
+
+
+def remove() -> None:
+    """Take the device away; nothing happens when there is none of ours."""
+    links.remove_vxlan(NAME, PORT)
+
+
+def _find(netlink: Any) -> int | None:
+    link = rtnetlink.find_link(netlink, ifname=NAME)
+    return int(link["index"]) if link is not None and _is_ours(link) else None
+
+
+def _is_ours(link: Any) -> bool:
+    about = link.get_attr("IFLA_LINKINFO")
+    if about is None or about.get_attr("IFLA_INFO_KIND") != "vxlan":
+        return False
+    data = about.get_attr("IFLA_INFO_DATA")
+    return data is not None and data.get_attr("IFLA_VXLAN_PORT") == PORT
+
+
+def _mtu(netlink: Any, ifindex: int) -> int:
+    (link,) = netlink.link("get", index=ifindex)
+    return int(link.get_attr("IFLA_MTU"))

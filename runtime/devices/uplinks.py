@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The devices by which clients outside the cluster reach the node, as `--uplink` names them."""
+
+import fcntl
+import socket
+import struct
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from policyc.runtime.devices import (
+    own_device,
+    reassembly,
+    tunnel,
+)
+from policyc.runtime.errors import HostError, InputError
+from policyc.runtime.kernel import rtnetlink
+
+Outside = Literal["tunnel", "dsr"]
+"""How a client is answered that came to another node: back by that one, or by the endpoint's own."""
+
+_OURS: Mapping[str, str] = {
+    tunnel.NAME: "by which nodes hand packets to each other",
+    reassembly.NAME: "by which fragments are put in order",
+    own_device.SERVICE_ROUTE: "by which the node itself reaches Services",
+}
+_SIOCGIFHWADDR, _ARPHRD_ETHER = 0x8927, 1
+_IFREQ = struct.Struct("=16sH22x")
+_MASTERS = 8
+"""As many devices may be above each other in Linux (MAX_NEST_DEV)."""
+
+
+def find(names: Iterable[str], pods: Mapping[str, int]) -> dict[str, int]:
+    """Name -> ifindex. `InputError` for one that is not there, is a pod's (`pods`, by name), or has no
+    Ethernet headers: the hooks look for the packet behind one; or is part of a VRF, whose routes no hook
+    asks.
+    """
+    found: dict[str, int] = {}
+    for name in names:
+        if name in pods:
+            raise InputError(
+                f"--uplink {name}: the endpoints file says that a pod is behind that device",
+                "name the device that leads out of the node",
+            )
+        if name in _OURS:
+            raise InputError(
+                f"--uplink {name}: that is the device {_OURS[name]}",
+                "name the device that leads out of the node",
+            )
+        try:
+            found[name] = socket.if_nametoindex(name)
+        except OSError as error:
+            raise InputError(
+                f"--uplink {name}: there is no such device here",
+                "`ip route` shows by which devices the node reaches others",
+            ) from error
+        if _kind(name) != _ARPHRD_ETHER:
+            raise InputError(
+                f"--uplink {name}: its packets have no Ethernet headers",
+                "name the device below it that has them, or none",
+            )
+    for name, ifindex in found.items():
+        vrf = _vrf_of(name, ifindex)
+        if vrf:
+            raise InputError(
+                f"--uplink {name}: that is part of the VRF {vrf}, whose routes are not the node's",
+                "name a device that is in no VRF, nor part of one that is",
+            )
+    return found
+
+
+def _vrf_of(name: str, ifindex: int) -> str:
+    """The VRF that the device, or a bond or bridge that it is part of, belongs to."""
+    try:
+        with rtnetlink.connection("--uplink") as netlink:
+            for _ in range(_MASTERS):
+                link = rtnetlink.find_link(netlink, index=ifindex)
+                if link is None or _kind_of(link) == "vrf":
+                    return link.get_attr("IFLA_IFNAME") if link is not None else ""
+                ifindex = link.get_attr("IFLA_MASTER") or 0
+                if not ifindex:
+                    return ""
+    except OSError as error:
+        raise HostError(
+            f"--uplink {name}: rtnetlink does not tell what the device is part of: {error.strerror}"
+        ) from error
+    return ""
+
+
+def _kind_of(link: Any) -> str:
+    about = link.get_attr("IFLA_LINKINFO")
+    return str(about.get_attr("IFLA_INFO_KIND") or "") if about is not None else ""
+
+
+def _kind(name: str) -> int:
+    """ARPHRD_* of <linux/if_arp.h>."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        raw = fcntl.ioctl(asked, _SIOCGIFHWADDR, _IFREQ.pack(name.encode(), 0))
+    return int(_IFREQ.unpack(raw)[1])

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The maps that tell by address which pods there are: pc_ep4 and pc_ep6, and pc_ep.
+
+They have two halves. The word in pc_ep names the one in force and how it is laid out
+(datapath/endpoints.h). A change is
+written into the other half, as a whole, and then the word is stored: no packet meets half of a change,
+and to store the word before undoes it.
+"""
+
+import ctypes
+import mmap
+import sys
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from policyc.runtime.endpoints.endpoint_tables import (
+    LINE,
+    NETWORKS,
+    Half,
+    Table,
+    held4,
+    held6,
+)
+from policyc.runtime.errors import HostError
+from policyc.runtime.kernel import bpf_syscall
+
+TABLES = {"pc_ep4": 4, "pc_ep6": 16}
+"""Name -> bytes of an address."""
+STATE = "pc_ep"
+"""The map of the word, of the networks, and of the records of pods of this node."""
+RECORD = 16
+"""Bytes of struct pc_endpoint."""
+_SIZES = {STATE: RECORD, "pc_ep4": LINE, "pc_ep6": LINE}
+_WORD, _NETWORKS = 64, NETWORKS // 8
+_BEHIND = {STATE: _WORD + 2 * _NETWORKS}  # what stands before the first half
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A half, and what its tables are looked up by; zero before the first load, when all are empty."""
+
+    half: int = 0
+    shift4: int = 0
+    shift6: int = 0
+    seed: int = 0
+
+    @classmethod
+    def of(cls, number: int) -> "Word":
+        """The word as the map holds it."""
+        return cls(number & 1, number >> 8 & 63, number >> 16 & 63, number >> 32)
+
+    @property
+    def number(self) -> int:
+        """The map's value."""
+        return self.half | self.shift4 << 8 | self.shift6 << 16 | self.seed << 32
+
+
+class Halves:
+    """The maps that are pinned in a folder, in this process's memory for as long as the block lasts."""
+
+    def __init__(self, maps: Path) -> None:
+        self._maps = maps
+        self._held = ExitStack()
+        self._memory: dict[str, mmap.mmap] = {}
+        self._half: dict[str, int] = {}  # bytes
+
+    def __enter__(self) -> "Halves":
+        with ExitStack() as opening:
+            for name in _SIZES:
+                fd = opening.enter_context(bpf_syscall.obj_get(self._maps / name))
+                info = bpf_syscall.map_info(fd)
+                if info.max_entries != 1:
+                    raise HostError(
+                        f"the map {name} that is in use is laid out otherwise",
+                        "another release loaded it: `policyc node unload`, then load again",
+                    )
+                pages = -(-info.value_size // mmap.PAGESIZE)
+                memory = mmap.mmap(fd, pages * mmap.PAGESIZE)
+                self._memory[name] = opening.enter_context(memory)
+                self._half[name] = (info.value_size - _BEHIND.get(name, 0)) // 2
+            self._held = opening.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._held.close()
+
+    @property
+    def word(self) -> Word:
+        """What is in force."""
+        return Word.of(int.from_bytes(self._memory[STATE][:8], sys.byteorder))
+
+    def store(self, word: Word) -> None:
+        """Put a word in force by one aligned store of eight bytes."""
+        cell = ctypes.c_uint64.from_buffer(self._memory[STATE])
+        cell.value = word.number
+        del cell  # the page cannot be unmapped while it is pointed to
+
+    def who(self, name: str) -> dict[int, int]:
+        """Address -> who has it, of a table in force."""
+        half = self.in_force()
+        return held4(half.table4.lines) if name == "pc_ep4" else held6(half.table6.lines)
+
+    def in_force(self) -> Half:
+        """What the hooks read."""
+        word = self.word
+        if word == Word():
+            return Half()
+        table4 = Table(self._read("pc_ep4", 0, LINE << 64 - word.shift4))
+        table6 = Table(self._read("pc_ep6", 0, LINE << 64 - word.shift6))
+        at = _WORD + word.half * _NETWORKS
+        return Half(table4, table6, self._memory[STATE][at : at + _NETWORKS], word.seed)
+
+    def record(self, number: int) -> bytes:
+        """The struct pc_endpoint of a pod of this node."""
+        return self._read(STATE, number * RECORD, RECORD)
+
+    def room(self, name: str) -> int:
+        """Lines or records of a half."""
+        return self._half[name] // _SIZES[name]
+
+    def fill(self, laid: Half, records: bytes) -> Word:
+        """Write the half that is not in force, which nobody reads any more; gives the word for it."""
+        half = 1 - self.word.half
+        data = {"pc_ep4": laid.table4.lines, "pc_ep6": laid.table6.lines, STATE: records}
+        for name, written in data.items():
+            at = self._start(name, half)
+            self._memory[name][at : at + len(written)] = written
+        at = _WORD + half * _NETWORKS
+        self._memory[STATE][at : at + _NETWORKS] = laid.networks
+        return Word(half, laid.table4.shift, laid.table6.shift, laid.seed)
+
+    def _read(self, name: str, at: int, size: int) -> bytes:
+        at += self._start(name, self.word.half)
+        return self._memory[name][at : at + size]
+
+    def _start(self, name: str, half: int) -> int:
+        return _BEHIND.get(name, 0) + half * self._half[name]

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which pods there are, as the hooks read it: by address (double_buffer.py), by device in pc_if.
+
+Every write can be undone. Readers of addresses see all of a load's pods at once.
+"""
+
+import ipaddress
+import secrets
+import struct
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from policyc.runtime import switch
+from policyc.runtime.endpoints.double_buffer import (
+    STATE,
+    TABLES,
+    Halves,
+    Word,
+)
+from policyc.runtime.endpoints.endpoint_tables import (
+    CAPACITY,
+    ID_MASK,
+    LOCAL,
+    NODE,
+    Half,
+    NoRoomError,
+    laid_out,
+)
+from policyc.runtime.endpoints.local_devices import NO_DEVICE
+from policyc.runtime.errors import HostError, InputError
+from policyc.runtime.kernel import bpf_syscall
+from policyc.runtime.kernel.btf import StructLayout
+from policyc.runtime.kernel.pins import Pins
+from policyc.runtime.state import LoadedEndpoint
+from policyc.runtime.undo import Undo
+
+Element = tuple[str, bytes]  # table and key
+Held = dict[Element, bytes]
+"""With the struct pc_endpoint of each."""
+NODE_FLAG = 1
+"""PC_ENDPOINT_NODE of datapath/flow.h."""
+PEER_FLAG = 2
+"""PC_ENDPOINT_PEER."""
+NETNS_SHIFT = 3
+"""PC_ENDPOINT_NETNS."""
+NETNS_ROOM = (1 << 16 - NETNS_SHIFT) - 1
+HOST_FLAG = 4
+"""PC_ENDPOINT_HOST."""
+DEVICES = "pc_if"
+SEEDS = 8
+"""How many are tried before it is said that some addresses have no place."""
+
+
+def elements(endpoint: LoadedEndpoint) -> list[Element]:
+    """Where the endpoint stands."""
+    addresses = map(ipaddress.ip_address, endpoint.addresses)
+    found = [(f"pc_ep{address.version}", address.packed) for address in addresses]
+    if endpoint.ifindex:
+        found.append((DEVICES, struct.pack("=I", endpoint.ifindex)))
+    return found
+
+
+def present(pins: Pins, layout: StructLayout) -> Held:
+    """Every element that the hooks find."""
+    return _by_address(pins, layout) | _by_device(pins, layout)
+
+
+def ids(pins: Pins, layout: StructLayout) -> set[int]:
+    """The endpoint ids that the maps hold, whoever put them there."""
+    return {_numbers(layout, value)["id"] for value in present(pins, layout).values()}
+
+
+def n_addresses(pins: Pins, name: str) -> int:
+    """How many addresses a table has."""
+    with Halves(pins.maps) as halves:
+        return len(halves.who(name))
+
+
+def held_of(endpoints: Iterable[LoadedEndpoint], layout: StructLayout) -> Held:
+    """What the hooks have to find of these endpoints."""
+    wanted: Held = {}
+    for endpoint in endpoints:
+        value = layout.pack(
+            id=endpoint.id,
+            ifindex=NO_DEVICE if endpoint.is_missing else endpoint.ifindex,
+            mac=bytes.fromhex(endpoint.mac.replace(":", "")) or bytes(6),
+            flags=NODE_FLAG * endpoint.is_node
+            | PEER_FLAG * endpoint.has_peer
+            | HOST_FLAG * endpoint.is_host
+            | _netns_flags(endpoint.netns),
+        )
+        wanted |= dict.fromkeys(elements(endpoint), value)
+    return wanted
+
+
+def _netns_flags(netns: int | None) -> int:
+    """An id that has no room is as one that is not known: its sockets are not looked up."""
+    return 0 if netns is None or netns >= NETNS_ROOM else (netns + 1) << NETNS_SHIFT
+
+
+def write(
+    pins: Pins, endpoints: Iterable[LoadedEndpoint], layout: StructLayout, undo: Undo
+) -> None:
+    """Set every endpoint, beside those that are there; `undo` puts back what was there."""
+    wanted = held_of(endpoints, layout)
+    addresses = _by_address(pins, layout)
+    devices = _by_device(pins, layout)
+    _replace(pins, addresses, addresses | _without_devices(wanted), layout, undo)
+    for (name, key), value in wanted.items():
+        before = devices.get((name, key))
+        if name == DEVICES and before != value:
+            with bpf_syscall.obj_get(pins.map(name)) as fd:
+                bpf_syscall.map_update(fd, key, value)
+            undo.by(_put_back, pins.map(name), key, before)
+
+
+def keep_only(pins: Pins, endpoints: Iterable[LoadedEndpoint], layout: StructLayout) -> None:
+    """Remove what no endpoint has any more."""
+    still = {element for endpoint in endpoints for element in elements(endpoint)}
+    addresses = _by_address(pins, layout)
+    after = {element: value for element, value in addresses.items() if element in still}
+    _replace(pins, addresses, after, layout, Undo())
+    with bpf_syscall.obj_get(pins.map(DEVICES)) as fd:
+        for _, key in _by_device(pins, layout).keys() - still:
+            bpf_syscall.map_delete(fd, key)
+
+
+def write_classes(endpoints: tuple[LoadedEndpoint, ...], fields: tuple[str, ...], fd: int) -> None:
+    """The class of each, in the map of a policy that nothing reads yet."""
+    size = bpf_syscall.map_info(fd).value_size
+    keys = b"".join(struct.pack("=I", each.id) for each in endpoints)
+    values = b"".join(
+        struct.pack(f"<{len(fields)}I", *(each.place[name] for name in fields)).ljust(size, b"\0")
+        for each in endpoints
+    )
+    bpf_syscall.map_update_batch(fd, keys, values, len(endpoints))
+
+
+def _by_address(pins: Pins, layout: StructLayout) -> Held:
+    with Halves(pins.maps) as halves:
+        return {
+            (name, address.to_bytes(size, "big")): _value(halves, who, layout)
+            for name, size in TABLES.items()
+            for address, who in halves.who(name).items()
+        }
+
+
+def _by_device(pins: Pins, layout: StructLayout) -> Held:
+    with bpf_syscall.obj_get(pins.map(DEVICES)) as fd:
+        keys = list(bpf_syscall.map_keys(fd, 4))
+        values = [bpf_syscall.map_lookup(fd, key, layout.size) for key in keys]
+    return {
+        (DEVICES, key): value for key, value in zip(keys, values, strict=True) if value is not None
+    }
+
+
+def _without_devices(held: Held) -> Held:
+    return {element: value for element, value in held.items() if element[0] != DEVICES}
+
+
+def _put_back(pin: Path, key: bytes, before: bytes | None) -> None:
+    with bpf_syscall.obj_get(pin) as fd:
+        if before is None:
+            bpf_syscall.map_delete(fd, key)
+        else:
+            bpf_syscall.map_update(fd, key, before)
+
+
+def _numbers(layout: StructLayout, value: bytes) -> dict[str, int]:
+    fields = layout.unpack(value)
+    return {name: int.from_bytes(raw, sys.byteorder) for name, raw in fields.items()}
+
+
+def _value(halves: Halves, who: int, layout: StructLayout) -> bytes:
+    """The struct pc_endpoint that pc_endpoint_at() gives."""
+    if who & LOCAL:
+        return halves.record(who & ID_MASK)
+    return layout.pack(id=who & ID_MASK, flags=NODE_FLAG if who & NODE else 0)
+
+
+def _replace(pins: Pins, before: Held, after: Held, layout: StructLayout, undo: Undo) -> None:
+    """Put a half with these addresses in force, unless the one in force has them.
+
+    The idle half was in force until the last change; after the first wait no packet is under way that
+    reads it. The second wait orders its lines before the word that names it, as the grace period has
+    every CPU pass a full barrier; on the other side, what is read depends on the word that was read.
+    """
+    if before == after:
+        return
+    with Halves(pins.maps) as halves:
+        half, records = _laid_out(halves, after, layout)
+        switch.wait_for_readers()
+        word, was = halves.fill(half, records), halves.word
+        switch.wait_for_readers()
+        undo.by(_store, pins, was)
+        halves.store(word)
+
+
+def _store(pins: Pins, word: Word) -> None:
+    with Halves(pins.maps) as halves:
+        halves.store(word)
+
+
+def _laid_out(halves: Halves, after: Held, layout: StructLayout) -> tuple[Half, bytes]:
+    """The half and its records; `InputError` where there are more than there is room for."""
+    records: dict[bytes, int] = {}
+    who: dict[str, dict[int, int]] = {name: {} for name in TABLES}
+    for (name, key), value in after.items():
+        who[name][int.from_bytes(key, "big")] = _who(value, records, layout)
+    for name, found in who.items():
+        _require_room(f"IPv{name[-1]} addresses", len(found), CAPACITY)
+    _require_room("pods of this node", len(records), halves.room(STATE))
+    most = halves.room("pc_ep4"), halves.room("pc_ep6")
+    for _ in range(SEEDS):
+        try:
+            half = laid_out(who["pc_ep4"], who["pc_ep6"], *most, secrets.randbits(32))
+        except NoRoomError:
+            continue
+        return half, b"".join(records)
+    raise HostError(
+        "the tables have no place for some of the pods' addresses",
+        "load again, or with fewer pods: the policy in force goes on until then",
+    )
+
+
+def _who(value: bytes, records: dict[bytes, int], layout: StructLayout) -> int:
+    """What stands beside the address; of a local pod, or a guarded node, the number of its record."""
+    fields = _numbers(layout, value)
+    if fields["ifindex"] or fields["flags"] & HOST_FLAG:
+        return LOCAL | records.setdefault(value, len(records))
+    if fields["id"] >= ID_MASK:
+        raise InputError(f"the bundle numbers its endpoints beyond {ID_MASK - 1}")
+    return fields["id"] | (NODE if fields["flags"] & NODE_FLAG else 0)
+
+
+def _require_room(what: str, count: int, room: int) -> None:
+    if count > room:
+        raise InputError(
+            f"there would be {count} {what}, and there is room for {room}",
+            "those that went count until a load is done: leave out new ones first",
+        )

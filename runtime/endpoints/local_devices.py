@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The devices of this node's pods, and the pods whose device is gone.
+
+A pod may be deleted between the writing of the endpoints file and the load. `skip` loads the others. The
+pod keeps its addresses and its policies; no device in the kernel has the number that it is given.
+"""
+
+import socket
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Literal
+
+from policyc.runtime.endpoints.endpoints import EndpointRecord
+from policyc.runtime.errors import InputError
+from policyc.runtime.state import Generation
+
+Missing = Literal["refuse", "skip"]
+"""What a load does when the device of a pod does not exist."""
+NO_DEVICE = 0xFFFFFFFF
+"""An ifindex of the kernel is a positive int. 0 would make it a pod of another node: then its address
+could be claimed from outside, and packets to it could leave by an uplink.
+"""
+SKIP_HINT = "--missing-devices skip loads the other pods"
+
+
+def local_devices(
+    records: Iterable[EndpointRecord],
+    missing: Missing = "refuse",
+    warn: Callable[[str], object] = lambda _: None,
+) -> dict[str, int]:
+    """Interface -> ifindex of every local pod. One that does not exist is an `InputError`, or with
+    `skip` left out with a warning.
+    """
+    found: dict[str, int] = {}
+    for record in records:
+        if record.interface is None:
+            continue
+        try:
+            found[record.interface] = socket.if_nametoindex(record.interface)
+        except OSError as error:
+            if missing == "skip":
+                warn(_warning(str(record), record.interface))
+                continue
+            raise InputError(
+                f"the pod {record} has the interface {record.interface}, which does not exist here",
+                "name the host's side of its veth, and run in the host's network namespace; "
+                + SKIP_HINT,
+            ) from error
+    return found
+
+
+def without_missing(
+    generation: Generation, devices: Mapping[str, int], warn: Callable[[str], object]
+) -> Generation:
+    """The generation when only these devices are left of its pods' ones."""
+    gone = {
+        each.id: replace(each, ifindex=0, has_peer=False)
+        for each in generation.endpoints
+        if each.ifindex and each.interface and each.interface not in devices
+    }
+    for each in gone.values():
+        warn(_warning(each.title, each.interface))
+    endpoints = (gone.get(each.id, each) for each in generation.endpoints)
+    attachments = (
+        at for at in generation.attachments if at.role != "pod" or at.interface in devices
+    )
+    return replace(generation, endpoints=tuple(endpoints), attachments=tuple(attachments))
+
+
+def _warning(pod: str, interface: str) -> str:
+    return f"the device {interface} of the pod {pod} is missing: no packet is delivered to this pod"

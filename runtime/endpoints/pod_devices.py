@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What devices a pod has beside the one whose host's side has hooks: nobody decides what passes there.
+
+rtnetlink shows devices and addresses of another network namespace by the number that this one has for
+it (IFLA_TARGET_NETNSID), so that no namespace has to be entered. pyroute2 would not ask so, but choose
+from what this namespace has.
+"""
+
+import socket
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from policyc.runtime.devices import links
+from policyc.runtime.endpoints.endpoints import EndpointRecord
+from policyc.runtime.errors import InputError
+
+_ADDRESS = struct.Struct("=BBBBI")  # ifaddrmsg
+_NUMBER, _SCRUB = struct.Struct("=i"), struct.Struct("=I")
+_NAME, _PEER, _MASTER = 3, 5, 10  # IFLA_IFNAME, IFLA_LINK, IFLA_MASTER
+_PEER_SPACE, _LINK_SPACE = 37, 46  # IFLA_LINK_NETNSID, IFLA_TARGET_NETNSID
+_PEER_SCRUB, _SCRUB_NONE = 7, 0  # IFLA_NETKIT_PEER_SCRUB, NETKIT_SCRUB_NONE
+_OWN_ADDRESS, _LOCAL_ADDRESS = 1, 2  # IFA_ADDRESS, IFA_LOCAL
+_ADDRESS_SPACE = 10  # IFA_TARGET_NETNSID
+_UP, _LOOPBACK = 0x1, 0x8  # IFF_*
+
+
+@dataclass(frozen=True, slots=True)
+class PodDevice:
+    """A device in a pod's namespace that leads by none of ours."""
+
+    name: str
+    is_up: bool
+    addresses: frozenset[bytes]
+
+
+def require_hooks(
+    path: Path,
+    pods: Iterable[EndpointRecord],
+    ifindexes: Mapping[str, int],
+    note: Callable[[str], object],
+) -> None:
+    """`InputError` for a pod of the endpoints file at `path` that has its address at another device,
+    too, as with a network interface of its own. `note` is told of other devices that are up.
+
+    `ifindexes` are those of the pods' devices, by name. What is no veth is not looked behind.
+    """
+    with _netlink() as netlink:
+        for pod in pods:
+            if pod.interface is None or pod.interface not in ifindexes:
+                continue
+            found = _others(netlink, ifindexes[pod.interface])
+            own = {address.packed for address in pod.addresses.values()}
+            for device in found:
+                if device.addresses & own:
+                    raise InputError(
+                        f"{path}: {pod} has its address at its device {device.name}, too, and only what "
+                        f"passes {pod.interface} is seen here: no policy would hold for the rest",
+                        "to have it as a peer alone, by its labels, leave out its `interface`, `mac` "
+                        "and `node`; its own policies are not enforced then",
+                    )
+            names = " ".join(device.name for device in found if device.is_up)
+            if names:
+                note(f"{pod} has other devices ({names}): no policy holds for what passes there")
+
+
+def namespace_ids(ifindexes: Iterable[int]) -> dict[int, int]:
+    """The id that this network namespace has for the one at the other side of each device.
+
+    A device without another side, with it in this namespace, or that vanished meanwhile has none.
+    """
+    with _netlink() as netlink:
+        about = {at: links.about(netlink, at) for at in ifindexes}
+    found = {
+        at: _NUMBER.unpack(each[_PEER_SPACE])[0]
+        for at, each in about.items()
+        if _PEER_SPACE in each
+    }
+    return {at: number for at, number in found.items() if number >= 0}
+
+
+def require_passed(uplinks: Iterable[str], ifindexes: Mapping[str, int]) -> None:
+    """`InputError` for an uplink that is a bridge with pods on it: what they send need not pass that.
+
+    An uplink that is not there is for others to tell of.
+    """
+    uplinks = tuple(uplinks)
+    if not uplinks:
+        return
+    with _netlink() as netlink:
+        bridges = {links.about(netlink, at).get(_MASTER): name for name, at in ifindexes.items()}
+        for uplink in uplinks:
+            own = _NUMBER.pack(_index(uplink))
+            if own in bridges:
+                raise InputError(
+                    f"--uplink {uplink}: {bridges[own]}, which leads to a pod, is a port of that "
+                    "bridge, so what pods send need not pass it",
+                    "name the port of the bridge that leads out of the node",
+                )
+
+
+def require_scrubbed(devices: Mapping[str, int], uplinks: Iterable[str] = ()) -> None:
+    """`InputError` for a netkit device that keeps the marks of packets that its peer sends.
+
+    Hooks know packets of their own by marks. Linux before 6.12 clears every mark, and has no such mode.
+    """
+    with _netlink() as netlink:
+        for name, ifindex in {**devices, **{each: _index(each) for each in uplinks}}.items():
+            info = links.unpacked(links.about(netlink, ifindex).get(links.INFO, b""))
+            if links.kind_of(info) != b"netkit":
+                continue
+            scrub = links.unpacked(info.get(links.OF_KIND, b"")).get(_PEER_SCRUB)
+            if scrub == _SCRUB.pack(_SCRUB_NONE):
+                raise InputError(
+                    f"{name}: this netkit device does not scrub what its peer sends (peer scrub none), "
+                    "so the peer could set marks by which the node knows its own packets",
+                    "create it with `peer scrub default`",
+                )
+
+
+def is_veth_to_elsewhere(ifindexes: Iterable[int]) -> dict[int, bool]:
+    """Of each device: whether it is a veth whose peer is in another network namespace. One that is gone
+    is none. IFLA_LINK_NETNSID is there only where the peer is not here.
+    """
+    found: dict[int, bool] = {}
+    with _netlink() as netlink:
+        for each in ifindexes:
+            about = links.about(netlink, each)
+            kind = links.kind_of(links.unpacked(about.get(links.INFO, b"")))
+            found[each] = kind == b"veth" and _PEER_SPACE in about
+    return found
+
+
+def _index(device: str) -> int:
+    try:
+        return socket.if_nametoindex(device)
+    except OSError:
+        return 0
+
+
+def _netlink() -> AbstractContextManager[socket.socket]:
+    return links.connection("rtnetlink does not tell what devices the pods have")
+
+
+def _others(netlink: socket.socket, ifindex: int) -> list[PodDevice]:
+    """Nothing where the device has no other side elsewhere, or goes meanwhile."""
+    about = links.about(netlink, ifindex)
+    if _PEER_SPACE not in about or _PEER not in about:
+        return []
+    try:
+        return list(_in_namespace(netlink, about[_PEER_SPACE], about[_PEER]))
+    except OSError as error:
+        if error.errno in links.GONE:
+            return []
+        raise
+
+
+def _in_namespace(netlink: socket.socket, number: bytes, peer: bytes) -> Iterator[PodDevice]:
+    addresses: dict[int, set[bytes]] = {}
+    everywhere = _ADDRESS.pack(0, 0, 0, 0, 0)
+    for head, about in links.asked(
+        netlink, links.GET_ADDRESS, everywhere, {_ADDRESS_SPACE: number}, links.DUMP
+    ):
+        at = _ADDRESS.unpack_from(head)[4]
+        address = about.get(_LOCAL_ADDRESS, about.get(_OWN_ADDRESS, b""))
+        addresses.setdefault(at, set()).add(address)
+    every = links.LINK.pack(0, 0, 0, 0, 0)
+    for head, about in links.asked(
+        netlink, links.GET_LINK, every, {_LINK_SPACE: number}, links.DUMP
+    ):
+        _, _, ifindex, flags, _ = links.LINK.unpack_from(head)
+        if flags & _LOOPBACK or _NUMBER.pack(ifindex) == peer:
+            continue
+        name = about[_NAME].rstrip(b"\0").decode(errors="replace")
+        yield PodDevice(name, bool(flags & _UP), frozenset(addresses.get(ifindex, ())))

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What this kernel can do, by asking it. A probe runs after a failure, to turn EINVAL into words."""
+
+import os
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+from policyc.runtime.errors import HostError
+from policyc.runtime.kernel import bpf_syscall
+
+_PROG_QUERY = 16
+_LOOPBACK = 1  # ifindex of lo, in every network namespace
+
+
+@dataclass(frozen=True)
+class Feature:
+    """Something newer than the oldest kernel that is supported."""
+
+    name: str
+    minimum_kernel: str
+    probe: Callable[[], bool]
+
+    def is_there(self) -> bool:
+        """Whether this kernel has it; asked once."""
+        return self.probe()
+
+    def require(self) -> None:
+        """`HostError` when it is missing."""
+        if not self.is_there():
+            raise HostError(
+                f"{self.name} needs Linux {self.minimum_kernel}, this is {os.uname().release}"
+            )
+
+
+@cache
+def _has_tcx() -> bool:
+    query = struct.pack(
+        "=IIIIQIIQQ", _LOOPBACK, bpf_syscall.ATTACH_TCX_INGRESS, 0, 0, 0, 0, 0, 0, 0
+    )
+    try:
+        bpf_syscall.bpf(_PROG_QUERY, bytearray(query + bytes(16)))
+    except OSError:
+        return False
+    return True
+
+
+TCX = Feature("attaching by tcx links", "6.6", _has_tcx)

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loading a bundle, replacing the one before, and unloading."""

@@ -1,0 +1,435 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Is what runs on this node what a bundle and an endpoints file say? Asks the kernel.
+
+Programs are loaded once more from the bundle, without being attached, and their tags compared with those
+of what is attached and of what the hooks call; each has to use the maps that are pinned, and no others.
+The tables are made once more, as a load makes them, and every entry is compared. The numbers of
+endpoints, which mean nothing by themselves, and what the load was told (`--forwarding`, `--uplink`,
+`--attach`) come from the record of the load.
+"""
+
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+from policyc.runtime import (
+    command_lock,
+    switch,
+)
+from policyc.runtime.attach import (
+    attach,
+    network,
+    tcx,
+)
+from policyc.runtime.bundle.bundle import (
+    HOOKS_OBJECT,
+    POLICY_OBJECT,
+    Bundle,
+    read_bundle,
+)
+from policyc.runtime.command_lock import Patience
+from policyc.runtime.endpoints import (
+    endpoint_maps,
+    forwarding,
+    pod_devices,
+)
+from policyc.runtime.endpoints.endpoints import (
+    EndpointsFile,
+    read_endpoints,
+)
+from policyc.runtime.endpoints.local_devices import local_devices
+from policyc.runtime.errors import HostError, InputError
+from policyc.runtime.kernel import (
+    bpf_syscall,
+    host,
+)
+from policyc.runtime.kernel.btf import Btf
+from policyc.runtime.kernel.libbpf import Object
+from policyc.runtime.kernel.pins import (
+    DEFAULT_ROOT,
+    Pins,
+)
+from policyc.runtime.load.resolving import (
+    Roster,
+    assign_ids,
+)
+from policyc.runtime.observe.attested_maps import (
+    foreign,
+    images_of,
+)
+from policyc.runtime.policy import (
+    host_policy,
+    revoked,
+)
+from policyc.runtime.policy.tables import PolicyTables
+from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
+from policyc.runtime.state import Attachment, Generation, LoadedEndpoint, StateDir
+
+SCHEMA = "policyc.dev/attest-result/v1"
+POLICY_PROGRAM = "pc_policy_run"
+_READ_ONLY = 1 << 7  # BPF_F_RDONLY_PROG of <linux/bpf.h>
+MOST_FAULTS = 20
+"""How many of a part are named; the others are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttestedPart:
+    """Something that was compared: how many of them, and what is not as it should be."""
+
+    what: str
+    compared: int
+    faults: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Attested:
+    """The parts of what runs, and what is not looked at."""
+
+    bundle: str
+    manifest: str
+    epoch: int
+    parts: tuple[AttestedPart, ...]
+    left_out: tuple[str, ...]
+
+    @property
+    def is_good(self) -> bool:
+        """Whether nothing is other than it should be."""
+        return not any(part.faults for part in self.parts)
+
+    def to_json(self) -> dict[str, Any]:
+        """docs/schemas/attest-result-v1.schema.json."""
+        return {"schema": SCHEMA, "attested": self.is_good, **asdict(self)}
+
+
+LEFT_OUT = (
+    "Services and nodes, masquerade, failsafe ports: their tables; the load was given what is in them",
+    "connections and fragments: an entry lets its packets pass, whoever made it",
+    "counters, events, limits, paces, scratch",
+    "socket hooks, XDP, programs of others at the same devices, programs that replace functions of ours",
+    "which uplinks there are, and how hooks are attached: that is the record's word",
+)
+
+
+def attest(
+    bundle_path: Path,
+    endpoints_path: Path,
+    *,
+    digest: str = "",
+    patience: Patience = command_lock.NONE,
+    bpffs: Path = DEFAULT_ROOT,
+    state_root: Path = DEFAULT_STATE,
+) -> Attested:
+    """Compare; HostError where nothing is loaded, or its record is lost.
+
+    `digest`: the manifest of the bundle has to have this SHA-256. Another command is waited for.
+    """
+    bundle = read_bundle(bundle_path)
+    if digest and bundle.digest != digest:
+        raise InputError(
+            f"{bundle_path}: it is not the bundle that was proved: somebody changed it"
+        )
+    file = read_endpoints(endpoints_path)
+    if bundle.node not in ("", file.node):
+        raise InputError(
+            f"{bundle_path} is for the node {bundle.node}, {endpoints_path} for {file.node}"
+        )
+    host.require_root()
+    where, state = Pins(bpffs), StateDir(bpffs, state_root)
+    with state.lock("attest", patience):
+        network.require_here(where, state)
+        if not where.is_there() or not (word := switch.read(where.map("pc_state"))).epoch:
+            raise HostError("nothing is loaded on this node", "policyc node load BUNDLE")
+        generation = state.read(word.epoch)
+        if generation is None:
+            raise HostError(
+                f"there is no record of the load in force (epoch {word.epoch})",
+                "load again: the numbers of endpoints are only there",
+            )
+        parts = tuple(_Live(where, bundle, file, generation, word).parts())
+        return Attested(str(bundle_path), bundle.digest, word.epoch, parts, LEFT_OUT)
+
+
+_Own = tuple[int, int, int, int, bytes]
+"""A map that an object shares with nobody: kind, sizes of key, value and map, the constants in it."""
+
+
+_Use = tuple[int, str, int]
+"""Where a program names a map: the instruction, the map, the offset into its value."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Fresh:
+    """A program's tag; the maps that it shares with nobody, by name; and where it names which map."""
+
+    tag: str
+    own: Mapping[str, _Own]
+    uses: tuple[_Use, ...]
+
+
+def _own(fd: int) -> tuple[str, _Own]:
+    """A map's name and what it is: what packets leave in it is no part of that."""
+    info = bpf_syscall.map_info(fd)
+    constants = b""
+    if info.max_entries == 1 and info.flags & _READ_ONLY:
+        constants = bpf_syscall.map_lookup(fd, bytes(4), info.value_size) or b""
+    sizes = info.key_size, info.value_size, info.max_entries
+    return info.name, (info.kind, *sizes, constants)
+
+
+def _is_own(ident: int, known: Mapping[str, _Own]) -> bool:
+    """Whether a map is as the bundle's object makes it."""
+    with bpf_syscall.map_by_id(ident) as fd:
+        name, found = _own(fd)
+    return known.get(name) == found
+
+
+def _pinned(folder: Path) -> Mapping[int, str]:
+    """The maps that are pinned in a folder, by their ids."""
+    found = {}
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if path.name != POLICY_PROGRAM:
+            with bpf_syscall.obj_get(path) as fd:
+                found[bpf_syscall.map_info(fd).id] = path.name
+    return found
+
+
+def _uses(fd: int, names: Mapping[int, str]) -> tuple[_Use, ...]:
+    """Where a program names which map; of one that is nobody's the kernel's own name is said."""
+    return tuple(
+        (at, names.get(ident) or f"~{_name_of(ident)}", offset)
+        for at, ident, offset in bpf_syscall.prog_map_uses(fd)
+    )
+
+
+def _name_of(ident: int) -> str:
+    with bpf_syscall.map_by_id(ident) as fd:
+        return bpf_syscall.map_info(fd).name
+
+
+class _Live:
+    """What runs, beside what should."""
+
+    def __init__(
+        self,
+        pins: Pins,
+        bundle: Bundle,
+        file: EndpointsFile,
+        generation: Generation,
+        word: switch.Word,
+    ) -> None:
+        self.pins, self.bundle, self.file, self.generation = pins, bundle, file, generation
+        self.word = word
+        known_missing = {each.title for each in generation.endpoints if each.is_missing}
+        sought = (each for each in file.endpoints if str(each) not in known_missing)
+        self.devices = local_devices(sought)
+
+    def parts(self) -> Iterator[AttestedPart]:
+        """One after the other; the programs first, by which the maps are read."""
+        yield self._part("programs: tags, and the maps they use", *self._programs())
+        yield self._part("devices: the hooks of each", *self._hooks())
+        yield self._part("tables of the policy", *self._tables())
+        yield self._part("addresses and devices of endpoints", *self._endpoints())
+
+    def _part(self, what: str, compared: int, faults: list[str]) -> AttestedPart:
+        shown = faults[:MOST_FAULTS]
+        if len(faults) > MOST_FAULTS:
+            shown.append(f"and {len(faults) - MOST_FAULTS} more")
+        return AttestedPart(what, compared, tuple(shown))
+
+    @cached_property
+    def _fresh(self) -> Mapping[str, _Fresh]:
+        """The bundle's programs as they are when they are loaded here."""
+        found: dict[str, _Fresh] = {}
+        names = {
+            HOOKS_OBJECT: list(attach.PROGRAMS),
+            POLICY_OBJECT: [POLICY_PROGRAM],
+        }
+        for name, programs in names.items():
+            with Object(self.bundle.path / name, self.pins.maps) as loaded:
+                loaded.load()
+                own = dict(_own(fd) for _, fd in loaded.own_maps())
+                titles = {bpf_syscall.map_info(fd).id: each for each, fd in loaded.own_maps()}
+                is_hooks = name == HOOKS_OBJECT
+                for program in programs:
+                    fd = loaded.program_fd(program)
+                    uses = _uses(fd, {**self._shared, **({} if is_hooks else titles)})
+                    tag = bpf_syscall.prog_info(fd).tag
+                    found[program] = _Fresh(tag, own if is_hooks else {}, uses)
+        return found
+
+    @cached_property
+    def _shared(self) -> Mapping[int, str]:
+        """The pinned maps that all generations share, by their ids."""
+        return _pinned(self.pins.maps)
+
+    @cached_property
+    def _of_generation(self) -> Mapping[int, str]:
+        """Those of the generation in force."""
+        return _pinned(self.pins.generation(self.generation.epoch))
+
+    def _programs(self) -> tuple[int, list[str]]:
+        """What the hooks call, and what is pinned to be attached."""
+        faults = list(self._flags())
+        with bpf_syscall.obj_get(self.pins.map("pc_policy")) as fd:
+            value = bpf_syscall.map_lookup(fd, struct.pack("=I", self.word.slot), 4)
+        if value is None:
+            faults.append("pc_policy: there is no policy program in the slot in force")
+        else:
+            (ident,) = struct.unpack("=I", value)
+            faults += self._program(ident, POLICY_PROGRAM, "pc_policy")
+        faults += self._resets()
+        for name in sorted(self._fresh.keys() - {POLICY_PROGRAM}):
+            pin = self.pins.hook(name)
+            if not pin.exists():
+                faults.append(f"{name}: there is no such program")
+                continue
+            with bpf_syscall.obj_get(pin) as fd:
+                faults += self._program(bpf_syscall.prog_info(fd).id, name, str(pin))
+        return len(self._fresh), faults
+
+    def _flags(self) -> Iterator[str]:
+        """What the word in force says beside slot and epoch: the load made it of bundle and options."""
+        due = {
+            "has_host": host_policy.guarded_host(self.bundle, self.file) is not None,
+            "binds_own_node": self.bundle.binds_own_node,
+            "masquerades": self.generation.masquerade is not None,
+        }
+        for name, wanted in due.items():
+            if getattr(self.word, name) != wanted:
+                yield f"pc_state: {name} is {not wanted}, and should be {wanted}"
+
+    def _resets(self) -> Iterator[str]:
+        """The program that resets revoked connections, where the load asks for it and not elsewhere."""
+        ident = revoked.program_id(self.pins.generation(self.generation.epoch))
+        if bool(ident) != self.generation.resets_revoked:
+            found = "resets" if ident else "does not reset"
+            yield f"{revoked.MAP}: it {found} revoked connections; the load has asked for the contrary"
+        elif ident:
+            yield from self._program(ident, revoked.PROGRAM, revoked.MAP)
+
+    def _program(self, ident: int, name: str, where: str) -> Iterator[str]:
+        """What is wrong with a program that should be the bundle's of this name."""
+        fresh = self._fresh[name]
+        with bpf_syscall.prog_by_id(ident) as fd:
+            info = bpf_syscall.prog_info(fd)
+            known = {**self._shared, **({} if fresh.own else self._of_generation)}
+            uses = _uses(fd, known)
+            ids = {each for _, each, _ in bpf_syscall.prog_map_uses(fd)} - known.keys()
+        if info.tag != fresh.tag:
+            yield (
+                f"{where}: the program {info.name} (id {ident}) has the tag {info.tag};"
+                f" {name} of the bundle has {fresh.tag}"
+            )
+            return
+        strange = [each for each in sorted(ids) if not _is_own(each, fresh.own)]
+        for each in strange:
+            yield f"{where}: {name} (id {ident}) uses a map that is not pinned here (id {each})"
+        if not strange and uses != fresh.uses:
+            at, there, _ = next(
+                use for use, due in zip(uses, fresh.uses, strict=False) if use != due
+            )
+            yield f"{where}: {name} (id {ident}) uses {there} at {at}, and the bundle's does not"
+
+    def _hooks(self) -> tuple[int, list[str]]:
+        faults, compared = [], 0
+        recorded = {at.ifindex: at for at in self.generation.attachments}
+        for name, ifindex in self.devices.items():
+            if ifindex not in recorded:
+                faults.append(f"{name}: the pod behind it has no hooks")
+        for at in recorded.values():
+            for hook in attach.hooks_at(at):
+                compared += 1
+                faults += self._attached(at, hook)
+        return compared, faults
+
+    def _attached(self, at: Attachment, hook: attach.Hook) -> Iterator[str]:
+        ident = attach.attached_program(self.pins, at, hook)
+        where = f"{at.interface} ({at.kind}, {hook.direction})"
+        is_elsewhere = self._is_elsewhere(at, hook)
+        if ident is None or is_elsewhere:
+            yield f"{where}: {hook.program} does not run there"
+        else:
+            yield from self._program(ident, hook.program, where)
+
+    def _is_elsewhere(self, at: Attachment, hook: attach.Hook) -> bool:
+        """Whether the link that is pinned for this device is one of another."""
+        if at.kind != tcx.KIND:
+            return False
+        link = tcx.find(self.pins.link(at.ifindex, hook.program))
+        return link is None or (link.ifindex, link.attach_type) != (at.ifindex, hook.tcx_type)
+
+    @cached_property
+    def _wanted(self) -> tuple[tuple[LoadedEndpoint, ...], PolicyTables]:
+        """The endpoints as the load placed them, and the tables that did."""
+        tables = PolicyTables(self.bundle)
+        subject = host_policy.guarded_host(self.bundle, self.file)
+        peers = forwarding.with_peers(self.devices.values(), _forwarding(self.generation))
+        roster = Roster(
+            self.file.endpoints,
+            self.devices,
+            self.file.nodes if tables.reads_nodes else (),
+            self.file.node,
+            peers,
+            host_policy.with_addresses(subject, self.file) if subject else None,
+            pod_devices.namespace_ids(self.devices.values()),
+            self.file.own_node if self.bundle.binds_own_node else None,
+        )
+        known = self.generation.endpoints
+        ids = assign_ids(roster, known, {each.id for each in known}, self.bundle.endpoints)
+        return tuple(roster.place(tables, ids)), tables
+
+    def _tables(self) -> tuple[int, list[str]]:
+        """Every entry of the maps that verdicts are looked up in."""
+        endpoints, tables = self._wanted
+        writes = tables.drain_writes()
+        classes = {
+            each.id: tuple(each.place[name] for name in tables.class_fields) for each in endpoints
+        }
+        names = {each.id: each.title for each in endpoints}
+        folder = self.pins.generation(self.generation.epoch)
+        faults, compared = [], 0
+        for image in images_of(self.bundle, writes, classes):
+            pin = folder / image.name
+            if not pin.exists():
+                faults.append(f"{image.name}: there is no such map")
+                continue
+            with bpf_syscall.obj_get(pin) as fd:
+                compared += image.entries
+                faults += image.differences(fd, names if image.name == "pc_class" else {})
+        return compared, faults
+
+    def _endpoints(self) -> tuple[int, list[str]]:
+        """Whom the hooks find at an address or behind a device."""
+        layout = Btf.of_object(self.bundle.path / HOOKS_OBJECT).struct("pc_endpoint")
+        wanted = endpoint_maps.held_of(self._wanted[0], layout)
+        found = endpoint_maps.present(self.pins, layout)
+        faults = []
+        for element in sorted(wanted.keys() | found.keys()):
+            place = _place(element)
+            if element not in found:
+                faults.append(f"{place}: nobody is there, and somebody should be")
+            elif element not in wanted:
+                faults.append(f"{place}: {foreign(found[element])}, and nobody should be there")
+            elif wanted[element] != found[element]:
+                faults.append(f"{place}: it is {found[element].hex()}, not {wanted[element].hex()}")
+        return len(wanted.keys() | found.keys()), faults
+
+
+def _forwarding(generation: Generation) -> forwarding.Forwarding:
+    if generation.forwarding == "redirect":
+        return "redirect"
+    if generation.forwarding == "stack":
+        return "stack"
+    raise InputError(f"the record of the load has no such forwarding: {generation.forwarding!r}")
+
+
+def _place(element: endpoint_maps.Element) -> str:
+    """An address, or a device by its number."""
+    name, key = element
+    if name == endpoint_maps.DEVICES:
+        return f"{name}: device {struct.unpack('=I', key)[0]}"
+    return f"{name}: {ip_address(key)}"

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An event as the policy program writes it (datapath/events.h), and as people name what is in it."""
+
+import struct
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from ipaddress import IPv4Address, IPv6Address
+from typing import Any
+
+from policyc.runtime.observe.status import (
+    place_of,
+    rules_by_id,
+)
+from policyc.runtime.state import Generation
+
+SCHEMA = "policyc.dev/node-event/v1"
+_RECORD = struct.Struct("=Q5I16s16s16s2s2s2sH4B")
+_EGRESS, _INGRESS, _AGAIN, _REPLY, _SERVICE = 1, 2, 4, 8, 16
+_PROTOCOLS = {1: "ICMP", 6: "TCP", 17: "UDP", 58: "ICMPv6", 132: "SCTP"}
+_WITH_PORTS = ("TCP", "UDP", "SCTP")
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSaid:
+    """A rule: its id, what it does, and its place in the user's words."""
+
+    rule: int
+    action: str
+    where: str  # policies, file:line
+    path: str  # within the object, as `spec.ingress[0]`; empty for a default
+
+
+@dataclass(frozen=True, slots=True)
+class EndSaid:
+    """What decided at one end, and the rules before it that made a note."""
+
+    decided: RuleSaid
+    notes: tuple[RuleSaid, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One first packet. `egress` and `ingress` are None where that end was not asked."""
+
+    time: str  # RFC 3339, UTC
+    epoch: int
+    verdict: str  # allowed, denied
+    reason: str  # why denied, as `node status` names drops; empty where allowed
+    protocol: str
+    source: str  # "shop/web", "node n1", or empty: outside
+    source_address: str
+    source_port: int | None
+    destination: str
+    destination_address: str
+    destination_port: int | None
+    icmp_type: int | None
+    icmp_code: int | None
+    service_address: str | None  # what the packet was sent to, where it was translated
+    service_port: int | None
+    again: bool  # a connection that an earlier policy allowed, decided anew
+    by_reply: bool  # by a packet of the other direction
+    egress: EndSaid | None
+    ingress: EndSaid | None
+
+    def to_json(self) -> dict[str, Any]:
+        """The event as plain values, with the name of its schema."""
+        return {"schema": SCHEMA, "kind": "connection", **asdict(self)}
+
+
+class Reader:
+    """Takes records of one generation apart."""
+
+    def __init__(self, generation: Generation) -> None:
+        self._rules = rules_by_id(generation)
+        self._names = {each.id: each.title for each in generation.endpoints}
+        self._reasons = {value: name for name, value in generation.drop_reasons.items()}
+        self._clock_ns = time.time_ns() - time.monotonic_ns()
+
+    def event(self, record: bytes) -> Event:
+        """One record, named."""
+        parts = _RECORD.unpack(record)
+        at, epoch, egress_rule, ingress_rule, src, dst, saddr, daddr, service = parts[:9]
+        sport, dport, service_port, icmp, family, proto, reason, flags = parts[9:]
+        protocol = _PROTOCOLS.get(proto, f"protocol {proto}")
+        has_ports, is_icmp = protocol in _WITH_PORTS, protocol in ("ICMP", "ICMPv6")
+        is_service = bool(flags & _SERVICE)
+        return Event(
+            time=_shown_time(at + self._clock_ns),
+            epoch=epoch,
+            verdict="denied" if reason else "allowed",
+            reason=_reason(self._reasons.get(reason, str(reason))) if reason else "",
+            protocol=protocol,
+            source=self._names.get(src, ""),
+            source_address=_address(saddr, family),
+            source_port=_port(sport) if has_ports else None,
+            destination=self._names.get(dst, ""),
+            destination_address=_address(daddr, family),
+            destination_port=_port(dport) if has_ports else None,
+            icmp_type=icmp >> 8 if is_icmp else None,
+            icmp_code=icmp & 0xFF if is_icmp else None,
+            service_address=_address(service, family) if is_service else None,
+            service_port=_port(service_port) if is_service else None,
+            again=bool(flags & _AGAIN),
+            by_reply=bool(flags & _REPLY),
+            egress=self._end(egress_rule) if flags & _EGRESS else None,
+            ingress=self._end(ingress_rule) if flags & _INGRESS else None,
+        )
+
+    def _end(self, ident: int) -> EndSaid:
+        rule = self._rules.get(ident, {})
+        notes = tuple(self._said(note) for note in rule.get("notes", ()))
+        return EndSaid(self._said(rule.get("of", ident)), notes)
+
+    def _said(self, ident: int) -> RuleSaid:
+        rule: Mapping[str, Any] = self._rules.get(ident, {})
+        path = next((str(place["path"]) for place in rule.get("places", ())), "")
+        is_rule = rule.get("kind") == "rule"
+        return RuleSaid(ident, str(rule.get("action", "")), place_of(rule), path if is_rule else "")
+
+
+def _address(raw: bytes, family: int) -> str:
+    return str(IPv4Address(raw[:4]) if family == 4 else IPv6Address(raw))
+
+
+def _port(raw: bytes) -> int:
+    return int.from_bytes(raw, "big")
+
+
+def _reason(name: str) -> str:
+    return name.removeprefix("PC_DROP_").lower().replace("_", " ")
+
+
+def _shown_time(since_epoch_ns: int) -> str:
+    seconds, rest = divmod(since_epoch_ns, 1_000_000_000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest // 1_000_000:03}Z"

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The events of a node as they come: what rules want logged, and how many of these were lost.
+
+A generation has a ring of its own, with ids that its records name. When another one is in force, the
+ring of the one before is read to its end first.
+"""
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from policyc.runtime import switch
+from policyc.runtime.attach import network
+from policyc.runtime.errors import HostError
+from policyc.runtime.kernel import (
+    bpf_syscall,
+    host,
+)
+from policyc.runtime.kernel.per_cpu import per_cpu_sums
+from policyc.runtime.kernel.pins import (
+    DEFAULT_ROOT,
+    Pins,
+)
+from policyc.runtime.kernel.ring_buffer import RingBuffer
+from policyc.runtime.observe.event_records import (
+    SCHEMA,
+    Event,
+    Reader,
+)
+from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
+from policyc.runtime.state import StateDir, Warn, to_nobody
+
+RING, COUNT = "pc_events", "pc_event_count"
+_WAIT_MS = 200
+_PORTION = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Events that nobody will read, since the last time it was said."""
+
+    withheld: int  # more than the rate of a CPU
+    full: int  # nobody had read those before
+
+    def to_json(self) -> dict[str, object]:
+        """The loss as plain values, with the name of its schema."""
+        return {
+            "schema": SCHEMA,
+            "kind": "lost",
+            "withheld": self.withheld,
+            "full": self.full,
+        }
+
+
+def read_events(
+    *,
+    bpffs: Path = DEFAULT_ROOT,
+    state_root: Path = DEFAULT_STATE,
+    count: int | None = None,
+    seconds: float | None = None,
+    is_over: Callable[[], bool] = lambda: False,
+    warn: Warn = to_nobody,
+) -> Iterator[Event | Lost]:
+    """What there is and what comes, until `count` events, `seconds`, `is_over`, or an unload.
+
+    `HostError` where nothing is loaded, or somebody else is reading.
+    """
+    host.require_root()
+    where = Pins(bpffs)
+    state = StateDir(bpffs, state_root)
+    network.require_here(where, state)
+    until = None if seconds is None else time.monotonic() + seconds
+    left = count
+    with _alone(where), ExitStack() as held:
+        at = _opened(where, state, held)
+        if at.counts is None:
+            warn("no rule of what is loaded makes events; waiting for another load")
+        while True:
+            is_last = is_over() or (until is not None and time.monotonic() >= until)
+            wait = 0 if is_last else _wait(until)
+            is_replaced = switch.read(where.map("pc_state")).epoch != at.epoch
+            most = _PORTION if left is None else min(left, _PORTION)
+            records = at.ring.poll(wait, most)
+            for record in records:
+                yield at.reader.event(record)
+            left = None if left is None else left - len(records)
+            if left != 0 and len(records) == most:
+                continue  # there may be more
+            lost = at.newly_lost()
+            if lost is not None:
+                yield lost
+            if is_last or left == 0 or not where.is_there():
+                return
+            if is_replaced:
+                held.close()
+                at = _opened(where, state, held)
+
+
+def _wait(until: float | None) -> int:
+    """Milliseconds."""
+    if until is None:
+        return _WAIT_MS
+    return max(0, min(_WAIT_MS, int((until - time.monotonic()) * 1000) + 1))
+
+
+class _NoRing:
+    """Of a generation that makes no events."""
+
+    def poll(self, timeout_ms: int, _most: int) -> list[bytes]:
+        time.sleep(timeout_ms / 1000)
+        return []
+
+
+@dataclass
+class _Reading:
+    """The ring of one generation."""
+
+    epoch: int
+    ring: RingBuffer | _NoRing
+    reader: Reader
+    counts: Path | None
+    said: Lost = Lost(0, 0)
+
+    def newly_lost(self) -> Lost | None:
+        """What was lost since this was asked before."""
+        try:
+            all_lost = _lost(self.counts) if self.counts else self.said
+        except FileNotFoundError:  # the generation is gone; what it lost last is not known
+            return None
+        before, self.said = self.said, all_lost
+        new = Lost(all_lost.withheld - before.withheld, all_lost.full - before.full)
+        return new if new.withheld or new.full else None
+
+
+def _lost(pin: Path) -> Lost:
+    ((_due, _written, withheld, full),) = per_cpu_sums(pin)
+    return Lost(withheld, full)
+
+
+def _opened(where: Pins, state: StateDir, held: ExitStack) -> _Reading:
+    """The ring in force, and who reads it, who says first what was lost since the load."""
+    while True:
+        epoch = switch.read(where.map("pc_state")).epoch
+        generation = state.read(epoch) if epoch else None
+        if epoch == 0 or generation is None:
+            raise HostError("nothing is loaded here", "policyc node load")
+        folder = where.generation(epoch)
+        reader = Reader(generation)
+        try:
+            with bpf_syscall.obj_get(folder / RING) as fd:
+                ring = held.enter_context(RingBuffer(fd))
+            return _Reading(epoch, ring, reader, folder / COUNT)
+        except FileNotFoundError:
+            if switch.read(where.map("pc_state")).epoch == epoch:
+                return _Reading(epoch, _NoRing(), reader, None)
+
+
+@contextmanager
+def _alone(where: Pins) -> Iterator[None]:
+    """Each event is read once: two readers would get half of them each."""
+    if not where.is_there():
+        raise HostError("nothing is loaded here", "policyc node load")
+    folder = os.open(where.maps, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise HostError(
+            "another `policyc node events` is reading here", "each event is read once"
+        ) from error
+    finally:
+        os.close(folder)

@@ -1,0 +1,371 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What runs on this node now: asked of the kernel, named by what the last load remembered."""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from policyc.runtime import switch
+from policyc.runtime.attach import (
+    attach,
+    denied_devices,
+    leftovers,
+    network,
+    socket_hooks,
+    tcx,
+    xdp,
+)
+from policyc.runtime.attach.xdp import XdpUplink
+from policyc.runtime.devices import reassembly
+from policyc.runtime.endpoints import endpoint_maps
+from policyc.runtime.endpoints.double_buffer import TABLES
+from policyc.runtime.endpoints.endpoint_tables import CAPACITY
+from policyc.runtime.errors import HostError
+from policyc.runtime.kernel import (
+    bpf_syscall,
+    host,
+)
+from policyc.runtime.kernel.per_cpu import per_cpu_sums
+from policyc.runtime.kernel.pins import (
+    DEFAULT_ROOT,
+    Pins,
+)
+from policyc.runtime.load import refusals
+from policyc.runtime.load.node import POLICY_PROGRAM
+from policyc.runtime.services import maps as service_maps
+from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
+from policyc.runtime.state import (
+    Generation,
+    LoadedEndpoint,
+    LoadedHost,
+    LoadedMasquerade,
+    StateDir,
+)
+
+SCHEMA = "policyc.dev/node-status/v1"
+_LONGEST, _PAUSE = 10.0, 0.02  # seconds
+_COUNTED = (
+    "pc_if",
+    *("pc_ct4", "pc_ct4_new", "pc_ct6", "pc_ct6_new"),
+    *("pc_frag4", "pc_frag6"),
+    "pc_masq_ends",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramStatus:
+    """A program, and the devices where it runs; the policy program is reached by tail call."""
+
+    name: str
+    id: int
+    tag: str
+    attached: tuple[str, ...]  # "veth1a2b (tcx)"
+    is_tail_called: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MapStatus:
+    """How full a map is; `used` is None where every entry always exists (arrays).
+
+    Of tables by address it counts addresses, as `entries` does.
+    """
+
+    name: str
+    used: int | None
+    entries: int
+
+
+@dataclass(frozen=True, slots=True)
+class RuleCount:
+    """What a rule decided: all packets that it denied, first ones of flows that it allowed.
+
+    Of one that makes notes (log, audit): what met it, whatever decided. `bytes` from their Ethernet
+    headers on; None where the bundle counts packets alone.
+    """
+
+    rule: int
+    packets: int
+    action: str
+    where: str  # policies, file:line
+    bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatus:
+    """Everything that `policyc node status` shows."""
+
+    node: str
+    bundle: str
+    bundle_digest: str
+    epoch: int
+    slot: int
+    forwarding: str  # "redirect" or "stack", as the load was told
+    uplinks: tuple[str, ...]
+    outside: str  # "tunnel" or "dsr": how clients are answered that came to another node
+    programs: tuple[ProgramStatus, ...]
+    endpoints: tuple[LoadedEndpoint, ...]
+    maps: tuple[MapStatus, ...]
+    rules: tuple[RuleCount, ...]  # those that decided something
+    drops: dict[str, int]  # reason -> packets, those that happened
+    unprotected: tuple[str, ...]  # devices where a hook of ours does not run any more
+    cgroup: str = ""  # whose processes reach Services by their sockets; empty: none
+    masquerade: LoadedMasquerade | None = None  # how pods leave the cluster; None: as they are
+    host: LoadedHost | None = None  # the node itself, where policies guard it
+    service_cidrs: tuple[str, ...] = ()  # where routes of ours lead, for what cgroup leaves out
+    reassembly: dict[str, int] | None = None  # fragments put in order; None: they are not
+    services_outside: dict[str, int] = field(default_factory=dict)
+    """Addresses and ports of Services that say themselves how: "tunnel", "dsr" -> how many."""
+    xdp: tuple[XdpUplink, ...] = ()  # where packets are handed to other nodes by XDP
+    missing_devices: tuple[str, ...] = ()  # pods of this node whose device was gone at the load
+    services_unfinished: bool = False  # a change of Services that was killed half way
+    services_left_out: dict[str, int] = field(default_factory=dict)
+    """What of the Services is not in force, as runtime/services/all_objects.py counts it."""
+
+    denied_devices: tuple[str, ...] = ()  # without an endpoint: nothing passes there
+    deny_devices: tuple[str, ...] = ()  # patterns of devices that are denied without an endpoint
+    resets_revoked: bool = False  # who sends in a connection that the policy denies gets a reset
+    external_cidrs: tuple[str, ...] = ()  # where externalIPs have to be; empty: anywhere
+    refused: tuple[refusals.Refusal, ...] = ()  # what endpoints asked for above their quota
+    in_progress: str = ""  # the command that changes the node now: a key of command_lock.AT_WORK
+
+    def to_json(self) -> dict[str, Any]:
+        """The status as plain values, with the name of its schema."""
+        return {"schema": SCHEMA, **asdict(self)}
+
+
+def status(*, bpffs: Path = DEFAULT_ROOT, state_root: Path = DEFAULT_STATE) -> NodeStatus | None:
+    """Ask the kernel; None when nothing is loaded."""
+    return status_and_command(bpffs, state_root)[0]
+
+
+def status_and_command(
+    bpffs: Path, state_root: Path = DEFAULT_STATE
+) -> tuple[NodeStatus | None, str | None]:
+    """The status, and the command that changes the node meanwhile, as `StateDir.at_work` has it.
+
+    What such a command takes away while it is read is asked again. The node is half loaded only where
+    no command is at work that will finish it.
+    """
+    host.require_root()
+    where = Pins(bpffs)
+    state = StateDir(bpffs, state_root)
+    deadline = time.monotonic() + _LONGEST
+    is_second = False
+    while True:
+        before, command = _epoch(where), state.at_work()
+        try:
+            found = _asked(where, state, is_changing=command is not None)
+            return (replace(found, in_progress=command or "") if found else None), command
+        except (FileNotFoundError, HostError) as error:
+            is_changing = command is not None or state.at_work() is not None
+            is_still = not is_changing and before == _epoch(where)
+            if (is_still and is_second) or time.monotonic() >= deadline:
+                if isinstance(error, HostError):
+                    raise
+                raise _half_loaded() from error
+            is_second = is_still
+        time.sleep(_PAUSE)
+
+
+def _epoch(where: Pins) -> int:
+    """0 also where the pin goes this very moment."""
+    try:
+        return switch.read(where.map("pc_state")).epoch
+    except FileNotFoundError:
+        return 0
+
+
+def _asked(where: Pins, state: StateDir, is_changing: bool) -> NodeStatus | None:
+    network.require_here(where, state)
+    word = switch.read(where.map("pc_state"))
+    if word.epoch == 0:
+        if where.is_any() and not is_changing:
+            raise _half_loaded()
+        return None
+    generation = state.read(word.epoch)
+    if generation is None:
+        raise HostError(
+            f"what was loaded as epoch {word.epoch} is not on record any more",
+            "load again: the policy in force goes on until then",
+        )
+    return _status(where, generation, word, state)
+
+
+def _half_loaded() -> HostError:
+    return HostError("this node is half loaded: a command died", "load or unload again")
+
+
+def _status(where: Pins, generation: Generation, word: switch.Word, state: StateDir) -> NodeStatus:
+    programs, unprotected = _programs(where, generation)
+    return NodeStatus(
+        node=generation.node,
+        bundle=generation.bundle,
+        bundle_digest=generation.bundle_digest,
+        epoch=word.epoch,
+        slot=word.slot,
+        forwarding=generation.forwarding,
+        uplinks=tuple(at.interface for at in generation.attachments if at.role == "uplink"),
+        outside=generation.outside,
+        programs=programs,
+        endpoints=generation.endpoints,
+        maps=_maps(where, generation),
+        rules=_rules(where, generation),
+        drops=_drops(where, generation),
+        unprotected=unprotected,
+        cgroup=generation.cgroup,
+        masquerade=generation.masquerade,
+        host=generation.host,
+        service_cidrs=generation.service_cidrs,
+        reassembly=_reassembly(where, generation),
+        services_outside=service_maps.ways_back(where),
+        xdp=_xdp(where),
+        missing_devices=tuple(each.title for each in generation.endpoints if each.is_missing),
+        services_unfinished=service_maps.is_unfinished(where),
+        services_left_out=state.left_out(),
+        denied_devices=_denied(where, generation),
+        deny_devices=generation.deny_devices,
+        resets_revoked=generation.resets_revoked,
+        external_cidrs=generation.external_cidrs,
+        refused=refusals.read(where, generation),
+    )
+
+
+def _programs(
+    where: Pins, generation: Generation
+) -> tuple[tuple[ProgramStatus, ...], tuple[str, ...]]:
+    found: list[ProgramStatus] = []
+    missing: list[str] = []
+    used = {"pod", *(at.role for at in generation.attachments)}
+    for role, hook in (
+        (role, hook) for role, hooks in attach.BY_ROLE.items() if role in used for hook in hooks
+    ):
+        with bpf_syscall.obj_get(where.hook(hook.program)) as fd:
+            info = bpf_syscall.prog_info(fd)
+        devices: list[str] = []
+        for at in generation.attachments:
+            if at.role != role:
+                continue
+            if attach.attached_program(where, at, hook) == info.id:
+                devices.append(f"{at.interface} ({at.kind})")
+            elif at.interface not in missing:
+                missing.append(at.interface)
+        devices += [
+            f"{at.interface} ({at.kind}, no pod)"
+            for at in leftovers.kept(generation)
+            if at.role == role and attach.attached_program(where, at, hook) == info.id
+        ]
+        found.append(ProgramStatus(hook.program, info.id, info.tag, tuple(devices)))
+    with bpf_syscall.obj_get(where.generation(generation.epoch) / POLICY_PROGRAM) as fd:
+        info = bpf_syscall.prog_info(fd)
+    found.append(ProgramStatus(POLICY_PROGRAM, info.id, info.tag, (), is_tail_called=True))
+    here = socket_hooks.cgroup_id(generation.cgroup) if generation.cgroup else 0
+    for name, (info, cgroup) in socket_hooks.attached(where, generation.epoch).items():
+        is_there = cgroup and cgroup == here
+        where_attached = (f"{generation.cgroup} (cgroup)",) if is_there else ()
+        found.append(ProgramStatus(name, info.id, info.tag, where_attached))
+    for device, ident in xdp.attached(where).items():
+        with bpf_syscall.prog_by_id(ident) as fd:
+            info = bpf_syscall.prog_info(fd)
+        found.append(ProgramStatus(xdp.PROGRAM, info.id, info.tag, (f"{device} (xdp)",)))
+    return tuple(found), (*missing, *_open(where, generation))
+
+
+def _denied(where: Pins, generation: Generation) -> tuple[str, ...]:
+    """Devices without an endpoint where nothing passes."""
+    return tuple(
+        denied_devices.name_of(at.ifindex)
+        for at in leftovers.kept(generation)
+        if attach.is_whole(where, at) and attach.is_there(at)
+    )
+
+
+def _open(where: Pins, generation: Generation) -> Iterator[str]:
+    """Devices that are to be denied, and that packets pass."""
+    for at in leftovers.kept(generation):
+        if attach.is_there(at) and not attach.is_whole(where, at):
+            yield denied_devices.name_of(at.ifindex)
+    for at in leftovers.unhooked(generation, tcx.KIND):
+        yield at.interface
+
+
+def _xdp(where: Pins) -> tuple[XdpUplink, ...]:
+    pin = where.map(xdp.COUNTS)
+    return xdp.uplinks(where, per_cpu_sums(pin)) if pin.exists() else ()
+
+
+def _maps(where: Pins, generation: Generation) -> tuple[MapStatus, ...]:
+    found = [MapStatus(name, endpoint_maps.n_addresses(where, name), CAPACITY) for name in TABLES]
+    for name in _COUNTED:
+        with bpf_syscall.obj_get(where.map(name)) as fd:
+            info = bpf_syscall.map_info(fd)
+            used = sum(count for _, _, count in bpf_syscall.map_items_batch(fd, info))
+        found.append(MapStatus(name, used, info.max_entries))
+    for name, (used, room) in service_maps.usage(where).items():
+        found.append(MapStatus(name, used, room))
+    for pin in sorted(where.generation(generation.epoch).iterdir()):
+        if pin.name != POLICY_PROGRAM:
+            with bpf_syscall.obj_get(pin) as fd:
+                found.append(MapStatus(pin.name, None, bpf_syscall.map_info(fd).max_entries))
+    return tuple(found)
+
+
+def _rules(where: Pins, generation: Generation) -> tuple[RuleCount, ...]:
+    """The counters; none where the bundle was compiled without."""
+    pin = where.generation(generation.epoch) / "pc_counts"
+    if not pin.exists():
+        return ()
+    known = rules_by_id(generation)
+    return tuple(
+        RuleCount(
+            ident,
+            sums[0],
+            str(known.get(ident, {}).get("action", "")),
+            place_of(known.get(ident, {})),
+            sums[1] if len(sums) > 1 else None,
+        )
+        for ident, sums in sorted(_sums_by_rule(per_cpu_sums(pin), known).items())
+        if sums[0]
+    )
+
+
+def _sums_by_rule(
+    counted: list[tuple[int, ...]], known: Mapping[int, dict[str, Any]]
+) -> dict[int, tuple[int, ...]]:
+    """What each rule counts: a decision with notes counts for its rule and for each that made one."""
+    found: dict[int, tuple[int, ...]] = {}
+    for ident, sums in enumerate(counted):
+        rule = known.get(ident, {})
+        for its_rule in (rule.get("of", ident), *rule.get("notes", ())):
+            before = found.get(its_rule, (0,) * len(sums))
+            found[its_rule] = tuple(map(int.__add__, before, sums))
+    return found
+
+
+def rules_by_id(generation: Generation) -> dict[int, dict[str, Any]]:
+    """The entries of rules.json, and those made on the node, by their ids."""
+    return {int(rule.get("id", i)): rule for i, rule in enumerate(generation.rules)}
+
+
+def place_of(rule: Mapping[str, Any]) -> str:
+    """The rule in the user's words: its policies, then file and line of each place."""
+    places = [f"{place['file']}:{place['line']}" for place in rule.get("places", ())]
+    return " ".join([*rule.get("policies", ()), *places]) or str(rule.get("kind", ""))
+
+
+def _drops(where: Pins, generation: Generation) -> dict[str, int]:
+    names = {value: name for name, value in generation.drop_reasons.items()}
+    return {
+        names.get(i, str(i)).removeprefix("PC_DROP_").lower().replace("_", " "): packets
+        for i, (packets,) in enumerate(per_cpu_sums(where.map("pc_drops")))
+        if packets
+    }
+
+
+def _reassembly(where: Pins, generation: Generation) -> dict[str, int] | None:
+    """Fragments that were sent to be put in order, came back, and were more than there may be."""
+    if not any(at.role == "detour" for at in generation.attachments):
+        return None
+    counts = per_cpu_sums(where.map(reassembly.COUNTS))
+    return {name: n for name, (n,) in zip(("sent", "back", "over"), counts, strict=True)}

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The status of a node, for people. Takes a `NodeStatus`, prints tables."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from policyc.runtime.observe.status import NodeStatus
+from policyc.runtime.services import route as service_route
+from policyc.runtime.state import LoadedEndpoint, LoadedMasquerade
+
+
+def show(status: NodeStatus, console: Console, printable: Callable[[str], str] = str) -> None:
+    """Print every part that has something to say; names in it are made `printable`."""
+
+    def say(words: str, style: str = "") -> None:
+        console.print(printable(words), style=style, markup=False, highlight=False, soft_wrap=True)
+
+    say(
+        f"node {status.node}: epoch {status.epoch} in slot {status.slot}, "
+        f"from {status.bundle} ({status.bundle_digest[:12]}), forwarding: {status.forwarding}"
+        + (f", uplinks: {' '.join(status.uplinks)} ({_outside(status)})" if status.uplinks else "")
+    )
+    if status.cgroup:
+        say(f"the node's own connections to Services: {status.cgroup}")
+    if status.service_cidrs:
+        say(f"routed to Services by {service_route.NAME}: {' '.join(status.service_cidrs)}")
+    if status.masquerade:
+        say(_masquerade(status.masquerade))
+    if status.host:
+        say(
+            f"the node itself is guarded as {status.host.name}; failsafe ports: "
+            f"{status.host.failsafes.describe()}"
+        )
+    if status.reassembly is not None:
+        say(
+            "fragments out of order: {sent} sent to be put in order, {back} came back, {over} over "
+            "the limit".format(**status.reassembly)
+        )
+    for each in status.xdp:
+        say(
+            f"XDP ({each.mode}) at {each.interface}: {each.requests} packets of clients handed to other "
+            f"nodes, {each.answers} of their answers to clients"
+        )
+    for device in status.unprotected:
+        say(f"{device}: a hook does not run there; load again", "bold red")
+    if status.missing_devices:
+        n = len(status.missing_devices)
+        say(
+            f"{n} {'pod' if n == 1 else 'pods'} of this node without a device: "
+            f"{' '.join(status.missing_devices)}"
+        )
+    if status.denied_devices:
+        n = len(status.denied_devices)
+        say(
+            f"{n} {'device' if n == 1 else 'devices'} without an endpoint, under default deny: "
+            f"{' '.join(status.denied_devices)}"
+        )
+    if status.deny_devices:
+        say(f"denied without an endpoint: {' '.join(status.deny_devices)}")
+    if status.resets_revoked:
+        say("revoked TCP connections are reset")
+    if status.external_cidrs:
+        say(f"externalIPs are limited to: {' '.join(status.external_cidrs)}")
+    if status.services_unfinished:
+        say(
+            "a change of Services was not finished, and connections to endpoints that were"
+            " removed may go on; `policyc node services` again",
+            "bold red",
+        )
+    if status.services_left_out:
+        say(_left_out(status.services_left_out), "bold")
+    for make in (_programs, _endpoints, _maps, _rules, _drops, _refused):
+        title, columns, rows = make(status)
+        if rows:
+            console.print()
+            console.print(_table(title, columns, rows, printable))
+
+
+_LEFT_OUT: Mapping[str, tuple[str, str]] = {
+    "conflicts": (
+        "{} address and port is another's",
+        "{} addresses and ports are another's",
+    ),
+    "over_limits": (
+        "{} address and port is over a limit",
+        "{} addresses and ports are over a limit",
+    ),
+    "without_maglev": (
+        "{} Service asks for Maglev tables and has none",
+        "{} Services ask for Maglev tables and have none",
+    ),
+    "wrong_objects": ("{} object is wrong", "{} objects are wrong"),
+}
+"""One, and more."""
+
+
+def _left_out(counts: Mapping[str, int]) -> str:
+    shown = (_LEFT_OUT[name][count != 1].format(count) for name, count in counts.items())
+    return f"Services left out: {', '.join(shown)}"
+
+
+def _outside(status: NodeStatus) -> str:
+    own = (f"{n} addresses and ports {way}" for way, n in sorted(status.services_outside.items()))
+    return ", ".join((status.outside, *own))
+
+
+def _masquerade(how: LoadedMasquerade) -> str:
+    by = ", ".join(f"{' '.join(at) or 'nobody'} ({uplink})" for uplink, at in how.addresses.items())
+    but = f", but to {' '.join(how.excepted)}" if how.excepted else ""
+    return f"pods leave as {by}, ports {how.first_port}-{how.last_port}{but}"
+
+
+_Rows = tuple[str, tuple[str, ...], Sequence[tuple[str, ...]]]
+"""A title, the names of columns, and a row of cells for each thing."""
+
+
+def _table(
+    title: str,
+    columns: tuple[str, ...],
+    rows: Sequence[tuple[str, ...]],
+    printable: Callable[[str], str],
+) -> Table:
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(printable(cell)) for cell in row))
+    return table
+
+
+def _programs(status: NodeStatus) -> _Rows:
+    rows = []
+    for program in status.programs:
+        attached = ", ".join(program.attached) or "nowhere"
+        if program.is_tail_called:
+            attached = "by tail call"
+        rows.append((program.name, str(program.id), program.tag, attached))
+    return "Programs", ("name", "id", "tag", "attached"), rows
+
+
+def _endpoints(status: NodeStatus) -> _Rows:
+    rows = [
+        (
+            str(endpoint.id),
+            endpoint.title,
+            " ".join(endpoint.addresses),
+            _device(endpoint),
+            "yes" if endpoint.has_peer else "",
+            " ".join(f"{name} {at}" for name, at in endpoint.place.items()),
+        )
+        for endpoint in status.endpoints
+    ]
+    return "Endpoints", ("id", "pod", "addresses", "device", "handed over", "class"), rows
+
+
+def _device(endpoint: LoadedEndpoint) -> str:
+    if endpoint.is_missing:
+        return f"{endpoint.interface} (missing)"
+    return endpoint.interface or ("(this node)" if endpoint.is_host else "(another node)")
+
+
+def _maps(status: NodeStatus) -> _Rows:
+    rows = [
+        (each.name, "" if each.used is None else str(each.used), str(each.entries))
+        for each in status.maps
+    ]
+    return "Maps", ("name", "used", "size"), rows
+
+
+def _rules(status: NodeStatus) -> _Rows:
+    rows = []
+    for count in status.rules:
+        size = "" if count.bytes is None else str(count.bytes)
+        rows.append((str(count.rule), str(count.packets), size, count.action, count.where))
+    return "Verdicts by rule", ("rule", "packets", "bytes", "action", "where"), rows
+
+
+def _drops(status: NodeStatus) -> _Rows:
+    rows = [(reason, str(packets)) for reason, packets in status.drops.items()]
+    return "Drops by reason", ("reason", "packets"), rows
+
+
+def _refused(status: NodeStatus) -> _Rows:
+    rows = [(each.endpoint, each.what, str(each.times)) for each in status.refused]
+    return "Refused as a quota was full", ("endpoint", "what", "times"), rows

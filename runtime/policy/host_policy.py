@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node itself as a subject: what hosts.json of a bundle says of it, and which addresses it has.
+
+The compiler lowers what guards a node to what isolates an endpoint in the namespace without a name
+(`compiler/driver/compile/host_subjects.py`); here that endpoint is made, one for each
+address of the node.
+"""
+
+import ipaddress
+import socket
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from policyc.runtime import failsafes
+from policyc.runtime.bundle.address_value import (
+    Address,
+    host_address,
+)
+from policyc.runtime.bundle.bundle import Bundle
+from policyc.runtime.bundle.json_value import (
+    JsonValue,
+    read_json,
+)
+from policyc.runtime.endpoints.endpoints import (
+    EndpointRecord,
+    EndpointsFile,
+    NodeRecord,
+)
+from policyc.runtime.errors import InputError
+from policyc.runtime.failsafes import DEFAULT, Failsafes, Side
+from policyc.runtime.kernel import rtnetlink
+from policyc.runtime.state import Warn
+
+HOSTS_FILE = "hosts.json"
+SCHEMA = "policyc.dev/hosts/v1"
+EVERY_INTERFACE = "*"
+_NO_FAILSAFES = Failsafes()
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedHost:
+    """The node, which policies guard. `groups` are its addresses; each of them is one endpoint.
+
+    `interface` is the device that a HostEndpoint names; empty or `*`: none in particular. Where it is
+    empty, the device is one that has an address among `expected`.
+    """
+
+    name: str
+    node: NodeRecord
+    labels: dict[str, str]
+    interface: str
+    has_failsafes: bool
+    expected: tuple[Address, ...] = ()
+    groups: tuple[tuple[Address, ...], ...] = ()
+
+    def record(self, address: Address) -> EndpointRecord:
+        """The endpoint as which the node is a subject under one of its addresses."""
+        return EndpointRecord(
+            namespace="",
+            name=self.name,
+            labels=self.labels,
+            namespace_labels={},
+            ports=(),
+            addresses={address.version: address},
+            service_account="",
+            node=self.node.name,
+            host_network=False,
+            interface=None,
+            mac=None,
+            node_labels=self.node.labels,
+        )
+
+    @property
+    def failsafes(self) -> Failsafes:
+        """The ports that stay open where nobody says which: Felix's, for what Calico guards."""
+        return DEFAULT if self.has_failsafes else _NO_FAILSAFES
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """The node as a subject, and the ports that no policy closes."""
+
+    host: GuardedHost
+    failsafes: Failsafes
+
+
+def guarded(
+    bundle: Bundle,
+    file: EndpointsFile,
+    uplink: Sequence[str],
+    open_ports: Mapping[Side, str],
+    note: Warn,
+) -> Guarded | None:
+    """The node, if the bundle guards it, and what stays open; `InputError` if it cannot be guarded."""
+    given = {side: failsafes.read_ports(text, side) for side, text in open_ports.items()}
+    found = guarded_host(bundle, file)
+    if found is None:
+        for side in given:
+            note(f"--failsafe-{side} says nothing here: no policy guards this node itself")
+        return None
+    require_uplinks(found, uplink)
+    return Guarded(found, replace(found.failsafes, **given))
+
+
+def guarded_host(bundle: Bundle, file: EndpointsFile) -> GuardedHost | None:
+    """The node of the file, if the bundle's policies guard it; as yet without addresses."""
+    if HOSTS_FILE not in bundle.digests:
+        return None
+    root = read_json(bundle.path / HOSTS_FILE).fields(
+        required=("schema", "every_node", "interfaces"), optional=()
+    )
+    if root["schema"].text() != SCHEMA:
+        root["schema"].fail(f"expected {SCHEMA!r}, found {root['schema'].raw!r}")
+    node = next((n for n in file.nodes if n.name == file.node), NodeRecord(file.node, {}, ()))
+    for item in root["interfaces"].items():
+        host = _interface(item, node)
+        if host is not None:
+            return host
+    if root["every_node"].flag():
+        if node not in file.nodes:
+            raise InputError(
+                f"the bundle may guard this node ({node.name}), and the endpoints file does not say"
+                " which labels it has",
+                "list it under `nodes`, with its labels and addresses",
+            )
+        return GuardedHost(node.name, node, {}, "", has_failsafes=False)
+    return None
+
+
+def _interface(item: JsonValue, node: NodeRecord) -> GuardedHost | None:
+    required = ("name", "node", "interface", "labels", "addresses", "failsafes")
+    fields = item.fields(required, ())
+    if fields["node"].text() != node.name:
+        return None
+    return GuardedHost(
+        name=fields["name"].text(),
+        node=node,
+        labels=fields["labels"].strings(),
+        interface="" if fields["interface"].raw == "" else fields["interface"].text(),
+        has_failsafes=fields["failsafes"].flag(),
+        expected=tuple(
+            host_address(each, " and cannot be what a HostEndpoint expects")
+            for each in fields["addresses"].items()
+        ),
+    )
+
+
+def require_uplinks(host: GuardedHost, uplinks: Collection[str]) -> None:
+    """`InputError` where the node would stay open: its policies are enforced at its uplinks."""
+    if not uplinks:
+        raise InputError(
+            f"the bundle guards this node ({host.node.name}), and no uplink is named: nothing would be"
+            " enforced of that",
+            "name the devices by which others reach the node: --uplink DEVICE",
+        )
+    if host.interface not in ("", EVERY_INTERFACE, *uplinks):
+        raise InputError(
+            f"the bundle guards {host.interface} of this node ({host.name}), which is not among the"
+            f" uplinks ({', '.join(sorted(uplinks))})",
+            f"name it, too: --uplink {host.interface}",
+        )
+    if host.interface or not host.expected:
+        return
+    if not set(host.expected) & set(_device_addresses(uplinks)):
+        raise InputError(
+            f"the bundle guards the device of this node that has {', '.join(map(str, host.expected))}"
+            f" ({host.name}), and no uplink has ({', '.join(sorted(uplinks))})",
+            "name that device, too: --uplink DEVICE",
+        )
+
+
+def with_addresses(host: GuardedHost, file: EndpointsFile) -> GuardedHost:
+    """The host under every address it has: those in the file, and those of its devices.
+
+    A pod in the host's network has the node's, which does not make it the pod's.
+    """
+    records = (record for record in file.endpoints if not record.host_network)
+    pods = {address for record in records for address in record.addresses.values()}
+    here = own_addresses(pods - set(host.node.addresses))
+    addresses = tuple(dict.fromkeys((*host.node.addresses, *here)))
+    return replace(host, groups=tuple(groups_of(addresses)))
+
+
+def own_addresses(pods: Collection[Address]) -> tuple[Address, ...]:
+    """Every address of the node's devices but those of loopback and of `pods`; sorted."""
+    kept = (each for each in set(_device_addresses()) if not each.is_loopback and each not in pods)
+    return tuple(sorted(kept, key=lambda each: (each.version, int(each))))
+
+
+def _device_addresses(names: Collection[str] = ()) -> list[Address]:
+    """Those of the devices of these names that are there, or of all."""
+    wanted = {index for index, name in socket.if_nameindex() if not names or name in names}
+    with rtnetlink.connection("guarding the node itself") as netlink:
+        return [
+            ipaddress.ip_address(value)
+            for entry in rtnetlink.dump(netlink.get_addr)
+            if entry["index"] in wanted
+            if (value := entry.get_attr("IFA_LOCAL") or entry.get_attr("IFA_ADDRESS"))
+        ]
+
+
+def groups_of(addresses: Collection[Address]) -> Iterator[tuple[Address, ...]]:
+    """Each address by itself; those of links alone together, as every pod's device has one."""
+    of_links = tuple(each for each in addresses if each.version == 6 and each.is_link_local)
+    yield from ((each,) for each in addresses if each not in of_links)
+    if of_links:
+        yield of_links

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All Services of a node at once, from the objects of the API server as files have them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from policyc.runtime.bundle.json_value import JsonValue
+from policyc.runtime.errors import InputError
+from policyc.runtime.services.claims import (
+    Claims,
+    Ranges,
+    surroundings,
+)
+from policyc.runtime.services.limits import (
+    Limits,
+    asked_of,
+)
+from policyc.runtime.services.objects import (
+    EndpointSlice,
+    objects,
+)
+from policyc.runtime.services.services import (
+    Frontend,
+    OwnNode,
+    note_health,
+    note_node_ports,
+)
+from policyc.runtime.state import Warn, to_nobody
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What a node does for Services, and what it leaves out."""
+
+    frontends: tuple[Frontend, ...]
+    """Sorted."""
+    left_out: dict[str, int]
+    """As `left_out` counts it."""
+
+
+def left_out(claims: Claims, limits: Limits, n_wrong: int) -> dict[str, int]:
+    """Addresses and ports that are another's, and that are over a limit; Services without the tables
+    of Maglev that they ask for; objects that are wrong. Without what is 0.
+    """
+    found = {
+        "conflicts": len(claims.lost),
+        "over_limits": limits.n_over,
+        "without_maglev": limits.n_by_chance,
+        "wrong_objects": n_wrong,
+    }
+    return {name: count for name, count in found.items() if count}
+
+
+def read_services(
+    roots: Iterable[JsonValue],
+    own: OwnNode,
+    external: Ranges = (),
+    note: Warn = to_nobody,
+    warn: Warn = to_nobody,
+) -> tuple[Frontend, ...]:
+    """The frontends of `serve`; `InputError` where an object is wrong."""
+    return serve(roots, own, external, note, warn, strict=True).frontends
+
+
+def serve(
+    roots: Iterable[JsonValue],
+    own: OwnNode,
+    external: Ranges = (),
+    note: Warn = to_nobody,
+    warn: Warn = to_nobody,
+    strict: bool = False,
+) -> Served:
+    """Every frontend, as this node has it.
+
+    `note` is told what the node cannot have, `warn` what is left out: as it is another's, or wrong, or
+    not supported. With `strict` a wrong object is an `InputError`; so is always what is no object of the
+    API.
+    """
+    n_wrong = 0
+
+    def wrong(error: InputError) -> None:
+        nonlocal n_wrong
+        if strict:
+            raise error
+        n_wrong += 1
+        warn(f"left out: {error}")
+
+    given, slices = objects(roots, wrong)
+    by_service: dict[tuple[str, str], list[EndpointSlice]] = {}
+    for each in slices:
+        by_service.setdefault((each.namespace, each.service), []).append(each)
+    claims, limits = Claims(warn), Limits(warn)
+    asked, services = {}, []
+    for service in given:
+        name = service.namespace, service.name
+        try:
+            asked[name] = asked_of(service, by_service.get(name, []), own)
+        except InputError as error:
+            wrong(error)
+            continue
+        services.append(service)
+        limits.put(name, service.created, asked[name])
+    limits.settle()
+    for service in services:
+        name = service.namespace, service.name
+        claims.put(name, service.created, limits.grant(name).of(asked[name].frontends))
+    claims.settle(surroundings(own, external))
+    note_node_ports(services, own, note)
+    note_health(services, note)
+    found = claims.frontends.values()
+    return Served(
+        tuple(sorted(found, key=lambda f: (f.address.version, f.address, f.port, f.protocol))),
+        left_out(claims, limits, n_wrong),
+    )

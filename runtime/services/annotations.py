@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a Service asks of policyc by annotations, for which its API has no field."""
+
+from typing import get_args
+
+from policyc.runtime.bundle.json_value import (
+    JsonValue,
+    one_of,
+)
+from policyc.runtime.devices.uplinks import Outside
+from policyc.runtime.services import maglev
+
+_BALANCE, _MAGLEV_SLOTS = "policyc.dev/balance", "policyc.dev/maglev-slots"
+_OUTSIDE = "policyc.dev/outside"
+_WAYS: tuple[Outside, ...] = get_args(Outside)
+
+
+def maglev_slots(metadata: JsonValue) -> int:
+    """How many slots the table has that endpoints are chosen by; 0: they are chosen by chance.
+
+    By `policyc.dev/balance` and `policyc.dev/maglev-slots`; `InputError` for any other value.
+    """
+    annotations = _annotations(metadata)
+    balance = one_of(annotations.get(_BALANCE), ("random", "maglev"), "random")
+    sizes = tuple(map(str, maglev.SIZES))
+    size = int(one_of(annotations.get(_MAGLEV_SLOTS), sizes, str(maglev.USUAL)))
+    return size if balance == "maglev" else 0
+
+
+def way_back(metadata: JsonValue) -> Outside | None:
+    """How clients outside are answered that came to another node than the endpoint's.
+
+    By `policyc.dev/outside`; None: as the load says. `InputError` for any other value.
+    """
+    said = one_of(_annotations(metadata).get(_OUTSIDE), _WAYS, "")
+    return next((way for way in _WAYS if way == said), None)
+
+
+def _annotations(metadata: JsonValue) -> dict[str, JsonValue]:
+    found = metadata.members().get("annotations")
+    return found.members() if found and found.raw is not None else {}

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which Service has an address, protocol and port, where several ask for it or it is another's.
+
+    claims = Claims(warn)
+    claims.put(name, created, frontends)    as often as a Service changes; () takes it away
+    claims.settle(node)                     site -> frontend before and after
+
+The outcome depends on the objects and the node alone, and not on their order: a Service's clusterIPs and
+node ports are its own; then the older object wins. An external address that is a pod's, or where a
+process of the node waits, is no Service's.
+"""
+
+import ipaddress
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from policyc.runtime.bundle.address_value import (
+    Address,
+    Network,
+)
+from policyc.runtime.devices import listening
+from policyc.runtime.devices.listening import Sockets
+from policyc.runtime.errors import InputError
+from policyc.runtime.services.services import (
+    Frontend,
+    Kind,
+    OwnNode,
+)
+from policyc.runtime.state import Warn, to_nobody
+
+Name = tuple[str, str]
+"""Namespace and name."""
+Site = tuple[Address, str, int]
+Changes = dict[Site, tuple[Frontend | None, Frontend | None]]
+Ranges = tuple[Network, ...]
+"""Those that externalIPs have to be in; empty: any address is taken."""
+_YOUNGEST = "~"
+"""After each date, for objects that no API server has dated."""
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What no Service takes from the node and its pods."""
+
+    addresses: frozenset[Address] = frozenset()
+    """The node's own."""
+    pods: frozenset[Address] = frozenset()
+    sockets: Sockets = field(default_factory=Sockets)
+    external: Ranges = ()
+
+    def refusal(self, frontend: Frontend) -> str:
+        """Why the node does not serve it, whoever asks; empty: it does."""
+        if frontend.kind is Kind.CLUSTER:
+            return ""
+        if frontend.kind is Kind.EXTERNAL and not self._is_allowed(frontend.address):
+            return "is in no range of --external-cidr"
+        if frontend.address in self.pods:
+            return "is the address of a pod"
+        site = frontend.address, frontend.protocol, frontend.port
+        if frontend.address in self.addresses and self.sockets.has(*site):
+            return "has a socket of the node itself"
+        return ""
+
+    def _is_allowed(self, address: Address) -> bool:
+        return not self.external or any(
+            address.version == each.version and address in each for each in self.external
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    frontend: Frontend
+    created: str
+
+    @property
+    def order(self) -> tuple[bool, str, list[str]]:
+        """The least wins."""
+        return not self.is_own, self.created or _YOUNGEST, self.frontend.service.split("/")
+
+    @property
+    def is_own(self) -> bool:
+        """The API server gives these to one Service alone."""
+        return self.frontend.kind in (Kind.CLUSTER, Kind.NODE)
+
+
+@dataclass
+class Claims:
+    """All that is asked for, and what of it is in force."""
+
+    warn: Warn = to_nobody
+    frontends: dict[Site, Frontend] = field(default_factory=dict)
+    """Those of the last `settle`."""
+    lost: dict[tuple[Name, Site], str] = field(default_factory=dict)
+    """What is left out, and why."""
+    _by_site: dict[Site, dict[Name, _Claim]] = field(default_factory=dict)
+    _sites: dict[Name, frozenset[Site]] = field(default_factory=dict)
+    _open: set[Site] = field(default_factory=set)
+    """Sites to be decided."""
+    _node: Surroundings = field(default_factory=Surroundings)
+    _is_warned: bool = False
+
+    def put(self, name: Name, created: str, frontends: Iterable[Frontend]) -> None:
+        """All that a Service asks for from now on. `created` is its creationTimestamp; "": unknown."""
+        wanted = {(each.address, each.protocol, each.port): each for each in frontends}
+        for site in self._sites.pop(name, frozenset()) - wanted.keys():
+            del self._by_site[site][name]
+            self.lost.pop((name, site), None)
+            self._open.add(site)
+        for site, frontend in wanted.items():
+            self._by_site.setdefault(site, {})[name] = _Claim(frontend, created)
+            self._open.add(site)
+        if wanted:
+            self._sites[name] = frozenset(wanted)
+
+    def settle(self, node: Surroundings) -> Changes:
+        """Decide what has changed since the last time; `frontends` is that of now afterwards."""
+        self._open.update(self._moved(node))
+        self._node = node
+        changes: Changes = {}
+        news: dict[tuple[str, str], list[Site]] = {}
+        for site in self._open:
+            before, after = self.frontends.get(site), self._decide(site, news)
+            if after:
+                self.frontends[site] = after
+            elif before:
+                del self.frontends[site]
+            if before != after:
+                changes[site] = before, after
+        self._open.clear()
+        self._tell(news)
+        return changes
+
+    def is_moved(self, node: Surroundings) -> bool:
+        """Whether anything is decided otherwise at such a node."""
+        return next(self._moved(node), None) is not None
+
+    def _moved(self, node: Surroundings) -> Iterator[Site]:
+        """Sites where the node refuses another Service than the last time, or for another reason."""
+        if node == self._node:
+            return
+        for site, claims in self._by_site.items():
+            asked = (each.frontend for each in claims.values())
+            if any(node.refusal(each) != self._node.refusal(each) for each in asked):
+                yield site
+
+    def _decide(self, site: Site, news: dict[tuple[str, str], list[Site]]) -> Frontend | None:
+        claims = self._by_site[site]
+        refused = {name: self._node.refusal(each.frontend) for name, each in claims.items()}
+        able = [name for name in claims if not refused[name]]
+        first = min(able, key=lambda name: claims[name].order, default=None)
+        for name, claim in claims.items():
+            why = refused[name]
+            if not why and first and name != first:
+                why = _beaten(claim, claims[first])
+            if not why:
+                self.lost.pop((name, site), None)
+            elif self.lost.get((name, site)) != why:
+                self.lost[name, site] = why
+                news.setdefault((claim.frontend.service, why), []).append(site)
+        if not claims:
+            del self._by_site[site]
+        return claims[first].frontend if first else None
+
+    def _tell(self, news: Mapping[tuple[str, str], list[Site]]) -> None:
+        for (service, why), sites in sorted(news.items()):
+            found = sorted(sites, key=lambda site: (site[0].version, *site))
+            more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+            shown = ", ".join(
+                f"{at} port {port}/{protocol}" for at, protocol, port in found[:_SHOWN]
+            )
+            self.warn(f"{service}: left out: {shown}{more}: {why}")
+        if not self._node.external and not self._is_warned:
+            self._warn_of_external()
+
+    def _warn_of_external(self) -> None:
+        """Once, when there are any."""
+        served = {f.service for f in self.frontends.values() if f.kind is Kind.EXTERNAL}
+        if served:
+            self._is_warned = True
+            self.warn(
+                f"externalIPs of {min(served)}"
+                + (f" and {len(served) - 1} other Services" if len(served) > 1 else "")
+                + " are served, whatever addresses they name (CVE-2020-8554): limit them with "
+                "--external-cidr"
+            )
+
+
+def _beaten(claim: _Claim, first: _Claim) -> str:
+    why = "whose own it is" if first.is_own and not claim.is_own else "which is older"
+    return f"also asked for by the Service {first.frontend.service}, {why}"
+
+
+def surroundings(own: OwnNode, external: Ranges) -> Surroundings:
+    """The node as it is now: its addresses by its endpoints file and by its devices, and its sockets."""
+    addresses = frozenset(own.addresses) | listening.addresses()
+    return Surroundings(addresses, own.pods, listening.sockets(), external)
+
+
+def external_ranges(given: Iterable[str]) -> Ranges | None:
+    """Of the option --external-cidr; None where it is not given. One empty range ends the limit.
+
+    `InputError` for what is no range.
+    """
+    texts = tuple(dict.fromkeys(given))
+    if not texts:
+        return None
+    return () if texts == ("",) else tuple(map(_range, texts))
+
+
+def _range(text: str) -> Network:
+    try:
+        return ipaddress.ip_network(text)
+    except ValueError as error:
+        raise InputError(
+            f"--external-cidr: expected a range of addresses as 192.0.2.0/24, found {text!r}",
+            "an empty range stands alone: it ends the limit",
+        ) from error

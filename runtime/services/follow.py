@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps a node's Services as watches of the API server tell of them, until these end.
+
+What watches begin with is everything that there is: it is put in force in one step, when each has begun
+and nothing more has come for a while. Changes after that are done singly (live.py).
+"""
+
+import os
+import selectors
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from policyc.runtime.bundle.json_stream import JsonStream
+from policyc.runtime.bundle.json_value import JsonValue
+from policyc.runtime.errors import BusyError, InputError
+from policyc.runtime.kernel.pins import DEFAULT_ROOT
+from policyc.runtime.services.health_checks import (
+    Health,
+    HealthChecks,
+    Place,
+)
+from policyc.runtime.services.live import (
+    FullError,
+    Live,
+    StaleError,
+)
+from policyc.runtime.services.update import (
+    LoadedNode,
+    LoadMark,
+    is_loaded,
+    load_mark,
+    loaded,
+)
+from policyc.runtime.services.watched_objects import (
+    WatchError,
+    World,
+)
+from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
+from policyc.runtime.state import Warn, to_nobody
+
+SETTLED = 1.0
+"""Seconds of silence after which what came first is taken for everything."""
+_QUIET, _LONGEST = (
+    0.002,
+    0.05,
+)  # of a change: seconds until it is done, in silence and at the latest
+_ROUND = 0.2  # seconds between two looks at `is_over`
+_UNSETTLED = 30  # times as long without such silence: the cluster is never silent, and it is all
+_LOOK = 1.0  # seconds between two looks at the node's own addresses and sockets
+_BUSY = 0.05  # seconds until what another command holds is tried again
+_PIECE = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What was put in force: all of it is when this is told."""
+
+    events: int
+    changed: int
+    """Addresses and ports of Services."""
+    whole: bool
+    """Everything was written anew."""
+    seconds: float
+    """From the last event to now."""
+
+
+def follow(
+    streams: Sequence[Path],
+    *,
+    told: Callable[[Applied], None],
+    is_over: Callable[[], bool] = lambda: False,
+    bpffs: Path = DEFAULT_ROOT,
+    state_root: Path = DEFAULT_STATE,
+    settled: float = SETTLED,
+    warn: Warn = to_nobody,
+    note: Warn = to_nobody,
+) -> None:
+    """Read watch events (or objects) from files and pipes until all have ended, or it is over.
+
+    `InputError` where a stream is no JSON, or says that the watch failed. Of an object that is wrong
+    `warn` is told, and it stays as it was. `note` is told that another command is waited
+    for. What is in force stays when this ends.
+    """
+    with ExitStack() as held:
+        reading = _Reading(streams, held)
+        with unhurried(bpffs, state_root, is_over, note) as node:
+            world = World(node.own, warn, node.external)
+        following = _Following(world, bpffs, state_root, is_over, warn, note)
+        held.callback(following.close)
+        wait = settled, _UNSETTLED * settled
+        while not is_over():
+            n_events = _take(reading, world, wait, lambda: is_over() or following.is_moved(), warn)
+            if is_over() and not following.live:
+                return  # perhaps not all has come
+            if n_events or following.is_moved():
+                applied = following.catch_up(n_events)
+                if applied.events or applied.changed or applied.whole:
+                    told(applied)
+            if not reading.is_open:
+                return
+            wait = _QUIET, _LONGEST
+
+
+def _take(
+    reading: "_Reading",
+    world: World,
+    wait: tuple[float, float],
+    is_over: Callable[[], bool],
+    warn: Warn,
+) -> int:
+    """Events until there was silence, or it took too long; how many.
+
+    Before a stream has begun there is no silence: Services without their endpoints would be put in
+    force, and end all that is open.
+    """
+    quiet, longest = wait
+    n, began = 0, 0.0
+    while reading.is_open and not is_over():
+        events = reading.events(quiet if n and not reading.silent else _ROUND)
+        now = time.monotonic()
+        for event in events:
+            _believe(world, event, warn)
+        n += len(events)
+        if not n or reading.silent:
+            continue
+        began = began or now
+        if not events or now - began > longest:
+            return n
+    return n
+
+
+def _believe(world: World, event: JsonValue, warn: Warn) -> None:
+    try:
+        world.take(event)
+    except WatchError:
+        raise
+    except InputError as error:
+        warn(f"left as it was: {error}")
+
+
+@contextmanager
+def unhurried(
+    bpffs: Path, state_root: Path, is_over: Callable[[], bool], note: Warn
+) -> Iterator[LoadedNode]:
+    """As `loaded`; another command that is changing the node is waited for, unless it is over. `note` is
+    told once what is waited for.
+    """
+    is_said = False
+    with ExitStack() as held:
+        while True:
+            try:
+                node = held.enter_context(loaded(bpffs, state_root))
+                break
+            except BusyError as error:
+                if is_over():
+                    raise
+                if not is_said:
+                    note(f"{error.doing}; waiting until it ends")
+                    is_said = True
+                time.sleep(_BUSY)
+        yield node
+
+
+class _Following:
+    def __init__(
+        self,
+        world: World,
+        bpffs: Path,
+        state_root: Path,
+        is_over: Callable[[], bool],
+        warn: Warn,
+        note: Warn,
+    ) -> None:
+        self.live: Live | None = None
+        self._health = HealthChecks(lambda: is_loaded(bpffs), warn)
+        self._world, self._is_over, self._note = world, is_over, note
+        self._bpffs, self._state_root = bpffs, state_root
+        self._load: LoadMark | None = None
+        self._look_at, self._is_moved = 0.0, False
+
+    def close(self) -> None:
+        self._health.close()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self.live:
+            self.live.close()
+
+    def is_moved(self) -> bool:
+        """Whether a load, other Services, or addresses and sockets of the node decide otherwise than
+        when `catch_up` was called last. It looks once in `_LOOK` seconds.
+        """
+        now = time.monotonic()
+        if self.live and not self._is_moved and now >= self._look_at:
+            self._look_at = now + _LOOK
+            load = load_mark(self._bpffs)
+            self._is_moved = bool(load) and (load != self._load or self._world.is_moved())
+        return self._is_moved
+
+    def catch_up(self, n_events: int) -> Applied:
+        began = time.monotonic()
+        self._is_moved = False
+        with unhurried(self._bpffs, self._state_root, self._is_over, self._note) as node:
+            self._world.external = node.external
+            self._world.move_to(node.own)
+            changes = self._world.changes()
+            whole = self._is_replaced(node)
+            if not whole and self.live:
+                try:
+                    self.live.apply(changes)
+                except (FullError, StaleError):
+                    whole = True
+            if whole:
+                self._fill(node)
+            if node.state.left_out() != self._world.left_out:
+                node.state.set_left_out(self._world.left_out)
+            self._load = load_mark(self._bpffs)
+        self._health.set(self._asked())
+        return Applied(n_events, len(changes), whole, time.monotonic() - began)
+
+    def _asked(self) -> dict[Place, Health]:
+        """Where load balancers ask, and what they are told. The API gives no port to two Services."""
+        return {
+            (family, port): Health(*name, n_local)
+            for name, (port, by_family) in self._world.health.items()
+            for family, n_local in by_family.items()
+        }
+
+    def _is_replaced(self, node: LoadedNode) -> bool:
+        """Somebody else has put Services in force meanwhile, or other nodes; or nobody has yet."""
+        return (
+            self.live is None
+            or node.word.half != self.live.word.half
+            or node.generation.nodes != self.live.nodes
+        )
+
+    def _fill(self, node: LoadedNode) -> None:
+        filled = node.replace(self._world.frontends.values())
+        self._let_go()
+        self.live = Live(node.pins, filled, node.generation.nodes)
+
+
+class _Reading:
+    """Several streams, whichever has something."""
+
+    def __init__(self, streams: Sequence[Path], held: ExitStack) -> None:
+        self._selector = held.enter_context(selectors.PollSelector())
+        self.silent = set(streams)
+        """Those that have not begun."""
+        for path in dict.fromkeys(streams):
+            fd = self._opened(path, held)
+            self._selector.register(fd, selectors.EVENT_READ, JsonStream(path))
+
+    @staticmethod
+    def _opened(path: Path, held: ExitStack) -> int:
+        if str(path) == "-":
+            return 0
+        try:  # a pipe that nobody writes to yet is waited for with the others
+            fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+        held.callback(os.close, fd)
+        return fd
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there may be more."""
+        return bool(self._selector.get_map())
+
+    def events(self, patience: float) -> list[JsonValue]:
+        """What has come, if anything does within so many seconds."""
+        return [event for key, _ in self._selector.select(patience) for event in self._read(key)]
+
+    def _read(self, key: selectors.SelectorKey) -> Iterator[JsonValue]:
+        stream: JsonStream = key.data
+        try:
+            piece = os.read(key.fd, _PIECE)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            raise InputError(f"{stream.file}: cannot be read: {error.strerror}") from error
+        for value in stream.values(piece):
+            self.silent.discard(stream.file)
+            yield value
+        if not piece:
+            self._selector.unregister(key.fd)
+            stream.end()
+            if stream.file in self.silent:
+                raise InputError(
+                    f"{stream.file}: ends and has told nothing",
+                    "did the command that should write it fail?",
+                )

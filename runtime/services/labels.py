@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Labels of Services and EndpointSlices that a node's proxy reads."""
+
+from policyc.runtime.bundle.json_value import JsonValue
+
+_SERVICE_NAME = "kubernetes.io/service-name"
+_NOT_FOR_US = ("service.kubernetes.io/service-proxy-name", "service.kubernetes.io/headless")
+
+
+def is_for_another_proxy(metadata: JsonValue) -> bool:
+    """Whether the object has one of kube-proxy's labels, of any value, that tell it to ignore it."""
+    labels = _labels(metadata)
+    return any(name in labels for name in _NOT_FOR_US)
+
+
+def service_name(metadata: JsonValue) -> str:
+    """The Service of an EndpointSlice; empty: it belongs to none."""
+    return _labels(metadata).get(_SERVICE_NAME, "")
+
+
+def _labels(metadata: JsonValue) -> dict[str, str]:
+    found = metadata.members().get("labels")
+    return found.strings() if found and found.raw is not None else {}

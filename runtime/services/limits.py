@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much of the tables a Service, and the Services of a namespace, may take.
+
+    limits = Limits(warn)
+    limits.put(service, asked)      as often as a Service changes
+    limits.settle()                 name -> what it may have of what it asks for, where that changed
+
+It depends on the objects alone, so that every node decides alike: the oldest Services are kept. Node
+ports count as if each node had four addresses of either family.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from policyc.runtime.services import (
+    maglev,
+    source_ranges,
+)
+from policyc.runtime.services.objects import (
+    EndpointSlice,
+    Service,
+)
+from policyc.runtime.services.rows import (
+    FRONTENDS,
+    ROOM,
+)
+from policyc.runtime.services.services import (
+    Asked,
+    Frontend,
+    Kind,
+    OwnNode,
+    frontends_of,
+)
+from policyc.runtime.state import Warn, to_nobody
+
+Name = tuple[str, str]
+"""Namespace and name."""
+_YOUNGEST = "~"
+
+
+class Demand(NamedTuple):
+    """Room in the tables."""
+
+    sites: int
+    """Addresses and ports."""
+    endpoints: int
+    """Behind them, each at each."""
+    ranges: int
+    slots: int
+    """Of Maglev's tables."""
+
+    def plus(self, other: "Demand") -> "Demand":
+        """Both."""
+        return Demand(*(a + b for a, b in zip(self, other, strict=True)))
+
+    def fits(self, room: "Demand") -> bool:
+        """Whether there is room for all of it."""
+        return all(a <= b for a, b in zip(self, room, strict=True))
+
+
+_NOTHING = Demand(0, 0, 0, 0)
+OF_ALL = Demand(FRONTENDS, ROOM, source_ranges.RANGES, maglev.SLOTS)
+OF_NAMESPACE = Demand(*(each // 2 for each in OF_ALL))
+OF_OBJECT = Demand(FRONTENDS // 8, ROOM // 4, source_ranges.RANGES // 4, maglev.SLOTS // 4)
+
+
+def asked_of(service: Service, slices: list[EndpointSlice], own: OwnNode) -> Asked:
+    """What the Service asks for, as far as an object may have it."""
+    return frontends_of(service, slices, own, (OF_OBJECT.sites, OF_OBJECT.endpoints))
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What a Service gets of what it asks for."""
+
+    is_served: bool = True
+    has_ranges: bool = True
+    """Else its load balancer's addresses are left out: served without ranges they were open."""
+    has_tables: bool = True
+    """Else its endpoints are chosen by chance."""
+
+    def of(self, frontends: Iterable[Frontend]) -> Iterator[Frontend]:
+        """The frontends that are left, as they may be."""
+        for each in frontends if self.is_served else ():
+            if self.has_ranges or each.kind is not Kind.BALANCER:
+                yield each if self.has_tables else replace(each, maglev_slots=0)
+
+
+WHOLE = Grant()
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    asked: Asked
+    created: str
+    demand: Demand
+
+
+@dataclass
+class Limits:
+    """All Services that are to share the tables."""
+
+    warn: Warn = to_nobody
+    _entries: dict[Name, _Entry] = field(default_factory=dict)
+    _of_namespace: dict[str, Demand] = field(default_factory=dict)
+    _of_all: Demand = _NOTHING
+    _large: set[Name] = field(default_factory=set)
+    """Those that ask for more than an object may have."""
+    _grants: dict[Name, Grant] = field(default_factory=dict)
+    """Those that are not whole."""
+    _told: dict[Name, tuple[str, ...]] = field(default_factory=dict)
+
+    def put(self, name: Name, created: str, asked: Asked | None) -> None:
+        """What a Service asks for from now on; None: it has gone."""
+        old = self._entries.pop(name, None)
+        self._large.discard(name)
+        if old:
+            self._add(name[0], Demand(*(-each for each in old.demand)))
+        if asked:
+            demand = Demand(asked.sites, asked.endpoints, asked.ranges, asked.slots)
+            self._entries[name] = _Entry(asked, created, demand)
+            self._add(name[0], demand)
+            if not demand.fits(OF_OBJECT):
+                self._large.add(name)
+
+    def _add(self, namespace: str, demand: Demand) -> None:
+        self._of_all = self._of_all.plus(demand)
+        self._of_namespace[namespace] = self._of_namespace.get(namespace, _NOTHING).plus(demand)
+
+    def asked(self, name: Name) -> Asked | None:
+        """What the Service asks for; None: it has gone."""
+        found = self._entries.get(name)
+        return found.asked if found else None
+
+    def grant(self, name: Name) -> Grant:
+        """What the Service gets since the last `settle`."""
+        return self._grants.get(name, WHOLE)
+
+    def settle(self) -> list[Name]:
+        """Decide anew; the Services that get something else now."""
+        reasons: dict[Name, tuple[str, ...]] = {}
+        grants = {} if self._is_room_for_all() else dict(self._decided(reasons))
+        changed = [
+            name
+            for name in {**self._grants, **grants}
+            if self._grants.get(name, WHOLE) != grants.get(name, WHOLE)
+        ]
+        self._grants = grants
+        for name, entry in self._entries.items():
+            if entry.asked.n_over:
+                text = (
+                    f"left out: {entry.asked.n_over} of its addresses and ports: an object has room "
+                    f"for {OF_OBJECT.sites} and {OF_OBJECT.endpoints} endpoints behind them"
+                )
+                reasons[name] = (text, *reasons.get(name, ()))
+        for name in sorted(reasons):
+            if self._told.get(name) != reasons[name]:
+                for each in reasons[name]:
+                    self.warn(f"{'/'.join(name)}: {each}")
+        self._told = reasons
+        return changed
+
+    @property
+    def n_over(self) -> int:
+        """Addresses and ports that are left out."""
+        found = 0
+        for name, entry in self._entries.items():
+            grant = self.grant(name)
+            found += entry.asked.n_over
+            if not grant.is_served:
+                found += entry.asked.sites
+            elif not grant.has_ranges:
+                found += sum(each.kind is Kind.BALANCER for each in entry.asked.frontends)
+        return found
+
+    @property
+    def n_by_chance(self) -> int:
+        """Services that asked for Maglev's tables, and have none."""
+        return sum(each.is_served and not each.has_tables for each in self._grants.values())
+
+    def _is_room_for_all(self) -> bool:
+        return (
+            not self._large
+            and self._of_all.fits(OF_ALL)
+            and all(each.fits(OF_NAMESPACE) for each in self._of_namespace.values())
+        )
+
+    def _decided(self, reasons: dict[Name, tuple[str, ...]]) -> Iterator[tuple[Name, Grant]]:
+        """From the oldest Service on, each gets what is left; those that do not get all of it."""
+        used: Counter[tuple[str, str]] = Counter()
+        for name, entry in sorted(
+            self._entries.items(), key=lambda item: (item[1].created or _YOUNGEST, item[0])
+        ):
+            wants = entry.demand
+            over = [_missing(used, name[0], wants, resource) for resource in Demand._fields]
+            why_sites = over[0] or over[1]
+            grant = Grant(not why_sites, not over[2], not over[3])
+            if grant.is_served:
+                taken = _taken(wants, grant)
+                for resource, amount in zip(Demand._fields, taken, strict=True):
+                    used["", resource] += amount
+                    used[name[0], resource] += amount
+            if grant != WHOLE:
+                reasons[name] = tuple(_said(grant, over))
+                yield name, grant
+
+
+def _taken(wants: Demand, grant: Grant) -> Demand:
+    """What is taken of the tables."""
+    return wants._replace(
+        ranges=wants.ranges * grant.has_ranges, slots=wants.slots * grant.has_tables
+    )
+
+
+def _missing(used: Counter[tuple[str, str]], namespace: str, wants: Demand, resource: str) -> str:
+    """Whose limit keeps the Service from it; empty: it fits, or nothing is asked for."""
+    amount = int(getattr(wants, resource))
+    if not amount:
+        return ""
+    if amount > getattr(OF_OBJECT, resource):
+        return f"an object has room for {getattr(OF_OBJECT, resource)}"
+    if used[namespace, resource] + amount > getattr(OF_NAMESPACE, resource):
+        return f"the namespace {namespace} has room for {getattr(OF_NAMESPACE, resource)}"
+    if used["", resource] + amount > getattr(OF_ALL, resource):
+        return f"there is room for {getattr(OF_ALL, resource)}"
+    return ""
+
+
+def _said(grant: Grant, over: list[str]) -> Iterator[str]:
+    sites, endpoints, ranges, slots = over
+    if not grant.is_served:
+        what = "addresses and ports" if sites else "endpoints behind addresses and ports"
+        yield f"left out: {sites or endpoints} {what}, which older Services have"
+        return
+    if ranges:
+        yield f"the load balancer's addresses are left out: {ranges} source ranges"
+    if slots:
+        yield f"endpoints are chosen by chance: {slots} slots of Maglev tables"

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The routes by which the node itself reaches Services where no socket's hook sees it.
+
+    --service-cidr CIDR  ->  route CIDR dev policyc-svc src (the node's address)
+
+What is routed there never gets to the other side of that veth: the hook at its egress
+(datapath/to_route.h) translates it and sends it on, and answers come in by the same device. A route more
+leads to the address that stands for the node where it is its own endpoint (datapath/hairpin_addr.h).
+"""
+
+import errno
+import ipaddress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from policyc.runtime.bundle.address_value import Address
+from policyc.runtime.devices import (
+    links,
+    own_device,
+)
+from policyc.runtime.endpoints.endpoints import EndpointsFile
+from policyc.runtime.errors import HostError, InputError
+from policyc.runtime.kernel import rtnetlink
+from policyc.runtime.kernel.pins import Pins
+from policyc.runtime.state import Attachment
+from policyc.runtime.undo import Undo
+
+NAME, FAR = own_device.SERVICE_ROUTE, own_device.SERVICE_ROUTE_FAR
+DEVICE = "pc_route_to"
+_MAC, _FAR_MAC = "02:70:63:00:00:03", "02:70:63:00:00:04"  # PC_ROUTE_MAC; on no other wire
+_PURPOSE = "--service-cidr"
+_MTU = 65535
+_FAMILIES = {4: 2, 6: 10}  # AF_INET, AF_INET6
+_NO_ARP = 0x80
+_ITSELF = {4: "169.254.255.1/32", 6: "fd70:6353:6870::1/128"}  # PC_HAIRPIN4, PC_HAIRPIN6_*
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """To a range by the device; the node's packets there have the source."""
+
+    to: Network
+    source: Address
+
+
+def read(
+    texts: Sequence[str], file: EndpointsFile, uplinks: Sequence[str], is_guarded: bool
+) -> tuple[Route, ...]:
+    """The ranges of `--service-cidr` with the node's own addresses; `InputError` for what cannot be."""
+    if not texts:
+        return ()
+    if is_guarded:
+        raise InputError(
+            "--service-cidr: policies guard this node, and would not be asked about what it sends"
+            " to Services that way",
+            "load without it; --cgroup is for the node's own connections to Services, too",
+        )
+    elsewhere = any(not each.is_local for each in file.endpoints) or len(file.nodes) > 1
+    if elsewhere and not uplinks:
+        raise InputError(
+            "--service-cidr: there are other nodes, and no --uplink by which their endpoints answer",
+            "name it with --uplink",
+        )
+    return tuple(_route(each, file) for each in dict.fromkeys(map(_network, texts)))
+
+
+def _network(text: str) -> Network:
+    try:
+        found = ipaddress.ip_network(text)
+    except ValueError as error:
+        raise InputError(
+            f"--service-cidr {text}: {error}",
+            "a range is written as 10.96.0.0/12 or fd00:10:96::/112",
+        ) from error
+    if not found.prefixlen or found.is_loopback or found.is_multicast or found.is_link_local:
+        raise InputError(
+            f"--service-cidr {text}: no Services are there",
+            "name the range that the API server gives Services their addresses from",
+        )
+    return found
+
+
+def _route(to: Network, file: EndpointsFile) -> Route:
+    held: Iterator[tuple[Address, str]] = (
+        *((at, f"the pod {pod}") for pod in file.endpoints for at in pod.addresses.values()),
+        *((at, f"the node {node.name}") for node in file.nodes for at in node.addresses),
+    ).__iter__()
+    for address, who in held:
+        if address in to:
+            raise InputError(
+                f"--service-cidr {to}: {who} has an address there, {address}",
+                "name a range that holds addresses of Services only",
+            )
+    for own in file.own_addresses:
+        if own.version == to.version:
+            return Route(to, own)
+    raise InputError(
+        f"--service-cidr {to}: the endpoints file says no IPv{to.version} address of this node",
+        "list it there: it is what Services' endpoints see",
+    )
+
+
+def make(routes: Sequence[Route], kind: str, undo: Undo) -> tuple[Attachment, ...]:
+    """Where the hook belongs, if there are routes: the device, made if it is not there. A new one is
+    down: see `start`. `InputError` where a range has a route of somebody else's already.
+    """
+    if not routes:
+        return ()
+    return (Attachment(NAME, _make(routes, undo), kind, "route"),)
+
+
+def _make(routes: Sequence[Route], undo: Undo) -> int:
+    there = own_device.find(NAME, _MAC, _PURPOSE)
+    with rtnetlink.connection(_PURPOSE) as netlink:
+        _require_free(netlink, routes, there.ifindex if there else 0)
+    if there is not None and there.is_up:  # else a load died while it made it
+        return there.ifindex
+    remove()
+    undo.by(remove)
+    try:
+        with rtnetlink.connection(_PURPOSE) as netlink:
+            far = {"ifname": FAR, "address": _FAR_MAC, "mtu": _MTU}
+            netlink.link("add", ifname=NAME, kind="veth", address=_MAC, mtu=_MTU, peer=far)
+            _settle_in(netlink)
+    except OSError as error:
+        raise HostError(
+            f"cannot make the device {NAME}: {error.strerror}",
+            f"is there another device of that name, or {FAR}?",
+        ) from error
+    made = own_device.find(NAME, _MAC, _PURPOSE)
+    if made is None:
+        raise HostError(f"the device {NAME} vanished while it was made")
+    return made.ifindex
+
+
+def _settle_in(netlink: Any) -> None:
+    """Neighbours are not asked for, and no address is made up. The kernel's look-up of the way to an
+    endpoint (bpf_fib_lookup) tells none where the device does not forward.
+    """
+    own_device.quieten(FAR)
+    settings = {"addr_gen_mode": "1", "disable_ipv6": "0", "forwarding": "1", "accept_ra": "0"}
+    for name, value in settings.items():
+        with suppress(FileNotFoundError):
+            Path(f"/proc/sys/net/ipv6/conf/{NAME}/{name}").write_text(value)
+    Path(f"/proc/sys/net/ipv4/conf/{NAME}/forwarding").write_text("1")
+    for name in (NAME, FAR):
+        (ifindex,) = netlink.link_lookup(ifname=name)
+        netlink.link("set", index=ifindex, flags=_NO_ARP, mask=_NO_ARP)
+    netlink.link("set", index=ifindex, state="up")  # the far side's: ours has a hook first
+
+
+def _require_free(netlink: Any, routes: Sequence[Route], own: int) -> None:
+    """A range of ours in a wider one of somebody's is what routes are for; the reverse is not."""
+    for family in {each.to.version for each in routes}:
+        for found in rtnetlink.dump(partial(netlink.get_routes, family=_FAMILIES[family])):
+            to = _destination(found)
+            if to is None or found.get_attr("RTA_OIF") == own:
+                continue
+            for each in routes:
+                if _is_within(to, each.to):
+                    raise InputError(
+                        f"--service-cidr {each.to}: there is a route to {to} already",
+                        "`ip route show table all` shows whose; a range is for Services only",
+                    )
+
+
+def _is_within(inner: Network, outer: Network) -> bool:
+    return (
+        inner.version == outer.version
+        and inner.network_address in outer
+        and inner.broadcast_address in outer
+    )
+
+
+def _destination(route: Any) -> Network | None:
+    """None: it is the default route."""
+    to = route.get_attr("RTA_DST")
+    return ipaddress.ip_network((to, route["dst_len"]), strict=False) if to else None
+
+
+def start(
+    pins: Pins, ifindex: int, routes: Sequence[Route], others: Iterable[int], undo: Undo
+) -> None:
+    """Let the node's packets in, now that the hook is there. Their MTU is the least of the `others`,
+    the devices that they may leave by.
+    """
+    own_device.tell(pins, DEVICE, ifindex, undo)
+    own_device.start(ifindex, _PURPOSE, undo)
+    try:
+        with rtnetlink.connection(_PURPOSE) as netlink:
+            before = {_destination(each): each for each in _ours(netlink, ifindex)}
+            mtu = min(_mtus(netlink, others), default=_MTU)
+            for each in _with_itself(routes):
+                undo.by(_restore, ifindex, each.to, before.get(each.to))
+                _put(netlink, ifindex, each.to, str(each.source), mtu)
+    except OSError as error:
+        raise HostError(
+            f"cannot route {', '.join(str(each.to) for each in routes)} to {NAME}: {error.strerror}",
+            "has this node the addresses that the endpoints file says?",
+        ) from error
+
+
+def settle(pins: Pins, routes: Sequence[Route]) -> None:
+    """After the switch: only these stay; without any the device goes, too."""
+    if not routes:
+        own_device.tell(pins, DEVICE, 0, Undo())
+        remove()
+        return
+    there = own_device.find(NAME, _MAC, _PURPOSE)
+    if there is None:
+        return
+    wanted = {each.to for each in _with_itself(routes)}
+    with rtnetlink.connection(_PURPOSE) as netlink:
+        for each in _ours(netlink, there.ifindex):
+            to = _destination(each)
+            if to is not None and to not in wanted:
+                _delete(netlink, there.ifindex, to)
+
+
+def remove() -> None:
+    """Take the device away, and its routes with it; nothing happens where there is none of ours."""
+    links.remove_veth(NAME, _MAC)
+
+
+def _with_itself(routes: Sequence[Route]) -> Iterator[Route]:
+    yield from routes
+    for version, source in {each.to.version: each.source for each in routes}.items():
+        yield Route(ipaddress.ip_network(_ITSELF[version]), source)
+
+
+def _ours(netlink: Any, ifindex: int) -> list[Any]:
+    """The main table's, by the device."""
+    main = 254
+    return [
+        each
+        for family in _FAMILIES.values()
+        for each in rtnetlink.dump(partial(netlink.get_routes, family=family, table=main))
+        if each.get_attr("RTA_OIF") == ifindex
+    ]
+
+
+def _put(netlink: Any, ifindex: int, to: Network, source: str, mtu: int) -> None:
+    netlink.route(
+        "replace",
+        family=_FAMILIES[to.version],
+        dst=str(to),
+        oif=ifindex,
+        prefsrc=source,
+        metrics={"mtu": mtu},
+    )
+
+
+def _delete(netlink: Any, ifindex: int, to: Network) -> None:
+    """Nothing happens where the route, or its device, is gone."""
+    try:
+        netlink.route("del", family=_FAMILIES[to.version], dst=str(to), oif=ifindex)
+    except rtnetlink.refused() as error:
+        if rtnetlink.code_of(error) not in (errno.ESRCH, errno.ENODEV):
+            raise
+
+
+def _restore(ifindex: int, to: Network, before: Any) -> None:
+    with rtnetlink.connection(_PURPOSE) as netlink:
+        if before is None:
+            _delete(netlink, ifindex, to)  # which may not be made yet
+            return
+        metrics = before.get_attr("RTA_METRICS")
+        _put(netlink, ifindex, to, before.get_attr("RTA_PREFSRC"), metrics.get_attr("RTAX_MTU"))
+
+
+def _mtus(netlink: Any, devices: Iterable[int]) -> Iterator[int]:
+    """A device that went meanwhile has none."""
+    for each in devices:
+        link = rtnetlink.find_link(netlink, index=each)
+        if link is not None:
+            yield int(link.get_attr("IFLA_MTU"))

@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From Kubernetes Services (v1) and EndpointSlices (discovery.k8s.io/v1) to frontends and backends.
+
+`frontends_of` takes a Service and its slices and gives what the datapath is to do: for every address
+and port of the Service, the endpoints behind it. Who has an address that several ask for is decided
+in claims.py. Which of those take new connections is what
+KEP-1672 says: those that are ready; where none is, those that still serve while they terminate.
+Clients outside the cluster may be held to those of this node (KEP-1669), which are told apart.
+
+Headless Services and those of type ExternalName have no addresses to translate, and give nothing.
+What is not supported yet is refused, not left out.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from policyc.runtime.bundle.address_value import (
+    Address,
+    Network,
+)
+from policyc.runtime.bundle.json_value import JsonValue
+from policyc.runtime.devices.uplinks import Outside
+from policyc.runtime.services.objects import (
+    READY,
+    Endpoint,
+    EndpointSlice,
+    Service,
+    ServicePort,
+)
+from policyc.runtime.state import Warn
+
+PROTOCOLS = {"TCP": 6, "UDP": 17, "SCTP": 132}
+"""The names of the API's `protocol`, and the numbers of the wire."""
+
+
+class Kind(Enum):
+    """What an address and port are to their Service: one of its own, which the API server gives to no
+    other (CLUSTER for pods only, NODE for clients outside, too), or one that an object names (BALANCER
+    in the status, for those in the ranges, EXTERNAL in the spec).
+    """
+
+    CLUSTER, NODE, BALANCER, EXTERNAL = range(4)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnNode:
+    """The node that Services are read for, as its endpoints file has it."""
+
+    name: str
+    addresses: tuple[Address, ...] = ()
+    """Where its node ports are."""
+    zone: str = ""
+    """Its label topology.kubernetes.io/zone, which hints of endpoints name."""
+    masquerade_ports: range = range(0)
+    """By which its pods leave the cluster: no node port is one of these."""
+    pods: frozenset[Address] = frozenset()
+    """Of the cluster, as far as the endpoints file lists them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """An endpoint as a Service's port reaches it."""
+
+    address: Address
+    port: int
+    takes_new: bool
+    """New connections go there."""
+    takes_local: bool
+    """And those that are to stay on this node. If neither, it only keeps what TCP and SCTP have."""
+    drains: bool
+    """It terminates and still serves, so that UDP goes on as well."""
+    node: str = ""
+    """Its nodeName, if that is another node."""
+
+    @property
+    def name(self) -> bytes:
+        """The same on every node."""
+        return f"{self.address} {self.port}".encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Frontend:
+    """One address and port of a Service, and every endpoint that its EndpointSlices list for it."""
+
+    service: str
+    """NAMESPACE/NAME, for messages."""
+    address: Address
+    protocol: str
+    port: int
+    affinity: int
+    """Seconds for which a client is sent where it was sent last; 0: not at all."""
+    maglev_slots: int
+    """Of the table that endpoints are chosen by; 0: by chance."""
+    way_back: Outside | None
+    """How clients outside are answered that came to another node; None: as the load says."""
+    number: int
+    """Of the Service's port and family, the same at each of its addresses and in every load."""
+    is_local: bool
+    """externalTrafficPolicy Local: clients outside the cluster are given this node's endpoints."""
+    is_elsewhere: bool
+    """internalTrafficPolicy Local: there are endpoints, and none of them is on this node."""
+    is_node_port: bool
+    """The node's own processes find it at the loopback address, too."""
+    kind: Kind
+    ranges: tuple[Network, ...] | None
+    """Who may come there, of its family; None: everybody."""
+    backends: tuple[Backend, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a Service asks for, and how much room that takes in the tables, the same on every node."""
+
+    frontends: tuple[Frontend, ...]
+    sites: int
+    endpoints: int
+    ranges: int
+    slots: int
+    n_over: int
+    """Addresses and ports that are more than an object may have: the last ones of it."""
+
+
+def note_node_ports(services: Iterable[Service], own: OwnNode, note: Warn) -> None:
+    """Tells of those that are nobody's on this node."""
+    ports = [port for each in services for port in each.ports if port.node_port]
+    if ports and not own.addresses:
+        note(
+            f"node ports are not served ({len(ports)} of Services): the endpoints file has no "
+            f"addresses of the node {own.name} in `nodes`"
+        )
+    for port in ports:
+        if own.addresses and not _has_node_port(port):
+            note(
+                f"{port.place.where}: node port {port.node_port}/SCTP is not served: its checksum "
+                f"covers the port, which would become {port.port}"
+            )
+
+
+def note_health(services: Iterable[Service], note: Warn) -> None:
+    """Tells of what only a command that goes on can do."""
+    asked = sum(each.health_port != 0 for each in services)
+    if asked:
+        note(
+            f"health checks (healthCheckNodePort) of {asked} Services are answered by "
+            "`policyc node follow` alone, while it runs"
+        )
+
+
+def local_endpoints(slices: Iterable[EndpointSlice], own: OwnNode) -> Counter[int]:
+    """Of each family, how many addresses of the node's own are ready for a Service, by its slices."""
+    ready = {
+        each.address
+        for listed in slices
+        for each in listed.endpoints
+        if each.rank == READY and each.node == own.name != ""
+    }
+    return Counter(address.version for address in ready)
+
+
+def _has_node_port(port: ServicePort) -> bool:
+    """SCTP has the endpoints' port everywhere, or none of ours: see nat.h."""
+    return port.node_port != 0 and (port.protocol != "SCTP" or port.node_port == port.port)
+
+
+def frontends_of(
+    service: Service, slices: list[EndpointSlice], own: OwnNode, most: tuple[int, int]
+) -> Asked:
+    """Those of one Service, of which these are all the slices, as this node has them.
+
+    `most` are the addresses and ports, and the endpoints behind them, that an object may have: of more
+    the first are taken, its own addresses before others. `InputError` where it asks for what is not
+    supported.
+    """
+    _require_not_masqueraded(service.health_port, service.place, own)
+    for port in service.ports:
+        if own.addresses:
+            _require_not_masqueraded(port.node_port, port.place, own)
+    found: dict[tuple[Address, str, int], Frontend] = {}
+    view = _View(service, slices, own)
+    n_sites = n_endpoints = n_left = 0
+    for kind, family, addresses, port in _places(service, own):
+        weight = _NODE_WEIGHT if kind is Kind.NODE else 1
+        parts = 1 if kind is Kind.CLUSTER else 2
+        behind = weight * parts * len(view.listed(port, family))
+        if n_sites + weight > most[0] or n_endpoints + behind > most[1]:
+            n_left = _n_places(service) - n_sites
+            break
+        n_sites += weight
+        n_endpoints += behind
+        for address in addresses:
+            frontend = view.frontend(kind, address, port)
+            found.setdefault((address, frontend.protocol, frontend.port), frontend)
+    return Asked(
+        tuple(found.values()),
+        *(n_sites, n_endpoints),
+        ranges=len(service.ranges) if service.balancer_ips else 0,
+        slots=service.maglev_slots * _n_tables(service),
+        n_over=n_left,
+    )
+
+
+_NODE_WEIGHT = 4
+"""Addresses of a family that a node may have; of more the tables may not have all."""
+
+
+def _places(
+    service: Service, own: OwnNode
+) -> Iterator[tuple[Kind, int, tuple[Address, ...], ServicePort]]:
+    """Where a Service is: kind, family, addresses and port. An address that is two things is the more
+    guarded one, which comes first.
+    """
+    for kind, given in (
+        (Kind.CLUSTER, service.cluster_ips),
+        (Kind.BALANCER, service.balancer_ips),
+        (Kind.NODE, ()),
+        (Kind.EXTERNAL, service.external_ips),
+    ):
+        if kind is Kind.NODE:
+            for port in filter(_has_node_port, service.ports):
+                for family in (4, 6):
+                    at = tuple(each for each in own.addresses if each.version == family)
+                    yield kind, family, at, port
+        for address in sorted(set(given), key=lambda each: (each.version, each)):
+            for port in service.ports:
+                yield kind, address.version, (address,), port
+
+
+def _n_places(service: Service) -> int:
+    """How many there are, as they count."""
+    given = (service.cluster_ips, service.balancer_ips, service.external_ips)
+    n_node = sum(map(_has_node_port, service.ports))
+    return len(service.ports) * sum(len(set(each)) for each in given) + 2 * _NODE_WEIGHT * n_node
+
+
+def _n_tables(service: Service) -> int:
+    """How many of Maglev's it may need: of each port and family for all endpoints, and the node's."""
+    given = (*service.cluster_ips, *service.balancer_ips, *service.external_ips)
+    has_node_port = any(map(_has_node_port, service.ports))
+    families = {4, 6} if has_node_port else {each.version for each in given}
+    is_external = has_node_port or bool(service.balancer_ips or service.external_ips)
+    return len(service.ports) * len(families) * (2 if is_external or service.internal_local else 1)
+
+
+@dataclass(slots=True)
+class _View:
+    """A Service and its endpoints; what several addresses have in common is worked out once."""
+
+    service: Service
+    slices: list[EndpointSlice]
+    own: OwnNode
+    _listed: dict[tuple[int, int], dict[tuple[Address, int], Endpoint]] = field(
+        default_factory=dict
+    )
+    _backends: dict[tuple[int, int, bool], tuple[Backend, ...]] = field(default_factory=dict)
+
+    def listed(self, port: ServicePort, family: int) -> dict[tuple[Address, int], Endpoint]:
+        """The endpoints of a port and family."""
+        key = id(port), family
+        if key not in self._listed:
+            self._listed[key] = _listed(port, self.slices, family)
+        return self._listed[key]
+
+    def backends(self, port: ServicePort, family: int, is_external: bool) -> tuple[Backend, ...]:
+        """The same as a client has them."""
+        key = id(port), family, is_external
+        if key not in self._backends:
+            stays = self.service.internal_local and not is_external
+            listed = self.listed(port, family)
+            self._backends[key] = _backends(listed, self.own, stays, is_external)
+        return self._backends[key]
+
+    def frontend(self, kind: Kind, address: Address, port: ServicePort) -> Frontend:
+        """The port at one address."""
+        service = self.service
+        is_external = kind is not Kind.CLUSTER
+        backends = self.backends(port, address.version, is_external)
+        return Frontend(
+            f"{service.namespace}/{service.name}",
+            address,
+            port.protocol,
+            port.node_port if kind is Kind.NODE else port.port,
+            affinity=service.affinity,
+            maglev_slots=service.maglev_slots,
+            way_back=service.way_back,
+            number=_number(service, port, address.version),
+            is_local=service.external_local and is_external,
+            is_elsewhere=service.internal_local
+            and not is_external
+            and any(each.drains for each in backends)
+            and not any(each.takes_new for each in backends),
+            is_node_port=kind is Kind.NODE,
+            kind=kind,
+            ranges=_ranges(service, address.version) if kind is Kind.BALANCER else None,
+            backends=backends,
+        )
+
+
+def _require_not_masqueraded(port: int, place: JsonValue, own: OwnNode) -> None:
+    if port in own.masquerade_ports:
+        place.fail(
+            f"node port {port} is one of those by which pods leave the cluster",
+            "load with other --masquerade-ports, or give the Service another node port",
+        )
+
+
+def _number(service: Service, port: ServicePort, family: int) -> int:
+    """32 bits of a digest. Two with one number would only forget each other's clients."""
+    name = f"{service.namespace}/{service.name}/{port.name}/{port.protocol}/{family}"
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
+
+
+def _ranges(service: Service, family: int) -> tuple[Network, ...] | None:
+    """A range of one family leaves nobody of the other."""
+    if not service.ranges:
+        return None
+    return tuple(sorted({each for each in service.ranges if each.version == family}))
+
+
+def _backends(
+    listed: Mapping[tuple[Address, int], Endpoint], own: OwnNode, stays: bool, is_external: bool
+) -> tuple[Backend, ...]:
+    """Of one family. `stays`: no other node's takes anything new."""
+    here = {at: each for at, each in listed.items() if each.node == own.name != ""}
+    local = _best(here)
+    chosen = local if stays else _meant(listed, own)
+    return tuple(
+        Backend(
+            address,
+            number,
+            takes_new=(address, number) in chosen,
+            takes_local=is_external and (address, number) in local,
+            drains=endpoint.rank > 0,
+            node="" if endpoint.node == own.name else endpoint.node,
+        )
+        for (address, number), endpoint in sorted(
+            listed.items(), key=lambda item: (int(item[0][0]), item[0][1])
+        )
+    )
+
+
+def _listed(
+    port: ServicePort, slices: list[EndpointSlice], family: int
+) -> dict[tuple[Address, int], Endpoint]:
+    """The endpoints of one family; the same in two slices is one, and ready if it is in either."""
+    listed: dict[tuple[Address, int], Endpoint] = {}
+    for each in slices:
+        number = each.ports.get((port.name, port.protocol))
+        if each.family != family or number is None:
+            continue
+        if port.protocol == "SCTP" and number != port.port:
+            port.place.fail(
+                f"SCTP to port {port.port} goes to port {number} of the endpoints, and its "
+                "checksum covers the port",
+                "policyc does not compute it anew: give the Service the endpoints' port",
+            )
+        for endpoint in each.endpoints:
+            known = listed.get((endpoint.address, number))
+            if known is None or endpoint.rank > known.rank:
+                listed[endpoint.address, number] = endpoint
+    return listed
+
+
+def _best(endpoints: Mapping[tuple[Address, int], Endpoint]) -> set[tuple[Address, int]]:
+    """Those that take new connections: the ready ones, else those that terminate and serve."""
+    best = max((each.rank for each in endpoints.values()), default=0)
+    return {at for at, each in endpoints.items() if each.rank == best > 0}
+
+
+def _meant(
+    endpoints: Mapping[tuple[Address, int], Endpoint], own: OwnNode
+) -> set[tuple[Address, int]]:
+    """Those of all nodes that take new connections from this one, as kube-proxy has it: by hints if
+    each ready endpoint has one, and one of them is for this node, or else for its zone.
+    """
+    ready = {at: each for at, each in endpoints.items() if each.rank == READY}
+    if ready and all(each.for_nodes for each in ready.values()):
+        found = {at for at, each in ready.items() if own.name in each.for_nodes}
+        if found:
+            return found
+    if ready and all(each.for_zones for each in ready.values()):
+        found = {at for at, each in ready.items() if own.zone in each.for_zones}
+        if found:
+            return found
+    return _best(endpoints)

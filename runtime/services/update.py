@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Other Services on a node that has a bundle loaded, in the place of all that it has."""
+
+import ipaddress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from policyc.runtime import (
+    command_lock,
+    switch,
+)
+from policyc.runtime.attach import network
+from policyc.runtime.bundle.json_value import JsonValue
+from policyc.runtime.command_lock import Patience
+from policyc.runtime.errors import HostError
+from policyc.runtime.kernel import host
+from policyc.runtime.kernel.pins import (
+    DEFAULT_ROOT,
+    Pins,
+)
+from policyc.runtime.services import maps as service_maps
+from policyc.runtime.services.all_objects import serve
+from policyc.runtime.services.claims import Ranges
+from policyc.runtime.services.maps import Filled
+from policyc.runtime.services.rows import (
+    NoRoomError,
+    standing,
+)
+from policyc.runtime.services.services import (
+    Frontend,
+    OwnNode,
+)
+from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
+from policyc.runtime.state import Generation, StateDir, Warn, to_nobody
+from policyc.runtime.switch import Word
+from policyc.runtime.undo import Undo
+
+
+def update_services(
+    objects: Sequence[JsonValue],
+    *,
+    bpffs: Path = DEFAULT_ROOT,
+    state_root: Path = DEFAULT_STATE,
+    external: Ranges | None = None,
+    patience: Patience = command_lock.NONE,
+    note: Warn = to_nobody,
+    warn: Warn = to_nobody,
+    strict: bool = False,
+) -> tuple[Frontend, ...]:
+    """Replace the node's Services by these, in one step. One that fails changes nothing.
+
+    `external` are the ranges that externalIPs have to be in from now on; None: those before. `note` is
+    told what of the Services the node cannot have, `warn` what of them is left out. `strict`: a wrong
+    object is an `InputError`.
+    """
+    with loaded(bpffs, state_root, patience) as node:
+        ranges = node.external if external is None else external
+        served = serve(objects, node.own, ranges, note, warn, strict)
+        with Undo() as undo:
+            if ranges != node.external:
+                undo.by(node.state.write, node.generation)
+                node.remember_external(ranges)
+            undo.by(node.state.set_left_out, node.state.left_out())
+            node.state.set_left_out(served.left_out)
+            node.replace(served.frontends)
+            undo.forget()
+    return served.frontends
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedNode:
+    """What is loaded, held against other commands."""
+
+    pins: Pins
+    word: Word
+    generation: Generation
+    state: StateDir
+
+    @property
+    def own(self) -> OwnNode:
+        """The node that Services are read for."""
+        addresses = tuple(map(ipaddress.ip_address, self.generation.node_addresses))
+        of = self.generation
+        pods = frozenset(
+            ipaddress.ip_address(address)
+            for each in of.endpoints
+            if not (each.is_node or each.is_host)
+            for address in each.addresses
+        )
+        return OwnNode(of.node, addresses, of.node_zone, of.masquerade_ports, pods)
+
+    @property
+    def external(self) -> Ranges:
+        """By the last `--external-cidr`."""
+        return tuple(map(ipaddress.ip_network, self.generation.external_cidrs))
+
+    def remember_external(self, ranges: Ranges) -> None:
+        """Other ranges hold from now on, of what is given later."""
+        after = replace(self.generation, external_cidrs=tuple(map(str, ranges)))
+        if after != self.generation:
+            self.state.write(after)
+
+    def replace(self, frontends: Iterable[Frontend]) -> Filled:
+        """These in the place of all that there are, in one step.
+
+        Where endpoints that go leave no room for those that come, it takes two: first they go.
+        """
+        wanted = tuple(frontends)
+        try:
+            return self._replaced(wanted, self.word)
+        except NoRoomError:
+            with service_maps.mapped(self.pins, "pc_rows") as rows:
+                there = rows[:]
+            staying = standing(wanted, there, self.generation.nodes)
+            return self._replaced(wanted, self._replaced(staying, self.word).word)
+
+    def _replaced(self, frontends: Iterable[Frontend], word: Word) -> Filled:
+        with Undo() as undo:
+            filled = service_maps.fill(self.pins, word, frontends, self.generation.nodes, undo)
+            switch.store(self.pins.map("pc_state"), filled.word)
+            undo.forget()
+        filled.finish(self.pins)
+        return filled
+
+
+def is_loaded(bpffs: Path) -> bool:
+    """Whether a policy and hooks are in force, whoever is changing them."""
+    try:
+        return switch.read(Pins(bpffs).map("pc_state")).epoch != 0
+    except OSError:
+        return False  # it goes this very moment
+
+
+LoadMark = tuple[int, int, int]
+
+
+def load_mark(bpffs: Path) -> LoadMark | None:
+    """Another one after each load, also where an unload came between, and after other Services; None
+    where nothing is loaded.
+    """
+    pin = Pins(bpffs).map("pc_state")
+    try:
+        word = switch.read(pin)
+        return (word.epoch, word.services, pin.stat().st_ino) if word.epoch else None
+    except OSError:
+        return None  # it goes this very moment
+
+
+@contextmanager
+def loaded(
+    bpffs: Path, state_root: Path, patience: Patience = command_lock.NONE
+) -> Iterator[LoadedNode]:
+    """The node as it is; `HostError` where nothing is loaded."""
+    host.require_root()
+    where = Pins(bpffs)
+    state = StateDir(bpffs, state_root)
+    with state.lock("services", patience):
+        network.require_here(where, state)
+        word = switch.read(where.map("pc_state"))
+        generation = state.read(word.epoch) if word.epoch else None
+        if generation is None:
+            raise HostError(
+                "nothing is loaded here that could use Services",
+                "`policyc node load BUNDLE --endpoints FILE --services FILE`",
+            )
+        yield LoadedNode(where, word, generation, state)

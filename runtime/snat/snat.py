@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pods that leave the cluster under the node's address: the maps of datapath/masq_map.h.
+
+    wanted = read_options(...)               what `node load --masquerade` asks for
+    plan = Masquerading(pins, wanted, ...)   which address at which uplink
+    plan.write(undo)                         before the switch
+    plan.forget_others()                     after it
+
+The ports that pods are given are taken from the node's own sockets by reserved_ports.py.
+"""
+
+import ipaddress
+import re
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from policyc.runtime.bundle.address_value import (
+    Address,
+    Network,
+    packed,
+)
+from policyc.runtime.errors import InputError
+from policyc.runtime.kernel import (
+    bpf_syscall,
+    rtnetlink,
+)
+from policyc.runtime.kernel.pins import Pins
+from policyc.runtime.state import LoadedMasquerade, Warn
+from policyc.runtime.undo import Undo
+
+DEFAULT_PORTS = "49152-65535"
+"""Of RFC 6335, 6: those that nobody is assigned. The kernel keeps 32768 to 49151 for the node."""
+LOWEST_PORT = 1024
+ROOM = 1024
+"""PC_MASQ_EXCEPT: networks; those of the load before count until it is over."""
+_CONFIG, _EXCEPT = "pc_masq", "pc_masq_not"
+_UPLINKS = 8  # PC_UPLINKS
+_HEAD = struct.Struct("=II")
+_OWN = struct.Struct("=II16s16s")  # struct pc_masq_own
+_SIZE = _HEAD.size + _UPLINKS * _OWN.size  # struct pc_masq_conf
+_NET = struct.Struct("=I4s16s")  # struct pc_masq_net
+_NOBODY = bytes(16)
+_EVERYWHERE = 0  # RT_SCOPE_UNIVERSE of <linux/rtnetlink.h>
+_SECONDARY, _DEPRECATED, _TENTATIVE = 0x01, 0x20, 0x40  # IFA_F_* of <linux/if_addr.h>
+
+
+@dataclass(frozen=True, slots=True)
+class Masquerade:
+    """What a load asks for."""
+
+    ports: range
+    """By which pods leave, and no socket of the node."""
+    excepted: tuple[Network, ...] = ()
+    """Where they go under their own address."""
+
+
+def read_options(
+    is_wanted: bool, ports: str | None, excepted: Sequence[str], uplinks: Sequence[str]
+) -> Masquerade | None:
+    """Of the command line; None where pods keep their address. `InputError` where they make no sense."""
+    if not is_wanted:
+        if ports is not None or excepted:
+            option = "--masquerade-except" if excepted else "--masquerade-ports"
+            raise InputError(f"{option} says nothing without --masquerade", "add --masquerade")
+        return None
+    if not uplinks:
+        raise InputError(
+            "--masquerade needs the device by which pods leave the cluster",
+            "name it with --uplink; `ip route` shows which it is",
+        )
+    networks = tuple(dict.fromkeys(map(_network, excepted)))
+    return Masquerade(_ports(DEFAULT_PORTS if ports is None else ports), networks)
+
+
+def _ports(text: str) -> range:
+    found = re.fullmatch(r"([0-9]{1,5})-([0-9]{1,5})", text)
+    low, high = (int(found[1]), int(found[2])) if found else (0, 0)
+    if not LOWEST_PORT <= low <= high <= 65535:
+        raise InputError(
+            f"--masquerade-ports {text}: expected LOW-HIGH, {LOWEST_PORT} to 65535",
+            f"the default is {DEFAULT_PORTS}",
+        )
+    return range(low, high + 1)
+
+
+def _network(text: str) -> Network:
+    try:
+        return ipaddress.ip_network(text)
+    except ValueError as error:
+        raise InputError(
+            f"--masquerade-except {text}: {error}", "expected a network, as 10.0.0.0/8 or fd00::/8"
+        ) from error
+
+
+class Masquerading:
+    """What is asked for, with the node's address at each uplink."""
+
+    def __init__(
+        self,
+        pins: Pins,
+        wanted: Masquerade | None,
+        uplinks: Mapping[str, int],
+        own: Sequence[Address],
+    ) -> None:
+        """`own` are the addresses of the node in the endpoints file; `uplinks` has ifindexes by name."""
+        self._pins = pins
+        self._wanted = wanted
+        self._uplinks = uplinks if wanted else {}
+        self._addresses = {name: addresses(at, own) for name, at in self._uplinks.items()}
+
+    def note_gaps(self, note: Warn) -> None:
+        """Tell of uplinks by which pods cannot leave."""
+        for name, found in self._addresses.items():
+            for family in {4, 6} - found.keys():
+                note(
+                    f"--masquerade: no pod leaves by {name} over IPv{family}: neither that device "
+                    "nor the node in the endpoints file has an address of it"
+                )
+
+    @property
+    def on_record(self) -> LoadedMasquerade | None:
+        """For `node status` and the next command."""
+        if self._wanted is None:
+            return None
+        at = {
+            name: tuple(str(found[family]) for family in sorted(found))
+            for name, found in self._addresses.items()
+        }
+        ports = self._wanted.ports
+        return LoadedMasquerade(ports[0], ports[-1], tuple(map(str, self._wanted.excepted)), at)
+
+    def write(self, undo: Undo) -> None:
+        """Into the maps. What was excepted before stays so until `forget_others`."""
+        there, wanted = self._there(), self._keys()
+        if len(there | wanted) > ROOM:
+            raise InputError(
+                f"{len(wanted)} networks of --masquerade-except, with those of the load before, "
+                f"are more than there is room for ({ROOM})"
+            )
+        with bpf_syscall.obj_get(self._pins.map(_EXCEPT)) as fd:
+            for key in wanted - there:
+                undo.by(self._forget, key)
+                bpf_syscall.map_update(fd, key, struct.pack("=I", 1))
+        if self._wanted is None:
+            return  # the word says so, and who read the one before goes on with what there is
+        with bpf_syscall.obj_get(self._pins.map(_CONFIG)) as fd:
+            was = bpf_syscall.map_lookup(fd, bytes(4), _SIZE) or bytes(_SIZE)
+            undo.by(self._put_back, was)
+            bpf_syscall.map_update(fd, bytes(4), self._config(self._wanted.ports))
+
+    def forget_others(self) -> None:
+        """Take away what the load before has excepted and this one not."""
+        for key in self._there() - self._keys():
+            self._forget(key)
+
+    def _config(self, ports: range) -> bytes:
+        at = b"".join(
+            _OWN.pack(
+                ifindex,
+                0,
+                *(
+                    packed(found[family]) if family in found else _NOBODY
+                    for found in (self._addresses[name],)
+                    for family in (4, 6)
+                ),
+            )
+            for name, ifindex in self._uplinks.items()
+        )
+        return (_HEAD.pack(ports[0], ports[-1]) + at).ljust(_SIZE, b"\0")
+
+    def _keys(self) -> set[bytes]:
+        return {
+            _NET.pack(32 + each.prefixlen, struct.pack("!I", each.version), packed_network(each))
+            for each in (self._wanted.excepted if self._wanted else ())
+        }
+
+    def _there(self) -> set[bytes]:
+        with bpf_syscall.obj_get(self._pins.map(_EXCEPT)) as fd:
+            return set(bpf_syscall.map_keys(fd, _NET.size))
+
+    def _forget(self, key: bytes) -> None:
+        with bpf_syscall.obj_get(self._pins.map(_EXCEPT)) as fd:
+            bpf_syscall.map_delete(fd, key)
+
+    def _put_back(self, was: bytes) -> None:
+        with bpf_syscall.obj_get(self._pins.map(_CONFIG)) as fd:
+            bpf_syscall.map_update(fd, bytes(4), was)
+
+
+def packed_network(network: Network) -> bytes:
+    """Its first address, as struct pc_addr6 has it."""
+    return packed(network.network_address)
+
+
+def addresses(ifindex: int, own: Sequence[Address]) -> dict[int, Address]:
+    """The node's address at a device, by family: first one that `own` has, then a lasting one.
+
+    Where the device has none, as below a bridge, the first of `own`.
+    """
+    ranked: dict[int, list[tuple[bool, int, Address]]] = {4: [], 6: []}
+    with rtnetlink.connection("--masquerade") as netlink:
+        for each in rtnetlink.dump(netlink.get_addr):
+            if each["index"] != ifindex or each["scope"] != _EVERYWHERE:
+                continue
+            flags = int(each.get_attr("IFA_FLAGS") or each["flags"])
+            text = each.get_attr("IFA_LOCAL") or each.get_attr("IFA_ADDRESS")
+            found = ipaddress.ip_address(text)
+            if not flags & _TENTATIVE:
+                rank = flags & (_SECONDARY | _DEPRECATED)
+                ranked[found.version].append((found not in own, rank, found))
+    best = {family: min(there)[2] for family, there in ranked.items() if there}
+    for each in own:
+        best.setdefault(each.version, each)
+    return best

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a change itself speaks of: the region that its author would name, around one that Z3 found.
+
+Rules that did not change carve holes into what a change opens or closes. Each piece is true and none of
+them is what a reader wants: the words of the changed rules say it in one, and that other rules decide
+some of it alike before and after is said once.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from policyc.ir.intervals import IntervalSet
+from policyc.ir.peers import AddressPeer, Peer
+from policyc.ir.policy import NamedPort
+from policyc.ir.services import ALL_SERVICES, Kind, kind_span
+from policyc.verifier.symbolic.differences import plain_services
+from policyc.verifier.symbolic.literals import (
+    Declares,
+    Family,
+    Generated,
+    Literal,
+    Other,
+    Own,
+    Services,
+)
+
+Exists = Callable[[Sequence[Literal]], bool]
+"""Some flow that changes in this way, and is in no region yet, satisfies all of these."""
+
+
+def spoken(
+    literals: Sequence[Literal],
+    subjects: Iterable[Own],
+    peers: frozenset[Peer],
+    ports: frozenset[NamedPort],
+    parts: Sequence[IntervalSet],
+    exists: Exists,
+) -> tuple[list[Literal], list[Literal]]:
+    """(what to say, what is thereby said of): the second is the first without its services and family.
+
+    `literals` imply the change, `subjects` are those of changed policies that are true of the flow;
+    `peers` and `ports` are what changed rules speak of, `parts` the services that rules tell apart.
+    """
+    about = [each for each in literals if _is_of(each, peers, ports)]
+    if not any(isinstance(each, Own) and each.holds for each in about):
+        about = [*list(subjects)[:1], *about]
+    keys = IntervalSet.of(span for p in parts if exists([*about, Services(p)]) for span in p)
+    said = list(about)
+    families = [is_ipv6 for is_ipv6 in (False, True) if exists([*about, Family(is_ipv6)])]
+    keys = plain_services(keys, [6 if is_ipv6 else 4 for is_ipv6 in families])
+    if keys != ALL_SERVICES:
+        said.append(Services(keys))
+    if len(families) == 1 and not (_is_one_family(keys) or any(map(_is_block, about))):
+        said.append(Family(families[0]))
+    return said, about
+
+
+def _is_of(literal: Literal, peers: frozenset[Peer], ports: frozenset[NamedPort]) -> bool:
+    match literal:
+        case Own(peer) | Other(peer):
+            return peer in peers
+        case Declares(port, holds):
+            return holds and port in ports
+        case Generated(holds):
+            return holds
+        case _:
+            return False
+
+
+def _is_block(literal: Literal) -> bool:
+    """A block says its family itself."""
+    return isinstance(literal, Other) and literal.holds and isinstance(literal.peer, AddressPeer)
+
+
+def _is_one_family(keys: IntervalSet) -> bool:
+    """ICMP and ICMPv6 say their family themselves."""
+    return any(not keys - kind_span(kind) for kind in (Kind.ICMP, Kind.ICMPV6))
