@@ -223,7 +223,7 @@ class StateDir:
             self._reserved.unlink(missing_ok=True)
 
     def left_out(self) -> dict[str, int]:
-        """What of the Services in force is left out (runtime/services/all_objects.py); empty: nothing."""
+        """What of the Services in force is left out (services/all_objects.py); empty: nothing."""
         try:
             found = json.loads(self._left_out.read_text())
             return {str(name): int(count) for name, count in found.items()}

@@ -69,7 +69,7 @@ class Wanted:
 def wanted(
     frontends: Iterable[Frontend], there: bytes, nodes: Mapping[str, int] = _NO_NODES
 ) -> Wanted:
-    """`there` are the rows as they are, by place; `nodes` are numbers by name (runtime/load/cluster_nodes.py).
+    """`there` are the rows as they are, by place; `nodes` are numbers by name (load/cluster_nodes.py).
 
     `InputError` where there is no room.
     """

@@ -40,7 +40,7 @@ Default = tuple[Direction, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Record:
-    """A record. `values` are JSON values (made by `recording.py`), of which some name bytes in `blobs`."""
+    """`values` are JSON values (made by `recording.py`); some of them name bytes in `blobs`."""
 
     values: Mapping[str, Any]
     blobs: Blobs = field(repr=False)

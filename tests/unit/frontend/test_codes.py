@@ -11,10 +11,10 @@ from policyc.ir.diagnostics import Code
 
 PAGE = Path(__file__).parents[3] / "docs/diagnostics.md"
 MODULES = [
-    import_module(f"{package.__name__}.{found.name}")
+    import_module(found.name)
     for package in (frontend, driver, cli)
-    for found in pkgutil.iter_modules(package.__path__)
-    if found.name == "codes" or found.name.startswith("codes_")
+    for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    if re.search(r"\.codes(_\w+)?$", found.name)
 ]
 DECLARED = [
     value for module in MODULES for value in vars(module).values() if isinstance(value, Code)
