@@ -3,8 +3,6 @@
 
 import re
 import shlex
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 
@@ -44,17 +42,13 @@ def test_the_readme_shows_what_diff_says() -> None:
 
 
 @cache
-def collected() -> tuple[str, ...]:
-    """Every test of the suite, by its id; asked once, as that takes seconds."""
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-n", "0"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
+def written() -> tuple[str, ...]:
+    """Every test function, as path and name; read from the files, as collecting them takes seconds."""
+    return tuple(
+        f"{path.relative_to(ROOT)}::{name}"
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+        for name in re.findall(r"^def (test_\w+)", path.read_text(), flags=re.MULTILINE)
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return tuple(line for line in done.stdout.splitlines() if "::" in line)
 
 
 @pytest.mark.parametrize("claim", CLAIMS)
@@ -69,7 +63,7 @@ def test_a_claim_s_tests_exist(claim: str) -> None:
         else:
             paths.append(word)
     assert all((ROOT / path).exists() for path in paths)
-    of_paths = [test for test in collected() if test.startswith(tuple(paths))]
+    of_paths = [test for test in written() if test.startswith(tuple(paths))]
     asked = Expression.compile(named or "test")
     assert any(
         asked.evaluate(lambda name, of=test: name.lower() in of.lower()) for test in of_paths

@@ -173,7 +173,7 @@ def test_a_file_whose_name_is_a_command(policyc: Run, tmp_path: Path) -> None:
         ("compile", "-f", "missing\n::error::x\u202e"),
         ("compile", "-f", "good", "-n", "a\n::error::x"),
         ("compile", "-f", "good", "--kube-version", "1\n::error::x"),
-        ("compile", "-f", "good", "-o", "no/such\n::error::x"),
+        ("compile", "-f", "good", "--backend", "llvm", "-o", "no/such\n::error::x"),
         ("eval", "-f", "good", "a\n::error::x", "b\u202e", "tcp/80\n::error::x"),
         ("explain", "-f", "good", "a\n::error::x", "b\u202e", "tcp/80"),
         ("check", "-f", "good", "-o", "no\n::error::x/such"),
@@ -195,7 +195,7 @@ def test_arguments_are_escaped(arguments: tuple[str, ...], policyc: Run) -> None
 RESULTS: dict[str, tuple[str, ...]] = {
     "policy-ir": ("compile", "-f", "bad", "--emit", "policy-ir"),
     "c": ("compile", "-f", "bad", "--emit", "c"),
-    "compile": ("compile", "-f", "bad", "-o", "out"),
+    "compile": ("compile", "-f", "bad", "--backend", "llvm", "-o", "out"),
     "eval": ("eval", "-f", "bad", "--cluster", "pods.yaml", "shop/db", "shop/web", "tcp/80"),
     "explain": ("explain", "-f", "bad", "--cluster", "pods.yaml", "shop/db", "shop/web", "tcp/80"),
     **{f"check {f}": ("check", "-f", "bad", "--format", f) for f in ("text", "sarif", "markdown")},

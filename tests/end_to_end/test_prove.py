@@ -132,6 +132,7 @@ def test_a_bundle_is_proved_again(proven: Proven, capfd: pytest.CaptureFixture[s
     assert capfd.readouterr().out.startswith("proved: ")
 
 
+@pytest.mark.slow
 def test_without_the_cache_it_is_executed(
     proven: Proven, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -231,6 +232,7 @@ def test_json_without_end_is_refuted(
     assert code == 1 and "rules.json is not what the policies give" in faults(found)
 
 
+@pytest.mark.slow
 def test_hooks_are_those_of_this_release(
     proven: Proven, copied: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

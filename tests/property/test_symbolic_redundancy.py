@@ -97,7 +97,7 @@ PARTS = 4
 """Of the examples: together they may take longer than one test may on a slow machine."""
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", [pytest.param(0, marks=pytest.mark.slow), *range(1, PARTS)])
 @settings(max_examples=examples(15, 15), deadline=None)
 @given(seed=SEEDS)
 def test_useless_is_what_may_be_removed_and_nothing_else(part: int, seed: int) -> None:

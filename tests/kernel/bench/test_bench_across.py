@@ -79,6 +79,7 @@ def stood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stand:
     return stand
 
 
+@pytest.mark.slow
 def test_what_is_handed_over_passes_the_stacks_of_both_nodes(stood: Stand) -> None:
     """A bed that does not do what it is for would say nothing."""
     assert all(n < 10 for n in stood("redirect", True))

@@ -16,7 +16,8 @@ BENCH = Path(__file__).parents[2] / "bench"
 pytestmark = pytest.mark.kernel
 
 
-@pytest.mark.parametrize("family", ["4", pytest.param("6", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["4", "6"])
 def test_traffic_gets_through_every_bed(tmp_path: Path, family: str) -> None:
     before = stale_labs()
     out, plot = tmp_path / "rows.json", tmp_path / "plot"

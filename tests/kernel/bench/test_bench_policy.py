@@ -17,6 +17,7 @@ BENCH = Path(__file__).parents[2] / "bench"
 pytestmark = pytest.mark.kernel
 
 
+@pytest.mark.slow
 def test_all_builds_give_the_same_verdicts_and_are_measured(tmp_path: Path) -> None:
     out = tmp_path / "rows.json"
     sizes = ["--sizes", "1,60", "--kinds", "cidrs,mixed", "--rounds", "1"]

@@ -93,8 +93,8 @@ def test_an_operation_that_is_wrong_in_one_bit_is_noticed(
         compare_many(0, 4)
 
 
-def test_ten_thousand_random_sequences_leave_what_the_kernel_leaves() -> None:
-    assert compare_many(0, 202) >= 10_000
+def test_thousands_of_random_sequences_leave_what_the_kernel_leaves() -> None:
+    assert compare_many(0, 61) >= 3000
 
 
 @pytest.mark.slow

@@ -58,6 +58,7 @@ def test_kernel_objects_have_names_the_kernel_keeps_whole() -> None:
         assert name.startswith("pc_") and len(name) <= 15
 
 
+@pytest.mark.slow
 def test_the_same_source_gives_the_same_object(tmp_path: Path) -> None:
     for source in OBJECTS:
         for name in ("one.o", "two.o"):

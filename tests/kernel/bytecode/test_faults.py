@@ -32,7 +32,6 @@ from tests.kernel.faults.wrong import (
 
 pytestmark = pytest.mark.kernel
 QUICK = (
-    "only one end is asked",
     "seeds: a denial becomes an allowance",
     "seeds: a port too high",
     "seeds: an address too high",
@@ -40,8 +39,6 @@ QUICK = (
     "a prefix is a bit longer",
 )
 """Those of `make test`: of each place where a fault may be, one."""
-QUICK_SOURCES = (Source("cidr4"),)
-"""Those of which `make test` proves what our compiler makes."""
 NOT_SEEN = Seen("", "")
 
 
@@ -84,14 +81,8 @@ def test_a_fault_is_refuted_and_seen(name: str, tmp_path: Path) -> None:
     assert seen.how == "witness", seen
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        source if source in QUICK_SOURCES else pytest.param(source, marks=pytest.mark.slow)
-        for source in SOURCES
-    ],
-    ids=str,
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("source", SOURCES, ids=str)
 def test_what_our_compiler_makes_is_proved(source: Source) -> None:
     """The control: lemmas that refute every program would find every fault."""
     case = source.made()

@@ -31,7 +31,7 @@ from tests.kernel.support.table_policy import (
 )
 
 pytestmark = [pytest.mark.kernel, pytest.mark.fresh, pytest.mark.native]
-families = pytest.mark.parametrize("family", [4, 6])
+families = pytest.mark.parametrize("family", [pytest.param(4, marks=pytest.mark.slow), 6])
 
 
 def is_connection_ended(node: NodeUnderTest, objects: Path, family: int) -> bool:

@@ -128,7 +128,7 @@ class Limiting:
         return self.node.run_in(ask)
 
 
-@pytest.fixture(scope="module", params=["c", "llvm"])
+@pytest.fixture(scope="module", params=["c", pytest.param("llvm", marks=pytest.mark.slow)])
 def lab(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Limiting]:

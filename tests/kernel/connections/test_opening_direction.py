@@ -56,6 +56,7 @@ from tests.kernel.support.packets import (
     SYN,
     TCP,
 )
+from tests.property.length import examples
 
 pytestmark = pytest.mark.kernel
 
@@ -325,7 +326,7 @@ def test_the_model_carries_no_such_answer() -> None:
     assert not watched_model(Model()).faults(answers_late(4))
 
 
-@settings(GIVEN_A_NODE, max_examples=60)
+@settings(GIVEN_A_NODE, max_examples=examples(60))
 @given(steps=histories())
 def test_the_kernel_passes_nothing_of_a_connection_that_may_not_be_opened(
     node: NodeUnderTest, steps: list[Step]
@@ -333,7 +334,7 @@ def test_the_kernel_passes_nothing_of_a_connection_that_may_not_be_opened(
     assert not watched_kernel(node).faults(steps)
 
 
-@settings(GIVEN_A_NODE, max_examples=40)
+@settings(GIVEN_A_NODE, max_examples=examples(40))
 @given(steps=relabelled())
 def test_the_kernel_passes_nothing_of_a_connection_that_other_labels_deny(
     node: NodeUnderTest, steps: list[Step]

@@ -9,6 +9,7 @@ import struct
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -137,6 +138,7 @@ def answers_of(pods: Mapping[Address, LoadedEndpoint], asked: list[Address]) -> 
     ]
 
 
+@cache
 def of_one_first_line(count: int) -> list[int]:
     """Addresses whose first line is the same in a table of any size."""
     found: list[int] = []
@@ -160,7 +162,7 @@ PODS = {
     "65,536 sparse": (4, sparse(32, 65536)),
     "a part of every /24": (4, [n << 8 | at for n in range(0xA0000, 0xA0400) for at in range(2, 66)]),
     "the first of every /24": (4, [n << 8 | 1 for n in range(0xA0000, 0xA0000 + 60000)]),
-    "all with one first line": (4, of_one_first_line(600)),
+    "all with one first line": (4, ()),
     "65,536 of a /64": (6, range(0xFD00 << 112, (0xFD00 << 112) + 65536)),
     "65,536 in as many /64": (6, [0xFD00 << 112 | n << 64 | 1 for n in range(65536)]),
     "65,536 sparse, of IPv6": (6, sparse(128, 65536)),
@@ -170,6 +172,7 @@ PODS = {
 @pytest.mark.parametrize("name", PODS)
 def test_the_kernel_finds_what_was_written_and_nothing_else(tables: Tables, name: str) -> None:
     version, numbers = PODS[name]
+    numbers = numbers or of_one_first_line(600)
     pods = numbered(numbers, version)
     tables.write(pods.values())
     there = list(pods)

@@ -72,7 +72,7 @@ POLICIES = {
 DENYING = ("host", "cluster", "anyone", "everything", "blocks and host")
 
 
-@pytest.fixture(scope="module", params=["c", "llvm"])
+@pytest.fixture(scope="module", params=["c", pytest.param("llvm", marks=pytest.mark.slow)])
 def bundles(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Bundles:
     """The bundle of a policy by its name, made once, by either backend."""
     folder, made = tmp_path_factory.mktemp("own-node"), dict[str, Path]()

@@ -40,7 +40,7 @@ from tests.kernel.support.packets import (
 from tests.kernel.support.table_policy import ANY
 
 pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
-modes = pytest.mark.parametrize("mode", ["tcx", "clsact"])
+modes = pytest.mark.parametrize("mode", ["tcx", pytest.param("clsact", marks=pytest.mark.slow)])
 
 ONLY_A = [endpoint("a", A, "pca"), endpoint("c", C, None)]
 

@@ -39,7 +39,7 @@ from tests.kernel.support.table_policy import (
 )
 
 pytestmark = pytest.mark.kernel
-modes = pytest.mark.parametrize("mode", ["tcx", "clsact"])
+modes = pytest.mark.parametrize("mode", ["tcx", pytest.param("clsact", marks=pytest.mark.slow)])
 
 
 def _skip(mode: str) -> tuple[str, ...]:
@@ -178,7 +178,7 @@ def test_a_device_goes_after_it_was_attached_to(
 
 
 @modes
-@pytest.mark.parametrize("step", ["endpoints", "attaching"])
+@pytest.mark.parametrize("step", ["endpoints", pytest.param("attaching", marks=pytest.mark.slow)])
 def test_a_device_goes_during_a_later_load_with_other_hooks(
     commands: Commands, variant: Callable[..., Path], monkeypatch: pytest.MonkeyPatch,
     mode: Mode, step: str,

@@ -125,6 +125,7 @@ def test_what_was_loaded_is_attested(running: Running, capfd: pytest.CaptureFixt
     assert running.attest(capfd) == (0, [])
 
 
+@pytest.mark.slow
 def test_so_is_a_bundle_of_a_cluster_with_its_proof(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -208,7 +208,7 @@ class Noting:
         return action, f"{policy} {self.folder / 'bundle.yaml'}:{self.line(text)}"
 
 
-@pytest.fixture(scope="module", params=["c", "llvm"])
+@pytest.fixture(scope="module", params=["c", pytest.param("llvm", marks=pytest.mark.slow)])
 def lab(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Noting]:

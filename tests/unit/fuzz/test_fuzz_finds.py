@@ -103,6 +103,7 @@ def test_a_wrong_c_backend(
     assert check(capfd.readouterr().out.splitlines()[-1])["examples"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.kernel
 def test_wrong_seeds_are_seen_in_the_kernel_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

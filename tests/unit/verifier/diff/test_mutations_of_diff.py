@@ -454,7 +454,8 @@ NOTICED_LATE = (
     source_ports_not_told, not_in_needs_the_label, host_network_is_a_pod, one_node_is_every_node,
     merged_whatever_the_services, excepted_ports_forgotten, namespaces_have_no_labels,
     nothing_is_passed_on, every_other_end_is_open, own_sides_forgotten, services_uncut,
-    everything_is_implied, pods_live_anywhere,
+    everything_is_implied, pods_live_anywhere, icmp_types_are_one, denied_at_the_source_arrives,
+    nothing_ever_differs, memberships_not_asked, borders_not_asked, services_not_asked,
 )  # fmt: skip
 """What few of the checks notice: `make test` has the others, `make test-all` these, too."""
 
