@@ -134,7 +134,7 @@ def read_all(
     reading = ClusterReading(sources_of(clusters, sys.stdin.buffer), options)
     sources = sources_of(files, sys.stdin.buffer)
     given = read_policies(sources, options, reading.services, reading.known)
-    cluster = reading.finish(given.policies, given.provided)
+    cluster = reading.finish(given.policies, given.found)
     print_findings([*given.findings, *cluster.findings])
     show_profile(given.profile)
     show_staged(given)

@@ -6,11 +6,12 @@ validated. Once everything is read, `Pending.lower` makes Policy IR of it with t
 else there is: services, network sets). `tiers.py` then puts what was lowered in order.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from enum import Enum
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING
 
+from policyc.compiler.frontend.found import NOTHING, Found
 from policyc.compiler.frontend.kubernetes.metadata import ObjectMeta
 from policyc.ir.diagnostics import Report
 from policyc.ir.fast_dataclass import dataclass
@@ -18,8 +19,6 @@ from policyc.ir.policy import Policy, Rule
 
 if TYPE_CHECKING:  # who reads NetworkPolicies alone does not load the readers of Services
     from policyc.compiler.frontend.cluster.services import Service
-
-T = TypeVar("T")
 
 CLUSTER_NETWORK_POLICY = "ClusterNetworkPolicy"
 
@@ -116,23 +115,16 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What lowering may look up. Services by (namespace, name); `provided` by the kinds' readers.
+    """What lowering may look up. Services by (namespace, name); `found` by the kinds' readers.
 
     `namespaces` are the labels of those that have an object, by name.
     """
 
     report: Report
     services: "Mapping[tuple[str, str], Service]" = field(default_factory=dict)
-    provided: tuple[object, ...] = ()
+    found: Found = NOTHING
     unsupported: Unsupported = Unsupported.ERROR
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    _sorted: dict[type, list[object]] = field(default_factory=dict, compare=False, repr=False)
-
-    def of(self, kind: type[T]) -> Sequence[T]:
-        """What readers provided of one type, in the order of reading; looked for once."""
-        if kind not in self._sorted:
-            self._sorted[kind] = [item for item in self.provided if isinstance(item, kind)]
-        return cast("Sequence[T]", self._sorted[kind])
 
 
 def no_policies(_: Surroundings) -> Iterable[Lowered]:
@@ -142,8 +134,8 @@ def no_policies(_: Surroundings) -> Iterable[Lowered]:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A decoded and valid object; `provides` is what others may look up in the Surroundings."""
+    """A decoded and valid object; `found` is what others may look up in the Surroundings."""
 
     metadata: ObjectMeta
     lower: Callable[[Surroundings], Iterable[Lowered]] = no_policies
-    provides: tuple[object, ...] = ()
+    found: Found = NOTHING

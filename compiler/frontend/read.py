@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from policyc.compiler.frontend import codes
 from policyc.compiler.frontend.calico.given_twice import given_once
 from policyc.compiler.frontend.calico.host_endpoints import (
-    HostEndpoint,
     with_hosts,
 )
 from policyc.compiler.frontend.checks.missing_accounts import warn_missing_accounts
@@ -31,6 +30,7 @@ from policyc.compiler.frontend.cluster.universe import (
     ClusterObjects,
     HasMetadata,
 )
+from policyc.compiler.frontend.found import NOTHING, Found, joined
 from policyc.compiler.frontend.garbage_collection import collector_paused
 from policyc.compiler.frontend.kubernetes.metadata import ObjectMeta
 from policyc.compiler.frontend.kubernetes.objects import (
@@ -46,7 +46,7 @@ from policyc.compiler.frontend.read_options import (
     Known,
     ReadOptions,
 )
-from policyc.compiler.frontend.tiers import CalicoTier, assemble, profile_of
+from policyc.compiler.frontend.tiers import assemble, profile_of
 from policyc.compiler.frontend.yaml.sources import (
     InputFile,
     ObjectsSource,
@@ -83,7 +83,7 @@ _ONLY_STAGED = (
 class PolicyInput:
     """What `read_policies` read.
 
-    `policies` are the live ones in their tiers; `lowered` has the staged ones, too, and `provided` what
+    `policies` are the live ones in their tiers; `lowered` has the staged ones, too, and `found` what
     is no policy itself, such as intents. `cluster_objects` counts, by kind, what is used with --cluster.
     """
 
@@ -94,7 +94,7 @@ class PolicyInput:
     findings: tuple[Diagnostic, ...] = ()
     profile: Profile = Profile.KUBERNETES
     lowered: tuple[Lowered, ...] = ()
-    provided: tuple[object, ...] = ()
+    found: Found = NOTHING
 
     @property
     def staged(self) -> tuple[Lowered, ...]:
@@ -133,7 +133,7 @@ def read_policies(
         tuple(reading.report.sorted()),
         reading.profile,
         tuple(reading.lowered),
-        tuple(reading.provided),
+        reading.found,
     )
 
 
@@ -159,13 +159,13 @@ class ClusterReading:
         """What else there is for policies to name."""
         return self._reading.known
 
-    def finish(self, given: PolicySet = NO_POLICIES, provided: Iterable[object] = ()) -> Cluster:
+    def finish(self, given: PolicySet = NO_POLICIES, found: Found = NOTHING) -> Cluster:
         """The cluster; a policy in it must be among those of `given`, too.
 
-        `provided` is what the readers of those policies found: host endpoints are of the cluster.
+        `found` is what the readers of those policies found: host endpoints are of the cluster.
         """
         with collector_paused():
-            self._reading.lower_known(given, provided)
+            self._reading.lower_known(given, found)
             return self._reading.cluster(given)
 
 
@@ -204,7 +204,7 @@ class _Reading:
         self.options = options
         self.reader = ObjectReader(self.report, options.allow_unknown_kinds)
         self.lowered: list[Lowered] = []
-        self.provided: list[object] = []
+        self._found: list[Found] = []
         self.profile = options.profile or Profile.KUBERNETES
         self._profile_given: Profile | None = None
         self._pending: list[Pending] = []
@@ -226,9 +226,14 @@ class _Reading:
 
     @property
     def known(self) -> Known:
-        """The labels of the namespaces that have objects, and what was provided."""
+        """The labels of the namespaces that have objects, and what else was found."""
         labels = {n.metadata.name: n.labels for n in self._cluster.namespaces}
-        return Known(labels, tuple(self.provided))
+        return Known(labels, self.found)
+
+    @property
+    def found(self) -> Found:
+        """What is no policy itself."""
+        return joined(self._found)
 
     def add_policy(self, raw: RawObject) -> None:
         """Decode, validate and warn; a policy with errors is only looked at, never lowered."""
@@ -240,7 +245,8 @@ class _Reading:
         if any(finding.is_error for finding in self.report.findings[before:]):
             return
         self._pending.append(pending)
-        self.provided += pending.provides
+        if pending.found:
+            self._found.append(pending.found)
 
     def add_known_policy(self, raw: RawObject) -> None:
         """A policy that must be given elsewhere too: its warnings are said there."""
@@ -256,11 +262,11 @@ class _Reading:
     def lower(self, services: Iterable[Service], known: Known) -> None:
         """Make Policy IR of what is pending, now that all it may look up is known."""
         by_name = {(s.metadata.namespace, s.metadata.name): s for s in services}
-        self.provided += given_once(self.provided, known.provided, self.report)
+        self._found.append(given_once(self.found, known.found, self.report))
         surroundings = Surroundings(
             self.report,
             by_name,
-            tuple(self.provided),
+            self.found,
             self.options.unsupported,
             known.namespaces,
         )
@@ -272,14 +278,14 @@ class _Reading:
         check_together(self.lowered, self.options.profile, self.report)
         self.lowered = list(with_departures(self.lowered, self.profile, self.report))
 
-    def lower_known(self, given: PolicySet, provided: Iterable[object]) -> None:
+    def lower_known(self, given: PolicySet, found: Found) -> None:
         """Lower the policies found in a cluster, and check that they are evaluated, too.
 
         A policy inside the cluster that is not evaluated would make every answer wrong.
         """
         self._profile_given = profile_among(given)
         with self._only_errors():
-            self.lower(self.services, replace(self.known, provided=tuple(provided)))
+            self.lower(self.services, replace(self.known, found=found))
         known = {policy for tier in given.tiers for policy in tier.policies}
         for item in self.lowered:
             policy = item.policy
@@ -317,14 +323,12 @@ class _Reading:
     def policy_set(self) -> PolicySet:
         """The live policies, in the order in which they are evaluated."""
         live = [item for item in self.lowered if not item.is_staged]
-        tiers = [item for item in self.provided if isinstance(item, CalicoTier)]
-        return assemble(live, self.profile, tiers)
+        return assemble(live, self.profile, self.found.tiers)
 
     def cluster(self, policies: PolicySet) -> Cluster:
         """The cluster that `policies` are for; raises where anything of this run is wrong."""
         objects = self._cluster
-        hosts = [item for item in self.provided if isinstance(item, HostEndpoint)]
-        universe = with_hosts(objects.universe(), hosts, self.report)
+        universe = with_hosts(objects.universe(), self.found.hosts, self.report)
         universe = with_node_hosts(universe, policies)
         known = {namespace.metadata.name for namespace in objects.namespaces}
         warn_missing_namespaces(policies, universe.endpoints, known, self.report)

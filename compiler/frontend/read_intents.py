@@ -55,9 +55,9 @@ def read_intents(
     sources: Sequence[Source],
     options: ReadOptions = DEFAULTS,
     services: Iterable[Service] = (),
-    provided: Iterable[object] = (),
+    given: Iterable[IntentText] = (),
 ) -> IntentInput:
-    """Intents of `.intent` files, of YAML, and those `provided` by `read_policies`.
+    """Intents of `.intent` files, of YAML, and those that `read_policies` found.
 
     Other objects of the YAML are left to who reads them. Raises InputError with every finding where
     one of them is an error; input without any intent is one.
@@ -65,7 +65,7 @@ def read_intents(
     options.check()
     report = Report()
     inputs: list[InputFile] = []
-    texts = [item for item in provided if isinstance(item, IntentText)]
+    texts = list(given)
     for source in sources:
         before = len(texts)
         texts += _texts(source, options, report, inputs)
@@ -124,4 +124,4 @@ def _of_objects(source: Source, options: ReadOptions, report: Report) -> Iterato
             continue
         pending = read_intent(raw, how)
         if pending is not None:
-            yield from (item for item in pending.provides if isinstance(item, IntentText))
+            yield from pending.found.intents

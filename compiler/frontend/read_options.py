@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from policyc.compiler.frontend import codes
+from policyc.compiler.frontend.found import NOTHING, Found
 from policyc.compiler.frontend.kubernetes.metadata import quoted
 from policyc.compiler.frontend.kubernetes.names import dns_label_problems
 from policyc.compiler.frontend.lowered import Channel, Profile, Unsupported
@@ -70,12 +71,11 @@ DEFAULT_OPTIONS = ReadOptions()
 class Known:
     """What a cluster has that policies may name, beside its services.
 
-    `namespaces` are their labels by name; `provided` is what readers of policy kinds found there, such
-    as tiers, network sets and host endpoints.
+    `namespaces` are their labels by name; `found` is what readers of policy kinds found there.
     """
 
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict, hash=False)
-    provided: tuple[object, ...] = ()
+    found: Found = NOTHING
 
 
 NOTHING_KNOWN = Known()

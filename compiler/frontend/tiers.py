@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import inf
 
+from policyc.compiler.frontend.found import CalicoTier
 from policyc.compiler.frontend.lowered import (
     AdminSlot,
     BaselineSlot,
@@ -30,15 +31,6 @@ BUILT_IN_ORDERS = (ADMIN_ORDER, DEFAULT_ORDER, BASELINE_ORDER)
 ADMIN_TIER, CALICO_DEFAULT_TIER, BASELINE_TIER = "kube-admin", "default", "kube-baseline"
 NETWORK_POLICY_ORDER = 1_000.0
 """The order of a NetworkPolicy among the policies of Calico's default tier (F47)."""
-
-
-@dataclass(frozen=True, slots=True)
-class CalicoTier:
-    """A Tier object of Calico's. `order` None is last; `unmatched` is its defaultAction."""
-
-    name: str
-    order: float | None
-    unmatched: Action
 
 
 BUILT_IN_CALICO_TIERS = (

@@ -4,9 +4,9 @@
  * uplinks, pc_come_back() to the device's own.
  *
  * They go by a device into a namespace where the kernel puts datagrams together, drops overlaps,
- * and cuts again what it sends back (runtime/devices/reassembly.py). What comes back is in order, and is
- * taken for what it was: a packet of the device that brought it, about which that device's hook
- * knows nothing yet. Why: docs/decisions/0032-fragments-out-of-order.md
+ * and cuts again what it sends back (runtime/devices/reassembly.py). What comes back is in order,
+ * and is taken for what it was: a packet of the device that brought it, about which that device's
+ * hook knows nothing yet. Why: docs/decisions/0032-fragments-out-of-order.md
  */
 #pragma once
 #include "detour_map.h"

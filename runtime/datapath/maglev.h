@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* maglev.h - tables in which each client finds its endpoint, the same on every node.
- * Gives pc_maglev_nth(). Written by the loader (runtime/services/maglev.py), in halves as all that is chosen
- * from.
+ * Gives pc_maglev_nth(). Written by the loader (runtime/services/maglev.py), in halves as all that
+ * is chosen from.
  */
 #pragma once
 #include "service_map.h"

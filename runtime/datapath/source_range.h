@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* source_range.h - loadBalancerSourceRanges: who may come to the load balancer's addresses.
- * Gives pc_is_in_range(). Written by the loader (runtime/services/source_ranges.py), in halves as all that
- * is chosen from.
+ * Gives pc_is_in_range(). Written by the loader (runtime/services/source_ranges.py), in halves as
+ * all that is chosen from.
  */
 #pragma once
 #include "service_map.h"

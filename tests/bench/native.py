@@ -50,7 +50,7 @@ def read(folder: Path) -> tuple[PolicySet, Universe]:
     reading = ClusterReading(sources_of((str(folder / "cluster"),), sys.stdin.buffer), options)
     sources = sources_of((str(folder / "policies"),), sys.stdin.buffer)
     given = read_policies(sources, options, reading.services, reading.known)
-    return given.policies, reading.finish(given.policies, given.provided).universe
+    return given.policies, reading.finish(given.policies, given.found).universe
 
 
 class Bed:

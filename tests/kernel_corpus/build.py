@@ -122,7 +122,7 @@ def decided_case(case: CorpusCase) -> Decided:
     cluster = (ObjectsSource(f"{case.name} cluster", case.cluster),) if case.cluster else ()
     read = read_inputs(Inputs((policies,), cluster, ReadOptions()))
     enforced, _ = enforceable(read.policies.policies, Unsupported.ERROR)
-    enforced = with_hosts_as_subjects(enforced, hosts_of(read.policies.provided, enforced))
+    enforced = with_hosts_as_subjects(enforced, hosts_of(read.policies.found.hosts, enforced))
     if not case.node:
         return decide_read(read, enforced)
     assert read.cluster is not None, "a bundle for a node needs its pods"

@@ -13,7 +13,7 @@ from policyc.compiler.driver.compile.host_subjects import (
     with_hosts_as_subjects,
 )
 from policyc.compiler.driver.compile.pipeline import decide_all
-from policyc.compiler.frontend.calico.host_endpoints import HostEndpoint
+from policyc.ir.hosts import HostEndpoint
 from policyc.ir.lookup import entry_of
 from policyc.ir.peers import ANY_PEER, NodePeer, Peer, leaves
 from policyc.ir.policy import NEVER, Direction, Policy, PolicySet, Rule

@@ -83,4 +83,4 @@ def _bundled(path: str, cluster: tuple[Source, ...], options: ReadOptions) -> To
     if not cluster:
         return ToCheck(Read(policies, None))
     reading = ClusterReading(cluster, options)
-    return ToCheck(Read(policies, reading.finish(policies.policies, policies.provided)))
+    return ToCheck(Read(policies, reading.finish(policies.policies, policies.found)))

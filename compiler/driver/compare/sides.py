@@ -14,6 +14,7 @@ from policyc.compiler.driver.compile.bundle_policies import (
 from policyc.compiler.driver.compile.compile import Read
 from policyc.compiler.frontend.cluster.universe import Cluster
 from policyc.compiler.frontend.codes import NO_POLICY, NOTHING_HERE
+from policyc.compiler.frontend.found import NOTHING, Found
 from policyc.compiler.frontend.garbage_collection import collector_paused
 from policyc.compiler.frontend.lowered import Lowered
 from policyc.compiler.frontend.read import (
@@ -229,7 +230,7 @@ def _clusters(
         )
         return old, new
     old = _finished(readings[0], policies, policies[0], findings)
-    if _provided(policies[0]) == _provided(policies[1]):
+    if _found(policies[0]) == _found(policies[1]):
         with_hosts = old
     else:
         again = given.cluster(cluster, options, [])  # what is wrong with it was said
@@ -237,8 +238,8 @@ def _clusters(
     return old, with_hosts
 
 
-def _provided(side: PolicyInput | None) -> tuple[object, ...]:
-    return side.provided if side else ()
+def _found(side: PolicyInput | None) -> Found:
+    return side.found if side else NOTHING
 
 
 def _finished(
@@ -252,7 +253,7 @@ def _finished(
         return None
     tiers = tuple(tier for side in sides if side for tier in side.policies.tiers)
     try:
-        found = reading.finish(PolicySet(tiers), _provided(own))
+        found = reading.finish(PolicySet(tiers), _found(own))
     except InputError as failure:
         findings += failure.findings
         return None

@@ -21,7 +21,7 @@ from policyc.compiler.driver.compile.policy_texts import (
     policies_text,
     policy_text,
 )
-from policyc.compiler.frontend.calico.host_endpoints import HostEndpoint
+from policyc.compiler.frontend.found import Found
 from policyc.compiler.frontend.garbage_collection import collector_paused
 from policyc.compiler.frontend.lowered import (
     AdminSlot,
@@ -39,6 +39,7 @@ from policyc.compiler.frontend.yaml.sources import InputFile
 from policyc.ir import policy as ir
 from policyc.ir.encoding import Decoder, DecodingError
 from policyc.ir.errors import InputError
+from policyc.ir.hosts import HostEndpoint
 from policyc.ir.spans import Span
 from policyc.runtime.bundle.bundle import (
     MANIFEST,
@@ -72,7 +73,7 @@ def policies_json(given: PolicyInput, enforced: ir.PolicySet) -> str:
         for t in enforced.tiers
     ]
     staged = [staged_text(item).text for item in given.staged]
-    hosts = [host_text(h).text for h in given.provided if isinstance(h, HostEndpoint)]
+    hosts = [host_text(h).text for h in given.found.hosts]
     return policies_text(given.profile.value, tiers, staged, hosts)
 
 
@@ -184,7 +185,7 @@ def _as_input(path: str, digest: str, held: BundledPolicies) -> PolicyInput:
         (InputFile(f"bundle:{path}:{POLICIES_FILE}", digest),),
         profile=held.profile,
         lowered=held.staged,
-        provided=held.hosts,
+        found=Found(hosts=held.hosts),
     )
 
 

@@ -43,8 +43,8 @@ from policyc.compiler.driver.compile.target import (
     DEFAULT_TARGET,
     Target,
 )
-from policyc.compiler.frontend.calico.host_endpoints import HostEndpoint
 from policyc.compiler.frontend.cluster.universe import Cluster
+from policyc.compiler.frontend.found import NOTHING
 from policyc.compiler.frontend.garbage_collection import (
     collector_paused,
     collector_relaxed,
@@ -111,7 +111,7 @@ def read_inputs(inputs: Inputs) -> Read:
     if reading is not None:
         try:
             given = policies.policies if policies else PolicySet(())
-            cluster = reading.finish(given, policies.provided if policies else ())
+            cluster = reading.finish(given, policies.found if policies else NOTHING)
         except InputError as failure:
             findings += failure.findings
     if findings or policies is None:
@@ -166,8 +166,7 @@ def host_endpoints(read: Read) -> dict[str, Span]:
         for node in nodes
         if node.host is not None and node.host.has_failsafes
     }
-    given = (item for item in read.policies.provided if isinstance(item, HostEndpoint))
-    return found | {host.name: host.span for host in given}
+    return found | {host.name: host.span for host in read.policies.found.hosts}
 
 
 @dataclass(frozen=True)
@@ -246,7 +245,7 @@ def _prepared(
     if is_written:
         target.require()
     progress("deciding")
-    hosts = hosts_of(read.policies.provided, policies)
+    hosts = hosts_of(read.policies.found.hosts, policies)
     decided = decide_read(read, with_hosts_as_subjects(policies, hosts), subjects)
     progress("proving")
     ledger = open_ledger(cache, context_of(inputs)) if cache else None

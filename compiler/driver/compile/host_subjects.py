@@ -13,10 +13,10 @@ from typing import Any
 
 from policyc.backends.policies.normal_form import as_condition
 from policyc.compiler.driver.compile.json_lines import json_text
-from policyc.compiler.frontend.calico.host_endpoints import HostEndpoint
 from policyc.compiler.frontend.cilium.hosts import guards_nodes
 from policyc.ir.errors import InternalError
 from policyc.ir.fast_dataclass import dataclass
+from policyc.ir.hosts import HostEndpoint
 from policyc.ir.matching import requirement_holds
 from policyc.ir.peers import EndpointPeer, NodePeer, Peer
 from policyc.ir.policy import (
@@ -83,10 +83,9 @@ class Hosts:
 NO_HOSTS = Hosts()
 
 
-def hosts_of(provided: Iterable[object], policies: PolicySet) -> Hosts:
+def hosts_of(hosts: Iterable[HostEndpoint], policies: PolicySet) -> Hosts:
     """The host interfaces that were given, by name; every node where policies of Cilium guard nodes."""
-    found = (item for item in provided if isinstance(item, HostEndpoint))
-    return Hosts(tuple(sorted(found, key=lambda host: host.name)), guards_nodes(policies))
+    return Hosts(tuple(sorted(hosts, key=lambda host: host.name)), guards_nodes(policies))
 
 
 def _interface_json(host: HostEndpoint) -> dict[str, Any]:

@@ -71,10 +71,10 @@ def read_to_verify(inputs: Inputs, sources: Sequence[Source]) -> ToVerify:
     except InputError as failure:
         findings += failure.findings
     services = read.cluster.services if read is not None and read.cluster is not None else ()
-    provided = read.policies.provided if read is not None else ()
+    found = read.policies.found.intents if read is not None else ()
     intents: IntentInput | None = None
     try:
-        given = _beside(provided, sources)
+        given = _beside(found, sources)
         intents = read_intents(sources, inputs.options, services, given)
     except InputError as failure:
         known = set(findings)
@@ -84,9 +84,8 @@ def read_to_verify(inputs: Inputs, sources: Sequence[Source]) -> ToVerify:
     return ToVerify(read, intents)
 
 
-def _beside(provided: Sequence[object], sources: Sequence[Source]) -> list[IntentText]:
+def _beside(texts: Sequence[IntentText], sources: Sequence[Source]) -> list[IntentText]:
     """The intents among policies, but for those in files that are read for their intents."""
-    texts = [item for item in provided if isinstance(item, IntentText)]
     named = [path_name(source.path) for source in sources if isinstance(source, PathSource)]
     return [text for text in texts if not _is_in(text.passage.text.span(0, 1).file, named)]
 

@@ -161,7 +161,7 @@ def note(
 
 def _is_plain(given: PolicyInput, policies: PolicySet) -> bool:
     """Nothing but NetworkPolicies, in the one tier that they have in Kubernetes' own profile."""
-    if given.profile is not Profile.KUBERNETES or given.provided or given.staged:
+    if given.profile is not Profile.KUBERNETES or given.found or given.staged:
         return False
     if len(policies.tiers) != 1 or policies.tiers[0].unmatched is not Action.DENY:
         return False

@@ -1,42 +1,58 @@
 # SPDX-License-Identifier: Apache-2.0
 """What stands in `-f` and in `--cluster`: tiers, network sets and host endpoints, which must agree."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from policyc.compiler.frontend.calico import codes
-from policyc.compiler.frontend.calico.host_endpoints import HostEndpoint
-from policyc.compiler.frontend.calico.networks import LabelledNets
-from policyc.compiler.frontend.tiers import CalicoTier
+from policyc.compiler.frontend.found import AddressSet, CalicoTier, Found
 from policyc.ir.diagnostics import Report
+from policyc.ir.hosts import HostEndpoint
 from policyc.ir.spans import Span
+
+T = TypeVar("T")
 
 CLUSTER = Span("--cluster", 0, 0)
 
 
-def given_once(given: Sequence[object], others: Iterable[object], report: Report) -> list[object]:
+def given_once(given: Found, others: Found, report: Report) -> Found:
     """Those of `others` that are not among `given`; the same name for something else is an error."""
-    names = {_name(item) for item in given} - {None}
+    return Found(
+        tiers=_once(given.tiers, others.tiers, _tier_name, report),
+        address_sets=_once(given.address_sets, others.address_sets, _set_name, report),
+        hosts=_once(given.hosts, others.hosts, _host_name, report),
+        cidr_groups=_others(given.cidr_groups, others.cidr_groups),
+        deletions=_others(given.deletions, others.deletions),
+        intents=_others(given.intents, others.intents),
+    )
+
+
+def _once(
+    given: Sequence[T], others: Iterable[T], name: Callable[[T], str], report: Report
+) -> tuple[T, ...]:
+    """What needs a name of its own."""
+    names = {name(item) for item in given}
     found = []
-    for item in others:
-        if item in given:
-            continue
-        name = _name(item)
-        if name in names:
-            finding = codes.DIFFERENT_IN_CLUSTER.at(CLUSTER, "metadata.name", name=name)
+    for item in _others(given, others):
+        if name(item) in names:
+            finding = codes.DIFFERENT_IN_CLUSTER.at(CLUSTER, "metadata.name", name=name(item))
             report.add(finding.help("give one of the two, or take the snapshot again"))
         else:
             found.append(item)
-    return found
+    return tuple(found)
 
 
-def _name(item: object) -> str | None:
-    """What messages call it; None for what need not be unique."""
-    match item:
-        case CalicoTier(name=name):
-            return f"the tier {name}"
-        case LabelledNets(title=title):
-            return f"the addresses of {title}" if title.startswith("Host") else title
-        case HostEndpoint(name=name):
-            return f"HostEndpoint {name}"
-        case _:
-            return None
+def _others(given: Sequence[T], others: Iterable[T]) -> tuple[T, ...]:
+    return tuple(item for item in others if item not in given)
+
+
+def _tier_name(tier: CalicoTier) -> str:
+    return f"the tier {tier.name}"
+
+
+def _set_name(found: AddressSet) -> str:
+    return f"the addresses of {found.title}" if found.title.startswith("Host") else found.title
+
+
+def _host_name(host: HostEndpoint) -> str:
+    return f"HostEndpoint {host.name}"

@@ -3,26 +3,27 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from ipaddress import ip_network
 
 from policyc.compiler.frontend import codes_several_apis
 from policyc.compiler.frontend.calico import codes
 from policyc.compiler.frontend.calico.metadata import decode_calico_metadata
-from policyc.compiler.frontend.calico.networks import LabelledNets
 from policyc.compiler.frontend.calico.policy import decode_spec
 from policyc.compiler.frontend.calico.values import (
     addresses,
     is_blank,
 )
+from policyc.compiler.frontend.found import AddressSet, Found
 from policyc.compiler.frontend.kubernetes.decode import Decoder
 from policyc.compiler.frontend.kubernetes.metadata import quoted
 from policyc.compiler.frontend.kubernetes.objects import RawObject
 from policyc.compiler.frontend.lowered import Pending, Reading
 from policyc.compiler.frontend.yaml.tree import Mapping as MappingNode
 from policyc.ir.diagnostics import Report
+from policyc.ir.hosts import HostEndpoint
 from policyc.ir.spans import Span
-from policyc.ir.universe import Address, Endpoint, HostInterface, Node, Universe
+from policyc.ir.universe import Endpoint, HostInterface, Node, Universe
 
 _FIELDS = frozenset({"node", "interfaceName", "expectedIPs", "profiles", "ports"})
 DEFAULT_ALLOW = "projectcalico-default-allow"
@@ -30,22 +31,6 @@ DEFAULT_ALLOW = "projectcalico-default-allow"
 _INTERFACE = re.compile(r"[a-zA-Z0-9_.-]{1,15}")
 _INTERFACE_FORM = "interfaces are `*`, or 1 to 15 letters, digits, `_`, `.` and `-`"
 _ONE_EACH = 'take out all but one; `interfaceName: "*"` stands for all interfaces of a host'
-
-
-@dataclass(frozen=True, slots=True)
-class HostEndpoint:
-    """An interface of a node that policies guard. `is_guarded`: unmatched traffic is denied.
-
-    `interface` is the device's name, `*` for all of them; empty: the one with `addresses`.
-    """
-
-    name: str
-    node: str
-    labels: Mapping[str, str] = field(hash=False)
-    addresses: tuple[Address, ...]
-    is_guarded: bool
-    span: Span = field(compare=False)
-    interface: str = ""
 
 
 def read_host_endpoint(raw: RawObject, reading: Reading) -> Pending | None:
@@ -71,8 +56,8 @@ def read_host_endpoint(raw: RawObject, reading: Reading) -> Pending | None:
         interface,
     )
     networks = tuple(ip_network(address) for address in expected)
-    nets = LabelledNets(f"{raw.kind} {metadata.name}", "", metadata.labels, networks)
-    return Pending(metadata, provides=(host, nets))
+    found = AddressSet(f"{raw.kind} {metadata.name}", "", metadata.labels, networks)
+    return Pending(metadata, found=Found(hosts=(host,), address_sets=(found,)))
 
 
 def _check_fields(spec: MappingNode, interface: str, report: Report) -> None:

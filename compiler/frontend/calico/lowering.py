@@ -39,7 +39,6 @@ from policyc.compiler.frontend.spelling import did_you_mean
 from policyc.compiler.frontend.tiers import (
     BUILT_IN_CALICO_TIERS,
     CALICO_DEFAULT_TIER,
-    CalicoTier,
 )
 from policyc.compiler.frontend.unsupported import (
     UnsupportedPart,
@@ -85,7 +84,7 @@ def lower_calico_policy(policy: CalicoPolicy, surroundings: Surroundings) -> Ite
 
 def _has_tier(policy: CalicoPolicy, surroundings: Surroundings) -> bool:
     """Whether the tier exists, and nobody could take the policy to be in another."""
-    given = (tier.name for tier in surroundings.of(CalicoTier))
+    given = (tier.name for tier in surroundings.found.tiers)
     known = {tier.name for tier in BUILT_IN_CALICO_TIERS} | set(given)
     if policy.tier not in known:
         where = "spec.tier"

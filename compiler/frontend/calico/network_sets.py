@@ -4,9 +4,9 @@
 from policyc.compiler.frontend.calico import codes
 from policyc.compiler.frontend.calico.labels import NAMESPACE
 from policyc.compiler.frontend.calico.metadata import decode_calico_metadata
-from policyc.compiler.frontend.calico.networks import LabelledNets
 from policyc.compiler.frontend.calico.policy import decode_spec
 from policyc.compiler.frontend.calico.values import set_nets
+from policyc.compiler.frontend.found import AddressSet, Found
 from policyc.compiler.frontend.kubernetes.decode import Decoder
 from policyc.compiler.frontend.kubernetes.objects import RawObject
 from policyc.compiler.frontend.lowered import Pending, Reading
@@ -28,10 +28,10 @@ def read_network_set(raw: RawObject, reading: Reading) -> Pending | None:
         span = labels.entries[NAMESPACE].key.span
         reading.report.add(codes.OWN_LABEL.at(span, where, where=where, key=NAMESPACE))
     nets = set_nets(decoder, spec, "nets", "spec")
-    found = LabelledNets(
+    found = AddressSet(
         f"{raw.kind} {metadata.qualified_name}",
         metadata.namespace,
         metadata.labels,
         tuple(net.network for net in nets),
     )
-    return Pending(metadata, provides=(found,))
+    return Pending(metadata, found=Found(address_sets=(found,)))

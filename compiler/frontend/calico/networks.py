@@ -6,7 +6,7 @@ so that `!has(team)` of a `namespaceSelector` also finds what has no namespace.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from policyc.compiler.frontend.calico import codes
 from policyc.compiler.frontend.calico.labels import (
@@ -25,22 +25,10 @@ from policyc.compiler.frontend.cluster.nodes import (
     NAMESPACE_NAME_LABEL,
     namespace_labels,
 )
+from policyc.compiler.frontend.found import AddressSet
 from policyc.compiler.frontend.lowered import Surroundings
 from policyc.ir.diagnostics import Diagnostic
 from policyc.ir.policy import Network
-
-
-@dataclass(frozen=True, slots=True)
-class LabelledNets:
-    """Networks that selectors find by labels: a network set, or a host endpoint's addresses.
-
-    `namespace` is empty for what has none. `labels` are the object's own.
-    """
-
-    title: str
-    namespace: str
-    labels: Mapping[str, str] = field(hash=False)
-    networks: tuple[Network, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +44,9 @@ class Asked:
 
 def networks_found(asked: Asked, surroundings: Surroundings) -> list[Network]:
     """The networks of all that the selectors find. Warns of what a reader may not expect."""
-    found = [each for each in surroundings.of(LabelledNets) if _is_found(each, asked, surroundings)]
+    found = [
+        each for each in surroundings.found.address_sets if _is_found(each, asked, surroundings)
+    ]
     for each in found:
         for warning in _surprises(each, asked):
             if warning not in surroundings.report.findings:
@@ -68,7 +58,7 @@ def _network_order(network: Network) -> tuple[int, int, int]:
     return network.version, int(network.network_address), network.prefixlen
 
 
-def _is_found(labelled: LabelledNets, asked: Asked, surroundings: Surroundings) -> bool:
+def _is_found(labelled: AddressSet, asked: Asked, surroundings: Surroundings) -> bool:
     if asked.namespace and labelled.namespace != asked.namespace:
         return False
     if not _is_in_namespaces(labelled, asked.namespaces, surroundings):
@@ -81,7 +71,7 @@ def _is_found(labelled: LabelledNets, asked: Asked, surroundings: Surroundings) 
 
 
 def _is_in_namespaces(
-    labelled: LabelledNets, namespaces: Selector | None, surroundings: Surroundings
+    labelled: AddressSet, namespaces: Selector | None, surroundings: Surroundings
 ) -> bool:
     if namespaces is None:
         return True
@@ -92,7 +82,7 @@ def _is_in_namespaces(
     return holds(condition, _labels_of(labelled, reads, namespaces, surroundings))
 
 
-def _has_account(labelled: LabelledNets, accounts: ServiceAccountMatch | None) -> bool:
+def _has_account(labelled: AddressSet, accounts: ServiceAccountMatch | None) -> bool:
     """It has none: a name never holds, a selector where it asks for nothing that is there."""
     if accounts is None:
         return True
@@ -102,7 +92,7 @@ def _has_account(labelled: LabelledNets, accounts: ServiceAccountMatch | None) -
     return holds(prefixed(accounts.selector.condition, OF_SERVICE_ACCOUNT), labelled.labels)
 
 
-def _matches(labelled: LabelledNets, selector: Selector, surroundings: Surroundings) -> bool:
+def _matches(labelled: AddressSet, selector: Selector, surroundings: Surroundings) -> bool:
     reads = {
         key.removeprefix(OF_NAMESPACE)
         for key in keys(selector.condition)
@@ -112,7 +102,7 @@ def _matches(labelled: LabelledNets, selector: Selector, surroundings: Surroundi
 
 
 def _labels_of(
-    labelled: LabelledNets, reads: set[str], selector: Selector, surroundings: Surroundings
+    labelled: AddressSet, reads: set[str], selector: Selector, surroundings: Surroundings
 ) -> Mapping[str, str]:
     """Its own labels and what it inherits; `reads` are those that a selector reads of its namespace."""
     if not labelled.namespace:
@@ -122,7 +112,7 @@ def _labels_of(
 
 
 def _labels_of_namespace(
-    labelled: LabelledNets, reads: set[str], selector: Selector, surroundings: Surroundings
+    labelled: AddressSet, reads: set[str], selector: Selector, surroundings: Surroundings
 ) -> Mapping[str, str]:
     known = surroundings.namespaces.get(labelled.namespace)
     if known is not None:
@@ -141,7 +131,7 @@ def _labels_of_namespace(
     return namespace_labels(labelled.namespace, {})
 
 
-def _surprises(labelled: LabelledNets, asked: Asked) -> Iterator[Diagnostic]:
+def _surprises(labelled: AddressSet, asked: Asked) -> Iterator[Diagnostic]:
     """Of what is found by its labels, where the fields seem to speak of pods."""
     limits = []
     if asked.namespaces is not None and not asked.namespaces.is_global and not labelled.namespace:

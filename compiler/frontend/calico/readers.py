@@ -11,8 +11,8 @@ from policyc.compiler.frontend.calico.policy import (
     check_deletion,
     decode_calico_policy,
 )
-from policyc.compiler.frontend.calico.staged import StagedDeletion
 from policyc.compiler.frontend.calico.validation import validate_calico_policy
+from policyc.compiler.frontend.found import Found, StagedDeletion
 from policyc.compiler.frontend.kubernetes.decode import Decoder
 from policyc.compiler.frontend.kubernetes.objects import RawObject
 from policyc.compiler.frontend.lowered import Pending, Reading
@@ -26,7 +26,7 @@ def read_calico_policy(raw: RawObject, reading: Reading) -> Pending | None:
         return None
     if policy.staged_action == DELETE:
         check_deletion(policy, decoder)
-        return Pending(policy.metadata, provides=(_deletion(policy),))
+        return Pending(policy.metadata, found=Found(deletions=(_deletion(policy),)))
     validate_calico_policy(policy, reading.report)
     return Pending(policy.metadata, lambda around: lower_calico_policy(policy, around))
 

@@ -2,7 +2,7 @@
 """Calico's StagedKubernetesNetworkPolicy: a NetworkPolicy that is not enforced yet (semantics D44)."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from policyc.compiler.frontend.calico import codes
 from policyc.compiler.frontend.calico.policy import (
@@ -12,6 +12,7 @@ from policyc.compiler.frontend.calico.policy import (
     STAGED_ACTIONS,
 )
 from policyc.compiler.frontend.calico.values import choice
+from policyc.compiler.frontend.found import Found, StagedDeletion
 from policyc.compiler.frontend.kubernetes.decode import Decoder
 from policyc.compiler.frontend.kubernetes.objects import RawObject
 from policyc.compiler.frontend.lowered import (
@@ -35,15 +36,6 @@ from policyc.compiler.frontend.yaml.tree import (
 KIND = "StagedKubernetesNetworkPolicy.projectcalico.org"
 
 
-@dataclass(frozen=True, slots=True)
-class StagedDeletion:
-    """A staged policy that says: without the live policy of this kind, namespace and name."""
-
-    kind: str
-    namespace: str
-    name: str
-
-
 def read_staged_kubernetes_policy(raw: RawObject, reading: Reading) -> Pending | None:
     """Decoded and validated as the NetworkPolicy that it may become."""
     decoder = Decoder(reading.report)
@@ -61,7 +53,7 @@ def read_staged_kubernetes_policy(raw: RawObject, reading: Reading) -> Pending |
     if action == DELETE:
         _check_deletion(policy, decoder)
         deletion = StagedDeletion("NetworkPolicy", meta.namespace, meta.name)
-        return Pending(meta, provides=(deletion,))
+        return Pending(meta, found=Found(deletions=(deletion,)))
     return Pending(meta, lambda _: () if action == IGNORE else _lowered(policy, _))
 
 

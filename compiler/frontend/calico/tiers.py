@@ -9,6 +9,7 @@ from policyc.compiler.frontend.calico.values import (
     decimal,
     is_blank,
 )
+from policyc.compiler.frontend.found import CalicoTier, Found
 from policyc.compiler.frontend.kubernetes.decode import Decoder
 from policyc.compiler.frontend.kubernetes.metadata import (
     ObjectMeta,
@@ -17,7 +18,7 @@ from policyc.compiler.frontend.kubernetes.metadata import (
 from policyc.compiler.frontend.kubernetes.names import dns_label_problems
 from policyc.compiler.frontend.kubernetes.objects import RawObject
 from policyc.compiler.frontend.lowered import Pending, Reading
-from policyc.compiler.frontend.tiers import BUILT_IN_CALICO_TIERS, DEFAULT_ORDER, CalicoTier
+from policyc.compiler.frontend.tiers import BUILT_IN_CALICO_TIERS, DEFAULT_ORDER
 from policyc.compiler.frontend.yaml.tree import Mapping
 from policyc.ir.diagnostics import Report
 from policyc.ir.policy import Action
@@ -50,7 +51,7 @@ def read_tier(raw: RawObject, reading: Reading) -> Pending | None:
     )
     _check_name(metadata, reading.report)
     _check_built_in(tier, spec, reading.report)
-    return Pending(metadata, provides=(tier,))
+    return Pending(metadata, found=Found(tiers=(tier,)))
 
 
 def _check_name(metadata: ObjectMeta, report: Report) -> None:

@@ -2,7 +2,6 @@
 """Cilium's CIDR rules and CIDR groups: addresses of neither endpoints nor nodes (E45)."""
 
 from collections.abc import Iterable, Iterator
-from collections.abc import Mapping as Map
 from dataclasses import dataclass, field
 
 from policyc.compiler.frontend.admin import codes as codes_admin
@@ -12,6 +11,7 @@ from policyc.compiler.frontend.cilium.selectors import (
     Terms,
     decode_terms,
 )
+from policyc.compiler.frontend.found import CidrGroup
 from policyc.compiler.frontend.kubernetes.addresses import parse_cidr
 from policyc.compiler.frontend.kubernetes.metadata import quoted
 from policyc.compiler.frontend.lowered import Surroundings
@@ -40,15 +40,6 @@ OUTSIDE: tuple[Peer, ...] = (Not(EndpointPeer(EVERY_ENDPOINT)), Not(NodePeer()))
 """Neither an endpoint nor a node."""
 _RULE_FIELDS = frozenset({"cidr", "cidrGroupRef", "cidrGroupSelector", "except"})
 _ONE_OF = ("cidr", "cidrGroupRef", "cidrGroupSelector")
-
-
-@dataclass(frozen=True, slots=True)
-class CidrGroup:
-    """A CiliumCIDRGroup: addresses that rules refer to by its name or its labels."""
-
-    name: str
-    labels: Map[str, str] = field(hash=False)
-    networks: tuple[Network, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +152,7 @@ def lower_cidr_rule(rule: CidrRule, around: Surroundings) -> Iterator[Peer | Uns
 
     A selector of groups without any group at hand is not supported: what it selects is not known.
     """
-    if rule.groups is not None and not around.of(CidrGroup):
+    if rule.groups is not None and not around.found.cidr_groups:
         what = "CiliumCIDRGroups by selector, of which none is given with -f"
         yield UnsupportedPart(rule.span, rule.path, what, is_peer=True, among=AllOf(OUTSIDE))
         return
@@ -176,7 +167,7 @@ def _networks_of(rule: CidrRule, around: Surroundings) -> tuple[Network, ...] | 
         return (rule.network,)
     if rule.groups is None:
         return _of_named_group(rule, around)
-    found = [group for group in around.of(CidrGroup) if _is_selected(rule.groups, group)]
+    found = [group for group in around.found.cidr_groups if _is_selected(rule.groups, group)]
     if not found:
         finding = codes_cilium.FINDS_NONE.at(
             rule.span, rule.path, where=rule.path, kind="CiliumCIDRGroup"
@@ -186,7 +177,7 @@ def _networks_of(rule: CidrRule, around: Surroundings) -> tuple[Network, ...] | 
 
 
 def _of_named_group(rule: CidrRule, around: Surroundings) -> tuple[Network, ...] | None:
-    groups = {group.name: group for group in around.of(CidrGroup)}
+    groups = {group.name: group for group in around.found.cidr_groups}
     if rule.group in groups:
         return groups[rule.group].networks
     found = codes_cilium.UNKNOWN_GROUP.at(rule.span, rule.path, where=rule.path, name=rule.group)

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from policyc.compiler.frontend.admin.crd_schema import SchemaDecoder
 from policyc.compiler.frontend.admin.decoding import warn_of_namespace
 from policyc.compiler.frontend.cilium.cidrs import (
-    CidrGroup,
     decode_networks,
 )
 from policyc.compiler.frontend.cilium.lowering import lower_spec
@@ -15,6 +14,7 @@ from policyc.compiler.frontend.cilium.policy import (
     CiliumSpec,
     decode_specs,
 )
+from policyc.compiler.frontend.found import CidrGroup, Found
 from policyc.compiler.frontend.kubernetes.metadata import (
     ObjectMeta,
     decode_metadata,
@@ -81,4 +81,5 @@ def read_cidr_group(raw: RawObject, reading: Reading) -> Pending | None:
         return None
     decoder.required(spec, "externalCIDRs", "spec")
     networks = decode_networks(decoder, spec, "externalCIDRs", "spec")
-    return Pending(metadata, provides=(CidrGroup(metadata.name, metadata.labels, networks),))
+    group = CidrGroup(metadata.name, metadata.labels, networks)
+    return Pending(metadata, found=Found(cidr_groups=(group,)))

@@ -24,6 +24,7 @@ from policyc.compiler.frontend.extended.rule_peers import (
     peers,
 )
 from policyc.compiler.frontend.extended.rule_services import services
+from policyc.compiler.frontend.found import Found
 from policyc.compiler.frontend.kubernetes.decode import Decoder
 from policyc.compiler.frontend.kubernetes.metadata import quoted
 from policyc.compiler.frontend.kubernetes.objects import RawObject
@@ -140,7 +141,7 @@ def read_intent(raw: RawObject, reading: Reading) -> Pending | None:
         _check_names_once(text, surroundings)
         return ()
 
-    return Pending(metadata, check, (text,))
+    return Pending(metadata, check, Found(intents=(text,)))
 
 
 def _check_names_once(text: IntentText, surroundings: Surroundings) -> None:
@@ -149,7 +150,7 @@ def _check_names_once(text: IntentText, surroundings: Surroundings) -> None:
     What stands in --cluster too is of another report, and the same intent.
     """
     report = text.passage.report
-    texts = [other for other in surroundings.of(IntentText) if other.passage.report is report]
+    texts = [other for other in surroundings.found.intents if other.passage.report is report]
     if texts[0] is text:
         found = [draft.intent for other in texts for draft in other.drafts]
         check_names(found, [other.passage for other in texts for _ in other.drafts])

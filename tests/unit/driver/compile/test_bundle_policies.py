@@ -34,13 +34,14 @@ from policyc.compiler.driver.compile.policy_texts import (
     policies_text,
     policy_text,
 )
-from policyc.compiler.frontend.calico.host_endpoints import HostEndpoint
+from policyc.compiler.frontend.found import Found
 from policyc.compiler.frontend.read import PolicyInput, ReadOptions, read_scenario
 from policyc.compiler.frontend.yaml.sources import (
     PathSource,
     StreamSource,
 )
 from policyc.ir.encoding import DecodingError
+from policyc.ir.hosts import HostEndpoint
 from policyc.ir.policy import Policy, PolicySet
 from policyc.ir.spans import NOWHERE, Origin, Span
 from tests.golden.verdict_cases import load_cases
@@ -76,7 +77,7 @@ def texts() -> dict[str, tuple[str, Path | None]]:
 
 
 def hosts_of(given: PolicyInput) -> list[HostEndpoint]:
-    return [item for item in given.provided if isinstance(item, HostEndpoint)]
+    return list(given.found.hosts)
 
 
 def exactly(value: object) -> object:
@@ -230,7 +231,9 @@ def test_the_same_policies_are_the_same_text() -> None:
     again = read(MIXED.read_text(), MIXED.parent)
     assert text == policies_json(again, again.policies)
     held = parse_policies(text)
-    back = PolicyInput(held.live, profile=held.profile, lowered=held.staged, provided=held.hosts)
+    back = PolicyInput(
+        held.live, profile=held.profile, lowered=held.staged, found=Found(hosts=held.hosts)
+    )
     assert policies_json(back, held.live) == text
 
 

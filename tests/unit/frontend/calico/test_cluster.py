@@ -41,7 +41,7 @@ def together(
     policies = read_policies(
         [ObjectsSource("policies", tuple(given))], ReadOptions(), reading.services, reading.known
     )
-    return policies, reading.finish(policies.policies, policies.provided).universe
+    return policies, reading.finish(policies.policies, policies.found).universe
 
 
 def findings_of(*objects: dict[str, Any]) -> list[Diagnostic]:
@@ -253,7 +253,7 @@ def test_staged_policies_are_beside_the_live_ones() -> None:
         "StagedNetworkPolicy.projectcalico.org default/q",
         "StagedKubernetesNetworkPolicy.projectcalico.org default/r",
     ]
-    assert [item for item in read.provided if isinstance(item, StagedDeletion)] == [
+    assert list(read.found.deletions) == [
         StagedDeletion("NetworkPolicy.projectcalico.org", "default", "gone"),
         StagedDeletion("NetworkPolicy", "default", "gone"),
     ]

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from policyc.compiler.frontend import ReadOptions, read_cluster, read_policies, read_scenario
-from policyc.compiler.frontend.extended.intents import IntentText
 from policyc.compiler.frontend.read_intents import IntentInput, read_intents
 from policyc.compiler.frontend.yaml.sources import (
     ObjectsSource,
@@ -108,8 +107,8 @@ def test_standard_input_is_either() -> None:
 def test_an_object_among_policies_is_provided_and_otherwise_ignored() -> None:
     read = read_policies([stream(OBJECT + POLICY, "p.yaml")])
     assert sum(len(tier.policies) for tier in read.policies.tiers) == 1
-    assert [type(item) for item in read.provided] == [IntentText]
-    found = read_intents([], provided=read.provided)
+    assert len(read.found.intents) == 1
+    found = read_intents([], given=read.found.intents)
     assert [intent.kind for intent in found.intents] == [IntentKind.NEVER]
 
 
@@ -194,7 +193,7 @@ def test_names_are_unique_where_policies_are_read(text: str, place: str) -> None
 
 def test_names_of_different_intents_and_none_are_no_mistake() -> None:
     text = named("a", 'tcp/1 as "x"', "tcp/1") + named("b", 'tcp/2 as "y"', "tcp/1")
-    assert len(read_policies([stream(text, "p.yaml")]).provided) == 2
+    assert len(read_policies([stream(text, "p.yaml")]).found.intents) == 2
     policies = read_policies([stream(text, "p.yaml")])
     cluster = read_cluster([stream(text, "c.yaml")], given=policies.policies)
     assert not cluster.findings

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Host endpoints: interfaces of nodes that policies are about. Data only."""
+
+from collections.abc import Mapping
+from dataclasses import field
+
+from policyc.ir.fast_dataclass import dataclass
+from policyc.ir.spans import Span
+from policyc.ir.universe import Address
+
+
+@dataclass(frozen=True, slots=True)
+class HostEndpoint:
+    """An interface of a node that policies guard (Calico's HostEndpoint, semantics D43).
+
+    `is_guarded`: unmatched traffic is denied. `interface` is the device's name, `*` for all of them;
+    empty: the one with `addresses`.
+    """
+
+    name: str
+    node: str
+    labels: Mapping[str, str] = field(hash=False)
+    addresses: tuple[Address, ...]
+    is_guarded: bool
+    span: Span = field(compare=False)
+    interface: str = ""
