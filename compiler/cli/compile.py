@@ -62,7 +62,7 @@ POLICY_IR = "policy-ir"
     "--output",
     type=click.Path(path_type=Path),
     metavar="BUNDLE",
-    help="The directory to write.",
+    help="Write the bundle to this directory.",
 )
 @click.option(
     "--emit",
@@ -72,14 +72,14 @@ POLICY_IR = "policy-ir"
 @click.option(
     "--explain-layout",
     is_flag=True,
-    help="Print how each part was laid out, why, and what it is predicted to cost.",
+    help="Print the chosen layout of each table, the reason and the predicted cost.",
 )
 @click.option(
     "--backend",
     type=click.Choice([backend.value for backend in Backend]),
     default=Backend.C.value,
     show_default=True,
-    help="What makes the object: C and clang, or LLVM in this process, without clang.",
+    help="Generate the object through C and clang, or directly with LLVM (no clang needed).",
 )
 @click.option(
     "--rule-counters",
@@ -87,18 +87,18 @@ POLICY_IR = "policy-ir"
     type=click.Choice([counters.value for counters in Counters]),
     default=Counters.BYTES.value,
     show_default=True,
-    help="What is counted for each rule: packets and bytes, packets, or nothing.",
+    help="Count packets and bytes, only packets, or nothing for each rule.",
 )
 @click.option(
     "--allow-empty",
     is_flag=True,
-    help="Compile input without any policy, which allows everything.",
+    help="Accept input without policies. The bundle allows all traffic.",
 )
 @node_option
 @click.option(
     "--all-nodes",
     is_flag=True,
-    help="Write a bundle for each node of the cluster, equal files once.",
+    help="Write one bundle for each node of the cluster. Identical files are stored once.",
 )
 @shard_options
 @cache_option
@@ -106,7 +106,7 @@ POLICY_IR = "policy-ir"
     "--cache-size",
     type=click.IntRange(min=1),
     metavar="MIB",
-    help="What the cache may grow to; what was used least recently goes."
+    help="Limit the cache to this size. The least recently used entries are removed."
     f"  [default: {DEFAULT_LIMIT >> 20}]",
 )
 @click.option(
@@ -114,7 +114,7 @@ POLICY_IR = "policy-ir"
     "is_proved",
     default=False,
     show_default=True,
-    help="Prove the bytecode and its tables, too; proof.json says what was proved.",
+    help="Also prove the bytecode and its tables, and write the result to proof.json.",
 )
 @solver_option
 @click.option(
@@ -123,7 +123,7 @@ POLICY_IR = "policy-ir"
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="How to say what was made.",
+    help="Print the summary as text or JSON.",
 )
 def compile_(
     files: tuple[str, ...],
@@ -147,8 +147,8 @@ def compile_(
 ) -> int:
     """Compile NetworkPolicies into a bundle that `policyc node load` loads.
 
-    Every bundle is proved: Z3 shows that the decisions equal the policies for every flow, or nothing
-    is written and the exit code is 3. With --prove the bytecode is proved to decide the same.
+    Z3 proves each bundle: its decisions equal the policies for every flow. If that proof fails, nothing
+    is written and the exit code is 3. --prove also proves the bytecode.
     """
     if (output is not None) + (emit is not None) + explain_layout != 1:
         raise click.UsageError("give one of -o BUNDLE, --emit STAGE and --explain-layout")

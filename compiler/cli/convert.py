@@ -21,7 +21,7 @@ from policyc.compiler.frontend.read import ReadOptions
 
 @command(
     "convert",
-    short_help="rewrite policies in another API, proved equal",
+    short_help="rewrite policies in another API, with a proof",
     examples=(
         "policyc convert -f policies --to clusternetworkpolicy",
         "policyc convert -f policies --to extended -o extended.yaml",
@@ -29,19 +29,19 @@ from policyc.compiler.frontend.read import ReadOptions
 )
 @input_options
 @click.option(
-    "--to", "target", type=click.Choice(list(TARGETS)), required=True, help="The API to write."
+    "--to", "target", type=click.Choice(list(TARGETS)), required=True, help="Write this API."
 )
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="The file to write; without it, standard output.",
+    help="Write to this file. [default: standard output]",
 )
 @click.option(
     "--ignore-effects",
     is_flag=True,
-    help="Leave out logs, audits and limits; every action stays as it is.",
+    help="Drop logs, audits and limits. All actions stay.",
 )
 def convert(
     files: tuple[str, ...],
@@ -51,11 +51,11 @@ def convert(
     output: Path | None,
     ignore_effects: bool,
 ) -> int:
-    """Rewrite policies in another API, where it can express them.
+    """Rewrite policies in another API that can express them.
 
-    What is written is read back, and Z3 shows that it means the same for every pod, label and address
-    that could exist; else nothing is written (exit code 3). Where the API has no words for a rule, it
-    says which and why (exit code 2).
+    Z3 proves that the result means the same for every possible pod, label and address. If the proof
+    fails, nothing is written (exit code 3). If the API cannot express a rule, an error names the rule
+    and the reason (exit code 2).
     """
     inputs = inputs_of(files, cluster, not_empty(options))
     done = convert_inputs(inputs, target, ignore_effects, progress_on_stderr())

@@ -21,15 +21,20 @@ from policyc.ir.universe import Flow, Universe
 
 @command(
     "explain",
-    short_help="say why a flow is allowed or denied, rule by rule",
+    short_help="explain a verdict rule by rule",
     examples=(
         "policyc explain -f policies --cluster cluster shop/web shop/db tcp/5432",
         "policyc explain -f policies --cluster cluster shop/web 10.0.0.1 tcp/443 --all",
     ),
 )
 @input_options
-@click.option("--source-port", type=int, metavar="PORT", help="Where the connection comes from.")
-@click.option("--all", "is_full", is_flag=True, help="Show every rule, not only the nearest.")
+@click.option(
+    "--source-port",
+    type=int,
+    metavar="PORT",
+    help="Set the source port of the connection. [default: any]",
+)
+@click.option("--all", "is_full", is_flag=True, help="Show every rule, not only the closest match.")
 @report_options(ExplainResult)
 @click.argument("src")
 @click.argument("dst")
@@ -45,11 +50,11 @@ def explain(
     dst: str,
     service: str,
 ) -> int:
-    """Walk the verdict on a flow tier by tier, for both ends.
+    """Explain the verdict on a flow tier by tier, for both ends.
 
     SRC and DST are namespace/pod, node/NAME or an address; PROTOCOL[/PORT] is tcp/443, icmp/8/0, 47.
-    Each policy that selects an end is shown with the rule that matched, or the nearest that did not and
-    why. The exit code is 0, whatever the verdict is.
+    For each policy that selects an end, show the rule that matched, or the closest rule and why it does
+    not match. The exit code is 0 for every verdict.
     """
     if (*files, *cluster).count("-") > 1:
         raise click.UsageError("standard input (-) can be read only once")

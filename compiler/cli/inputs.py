@@ -36,13 +36,13 @@ def input_options(command: Command) -> Command:
         multiple=True,
         required=True,
         metavar="PATH",
-        help="Policies: a file, a directory, or - for standard input. Repeatable.",
+        help="Read policies from a file, a directory, or - (standard input). Repeatable.",
     )
     cluster = click.option(
         "--cluster",
         multiple=True,
         metavar="PATH",
-        help="Namespaces, pods, workloads, services and nodes. Repeatable.",
+        help="Read namespaces, pods, workloads, Services and nodes. Repeatable.",
     )
     return files(cluster(read_options(command)))
 
@@ -82,38 +82,39 @@ _READ_OPTIONS = (
         "--namespace",
         default="default",
         show_default=True,
-        help="The namespace of objects that name none.",
+        help="Set the namespace of objects that name none.",
     ),
     click.option(
         "--kube-version",
         default=DEFAULT_KUBE_VERSION,
         show_default=True,
-        help="Validate as this version's API server does.",
+        help="Validate like the API server of this Kubernetes version.",
     ),
     click.option(
         "--allow-unknown-kinds",
         multiple=True,
         metavar="KIND",
-        help="Pass over objects of this kind. Repeatable.",
+        help="Skip objects of this kind. Repeatable.",
     ),
     click.option(
         "--channel",
         type=click.Choice([channel.value for channel in Channel]),
         default=Channel.EXPERIMENTAL.value,
         show_default=True,
-        help="The release channel of the policy.networking.k8s.io CRDs.",
+        help="Use this release channel of the policy.networking.k8s.io CRDs.",
     ),
     click.option(
         "--profile",
         type=click.Choice([profile.value for profile in Profile]),
-        help="Whose policy engine says how the kinds stand to each other. [default: by the kinds]",
+        help="Order the policy kinds as this policy engine does. [default: chosen by the kinds]",
     ),
     click.option(
         "--unsupported",
         type=click.Choice([how.value for how in Unsupported]),
         default=Unsupported.ERROR.value,
         show_default=True,
-        help="What becomes of a rule that asks for what policyc does not support.",
+        help="Refuse a rule that uses an unsupported feature (error), or deny all that it may match "
+        "(deny).",
     ),
 )
 

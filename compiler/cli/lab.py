@@ -46,7 +46,7 @@ WHAT_NEXT = """What to try next:
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="How to show the matrix.",
+    help="Print the matrix as text or JSON.",
 )
 def lab(
     files: tuple[str, ...],
@@ -54,10 +54,10 @@ def lab(
     options: ReadOptions,
     format_: str,
 ) -> int:
-    """Try policies on real traffic: one node, its pods and an external client as namespaces.
+    """Test policies with real traffic: one node, its pods and an external client as network namespaces.
 
-    Sends TCP, UDP and ICMP between all pods and from the client, over IPv4 and IPv6, and compares what
-    is seen on the wire with what the YAML says. Exit code 1 when they differ. Needs root.
+    Send TCP, UDP and ICMP between all pods and from the client, over IPv4 and IPv6. Compare the traffic
+    on the wire with the verdicts of the YAML. Exit code 1: they differ. Needs root.
     """
     if not cluster:
         raise click.UsageError("the lab needs --cluster: it builds the pods that are in it")

@@ -21,7 +21,7 @@ _ENDING = ".schema.json"
 )
 @click.argument("name", required=False)
 def schema(name: str | None) -> int:
-    """Print a JSON schema: of policyc's own kinds, for editors, or of what commands print.
+    """Print a JSON schema of a policyc kind (for editors) or of a command's JSON output.
 
     Without NAME, list the names.
     """

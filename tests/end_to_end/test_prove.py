@@ -568,4 +568,4 @@ def test_a_load_proves_first(
     said = capfd.readouterr().err
     assert "PC0920" in said and "refuted" in said and NEXT not in said
     assert loaded(copied, "--reprove-cluster", str(proven.policies)) == 2
-    assert "--reprove-cluster is for --reprove" in capfd.readouterr().err
+    assert "--reprove-cluster needs --reprove" in capfd.readouterr().err

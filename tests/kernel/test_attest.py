@@ -251,7 +251,7 @@ def test_an_empty_slot_is_named(running: Running, capfd: pytest.CaptureFixture[s
     with bpf_syscall.obj_get(running.pins.map("pc_policy")) as fd:
         bpf_syscall.map_delete(fd, struct.pack("=I", word.slot))
     code, faults = running.attest(capfd)
-    assert (code, faults) == (1, ["pc_policy: there is no policy program in the slot in force"])
+    assert (code, faults) == (1, ["pc_policy: the active slot has no first-packet program"])
 
 
 @pytest.mark.parametrize("is_asked", [False, True], ids=["silence", "resets"])
@@ -294,7 +294,7 @@ def test_the_word_in_force_is_compared(
     pin = running.pins.map("pc_state")
     switch.store(pin, replace(switch.read(pin), **{flag: True}))
     code, faults = running.attest(capfd)
-    assert (code, faults) == (1, [f"pc_state: {flag} is True, and should be False"])
+    assert (code, faults) == (1, [f"pc_state: {flag} is True, expected False"])
 
 
 def another_link(running: Running) -> None:

@@ -29,7 +29,7 @@ __all__ = ["commands"]
 OUTSIDE = Host(VIP.mac, "198.51.100.9", "2001:db8:51::9")
 IN_RANGE = Host(VIP.mac, "203.0.113.9", "2001:db8:113::9")
 RANGES = "--external-cidr", "203.0.113.0/24", "--external-cidr", "2001:db8:113::/48"
-LEFT_OUT = "198.51.100.9 port 80/TCP, 2001:db8:51::9 port 80/TCP: is in no range of --external-cidr"
+LEFT_OUT = "198.51.100.9 port 80/TCP, 2001:db8:51::9 port 80/TCP: is outside of --external-cidr"
 
 
 def objects(*at: Host) -> list[JsonValue]:
@@ -197,7 +197,7 @@ def test_a_follower_sees_a_socket_that_comes_and_goes(
         assert client.is_served(NODE, family), "the test is not blind"
         server = wire.server(None, family, socket.SOCK_STREAM, PORT)
         eventually(lambda: not client.is_served(NODE, family), "the node's own socket has the port")
-        assert "has a socket of the node itself" in follower.said()
+        assert "is bound by a socket of the node" in follower.said()
         server.close()
         eventually(lambda: client.is_served(NODE, family), "the Service has it again")
 

@@ -253,7 +253,7 @@ def test_status_says_how_pods_leave(node: NodeUnderTest) -> None:
     console = Console(width=200, record=True)
     show(found, console)
     text = console.export_text()
-    assert f"pods leave as {NODE.ip4} {NODE.ip6} ({UPLINK}), ports 50000-50099" in text
+    assert f"SNAT to {NODE.ip4} {NODE.ip6} ({UPLINK}), ports 50000-50099" in text
     assert "but to 10.0.0.0/8" in text
     node.load(node.policy(), uplinks=[UPLINK])
     found = node.status()

@@ -290,7 +290,7 @@ def test_addresses_without_a_place_are_an_error_of_the_host(
 def test_the_map_of_another_release_is_not_taken_for_ours(tables: Tables) -> None:
     tables.pins.map("pc_ep4").unlink()
     bpf_syscall.obj_pin(tables.programs.map_fd("pc_if"), tables.pins.map("pc_ep4"))
-    with pytest.raises(HostError, match="pc_ep4 that is in use is laid out otherwise"):
+    with pytest.raises(HostError, match="pc_ep4 that is in use has another layout"):
         endpoint_maps.present(tables.pins, tables.layout)
 
 

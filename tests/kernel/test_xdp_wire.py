@@ -331,7 +331,7 @@ def test_it_needs_an_uplink(lab: TwoNodes, bundle: Path, tmp_path: Path) -> None
 def test_a_note_says_that_policies_leave_it_nothing() -> None:
     notes: list[str] = []
     xdp.require_uplinks("auto", [UPLINK], True, notes.append)
-    assert len(notes) == 1 and "policies guard this node" in notes[0]
+    assert len(notes) == 1 and "under host policy" in notes[0]
     for mode, is_guarded in ((None, True), ("auto", False)):
         xdp.require_uplinks(mode, [UPLINK], is_guarded, notes.append)
     assert len(notes) == 1

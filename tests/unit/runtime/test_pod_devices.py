@@ -96,7 +96,7 @@ def test_a_netkit_device_whose_peer_keeps_marks_is_refused(
     answers(monkeypatch, netkit(scrub, 0))
     with pytest.raises(InputError, match=r"nk0: .* does not scrub .*peer scrub none") as caught:
         require_scrubbed({"nk0": 9})
-    assert caught.value.hint == "create it with `peer scrub default`"
+    assert caught.value.hint == "create the device with `peer scrub default`"
     with pytest.raises(InputError, match=r"lo: .* does not scrub"):
         require_scrubbed({}, ["lo"])
 
