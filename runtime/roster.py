@@ -142,7 +142,7 @@ def assign_ids(
         if not 0 < ident < capacity:
             name = f"{who[0]}/{who[1]}" if who[0] else f"node {who[1]}"
             raise InputError(
-                f"the bundle's limit of {capacity - 1} endpoints is exceeded at {name}",
+                f"the bundle's endpoint limit of {capacity - 1} is exceeded at {name}",
                 "compile it for more endpoints; the next load frees the ids of removed pods",
             )
         ids[who] = ident

@@ -30,6 +30,7 @@ from policyc.compiler.driver.last_run import has_record
 from policyc.compiler.driver.target import Backend, Target
 from policyc.compiler.frontend.read_options import ReadOptions
 from policyc.compiler.frontend.sources import path_name
+from policyc.ir.counts import counted
 from policyc.ir.plan import Counters
 from policyc.ir.printable import json_text, printable
 from policyc.verifier.choice import Choice
@@ -153,9 +154,9 @@ def compile_(
     if (output is not None) + (emit is not None) + explain_layout != 1:
         raise click.UsageError("give one of -o BUNDLE, --emit STAGE and --explain-layout")
     if is_proved and output is None:
-        raise click.UsageError("--prove proves a bundle: give -o BUNDLE")
+        raise click.UsageError("--prove needs -o BUNDLE")
     if all_nodes and output is None:
-        raise click.UsageError("--all-nodes writes bundles: give -o DIR")
+        raise click.UsageError("--all-nodes needs -o DIR")
     if cache_size is not None and cache is None:
         raise click.UsageError("--cache-size needs --cache DIR")
     limit = DEFAULT_LIMIT if cache_size is None else cache_size << 20
@@ -164,7 +165,7 @@ def compile_(
     _check_nodes(bool(cluster), node, all_nodes, jobs, executor)
     target = Target(Backend(backend), Counters(counters))
     if target.backend is Backend.LLVM and target.counters is Counters.PACKETS:
-        raise click.UsageError("--backend llvm counts bytes, too, or nothing: --rule-counters")
+        raise click.UsageError("--backend llvm needs --rule-counters bytes or none")
     inputs = inputs_of(files, cluster, replace(options, allow_empty=allow_empty))
     with findings_as_json(format_ == "json"):
         if emit == POLICY_IR:
@@ -203,9 +204,9 @@ def _check_nodes(has_cluster: bool, node: str, all_nodes: bool, jobs: int, execu
         raise click.UsageError("give either --node NAME or --all-nodes")
     if (node or all_nodes) and not has_cluster:
         option = "--node" if node else "--all-nodes"
-        raise click.UsageError(f"{option} needs --cluster: it says which pods are where")
+        raise click.UsageError(f"{option} needs --cluster, which has the nodes of pods")
     if not all_nodes and (jobs != 1 or executor):
-        raise click.UsageError("--jobs and --executor are for --all-nodes")
+        raise click.UsageError("--jobs and --executor need --all-nodes")
 
 
 def _rebuilt(inputs: Inputs, output: Path, kept: BuildCache, target: Target) -> "Rebuilt | None":
@@ -266,10 +267,10 @@ def _show_nodes(done: "NodesCompiled", output: Path, format_: str) -> int:
         click.echo(json_text(summary))
     else:
         click.echo(
-            f"{printable(path_name(str(output)))}: {len(done.bundles)} bundles"
-            f" of {done.objects} distinct files,"
-            f" {summary['policies']} policies; proved equal to the policies"
-            f" ({summary['proved_obligations']} obligations, once for all nodes)"
+            f"{printable(path_name(str(output)))}: {counted(len(done.bundles), 'bundle')}"
+            f" of {counted(done.objects, 'distinct file')},"
+            f" {counted(summary['policies'], 'policy', 'policies')}; proved equal to the policies"
+            f" ({counted(summary['proved_obligations'], 'obligation')}, once for all nodes)"
         )
     return 0
 
@@ -321,16 +322,17 @@ def _show(made: Mapping[str, Any], has_cluster: bool, format_: str) -> None:
 
 
 def _in_words(made: Mapping[str, Any], has_cluster: bool) -> str:
-    over = f"{made['endpoints']} endpoints" if has_cluster else "any endpoint"
+    over = counted(made["endpoints"], "endpoint") if has_cluster else "any endpoint"
     if "node" in made:
-        over += f" that may be on {made['node']}"
+        over += f" that can be on {made['node']}"
     before = ""
     if made["rows_proved_before"]:
-        before = f"; {made['rows_proved_before']} subject classes as an earlier run proved them"
-    policies = "1 policy" if made["policies"] == 1 else f"{made['policies']} policies"
+        classes = counted(made["rows_proved_before"], "subject class", "subject classes")
+        before = f"; {classes} proved by an earlier run"
     return (
-        f"{printable(path_name(made['bundle']))}: {policies} over {over}:"
-        f" {made['rows']} subject classes"
-        f" x {made['columns']} peer classes, {made['diagrams']} diagrams;"
-        f" proved equal to the policies ({made['proved_obligations']} obligations{before})"
+        f"{printable(path_name(made['bundle']))}: {counted(made['policies'], 'policy', 'policies')}"
+        f" over {over}: {counted(made['rows'], 'subject class', 'subject classes')}"
+        f" x {counted(made['columns'], 'peer class', 'peer classes')},"
+        f" {counted(made['diagrams'], 'diagram')}; proved equal to the policies"
+        f" ({counted(made['proved_obligations'], 'obligation')}{before})"
     )

@@ -17,6 +17,7 @@ from policyc.compiler.cli.output_file import write_whole
 from policyc.compiler.cli.stderr_notes import say
 from policyc.compiler.driver.convert import TARGETS, Converted, convert_inputs
 from policyc.compiler.frontend.read import ReadOptions
+from policyc.ir.counts import counted
 
 
 @command(
@@ -67,13 +68,14 @@ def convert(
     say(_said(done, target))
     if done.kept:
         shown = ", ".join(done.kept)
-        say(f"keep, and give beside what was written: {shown}")
+        say(f"keep these objects, and apply them with the output: {shown}")
     return 0
 
 
 def _said(done: Converted, target: str) -> str:
     count = sum(len(tier.policies) for tier in done.read.policies.policies.tiers)
     return (
-        f"{count} policies are {done.n_objects} objects for {target}, proved to mean the same for"
-        f" every cluster that could exist ({done.queries} queries)"
+        f"converted {counted(count, 'policy', 'policies')} to {counted(done.n_objects, 'object')}"
+        f" for {target}: proved equal for every possible cluster"
+        f" ({counted(done.queries, 'query', 'queries')})"
     )

@@ -121,16 +121,16 @@ def eval_(
         raise click.UsageError("give one of: SRC DST PROTOCOL[/PORT], --flows, --scenarios")
     if scenarios is not None:
         if files or clusters:
-            raise click.UsageError("scenarios bring their own objects: no -f or --cluster")
+            raise click.UsageError("--scenarios has its own objects: remove -f and --cluster")
         return _run_scenarios(scenarios, options)
     if flow and len(flow) != 3:
         raise click.UsageError("a flow is SRC DST PROTOCOL[/PORT]")
     if source_port is not None and not flow:
         raise click.UsageError(
-            "--source-port is of SRC DST PROTOCOL[/PORT]; files have source_port"
+            "--source-port is only for SRC DST PROTOCOL[/PORT]; flow files have the field source_port"
         )
     if engine != AUTO and flows is None:
-        raise click.UsageError("--engine is of --flows")
+        raise click.UsageError("--engine needs --flows")
     if engine == NATIVE:
         require_native()
     if not files:

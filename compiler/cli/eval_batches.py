@@ -67,9 +67,9 @@ def batch_of(
     opaque = next(opaque_rules(policies), None)
     reason = why_not_native(policies)
     if opaque is not None:
-        reason = f"{opaque.title} is not wholly understood"
+        reason = f"policyc does not fully support {opaque.title}"
     if reason:
-        _say(engine, f"every flow is evaluated by the reference semantics: {reason}")
+        _say(engine, f"the reference semantics evaluates every flow: {reason}")
         return None
     flows = columns_of_text(file.text, file.shown, index, report)
     if flows is None:

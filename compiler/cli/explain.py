@@ -3,7 +3,6 @@
 
 import click
 
-from policyc.backends.report.words import counted
 from policyc.compiler.cli.eval import read_all
 from policyc.compiler.cli.explained import explained
 from policyc.compiler.cli.help import command
@@ -12,6 +11,7 @@ from policyc.compiler.cli.reporting import Reporter, report_options
 from policyc.compiler.frontend import ReadOptions
 from policyc.compiler.frontend.flow_files import flow_from_arguments
 from policyc.compiler.frontend.flows import UniverseIndex
+from policyc.ir.counts import cluster_words
 from policyc.ir.diagnostics import Report
 from policyc.ir.errors import InputError
 from policyc.ir.results.common import UniverseUsed
@@ -80,6 +80,4 @@ def _universe(universe: Universe, is_given: bool) -> UniverseUsed:
     """The endpoints given; without any, the flow is between addresses, and nothing else is known."""
     if not is_given:
         return UniverseUsed("cluster", "no cluster: two addresses")
-    pods = counted(len(universe.endpoints), "pod or workload", "pods and workloads")
-    nodes = counted(len(universe.nodes), "node")
-    return UniverseUsed("cluster", f"the cluster given: {pods}, {nodes}")
+    return UniverseUsed("cluster", cluster_words(universe))

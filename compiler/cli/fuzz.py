@@ -117,10 +117,10 @@ def fuzz(
     """
     if replay and (files or cluster or seconds or examples or seed is not None):
         raise click.UsageError(
-            "--replay asks about its files alone: no -f, --cluster, --seed or limits"
+            "--replay runs only its own files: remove -f, --cluster, --seed and limits"
         )
     if cluster and not files:
-        raise click.UsageError("--cluster is for the policies of -f")
+        raise click.UsageError("--cluster needs -f")
     names, left_out = _stages(backends)
     with findings_as_json(form == "json"):
         if replay:
@@ -144,11 +144,13 @@ def _stages(backends: str | None) -> tuple[tuple[str, ...], dict[str, str]]:
     wanted = dict.fromkeys(name.strip() for name in backends.split(","))
     for name in wanted:
         if name not in STAGES:
-            raise click.UsageError(f"there is no stage {name!r}; there are {', '.join(STAGES)}")
+            raise click.UsageError(f"unknown stage {name!r}; the stages are {', '.join(STAGES)}")
     for name in wanted:
         why = why_not(name)
         if why:
-            raise HostError(f"the stage {name} cannot run: {why}", "name others with --backends")
+            raise HostError(
+                f"the stage {name} cannot run: {why}", "choose other stages with --backends"
+            )
     return tuple(name for name in STAGES if name in wanted), {}
 
 
@@ -196,7 +198,7 @@ class _Search:
             findings.append(Finding(done.found, str(path)))
         elif not done.tally.flows and not done.is_interrupted:
             problem = (
-                f"of {done.examples} examples {done.refused} were refused, the others have no pods"
+                f"{done.refused} of {done.examples} examples were refused, the others have no pods"
             )
             raise InputError([NO_FLOWS_TO_FUZZ.at(Span("-f", 0, 0), problem=problem)])
         return Summary(

@@ -167,10 +167,10 @@ def show_passed_over(
     """Objects that were not used, by kind: those of no use, and those that only a cluster's are."""
     over = ", ".join(f"{count} {kind}" for kind, count in sorted(passed_over.items()))
     if over:
-        say(f"passed over: {over}")
+        say(f"skipped: {over}")
     if not has_cluster and cluster_objects:
         found = ", ".join(f"{n} {k}" for k, n in sorted(cluster_objects.items()))
-        say(f"used only with --cluster: {found}")
+        say(f"ignored without --cluster: {found}")
 
 
 def progress_on_stderr(is_quiet: bool = False) -> "Progress":

@@ -15,6 +15,7 @@ from policyc.compiler.cli.inputs import input_options, inputs_of, progress_on_st
 from policyc.compiler.driver.compile import Compiled, compile_inputs
 from policyc.compiler.driver.lab import expected_matrix, lab_endpoints, lab_pods, metadata_of
 from policyc.compiler.frontend.read import ReadOptions
+from policyc.ir.counts import counted
 from policyc.ir.errors import HostError
 from policyc.ir.printable import json_text
 from policyc.runtime.host import require_root
@@ -60,7 +61,7 @@ def lab(
     on the wire with the verdicts of the YAML. Exit code 1: they differ. Needs root.
     """
     if not cluster:
-        raise click.UsageError("the lab needs --cluster: it builds the pods that are in it")
+        raise click.UsageError("the lab needs --cluster: it builds the pods of the cluster")
     require_root()
     inputs = inputs_of(files, cluster, options)
     progress = progress_on_stderr()
@@ -107,8 +108,9 @@ def _show(done: Compiled, result: Result, files: tuple[str, ...], cluster: tuple
     console = Console()
     policies = sum(len(tier.policies) for tier in done.policies.tiers)
     console.print(
-        f"{policies} policies compiled and proved ({done.proof.obligations} obligations), loaded on"
-        f" one node; traffic took {result.traffic_seconds:.1f} s.",
+        f"compiled and proved {counted(policies, 'policy', 'policies')}"
+        f" ({counted(done.proof.obligations, 'obligation')}), loaded on one node;"
+        f" traffic took {result.traffic_seconds:.1f} s.",
         highlight=False,
     )
     console.print("Seen on the wire, against what the YAML says:", highlight=False)

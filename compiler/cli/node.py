@@ -27,6 +27,7 @@ from policyc.compiler.cli.node_options import (
     wait_option,
     warn,
 )
+from policyc.ir.counts import counted
 from policyc.runtime.command_lock import AT_WORK, Patience
 
 
@@ -118,8 +119,9 @@ def replace_services(
         f", {n} with external clients answered by {way}" for way, n in sorted(ways.items())
     )
     click.echo(
-        f"services: {len({each.service for each in frontends})} with {len(frontends)} addresses "
-        f"and ports{own}, {n_backends} endpoints behind them",
+        f"loaded {counted(len({each.service for each in frontends}), 'Service')}: "
+        f"{counted(len(frontends), 'address and port', 'addresses and ports')}{own}, "
+        f"{counted(n_backends, 'endpoint')}",
         err=True,
     )
 

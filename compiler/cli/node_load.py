@@ -20,6 +20,7 @@ from policyc.compiler.cli.node_options import (
     wait_option,
     warn,
 )
+from policyc.ir.counts import counted
 from policyc.runtime.attach import Mode
 from policyc.runtime.command_lock import Patience
 from policyc.runtime.failsafes import Side
@@ -245,7 +246,7 @@ def load(
     n_local = sum(at.role == "pod" for at in generation.attachments)
     verb = "replaced" if done.replaced_epoch else "loaded"
     click.echo(
-        f"{verb}: epoch {generation.epoch}, {len(generation.endpoints)} endpoints, "
+        f"{verb}: epoch {generation.epoch}, {counted(len(generation.endpoints), 'endpoint')}, "
         f"{n_local} of this node{_without_device(generation)}{_denied(done.denied)}",
         err=True,
     )

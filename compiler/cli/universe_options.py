@@ -18,7 +18,7 @@ def _networks(
 def _network(value: str) -> Network:
     found = parse_cidr(value)
     if found is None:
-        raise click.BadParameter(f"{value!r} is no CIDR such as 10.244.0.0/16 or fd00::/16")
+        raise click.BadParameter(f"{value!r} is not a CIDR such as 10.244.0.0/16 or fd00::/16")
     if found.has_host_bits:
         raise click.BadParameter(f"{value!r} has bits beyond its prefix: write {found.network}")
     return found.network

@@ -111,7 +111,7 @@ def _idle(policy: Policy, universe: Universe) -> Finding:
         for end in universe.endpoints
         if end.host_network and selects(policy.subject, end)
     ]
-    why = "No pod, workload or host of the cluster given has what its selector asks for."
+    why = "No pod, workload or host of the given cluster matches its selector."
     if only_hosts:
         named = ", ".join(only_hosts[:_NAMED])
         if len(only_hosts) > _NAMED:

@@ -19,7 +19,7 @@ from policyc.verifier.opaque import readings
 
 Find = Callable[[Read], tuple[Answers, Redundancy]]
 """What is useless where no rule is opaque, and what the rules were tried on."""
-NOT_ASKED = "too many opaque rules: no rule was asked about"
+NOT_ASKED = "too many opaque rules: no rule was checked"
 _ORDER = (Uselessness.DEAD, Uselessness.SHADOWED, Uselessness.REDUNDANT)
 
 

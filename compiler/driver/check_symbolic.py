@@ -29,10 +29,10 @@ from policyc.verifier.symbolic_redundancy import (
 )
 
 METHOD = (
-    "what is needed has a flow among representative pods, or one that a solver found; "
-    "what is not is proved, rule by rule and all together"
+    "each needed rule has a flow, among representative pods or from a solver; each useless rule is "
+    "proved useless, alone and all together"
 )
-NEEDED = "every rule is needed by a flow among representative pods; no solver was asked"
+NEEDED = "each rule is needed by a flow among representative pods; no solver query"
 Shard = TypeVar("Shard")
 Answered = TypeVar("Answered")
 _SHARD = 25

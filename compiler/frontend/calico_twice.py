@@ -23,7 +23,7 @@ def given_once(given: Sequence[object], others: Iterable[object], report: Report
         name = _name(item)
         if name in names:
             finding = codes.DIFFERENT_IN_CLUSTER.at(CLUSTER, "metadata.name", name=name)
-            report.add(finding.help("give one of the two, or take the snapshot again"))
+            report.add(finding.help("keep one of the two, or take the snapshot again"))
         else:
             found.append(item)
     return found

@@ -269,5 +269,5 @@ def test_a_lost_record_is_said_to_lose_the_patterns(commands: Commands) -> None:
     load(commands, *DENY)
     for path in commands.records():
         path.unlink()
-    assert "what --deny-devices said before is not known any more" in load(commands)
+    assert "the previous value of --deny-devices is lost" in load(commands)
     assert DEVICE in denied(commands), "and no hook is taken off for that"

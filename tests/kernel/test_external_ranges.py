@@ -169,7 +169,7 @@ def test_services_whose_ranges_cannot_be_remembered_change_nothing(
 def test_a_load_says_that_other_ranges_leave_the_services_that_are_loaded(
     commands: Commands,
 ) -> None:
-    said = "the Services that are loaded stay as they are"
+    said = "the loaded Services stay unchanged"
     given = "--services", str(written(commands, OUTSIDE))
     assert said not in load(commands, *given)
     assert said in load(commands, *RANGES)

@@ -213,7 +213,7 @@ def test_a_port_that_is_a_node_port_is_not_both(node: NodeUnderTest) -> None:
     """Whichever comes first: the Service is left out, or the ports are refused."""
     wanted = Masquerade(PORTS)
     node.load(node.policy(), uplinks=[UPLINK], masquerade=wanted, services=node_port(50050))
-    assert "node port 50050 is one of those by which pods leave" in node.warnings[-1]
+    assert "node port 50050 is one of the SNAT ports" in node.warnings[-1]
     assert not node_ports(node.pins, PORTS)
     node.unload()
     node.load(node.policy(), uplinks=[UPLINK], services=node_port(50050))
@@ -264,7 +264,7 @@ def test_a_family_that_the_node_has_not(node: NodeUnderTest) -> None:
     """The load says so, and nothing of it leaves."""
     node.node_addresses = (NODE.ip4,)
     loaded(node)
-    assert any(f"no pod leaves by {UPLINK} over IPv6" in each for each in node.notes)
+    assert any(f"SNAT is off for IPv6 at {UPLINK}" in each for each in node.notes)
     assert out(node, udp(4000, 53), 4)
     assert out(node, udp(4000, 53), 6) is None
     assert node.drops() == {"not masqueraded": 1}
@@ -313,7 +313,7 @@ def test_a_sysctl_that_cannot_be_written(
 ) -> None:
     read_only = Path("/proc/sys/kernel/cap_last_cap")
     monkeypatch.setattr(reserved_ports, "RESERVED", read_only)
-    with pytest.raises(HostError, match="cannot reserve the ports"):
+    with pytest.raises(HostError, match="cannot reserve the SNAT ports"):
         loaded(node, ports=PORTS)
     assert not node.bpffs.exists() and not node.state_root.exists()
 
@@ -369,4 +369,4 @@ def test_the_command_line_hands_them_on(
     assert run([*command, *ours]) == 2
     assert asked[1] == Masquerade(PORTS, (ipaddress.ip_network("10.0.0.0/8"),))
     assert run([*command, *ours[1:]]) == 2 and len(asked) == 2
-    assert "says nothing without --masquerade" in capsys.readouterr().err
+    assert "needs --masquerade" in capsys.readouterr().err

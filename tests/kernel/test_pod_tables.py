@@ -259,9 +259,9 @@ def _too_many_local_pods() -> list[LoadedEndpoint]:
 @pytest.mark.parametrize(
     ("endpoints", "what"),
     [
-        (_too_many_addresses, "65538 IPv4 addresses, and there is room for 65536"),
-        (_too_many_local_pods, "4097 pods of this node, and there is room for 4096"),
-        (lambda: [pod(0x3FFFF, "10.9.9.9")], "beyond 262142"),
+        (_too_many_addresses, "65538 IPv4 addresses exceed the limit of 65536"),
+        (_too_many_local_pods, "4097 pods of this node exceed the limit of 4096"),
+        (lambda: [pod(0x3FFFF, "10.9.9.9")], "above 262142"),
     ],
     ids=["addresses", "pods of this node", "ids"],
 )
@@ -281,7 +281,7 @@ def test_addresses_without_a_place_are_an_error_of_the_host(
     tables.write([pod(1, "10.0.0.1")])
     monkeypatch.setattr(endpoint_tables, "MAX_MOVES", 0)
     monkeypatch.setattr(endpoint_tables, "_sizes", lambda *_: iter((2,)))
-    with pytest.raises(HostError, match="no place for some") as caught:
+    with pytest.raises(HostError, match="cannot hold all addresses") as caught:
         tables.write([pod(n, str(ipaddress.IPv4Address(n << 8))) for n in range(1, 40)])
     assert caught.value.exit_code == 3
     assert tables.ask([ipaddress.ip_address("10.0.0.1")]) == [(1, 0, 0)]

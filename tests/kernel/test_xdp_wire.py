@@ -272,7 +272,7 @@ def test_a_foreign_program_stays_and_the_load_fails(
     before = lab.status("a")
     with foreign(lab, bundle, tmp_path / "foreign", {UPLINK: "a"}, GENERIC):
         for mode in ("auto", "native", "generic"):
-            with pytest.raises(HostError, match="another XDP program runs at up0"):
+            with pytest.raises(HostError, match="another XDP program is attached to up0"):
                 loaded(lab, bundle, mode=mode)
             now = lab.status("a")
             assert (now.epoch, now.programs, now.xdp) == (before.epoch, before.programs, ())

@@ -397,7 +397,7 @@ spec: {selector: has(role), ingress: [{action: Allow}]}
             "of its subject, it compares a label with 'a b', which none is",
         ),
         (calico('destination: {ports: ["any"]}'), "it asks for a port by the name 'any'"),
-        (HOSTS, "it guards host interfaces"),
+        (HOSTS, "it selects host interfaces"),
     ],
 )
 def test_what_the_language_has_no_words_for_is_refused_by_rule(given: str, why: str) -> None:

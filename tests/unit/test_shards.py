@@ -115,7 +115,7 @@ def test_results_before_an_error_are_given() -> None:
 
 @pytest.mark.usefixtures("no_child_is_left")
 def test_a_worker_that_is_killed_is_said() -> None:
-    with pytest.raises(HostError, match="ended before its work was done") as ended:
+    with pytest.raises(HostError, match="a worker process died") as ended:
         list(map_shards(fails, "exit", range(5), 2))
     assert ended.value.exit_code == 3
     assert "--jobs" in ended.value.hint

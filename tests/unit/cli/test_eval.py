@@ -135,7 +135,7 @@ def test_an_unknown_verdict_says_why(given: list[str], capsys: pytest.CaptureFix
 
 
 BAD_FLOWS = [
-    (("shop/wbe", "shop/web", "tcp/1"), "src shop/wbe is no pod of the cluster", "`shop/web`"),
+    (("shop/wbe", "shop/web", "tcp/1"), "src shop/wbe is not a pod of the cluster", "`shop/web`"),
     (
         ("web", "shop/web", "tcp/1"),
         "src web is neither namespace/pod, node/NAME nor an address",

@@ -35,7 +35,7 @@ def test_what_the_kernel_refuses_is_an_error_in_words(monkeypatch: pytest.Monkey
         raise OSError(105, "No buffer space available")
 
     monkeypatch.setattr(socket.socket, "send", refuse)
-    with pytest.raises(HostError, match="what devices the pods have: No buffer space"):
+    with pytest.raises(HostError, match="the pods' devices: No buffer space"):
         require_passed(["lo"], {"veth0": 1})
 
 

@@ -300,7 +300,9 @@ def test_limits_keep_the_oldest_whatever_the_order() -> None:
     dice = random.Random(1)
     expected = owners(everything, ("0.0.0.0/0",))
     assert set(expected[0].values()) == {f"s{n}" for n in range(1, 6)}
-    assert len(expected[1]) == 1 and expected[1][0].startswith("shop/s0: left out: the namespace")
+    assert len(expected[1]) == 1 and expected[1][0].startswith(
+        "shop/s0: left out: the limit of the namespace"
+    )
     for _ in range(3):
         assert owners(dice.sample(everything, 6), ("0.0.0.0/0",)) == expected
         world = World(NODE, external=external_ranges(["0.0.0.0/0"]) or ())

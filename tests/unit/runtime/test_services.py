@@ -384,7 +384,7 @@ def test_who_answers_health_checks_is_told(spec: dict[str, Any], asked: bool) ->
 
 def test_a_health_check_and_masquerade_do_not_share_a_port() -> None:
     own = OwnNode("node-1", ADDRESSES, masquerade_ports=range(31000, 33000))
-    with pytest.raises(InputError, match="32000 is one of those by which pods leave"):
+    with pytest.raises(InputError, match="32000 is one of the SNAT ports"):
         read(service(**BALANCED), node=own)
 
 
