@@ -282,8 +282,8 @@ class _Live:
         ident = revoked.program_id(self.pins.generation(self.generation.epoch))
         if bool(ident) != self.generation.resets_revoked:
             found = "are" if ident else "are not"
-            yield f"{revoked.MAP}: revoked connections {found} reset, contrary to the options of the "
-            "load"
+            state = f"revoked connections {found} reset"
+            yield f"{revoked.MAP}: {state}, contrary to the options of the load"
         elif ident:
             yield from self._program(ident, revoked.PROGRAM, revoked.MAP)
 

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from policyc.ir.counts import counted
 from policyc.runtime.address_value import Address, Network
 from policyc.runtime.json_value import JsonValue
 from policyc.runtime.service_objects import (
@@ -141,9 +142,8 @@ def note_health(services: Iterable[Service], note: Warn) -> None:
     asked = sum(each.health_port != 0 for each in services)
     if asked:
         note(
-            f"health checks (healthCheckNodePort) of {asked} "
-            f"{'Service is' if asked == 1 else 'Services are'} answered only while `policyc node "
-            f"follow` runs"
+            f"health checks (healthCheckNodePort) of {counted(asked, 'Service')} are answered "
+            "only while `policyc node follow` runs"
         )
 
 

@@ -91,8 +91,10 @@ def _unasked(policies: PolicySet, direction: Direction, flow: Flow, own: End) ->
         denied = denies_own_node(own_node_verdict(policies, dst, src, flow))
         if denied and direction is Direction.INGRESS:
             return None
-        why = "traffic that a node generates for its own pod always passes, unless a rule denies "
-        "exactly that (A22)"
+        why = (
+            "traffic that a node generates for its own pod always passes,"
+            " unless a rule denies exactly that (A22)"
+        )
         return decided(FROM_ITS_NODE, why)
     if isinstance(subject, Endpoint):
         return None

@@ -164,9 +164,9 @@ def read_all(
     print_findings([*given.findings, *cluster.findings])
     show_profile(given.profile)
     show_staged(given)
-    _count("passed over", given.passed_over + cluster.passed_over)
+    _count("skipped", given.passed_over + cluster.passed_over)
     if not clusters:
-        _count("used only with --cluster", given.cluster_objects)
+        _count("ignored without --cluster", given.cluster_objects)
     return given.policies, cluster.universe
 
 

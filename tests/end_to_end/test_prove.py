@@ -176,7 +176,7 @@ def test_every_seed_is_read(
     sealed(copied)
     code, found = answer(proven.arguments(copied), capfd)
     assert (code, found["result"]) == (1, "refuted")
-    assert any("the word" in fault or "ids that nobody has" in fault for fault in faults(found))
+    assert any("the word" in fault or "unused ids" in fault for fault in faults(found))
 
 
 @pytest.mark.parametrize(

@@ -54,8 +54,8 @@ def _exposure_rows(exposure: Exposure) -> list[str]:
         rows.append(row("every pod", f"{exposure.cluster}; {state}"))
     rows += [row(each.who, f"{each.services}; {state}") for each in exposure.outside]
     for peer in exposure.potential:
-        rows.append(row(f"{peer.who} (none now)", f"{peer.services}; {peer.place.words}"))
-    return rows or [row("nobody in general", state)]
+        rows.append(row(f"{peer.who} (none exist now)", f"{peer.services}; {peer.place.words}"))
+    return rows or [row("no peer in general", state)]
 
 
 def _that_fit(rows: list[str], room: int) -> list[str]:

@@ -92,8 +92,8 @@ def test_json_needs_no_yaml(tmp_path: Path) -> None:
         ("a: &a [1]\nb: *a", "an alias (`*name`) refers to 1:4: write its value instead"),
         ("port: !!int abc", ":1:7: YAML reads `abc` as another type"),
         ("when: 2024-13-45", ":1:7: YAML reads `2024-13-45` as another type"),
-        ("a: " + "9" * 5000, ":1:4: `9999"),
-        ("[" * 5000 + "]" * 5000, "is nested too deeply"),
+        ("a: " + "9" * 5000, ":1:4: YAML reads `9999"),
+        ("[" * 5000 + "]" * 5000, "nested too deeply"),
     ],
     ids=["itself", "itself in a mapping", "alias", "no number", "no date", "digits", "depth"],
 )

@@ -33,7 +33,7 @@ GLOBAL = HEAD.format(kind="GlobalNetworkPolicy")
 EGRESS = GLOBAL + "  egress:\n  - action: Allow\n"
 RULES: list[tuple[str, str, str]] = [
     # (lines of an ingress rule, `@` where it is shown, the finding, its hint)
-    ("ipVersion: @5", "PC1204: ipVersion: 5 is none of 4, 6", ""),
+    ("ipVersion: @5", "PC1204: ipVersion: 5 is not one of 4, 6", ""),
     ("protocol: @tcp", 'PC1206: protocol: "tcp" is not a protocol', "did you mean `TCP`?"),
     ("protocol: @0", "PC1206: protocol: 0 is not a protocol", "1 to 255"),
     ("protocol: @256", "PC1206: protocol: 256 is not a protocol", "1 to 255"),
@@ -71,14 +71,14 @@ RULES: list[tuple[str, str, str]] = [
     ("protocol: TCP\n    source: {ports: @80}", "PC0201: source.ports: expected a list", ""),
     (
         "source: {nets: [@10.0.0.1]}",
-        'PC1210: source.nets[0]: "10.0.0.1" is no CIDR: it is an address',
+        'PC1210: source.nets[0]: "10.0.0.1" is not a CIDR: it is an address',
         "write 10.0.0.1/32",
     ),
     ("source: {nets: [@10.0.0.0/33]}", 'PC1210: source.nets[0]: "10.0.0.0/33" is no', ""),
     ("source: {nets: [@010.0.0.0/8]}", 'PC1210: source.nets[0]: "010.0.0.0/8" is no', ""),
     (
         "source: {notNets: [@'fd00::1']}",
-        'PC1210: source.notNets[0]: "fd00::1" is no CIDR: it is an address',
+        'PC1210: source.notNets[0]: "fd00::1" is not a CIDR: it is an address',
         "write fd00::1/128",
     ),
     (
@@ -166,7 +166,7 @@ def test_a_wrong_field_of_a_rule_is_shown_at_its_place(rule: str, expected: str,
 
 
 OBJECTS: list[tuple[str, str]] = [
-    (GLOBAL + "  ingress: [{action: @allow}]\n", 'PC1204: action: "allow" is none of Allow'),
+    (GLOBAL + "  ingress: [{action: @allow}]\n", 'PC1204: action: "allow" is not one of Allow'),
     (GLOBAL + "  ingress: [{action: @''}]\n", "PC1205: action: a value is required"),
     (GLOBAL + "  ingress: [{action: Deny, protocol: @''}]\n", 'PC1206: protocol: "" is no'),
     (GLOBAL + "  ingress: [@{}]\n", "PC1205: action: a value is required"),
@@ -255,7 +255,7 @@ OBJECTS: list[tuple[str, str]] = [
     ),
     (
         HEAD.format(kind="Tier") + "  defaultAction: @Allow\n",
-        'PC1204: spec.defaultAction: "Allow" is none of Deny, Pass',
+        'PC1204: spec.defaultAction: "Allow" is not one of Deny, Pass',
     ),
     (
         TYPE.format(kind="Tier") + "metadata: {name: default}\nspec: {order: @5}\n",
@@ -271,7 +271,7 @@ OBJECTS: list[tuple[str, str]] = [
     ),
     (
         HEAD.format(kind="GlobalNetworkSet") + "  nets: [@10.0.0.0/40]\n",
-        'PC1210: spec.nets[0]: "10.0.0.0/40" is no CIDR',
+        'PC1210: spec.nets[0]: "10.0.0.0/40" is not a CIDR',
     ),
     (
         TYPE.format(kind="NetworkSet")
@@ -307,7 +307,7 @@ OBJECTS: list[tuple[str, str]] = [
     ),
     (
         HEAD.format(kind="StagedNetworkPolicy") + "  stagedAction: @Remove\n",
-        'PC1204: spec.stagedAction: "Remove" is none of Set, Delete, Learn, Ignore',
+        'PC1204: spec.stagedAction: "Remove" is not one of Set, Delete, Learn, Ignore',
     ),
     (
         HEAD.format(kind="StagedGlobalNetworkPolicy") + "  stagedAction: Delete\n  @order: 5\n",

@@ -114,7 +114,7 @@ OF_RULES = [
     ("allow from any, «fe80::g»", codes_extended.SYNTAX, ""),
     ("allow from «010.0.0.0/8»", codes_extended.ADDRESS_INVALID, "the network is 10.0.0.0/8"),
     ("allow from «::ffff:10.0.0.1»", codes_extended.ADDRESS_INVALID, ""),
-    ("allow from 10.0.0.0/8 except «10.0.0.0/8»", codes_extended.EXCEPT_OUTSIDE, "lies inside"),
+    ("allow from 10.0.0.0/8 except «10.0.0.0/8»", codes_extended.EXCEPT_OUTSIDE, "a proper subset"),
     ("allow from 10.0.0.0/8 except {10.1.0.0/16, «11.0.0.0/8»}", codes_extended.EXCEPT_OUTSIDE, ""),
     ("allow from 10.0.0.0/8 except «::1»", codes_extended.EXCEPT_FAMILY, ""),
     ("allow from entity «wrld»", codes_extended.UNKNOWN_ENTITY, "did you mean `world`?"),

@@ -70,7 +70,7 @@ def test_a_family_without_an_address_of_the_node_is_refused(tmp_path: Path) -> N
 
 
 def test_other_nodes_need_an_uplink(file: EndpointsFile) -> None:
-    with pytest.raises(InputError, match="no --uplink"):
+    with pytest.raises(InputError, match="need an --uplink"):
         read(["10.96.0.0/12"], file, [], is_guarded=False)
 
 

@@ -378,7 +378,7 @@ BALANCED = {"type": "LoadBalancer", "externalTrafficPolicy": "Local", "healthChe
 def test_who_answers_health_checks_is_told(spec: dict[str, Any], asked: bool) -> None:
     notes: list[str] = []
     read(service(**spec), note=notes.append)
-    said = [each for each in notes if "`policyc node follow` alone" in each]
+    said = [each for each in notes if "while `policyc node follow` runs" in each]
     assert [each.split(" of ")[1][:2] for each in said] == (["1 "] if asked else [])
 
 

@@ -68,7 +68,7 @@ def test_what_is_in_a_vrf_is_refused(
         InputError, match="--uplink eth0: the device belongs to the VRF red"
     ) as error:
         found(monkeypatch, *chain, "red")
-    assert error.value.exit_code == 2 and "no VRF" in error.value.hint
+    assert error.value.exit_code == 2 and "outside of every VRF" in error.value.hint
 
 
 def test_the_vrf_itself_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
