@@ -78,7 +78,7 @@ def equiv(
     certificate: str | None,
     report: Reporter,
 ) -> int:
-    """Prove that policy sets A and B say the same at both ends of every flow.
+    """Prove that policy sets A and B give the same verdicts at both ends of every flow.
 
     The output is a certificate: the statement, the universe, the solver and the digests of the inputs.
     Exit code 0: equal; 1: different, or the certificate is refuted; 3: undecided.

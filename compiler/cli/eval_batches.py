@@ -77,7 +77,7 @@ def batch_of(
     batch = Batch(policies, index.nodes, flows, evaluate_natively(policies, flows), file.shown)
     if batch.n_by_semantics:
         said = f"{batch.n_by_semantics} of {len(flows)} flows are evaluated"
-        _say(engine, f"{said} by the reference semantics, as not all is known about their ends")
+        _say(engine, f"{said} by the reference semantics, because parts of their ends are unknown")
     return batch
 
 

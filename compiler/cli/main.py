@@ -110,10 +110,9 @@ class LazyGroup(click.Group):
 @click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="policyc", prog_name="policyc")
 def cli() -> None:
-    """Compile Kubernetes network policy to eBPF, and prove that the result is the policy.
+    """Compile Kubernetes network policy to eBPF, and prove that the result implements it.
 
-    Exit codes: 0 holds, 1 findings, 2 the input or the usage is wrong, 3 policyc, a tool or the
-    kernel failed.
+    Exit codes: 0: holds; 1: findings; 2: wrong input or usage; 3: policyc, a tool or the kernel failed.
     """
 
 

@@ -48,7 +48,7 @@ external_option = click.option(
     multiple=True,
     metavar="CIDR",
     help="Serve only externalIPs in this range. Repeatable; '' removes the limit. "
-    "[default: as before; at first any address, with a warning]",
+    "[default: keep the current ranges; without any, serve every address and warn]",
 )
 
 strict_option = click.option(
@@ -63,7 +63,7 @@ deny_option = click.option(
     multiple=True,
     metavar="PATTERN",
     help="Deny all traffic of devices that match (veth*, lxc*, cali*) and have no pod in the endpoints "
-    "file. Repeatable; '' ends it. [default: as before]",
+    "file. Repeatable; '' removes all patterns. [default: keep the current patterns]",
 )
 _REPROVE = click.option(
     "--reprove",

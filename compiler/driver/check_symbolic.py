@@ -43,7 +43,7 @@ def useless_anywhere(
     policies: PolicySet, options: CheckOptions, progress: Progress
 ) -> tuple[Answers, Redundancy]:
     """The rules that change nothing in any cluster, and the representatives they were tried on."""
-    progress("trying every rule on representative pods")
+    progress("checking every rule on representative pods")
     space = representative_space(policies, options.pod_networks)
     impossible = impossible_columns(space, options.pod_networks)
     tried = Redundancy(space, policies, impossible=impossible)
@@ -105,7 +105,7 @@ class _Search:
         if not found:
             return []
         chosen = self.tried.together(found)
-        self.progress(f"proving that {len(chosen)} rules may go together")
+        self.progress(f"proving that {len(chosen)} rules can be removed together")
         answer = self._are_removable(chosen)
         if answer is Answer.UNSAT and len(chosen) == len(found):
             return chosen
@@ -117,7 +117,7 @@ class _Search:
         for queries, answer, reason in self._map(prove_groups, groups):
             self.queries += queries
             if answer is Answer.UNKNOWN:
-                self.undecided.append(f"may {len(chosen)} rules go together? {reason}")
+                self.undecided.append(f"can {len(chosen)} rules be removed together? {reason}")
             if answer is not Answer.UNSAT:
                 return answer
         return Answer.UNSAT
@@ -140,7 +140,9 @@ class _Search:
                 if prover.is_removable(place, frozenset(gone)):
                     gone[place] = rule
             except UndecidedError as failure:
-                self.undecided.append(f"may {rule.policy.title} go with the others? {failure}")
+                self.undecided.append(
+                    f"can {rule.policy.title} be removed with the others? {failure}"
+                )
         self.queries += prover.queries
         kept = list(gone.values())
         return kept if self._are_removable(kept) is Answer.UNSAT else []

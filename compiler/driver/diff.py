@@ -167,7 +167,7 @@ def _certified(
         goal = _what_was_not_found(before, after, found, options)
         decision = decide(goal, options.solver, options.timeout_ms)
         if decision.answer is Answer.SAT:
-            raise InternalError("Z3 finds a difference that the comparison of atoms did not")
+            raise InternalError("Z3 found a difference that the comparison of atoms missed")
         evidence = Evidence(WHOLE, solvers, 1, found.replayed)
         return evidence, decision.reason if decision.answer is Answer.UNKNOWN else ""
     sets = (before.policies, after.policies)

@@ -93,7 +93,7 @@ def _why_none(failure: Exception) -> str:
         case KeyError():
             return f"it has no `{failure.args[0]}`"
         case TypeError() | AttributeError():
-            return "it has not the fields of a certificate"
+            return "it lacks fields of a certificate"
     return str(failure)
 
 

@@ -321,8 +321,8 @@ def test_a_sysctl_that_cannot_be_written(
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        ((False, "50000-50100", (), ("eth0",)), "--masquerade-ports says nothing"),
-        ((False, None, ("10.0.0.0/8",), ("eth0",)), "--masquerade-except says nothing"),
+        ((False, "50000-50100", (), ("eth0",)), "--masquerade-ports needs --masquerade"),
+        ((False, None, ("10.0.0.0/8",), ("eth0",)), "--masquerade-except needs --masquerade"),
         ((True, None, (), ()), "needs the device"),
         ((True, "50000", (), ("eth0",)), "expected LOW-HIGH"),
         ((True, "60000-50000", (), ("eth0",)), "expected LOW-HIGH"),

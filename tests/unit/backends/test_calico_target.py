@@ -135,7 +135,10 @@ def test_conditions_as_selectors(condition: Condition, text: str) -> None:
     [
         (asks("projectcalico.org/namespace", "x"), "Calico sets the label"),
         (asks("pcns.team", "x"), "Calico sets the label"),
-        (asks("projectcalico.org/name", "x", attribute=Attribute.NAMESPACE_LABEL), "Calico sets the label"),
+        (
+            asks("projectcalico.org/name", "x", attribute=Attribute.NAMESPACE_LABEL),
+            "Calico sets the label",
+        ),
         (asks("a b", "x"), "no form for the label"),
         (asks("a", "\"'"), "both kinds of quotes"),
         (asks("", "n1", attribute=Attribute.NODE), "pods by node"),
