@@ -17,7 +17,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from policyc.ir.counts import counted
 from policyc.runtime.address_value import Address, Network
 from policyc.runtime.json_value import JsonValue
 from policyc.runtime.service_objects import (
@@ -141,9 +140,10 @@ def note_health(services: Iterable[Service], note: Warn) -> None:
     """Tells of what only a command that goes on can do."""
     asked = sum(each.health_port != 0 for each in services)
     if asked:
+        shown = "1 Service" if asked == 1 else f"{asked} Services"
         note(
-            f"health checks (healthCheckNodePort) of {counted(asked, 'Service')} are answered "
-            "only while `policyc node follow` runs"
+            f"health checks (healthCheckNodePort) of {shown} are answered only while "
+            "`policyc node follow` runs"
         )
 
 

@@ -192,7 +192,7 @@ def test_workers_of_another_release_are_not_used(
         return {"tcp://w:1": own, "tcp://w:2": {**own, "policyc": "0.0.1"}}
 
     monkeypatch.setattr(Client, "run", run)
-    words = f"tcp://w:2 has policyc 0.0.1, and {own['policyc']} is here"
+    words = f"tcp://w:2 has policyc 0.0.1, but this machine has {own['policyc']}"
     with pytest.raises(HostError, match=words):
         list(map_shards(scaled, 1, range(3), executor=cluster))
 

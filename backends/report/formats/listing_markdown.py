@@ -4,7 +4,8 @@
 from policyc.backends.report.listing import isolation_words, listing_headline, other_side
 from policyc.backends.report.markdown_text import code, escaped
 from policyc.backends.report.options import ReportOptions
-from policyc.backends.report.words import counted, evidence_words
+from policyc.backends.report.words import evidence_words
+from policyc.ir.counts import counted
 from policyc.ir.results.listing import Exposure, ListedLine, ListResult
 
 FORMAT = "markdown"

@@ -17,13 +17,13 @@ from policyc.backends.report.words import (
     MAY_BE,
     check_headline,
     config_notes,
-    counted,
     diff_headline,
     evidence_words,
     left_out_words,
     opaque_notes,
     verify_headline,
 )
+from policyc.ir.counts import counted
 from policyc.ir.diagnostics import Severity
 from policyc.ir.results.check import CheckResult, Suppressed
 from policyc.ir.results.common import Evidence, Finding, Place, UniverseUsed, Witness

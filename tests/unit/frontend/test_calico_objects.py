@@ -178,7 +178,7 @@ OBJECTS: list[tuple[str, str]] = [
     (GLOBAL + "  order: @true\n", "PC0201: spec.order: expected a number"),
     (GLOBAL + "  order: @1e999\n", "PC0201: spec.order: expected a number"),
     (GLOBAL + "  types: [Ingress, @Ingress]\n", 'PC1219: spec.types[1]: "Ingress" is given'),
-    (GLOBAL + "  types: [@ingress]\n", 'PC1204: spec.types[0]: "ingress" is none of'),
+    (GLOBAL + "  types: [@ingress]\n", 'PC1204: spec.types[0]: "ingress" is not one of'),
     (GLOBAL + "  performanceHints: [@Fast]\n", 'PC1204: spec.performanceHints[0]: "Fast"'),
     (GLOBAL + "  selector: a ==@\n", "PC1201: spec.selector: expected a quoted text"),
     (GLOBAL + "  selector: @global()\n", "PC1203: spec.selector: global()"),
