@@ -57,7 +57,7 @@ def show_sides(old: Read, new: Read) -> None:
         if profile is not Profile.KUBERNETES:
             say(f"{name}: profile: {profile.value}")
         _show_counts(name, "skipped", side.passed_over)
-        hint = "ignored: give them with --cluster" if side.cluster is None else "not used"
+        hint = "ignored: give them with --cluster" if side.cluster is None else "ignored"
         _show_counts(name, hint, side.policies.cluster_objects)
     show_staged_changes(staged_changes(old, new))
 
