@@ -179,7 +179,7 @@ class IcmpType:
         if self.kind not in (Kind.ICMP, Kind.ICMPV6):
             raise ValueError(f"{self.kind.name} has no ICMP types")
         if self.code is not None and self.type is None:
-            raise ValueError("an ICMP code means nothing without a type")
+            raise ValueError("an ICMP code needs a type")
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ def _policy_table(
     tier: str, policy: Policy, vocabulary: Vocabulary, entries: list[RuleEntry]
 ) -> PolicyTable:
     if policy.hosts != NEVER:
-        raise InternalError(f"{policy.title} guards host interfaces, which no table does")
+        raise InternalError(f"{policy.title} selects host interfaces, which no table does")
 
     def table_rules(direction: Direction) -> tuple[TableRule, ...]:
         out = []

@@ -22,7 +22,7 @@ AT_WORK: Mapping[str, str] = {
     "attest": "an attestation is in progress",
     "follow": "devices that appeared are being denied",
 }
-_OTHER = "another command is at work"
+_OTHER = "another command is running"
 _POLL = 0.02
 _MOMENT = 0.2
 """Seconds that a command without patience waits: `at_work` of another one may hold the lock shared for

@@ -61,11 +61,11 @@ def read_ports(text: str, side: Side) -> tuple[str, ...]:
         if not match or protocol not in _PROTOCOLS or not 1 <= int(match[2]) <= 65535:
             raise InputError(
                 f"--failsafe-{side} {text}: {item.strip()!r} is no port",
-                "write tcp:22,udp:68 and the like, or none",
+                "write ports as tcp:22,udp:68, or none",
             )
         found[f"{protocol}:{int(match[2])}"] = None
     if len(found) > MOST:
-        raise InputError(f"--failsafe-{side}: {len(found)} ports, and there is room for {MOST}")
+        raise InputError(f"--failsafe-{side}: {len(found)} ports exceed the limit of {MOST}")
     return tuple(found)
 
 

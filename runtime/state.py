@@ -35,7 +35,7 @@ class RecordError(HostError):
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(
             f"the record {path} cannot be used: {why}",
-            "load again, or unload: the policy in force goes on until then",
+            "load again, or unload; the current policy stays in force",
         )
 
 
@@ -160,7 +160,7 @@ class StateDir:
         try:
             return self.read(epoch) if epoch else None
         except RecordError as error:
-            warn(f"{error}; going by what the kernel knows")
+            warn(f"{error}; using the state in the kernel instead")
             return None
 
     def write(self, generation: Generation) -> None:
@@ -183,8 +183,8 @@ class StateDir:
 
     def _no_place(self, error: OSError) -> HostError:
         return HostError(
-            f"cannot write what is to be remembered below {self.path}: {error.strerror}",
-            "make room there, and see that it can be written to",
+            f"cannot write the record of the load below {self.path}: {error.strerror}",
+            "free space there, and make the directory writable",
         )
 
     def remove(self, epoch: int) -> None:

@@ -170,7 +170,7 @@ class _TierWriter:
             try:
                 subject = _subject(policy)
             except UnsayableError as failure:
-                self.found.append(of_policy(policy, f"of its subject, {failure}"))
+                self.found.append(of_policy(policy, f"in its subject, {failure}"))
                 subject = None
             spec = self._rules(policy, subject or _Subject(None, {}))
             is_idle = self._frame.tier.unmatched is Action.PASS and not spec
@@ -251,7 +251,7 @@ def _hosts_and_pods(policy: Policy) -> _Subject:
     pods, hosts = conjuncts(as_condition(policy.subject)), conjuncts(policy.hosts)
     asked = {to_text([part], of_workloads) for part in pods}
     if asked != {to_text([part], of_hosts) for part in hosts}:
-        raise UnsayableError("it guards host interfaces by other labels than pods")
+        raise UnsayableError("it selects host interfaces and pods by different labels")
     return _Subject(None, {"selector": to_text(pods, of_workloads)})
 
 

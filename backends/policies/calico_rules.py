@@ -21,9 +21,9 @@ MOST_RULES = 256
 LOG = "Log"
 _ACTIONS = {Action.ALLOW: "Allow", Action.DENY: "Deny", Action.PASS: "Pass", Action.LOG: LOG}
 _NO_WORDS = {
-    Action.REJECT: "it rejects, and Calico drops without an answer",
-    Action.DENY_OWN_NODE: "it also denies what the pod's own node generates, which Calico lets in",
-    Action.AUDIT: "it makes an audit note, and Calico only logs",
+    Action.REJECT: "it rejects, but Calico only drops",
+    Action.DENY_OWN_NODE: "it also denies traffic of the pod's own node, which Calico always allows",
+    Action.AUDIT: "it audits, but Calico only logs",
 }
 _NOBODY: Peer = OneOf(())
 
@@ -51,7 +51,7 @@ def api_rules(rule: Rule, place: Place) -> list[Object]:
         raise UnsayableError("it limits new connections")
     found = list(_matches(rule, place))
     if len(found) > MOST_RULES:
-        raise UnsayableError(f"written out it is more than {MOST_RULES} rules")
+        raise UnsayableError(f"its expansion has more than {MOST_RULES} rules")
     actions = [_ACTIONS[rule.action]]
     if rule.log and rule.action is not Action.LOG:
         actions.insert(0, LOG)

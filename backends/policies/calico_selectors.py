@@ -181,7 +181,7 @@ def of_workloads(test: AttributeTest) -> str:
     match test.attribute:
         case Attribute.LABEL:
             if key in _OF_CALICO or key.startswith(_PREFIXES):
-                raise UnsayableError(f"the label {key} is one that Calico sets itself")
+                raise UnsayableError(f"Calico sets the label {key} itself")
             return key
         case Attribute.NAMESPACE:
             return _NAMESPACE
@@ -194,7 +194,7 @@ def of_workloads(test: AttributeTest) -> str:
         case Attribute.SERVICE_ACCOUNT_LABEL:
             return f"pcsa.{_own_label(key)}"
         case Attribute.NODE | Attribute.NODE_LABEL:
-            raise UnsayableError(f"it asks for the {test.attribute.value} of pods")
+            raise UnsayableError(f"it selects pods by {test.attribute.value}")
         case _:
             assert_never(test.attribute)
 
@@ -202,7 +202,7 @@ def of_workloads(test: AttributeTest) -> str:
 def of_hosts(test: AttributeTest) -> str:
     """The label of a host endpoint in a `selector`: as it is."""
     if test.attribute is not Attribute.LABEL:
-        raise UnsayableError(f"it asks for the {test.attribute.value} of hosts")
+        raise UnsayableError(f"it selects hosts by {test.attribute.value}")
     return test.requirement.key
 
 
@@ -215,7 +215,7 @@ def of_named(test: AttributeTest) -> str:
 
 def _own_label(key: str) -> str:
     if key == _NAME:
-        raise UnsayableError(f"the label {key} is one that Calico sets itself")
+        raise UnsayableError(f"Calico sets the label {key} itself")
     return key
 
 
@@ -269,5 +269,5 @@ def _compared(key: str, requirement: Requirement) -> str:
 def _quoted(value: str) -> str:
     quote = next((mark for mark in ('"', "'") if mark not in value), None)
     if quote is None:
-        raise UnsayableError("it compares with a text that has both kinds of quotes")
+        raise UnsayableError("it compares with a text that contains both kinds of quotes")
     return f"{quote}{value}{quote}"

@@ -87,7 +87,7 @@ def _numbered(rule: Rule, family: int | None) -> Iterator[Numbered]:
         yield None, {}, {}
     elif len(left_out) > 1:
         raise UnsayableError(
-            "it leaves out several protocols, and a rule of Calico's leaves out one"
+            "it excludes several protocols, but a Calico rule can exclude only one"
         )
     else:
         ((number, excepted),) = left_out.items()
@@ -154,7 +154,7 @@ def _ports(wanted: list[Ports], excepted: list[Ports]) -> Iterator[Object]:
     not_named = _port_names(excepted)
     names = [] if any(map(_is_whole, wanted)) else _port_names(wanted)
     if names and 0 in without:
-        raise UnsayableError("it leaves out port 0 of ports by name")
+        raise UnsayableError("it excludes port 0 from named ports")
     if 0 in numbers:
         yield _fields([], [*_spans(_EVERY_NUMBER - numbers), *not_named])
     elif numbers:
@@ -216,7 +216,9 @@ def _icmp(number: int, wanted: list[Ports], excepted: list[Ports]) -> Iterator[O
         if any(_covers(each, one) for each in inside):
             continue
         if len(inside) > 1:
-            raise UnsayableError("it leaves out several types or codes of ICMP, and Calico one")
+            raise UnsayableError(
+                "it excludes several ICMP types or codes, but a Calico rule can exclude only one"
+            )
         out: Object = {} if one.type is None else {"icmp": _type(one)}
         yield out | {"notICMP": _type(inside[0])} if inside else out
 

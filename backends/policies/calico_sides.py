@@ -101,9 +101,9 @@ def sides_of(ways: Iterable[PeerWay], home: str | None, anywhere: str) -> list[S
     found: list[Side] = []
     for way in ways:
         if way.node:
-            raise UnsayableError("it asks for nodes, and Calico knows their addresses only")
+            raise UnsayableError("it matches nodes, but Calico knows only their addresses")
         if way.not_nodes:
-            raise UnsayableError("it tells nodes from other addresses")
+            raise UnsayableError("it distinguishes nodes from other addresses")
         selectors = _selected(way, home, anywhere)
         for side in () if selectors is None else _addressed(way, selectors):
             for at, other in enumerate(found):

@@ -58,7 +58,7 @@ LONGEST_NAME = 100
 ADMIN, BASELINE = "Admin", "Baseline"
 _ACTIONS = {Action.ALLOW: "Accept", Action.DENY: "Deny", Action.PASS: "Pass"}
 _CANNOT = {
-    Action.DENY_OWN_NODE: "deny what the pod's own node generates",
+    Action.DENY_OWN_NODE: "deny traffic of the pod's own node",
     Action.REJECT: "reject",
     Action.LOG: "log",
     Action.AUDIT: "audit",
@@ -122,12 +122,12 @@ class _SlotWriter:
 
     def _policy(self, policy: Policy) -> Iterator[Object]:
         if policy.hosts != NEVER:
-            self.found.append(of_policy(policy, "it guards host interfaces"))
+            self.found.append(of_policy(policy, "it selects host interfaces"))
         rules = {d: self._rules(policy, d) for d in Direction}
         try:
             subjects = conjunctions(as_condition(policy.subject))
         except UnsayableError as failure:
-            self.found.append(of_policy(policy, f"of its subject, {failure}"))
+            self.found.append(of_policy(policy, f"in its subject, {failure}"))
             return
         for subject in subjects:
             for ingress, egress in _pages(rules[Direction.INGRESS], rules[Direction.EGRESS]):
@@ -166,7 +166,7 @@ def _refused(policy: Policy, rule: Rule, why: str) -> Inexpressible:
     if rule.origin != policy.origin:
         return of_rule(policy, rule, why)
     named = replace(policy, name=policy.name.removesuffix(f"-{DEFAULT}"))
-    return of_policy(named, f"what its rules do not match is denied, and there {why}")
+    return of_policy(named, f"its default denies unmatched traffic, and there {why}")
 
 
 def _pages(
@@ -202,7 +202,7 @@ def _rule(rule: Rule, direction: Direction) -> Iterator[Object]:
         return
     is_named = any("destinationNamedPort" in each for each in protocols or ())
     if is_named and any(not {"namespaces", "pods"} & each.keys() for each in peers):
-        raise UnsayableError("it asks for named ports at addresses or nodes")
+        raise UnsayableError("it matches named ports at addresses or nodes")
     for some_peers in _chunks(peers):
         for some in [None] if protocols is None else _chunks(protocols):
             out: Object = {"name": rule.name[:LONGEST_NAME]} if rule.name else {}
@@ -213,13 +213,13 @@ def _rule(rule: Rule, direction: Direction) -> Iterator[Object]:
 def _peers(way: PeerWay, direction: Direction) -> Iterator[Object]:
     if way.selector is not None:
         if way.inside or way.outside:
-            raise UnsayableError("it asks for pods inside (or outside) an address block")
+            raise UnsayableError("it matches pods inside (or outside) an address block")
         yield from map(_selected, conjunctions(way.selector))
         return
     if direction is Direction.INGRESS:
-        raise UnsayableError("its sources are not only pods, and ingress peers are pods")
+        raise UnsayableError("its sources are not only pods, but ingress peers must be pods")
     if way.not_selected or way.not_nodes:
-        raise UnsayableError("it tells addresses outside from those of pods or nodes")
+        raise UnsayableError("it distinguishes external addresses from those of pods or nodes")
     if way.node:
         yield from _nodes(way)
         return
@@ -244,16 +244,18 @@ def _without(network: Network, holes: tuple[Network, ...]) -> list[Network]:
 def _nodes(way: PeerWay) -> Iterator[Object]:
     """Nodes by their labels; several peers conjoined are one condition."""
     if way.inside or way.outside or any(peer.where is not Where.ANYWHERE for peer in way.node):
-        raise UnsayableError("it tells the subject's own node from others, or nodes by address")
+        raise UnsayableError(
+            "it distinguishes the subject's own node from others, or nodes by address"
+        )
     (peer, *others) = way.node
     if others:
-        raise UnsayableError("it asks several things of a node at once")
+        raise UnsayableError("it has several conditions on one node")
     for literals in alternatives(peer.condition):
         requirements = []
         for test, is_wanted in literals:
             assert isinstance(test, AttributeTest)
             if test.attribute is not Attribute.NODE_LABEL:
-                raise UnsayableError(f"it asks for the {test.attribute.value} of nodes")
+                raise UnsayableError(f"it selects nodes by {test.attribute.value}")
             requirements.append(to_kubernetes(test.requirement, is_wanted))
         yield {"nodes": selector_to_api(tuple(requirements))}
 
@@ -261,7 +263,7 @@ def _nodes(way: PeerWay) -> Iterator[Object]:
 def _protocols(rule: Rule) -> list[Object] | None:
     """The protocol entries; None is every service."""
     if rule.except_ports:
-        raise UnsayableError("it leaves out ports of a wider set")
+        raise UnsayableError("it excludes ports from a wider set")
     if any(isinstance(ports, AnyService) for ports in rule.ports):
         return None
     return [*_numbered(rule), *_named(rule)]
@@ -277,8 +279,8 @@ def _numbered(rule: Rule) -> Iterator[Object]:
                 continue
             case _:
                 raise UnsayableError(
-                    "ClusterNetworkPolicies have no words for every port of a protocol, port 0, ICMP"
-                    " and other protocols"
+                    "ClusterNetworkPolicies cannot express every port of a protocol, port 0, ICMP "
+                    "and other protocols"
                 )
 
 
@@ -287,5 +289,5 @@ def _named(rule: Rule) -> Iterator[Object]:
     named = [ports for ports in rule.ports if isinstance(ports, NamedPort)]
     for name in dict.fromkeys(port.name for port in named):
         if {port.protocol for port in named if port.name == name} != set(Protocol):
-            raise UnsayableError(f"it means the port named {name!r} of one protocol only")
+            raise UnsayableError(f"it matches the port name {name!r} for one protocol only")
         yield {"destinationNamedPort": name}

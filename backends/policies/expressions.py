@@ -127,7 +127,7 @@ def of_nodes(condition: Condition) -> Condition:
     """A condition on nodes, simplified; what only pods have is absent there."""
     found = simplified(_on_nodes(condition))
     if any(test.attribute is Attribute.LABEL for test in _tests(found)):
-        raise UnsayableError("it asks for the labels of host interfaces")
+        raise UnsayableError("it selects host interfaces by label")
     return found
 
 
@@ -247,7 +247,7 @@ def _attribute_text(test: AttributeTest) -> str:
     if test.attribute in _VALUES:
         return word
     if not _KEY.fullmatch(key):
-        raise UnsayableError(f"it reads {key!r}, which cannot be the name of a label")
+        raise UnsayableError(f"it reads {key!r}, which is not a valid label name")
     return f"{word}.{key}" if _is_plain(key) else f'{word}["{key}"]'
 
 
@@ -260,7 +260,9 @@ def _value_text(test: AttributeTest, value: str) -> str:
         if "\n" in value or "\r" in value:
             raise UnsayableError("it compares with a text of several lines")
     elif not _VALUES.get(test.attribute, _LABEL_VALUE).fullmatch(value):
-        raise UnsayableError(f"it compares a {test.attribute.value} with {value!r}, which none is")
+        raise UnsayableError(
+            f"it compares a {test.attribute.value} with {value!r}, which is not valid"
+        )
     return quoted(value)
 
 

@@ -134,7 +134,7 @@ class _Writer:
     def _read(self, policy: Policy) -> _Draft | None:
         """The policy with its rules as text; None where it selects no pod."""
         if policy.hosts != NEVER:
-            self.found.append(of_policy(policy, "it guards host interfaces"))
+            self.found.append(of_policy(policy, "it selects host interfaces"))
         subject = simplified(as_condition(policy.subject))
         if subject == NEVER:
             return None
@@ -142,7 +142,7 @@ class _Writer:
         try:
             subject_text(subject, home)
         except UnsayableError as failure:
-            self.found.append(of_policy(policy, f"of its subject, {failure}"))
+            self.found.append(of_policy(policy, f"in its subject, {failure}"))
             return None
         lines = {d: list(self._lines(policy, d, home)) for d in Direction}
         return _Draft(policy, subject, home, lines)

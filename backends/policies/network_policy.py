@@ -48,7 +48,7 @@ def to_network_policies(policies: PolicySet) -> list[Object]:
     """NetworkPolicies with the same meaning; raises InexpressibleError."""
     tiers = [tier for tier in policies.tiers if tier.policies]
     found = [
-        of_policy(policy, f"it stands in tier {tier.name}, and NetworkPolicies have one tier")
+        of_policy(policy, f"it is in tier {tier.name}, but NetworkPolicies have only one tier")
         for tier in tiers[1:]
         for policy in tier.policies
     ]
@@ -70,7 +70,7 @@ class NetworkPolicyWriter:
         """The policies of one tier, in its order."""
         if tier.unmatched is not Action.DENY:
             self.found += [
-                of_policy(policy, "what none of its rules matches goes on to another tier")
+                of_policy(policy, "unmatched traffic passes on to another tier")
                 for policy in tier.policies
             ]
             return []
@@ -78,7 +78,7 @@ class NetworkPolicyWriter:
 
     def _policy(self, policy: Policy) -> list[Object]:
         if policy.hosts != NEVER:
-            self.found.append(of_policy(policy, "it guards host interfaces"))
+            self.found.append(of_policy(policy, "it selects host interfaces"))
         rules = {d: self._rules(policy, d) for d in Direction}
         if not policy.isolates:  # an empty policyTypes would be read as Ingress (A6)
             return []
@@ -86,7 +86,7 @@ class NetworkPolicyWriter:
             subjects = conjunctions(as_condition(policy.subject))
             places = [(name, each) for each in subjects for name in _namespaces(each)]
         except UnsayableError as failure:
-            self.found.append(of_policy(policy, f"of its subject, {failure}"))
+            self.found.append(of_policy(policy, f"in its subject, {failure}"))
             return []
         return [self._object(policy, name, subject, rules) for name, subject in places]
 
@@ -141,7 +141,7 @@ def _namespaces(subject: Conjunction) -> list[str]:
     others = [r for r in subject.namespace_labels if r.key != NAMESPACE_NAME_LABEL]
     if subject.namespaces is None or others:
         raise UnsayableError(
-            "it selects pods in namespaces that it does not name, and a NetworkPolicy stands in one"
+            "it selects pods in several namespaces, but a NetworkPolicy belongs to one"
         )
     return sorted(name for name in subject.namespaces if _may_be(name, subject.namespace_labels))
 
@@ -164,9 +164,11 @@ def _rule(policy: Policy, rule: Rule, direction: Direction) -> Iterator[Object]:
     """The rule; nothing where it matches nobody."""
     check_plain(rule)
     if rule.action is not Action.ALLOW:
-        raise UnsayableError(f"NetworkPolicies only allow, and it is a {rule.action.outcome.value}")
+        raise UnsayableError(
+            f"NetworkPolicies only allow, but the rule is a {rule.action.outcome.value}"
+        )
     if direction not in policy.isolates:
-        raise UnsayableError(f"its policy does not isolate {direction.value}, where it has rules")
+        raise UnsayableError(f"its policy has rules for {direction.value} without isolating it")
     ways = peer_ways(rule.peers)
     ports = _ports(rule)
     if not ways or ports is None:
@@ -185,9 +187,9 @@ def _rule(policy: Policy, rule: Rule, direction: Direction) -> Iterator[Object]:
 def check_plain(rule: Rule) -> None:
     """Raises for what no Kubernetes API has words for: own side, source ports, notes and limits."""
     for is_there, what in (
-        (not isinstance(rule.own, AnyPeer), "it asks for the subject's own address or labels"),
-        (rule.source_ports is not None, "it asks for source ports"),
-        (rule.log or rule.action.goes_on, "it makes a note (log, audit)"),
+        (not isinstance(rule.own, AnyPeer), "it matches the subject's own address or labels"),
+        (rule.source_ports is not None, "it matches source ports"),
+        (rule.log or rule.action.goes_on, "it logs or audits"),
         (rule.limit is not None, "it limits new connections"),
     ):
         if is_there:
@@ -197,16 +199,16 @@ def check_plain(rule: Rule) -> None:
 def _peers(way: PeerWay) -> Iterator[Object]:
     """A NetworkPolicyPeer for each alternative of the selector, or the ipBlock."""
     if way.node or way.not_nodes:
-        raise UnsayableError("it tells nodes from other addresses")
+        raise UnsayableError("it distinguishes nodes from other addresses")
     if way.selector is not None:
         if way.inside or way.outside:
-            raise UnsayableError("it asks for pods inside (or outside) an address block")
+            raise UnsayableError("it matches pods inside (or outside) an address block")
         for each in conjunctions(way.selector):
             peer: Object = {"namespaceSelector": selector_to_api(each.namespace_labels)}
             yield peer | ({"podSelector": selector_to_api(each.labels)} if each.labels else {})
         return
     if way.not_selected:
-        raise UnsayableError("it matches everybody but some pods")
+        raise UnsayableError("it matches every peer except some pods")
     if way == PeerWay(None):
         return
     yield from (_ip_block(network, holes) for network, holes in blocks_of(way))
@@ -218,7 +220,7 @@ def blocks_of(way: PeerWay) -> list[tuple[Network, tuple[Network, ...]]]:
         nested = sorted(way.inside, key=lambda block: block.network.prefixlen)
         inner = nested[-1]
         if any(not _contains(outer, inner) for outer in nested[:-1]):
-            raise UnsayableError("it asks for addresses inside several blocks at once")
+            raise UnsayableError("it matches the intersection of several address blocks")
         inside: tuple[AddressPeer, ...] = (inner,)
     else:
         inside = way.inside or (AddressPeer(_EVERYTHING4), AddressPeer(_EVERYTHING6))
@@ -238,7 +240,7 @@ def _minus(
         if not other.network.overlaps(block.network):
             continue
         if other.excepts:
-            raise UnsayableError("it leaves out a block that has excepts of its own")
+            raise UnsayableError("it excludes a block that has its own excepts")
         if is_inside(block.network, other.network):
             return None
         holes.append(other.network)
@@ -255,7 +257,7 @@ def _ip_block(network: Network, holes: tuple[Network, ...]) -> Object:
 def _ports(rule: Rule) -> list[Object] | None:
     """The port entries: none is every port, None no port at all."""
     if rule.except_ports:
-        raise UnsayableError("it leaves out ports of a wider set")
+        raise UnsayableError("it excludes ports from a wider set")
     if any(isinstance(ports, AnyService) for ports in rule.ports):
         return []
     return [_port(ports) for ports in rule.ports] or None
@@ -271,4 +273,4 @@ def _port(ports: Ports) -> Object:
         case NamedPort(protocol, name):
             return {"protocol": protocol.name, "port": name}
         case _:
-            raise UnsayableError("it asks for a protocol other than TCP, UDP and SCTP, or port 0")
+            raise UnsayableError("it matches another protocol than TCP, UDP and SCTP, or port 0")

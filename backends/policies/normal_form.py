@@ -54,7 +54,7 @@ def _checked(ways: Iterator[tuple[Literal[object], ...]]) -> list[tuple[Literal[
     for way in ways:
         found[tuple(dict.fromkeys(way))] = None
         if len(found) > MOST_ALTERNATIVES:
-            raise UnsayableError(f"written out it has more than {MOST_ALTERNATIVES} alternatives")
+            raise UnsayableError(f"its expansion has more than {MOST_ALTERNATIVES} alternatives")
     return list(found)
 
 

@@ -55,7 +55,7 @@ PodsText = Callable[[Condition], str]
 def rule_text(rule: Rule, direction: Direction, home: str) -> str | None:
     """The rule, over several lines where it is long; None where no flow can match it."""
     if rule.source_ports is not None:
-        raise UnsayableError("it asks for source ports")
+        raise UnsayableError("it matches source ports")
     peers, own = _peers(rule.peers, home), _own(rule.own, home)
     services = service_texts(rule)
     if not peers or not own or services is None:
@@ -64,7 +64,7 @@ def rule_text(rule: Rule, direction: Direction, home: str) -> str | None:
     if sides and not services:
         services = [ANY]
     if rule.action is Action.DENY_OWN_NODE:
-        raise UnsayableError("it also denies what the pod's own node generates")
+        raise UnsayableError("it also denies traffic of the pod's own node")
     units = [*(_listed(rule.action.value, services) if services else [rule.action.value]), *sides]
     if rule.log and rule.action is not Action.LOG:
         units[-1] += " log"
@@ -106,7 +106,7 @@ def _name(name: str) -> str:
 
 def _limit(limit: Limit, action: Action) -> str:
     if action is not Action.ALLOW:
-        raise UnsayableError(f"it limits a {action.value}, and only what is allowed has a limit")
+        raise UnsayableError(f"it limits a {action.value}, but only an allow can have a limit")
     for number in (limit.per_second, limit.burst):
         if not 1 <= number <= _HIGHEST_RATE:
             raise UnsayableError("its limit is not from 1 to 1000000000 a second")
@@ -165,7 +165,7 @@ def _plain_outsides(way: PeerWay) -> list[PeerWay]:
         inside = tuple(peer for block, peer in pairs if peer.network != block.network)
         found.append(replace(way, inside=(*way.inside, *inside), outside=outside))
         if len(found) > MOST_ALTERNATIVES:
-            raise UnsayableError(f"written out it has more than {MOST_ALTERNATIVES} alternatives")
+            raise UnsayableError(f"its expansion has more than {MOST_ALTERNATIVES} alternatives")
     return found
 
 
@@ -205,7 +205,7 @@ def _nodes(way: PeerWay) -> Iterator[str]:
             other += [(held, where | {elsewhere}) for held, where in found]
         found = other
         if len(found) > MOST_ALTERNATIVES:
-            raise UnsayableError(f"written out it has more than {MOST_ALTERNATIVES} alternatives")
+            raise UnsayableError(f"its expansion has more than {MOST_ALTERNATIVES} alternatives")
     for held, where in found:
         held = simplified(held)
         if held != NEVER and len(where) < 2:
@@ -256,7 +256,7 @@ def _block(network: Network, holes: list[Network]) -> Iterator[str]:
 def _cidr(network: Network) -> str:
     mapped = getattr(network.network_address, "ipv4_mapped", None)
     if mapped is not None and network.prefixlen >= _FIRST_MAPPED_LENGTH:
-        raise UnsayableError("it has IPv4 addresses written as IPv6")
+        raise UnsayableError("it has IPv4-mapped IPv6 addresses")
     return str(network.network_address if network.num_addresses == 1 else network)
 
 

@@ -84,7 +84,7 @@ def _service(ports: Ports) -> str:
             return protocol.name.lower()
         case PortRange(protocol, lo, hi):
             if lo == 0:
-                raise UnsayableError("it asks for port 0, and ports are 1 to 65535")
+                raise UnsayableError("it matches port 0, but ports are 1 to 65535")
             return f"{protocol.name.lower()}/{lo if lo == hi else f'{lo}-{hi}'}"
         case NamedPort(protocol, name):
             if not _PORT_NAME.fullmatch(name) or name == "any":

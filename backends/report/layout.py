@@ -46,7 +46,7 @@ def _totals(plan: LookupPlan, choices: Sequence[Choice], endpoints: int) -> Iter
         words = [f"with a pod {2 * classes + cells:.0f} ns"]
         for family in direction.addresses:
             ns = next(ns for part, ns in own.items() if f"IPv{family}" in part)
-            words.append(f"with an IPv{family} address outside {classes + ns + cells:.0f} ns")
+            words.append(f"with an external IPv{family} address {classes + ns + cells:.0f} ns")
         yield f"predicted for an {name} verdict: {', '.join(words)}"
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What several formats show of a listing."""
 
-from policyc.backends.report.words import counted
+from policyc.ir.counts import counted
 from policyc.ir.policy import Direction
 from policyc.ir.results.listing import EndGroup, Exposure, ListResult, ServiceRange
 

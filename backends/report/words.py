@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from policyc.ir.counts import counted
 from policyc.ir.results.check import CheckResult, ConfigUsed
 from policyc.ir.results.common import Evidence, OpaquePart
 from policyc.ir.results.diff import (
@@ -25,14 +26,9 @@ DID = {
 }
 """What a change did to the flows of a region."""
 MAY_BE = {kind: f"may be {did}" for kind, did in DID.items()}
-"""The same where it depends on rules that are not understood."""
+"""The same where it depends on rules that policyc does not support."""
 MOST_OPAQUE = 10
 """How many rules that are not understood the notes name."""
-
-
-def counted(number: int, one: str, many: str = "") -> str:
-    """`1 rule`, `2 rules`, `no rules`; `many` where it is not `one` and an s."""
-    return f"{number or 'no'} {one if number == 1 else many or f'{one}s'}"
 
 
 def evidence_words(evidence: Evidence) -> str:
@@ -75,7 +71,7 @@ def _counted_regions(count: RegionCount, one: str) -> str:
 def opaque_notes(parts: Sequence[OpaquePart]) -> list[str]:
     """The rules that are not understood, a sentence for each of the first."""
     notes = [
-        f"{f'{part.side}: ' if part.side else ''}{words_of(part)}, which policyc does not decide"
+        f"{f'{part.side}: ' if part.side else ''}{words_of(part)}, which policyc does not support"
         for part in parts[:MOST_OPAQUE]
     ]
     more = len(parts) - len(notes)

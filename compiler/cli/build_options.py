@@ -29,18 +29,19 @@ node_option = click.option(
     "--node",
     callback=lambda _context, _option, name: _named(name),
     metavar="NAME",
-    help="Compile for the pods that are, or may come to be, on this node of the cluster.",
+    help="Compile only for pods that run, or can be scheduled, on this node. [default: all nodes]",
 )
 cache_option = click.option(
     "--cache",
     type=_NamedFolder(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Reuse proofs and objects of earlier runs, which may be those of others.",
+    help="Reuse proofs and objects that earlier runs stored in DIR. Several users may share it. "
+    "[default: no cache]",
 )
 solver_option = click.option(
     "--solver",
     type=click.Choice([choice.value for choice in Choice]),
     default=Choice.BITWUZLA.value,
     show_default=True,
-    help="Who proves the bytecode; of `both`, each must agree.",
+    help="Prove the bytecode with this solver. With `both`, the two must agree.",
 )

@@ -37,7 +37,7 @@ from policyc.verifier.smt.solver_choice import Choice
 
 @command(
     "check",
-    short_help="find rules that do nothing, or not what they look like",
+    short_help="find rules that do nothing, or not what they seem to do",
     examples=(
         "policyc check -f policies",
         "policyc check -f policies --cluster cluster --format sarif -o check.sarif",
@@ -52,12 +52,12 @@ from policyc.verifier.smt.solver_choice import Choice
     type=click.Choice(FAIL_ON),
     default="warning",
     show_default=True,
-    help="From which severity on findings are exit code 1.",
+    help="Exit with code 1 if a finding has this severity or a higher one.",
 )
 @click.option(
     "--config",
     metavar="FILE",
-    help="Severities of findings; may be git:REV:PATH. "
+    help="Read the severities of findings from FILE or git:REV:PATH. "
     f"[default: the nearest {CONFIG_FILE}, up to the root of the repository]",
 )
 @timeout_option
@@ -78,10 +78,10 @@ def check_(
     executor: str,
     report: Reporter,
 ) -> int:
-    """Find rules that match nothing, never decide or change nothing, and what is probably not meant.
+    """Find rules that match nothing, decide nothing or change nothing, and likely mistakes.
 
-    Without a cluster each answer is for every pod that could exist; with one, for its workloads. Exit
-    code 0: no finding as severe as --fail-on; 1: some are; 3: a question is undecided.
+    Without --cluster, each answer covers every possible pod; with it, the workloads of that cluster.
+    Exit code 0: no finding as severe as --fail-on; 1: at least one; 3: a question is undecided.
     """
     if executor:
         address_of(executor)

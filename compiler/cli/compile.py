@@ -37,6 +37,7 @@ from policyc.compiler.driver.compile.target import (
 )
 from policyc.compiler.frontend.read_options import ReadOptions
 from policyc.compiler.frontend.yaml.sources import path_name
+from policyc.ir.counts import counted
 from policyc.ir.plan import Counters
 from policyc.ir.printable import json_text, printable
 from policyc.verifier.smt.solver_choice import Choice
@@ -73,7 +74,7 @@ POLICY_IR = "policy-ir"
     "--output",
     type=click.Path(path_type=Path),
     metavar="BUNDLE",
-    help="The directory to write.",
+    help="Write the bundle to this directory.",
 )
 @click.option(
     "--emit",
@@ -83,14 +84,14 @@ POLICY_IR = "policy-ir"
 @click.option(
     "--explain-layout",
     is_flag=True,
-    help="Print how each part was laid out, why, and what it is predicted to cost.",
+    help="Print the chosen layout of each table, the reason and the predicted cost.",
 )
 @click.option(
     "--backend",
     type=click.Choice([backend.value for backend in Backend]),
     default=Backend.C.value,
     show_default=True,
-    help="What makes the object: C and clang, or LLVM in this process, without clang.",
+    help="Generate the object through C and clang, or directly with LLVM (no clang needed).",
 )
 @click.option(
     "--rule-counters",
@@ -98,18 +99,18 @@ POLICY_IR = "policy-ir"
     type=click.Choice([counters.value for counters in Counters]),
     default=Counters.BYTES.value,
     show_default=True,
-    help="What is counted for each rule: packets and bytes, packets, or nothing.",
+    help="Count packets and bytes, only packets, or nothing for each rule.",
 )
 @click.option(
     "--allow-empty",
     is_flag=True,
-    help="Compile input without any policy, which allows everything.",
+    help="Accept input without policies. The bundle allows all traffic.",
 )
 @node_option
 @click.option(
     "--all-nodes",
     is_flag=True,
-    help="Write a bundle for each node of the cluster, equal files once.",
+    help="Write one bundle for each node of the cluster. Identical files are stored once.",
 )
 @shard_options
 @cache_option
@@ -117,7 +118,7 @@ POLICY_IR = "policy-ir"
     "--cache-size",
     type=click.IntRange(min=1),
     metavar="MIB",
-    help="What the cache may grow to; what was used least recently goes."
+    help="Limit the cache to this size. The least recently used entries are removed."
     f"  [default: {DEFAULT_LIMIT >> 20}]",
 )
 @click.option(
@@ -125,7 +126,7 @@ POLICY_IR = "policy-ir"
     "is_proved",
     default=False,
     show_default=True,
-    help="Prove the bytecode and its tables, too; proof.json says what was proved.",
+    help="Also prove the bytecode and its tables, and write the result to proof.json.",
 )
 @solver_option
 @click.option(
@@ -134,7 +135,7 @@ POLICY_IR = "policy-ir"
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="How to say what was made.",
+    help="Print the summary as text or JSON.",
 )
 def compile_(
     files: tuple[str, ...],
@@ -158,15 +159,15 @@ def compile_(
 ) -> int:
     """Compile NetworkPolicies into a bundle that `policyc node load` loads.
 
-    Every bundle is proved: Z3 shows that the decisions equal the policies for every flow, or nothing
-    is written and the exit code is 3. With --prove the bytecode is proved to decide the same.
+    Z3 proves each bundle: its decisions equal the policies for every flow. If that proof fails, nothing
+    is written and the exit code is 3. --prove also proves the bytecode.
     """
     if (output is not None) + (emit is not None) + explain_layout != 1:
         raise click.UsageError("give one of -o BUNDLE, --emit STAGE and --explain-layout")
     if is_proved and output is None:
-        raise click.UsageError("--prove proves a bundle: give -o BUNDLE")
+        raise click.UsageError("--prove needs -o BUNDLE")
     if all_nodes and output is None:
-        raise click.UsageError("--all-nodes writes bundles: give -o DIR")
+        raise click.UsageError("--all-nodes needs -o DIR")
     if cache_size is not None and cache is None:
         raise click.UsageError("--cache-size needs --cache DIR")
     limit = DEFAULT_LIMIT if cache_size is None else cache_size << 20
@@ -175,7 +176,7 @@ def compile_(
     _check_nodes(bool(cluster), node, all_nodes, jobs, executor)
     target = Target(Backend(backend), Counters(counters))
     if target.backend is Backend.LLVM and target.counters is Counters.PACKETS:
-        raise click.UsageError("--backend llvm counts bytes, too, or nothing: --rule-counters")
+        raise click.UsageError("--backend llvm needs --rule-counters bytes or none")
     inputs = inputs_of(files, cluster, replace(options, allow_empty=allow_empty))
     with findings_as_json(format_ == "json"):
         if emit == POLICY_IR:
@@ -216,9 +217,9 @@ def _check_nodes(has_cluster: bool, node: str, all_nodes: bool, jobs: int, execu
         raise click.UsageError("give either --node NAME or --all-nodes")
     if (node or all_nodes) and not has_cluster:
         option = "--node" if node else "--all-nodes"
-        raise click.UsageError(f"{option} needs --cluster: it says which pods are where")
+        raise click.UsageError(f"{option} needs --cluster, which has the nodes of pods")
     if not all_nodes and (jobs != 1 or executor):
-        raise click.UsageError("--jobs and --executor are for --all-nodes")
+        raise click.UsageError("--jobs and --executor need --all-nodes")
 
 
 def _rebuilt(inputs: Inputs, output: Path, kept: BuildCache, target: Target) -> "Rebuilt | None":
@@ -286,10 +287,10 @@ def _show_nodes(done: "NodesCompiled", output: Path, format_: str) -> int:
         click.echo(json_text(summary))
     else:
         click.echo(
-            f"{printable(path_name(str(output)))}: {len(done.bundles)} bundles"
-            f" of {done.objects} distinct files,"
-            f" {summary['policies']} policies; proved equal to the policies"
-            f" ({summary['proved_obligations']} obligations, once for all nodes)"
+            f"{printable(path_name(str(output)))}: {counted(len(done.bundles), 'bundle')}"
+            f" of {counted(done.objects, 'distinct file')},"
+            f" {counted(summary['policies'], 'policy', 'policies')}; proved equal to the policies"
+            f" ({counted(summary['proved_obligations'], 'obligation')}, once for all nodes)"
         )
     return 0
 
@@ -341,16 +342,17 @@ def _show(made: Mapping[str, Any], has_cluster: bool, format_: str) -> None:
 
 
 def _in_words(made: Mapping[str, Any], has_cluster: bool) -> str:
-    over = f"{made['endpoints']} endpoints" if has_cluster else "any endpoint"
+    over = counted(made["endpoints"], "endpoint") if has_cluster else "any endpoint"
     if "node" in made:
-        over += f" that may be on {made['node']}"
+        over += f" that can be on {made['node']}"
     before = ""
     if made["rows_proved_before"]:
-        before = f"; {made['rows_proved_before']} subject classes as an earlier run proved them"
-    policies = "1 policy" if made["policies"] == 1 else f"{made['policies']} policies"
+        classes = counted(made["rows_proved_before"], "subject class", "subject classes")
+        before = f"; {classes} proved by an earlier run"
     return (
-        f"{printable(path_name(made['bundle']))}: {policies} over {over}:"
-        f" {made['rows']} subject classes"
-        f" x {made['columns']} peer classes, {made['diagrams']} diagrams;"
-        f" proved equal to the policies ({made['proved_obligations']} obligations{before})"
+        f"{printable(path_name(made['bundle']))}: {counted(made['policies'], 'policy', 'policies')}"
+        f" over {over}: {counted(made['rows'], 'subject class', 'subject classes')}"
+        f" x {counted(made['columns'], 'peer class', 'peer classes')},"
+        f" {counted(made['diagrams'], 'diagram')}; proved equal to the policies"
+        f" ({counted(made['proved_obligations'], 'obligation')}{before})"
     )

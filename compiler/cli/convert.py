@@ -21,11 +21,12 @@ from policyc.compiler.driver.compare.convert import (
     convert_inputs,
 )
 from policyc.compiler.frontend.read import ReadOptions
+from policyc.ir.counts import counted
 
 
 @command(
     "convert",
-    short_help="rewrite policies in another API, proved equal",
+    short_help="rewrite policies in another API, with a proof",
     examples=(
         "policyc convert -f policies --to clusternetworkpolicy",
         "policyc convert -f policies --to extended -o extended.yaml",
@@ -33,19 +34,19 @@ from policyc.compiler.frontend.read import ReadOptions
 )
 @input_options
 @click.option(
-    "--to", "target", type=click.Choice(list(TARGETS)), required=True, help="The API to write."
+    "--to", "target", type=click.Choice(list(TARGETS)), required=True, help="Write this API."
 )
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="The file to write; without it, standard output.",
+    help="Write to this file. [default: standard output]",
 )
 @click.option(
     "--ignore-effects",
     is_flag=True,
-    help="Leave out logs, audits and limits; every action stays as it is.",
+    help="Drop logs, audits and limits. All actions stay.",
 )
 def convert(
     files: tuple[str, ...],
@@ -55,11 +56,11 @@ def convert(
     output: Path | None,
     ignore_effects: bool,
 ) -> int:
-    """Rewrite policies in another API, where it can express them.
+    """Rewrite policies in another API that can express them.
 
-    What is written is read back, and Z3 shows that it means the same for every pod, label and address
-    that could exist; else nothing is written (exit code 3). Where the API has no words for a rule, it
-    says which and why (exit code 2).
+    Z3 proves that the result means the same for every possible pod, label and address. If the proof
+    fails, nothing is written (exit code 3). If the API cannot express a rule, an error names the rule
+    and the reason (exit code 2).
     """
     inputs = inputs_of(files, cluster, not_empty(options))
     done = convert_inputs(inputs, target, ignore_effects, progress_on_stderr())
@@ -71,13 +72,14 @@ def convert(
     say(_said(done, target))
     if done.kept:
         shown = ", ".join(done.kept)
-        say(f"keep, and give beside what was written: {shown}")
+        say(f"keep these objects, and apply them with the output: {shown}")
     return 0
 
 
 def _said(done: Converted, target: str) -> str:
     count = sum(len(tier.policies) for tier in done.read.policies.policies.tiers)
     return (
-        f"{count} policies are {done.n_objects} objects for {target}, proved to mean the same for"
-        f" every cluster that could exist ({done.queries} queries)"
+        f"converted {counted(count, 'policy', 'policies')} to {counted(done.n_objects, 'object')}"
+        f" for {target}: proved equal for every possible cluster"
+        f" ({counted(done.queries, 'query', 'queries')})"
     )

@@ -31,7 +31,7 @@ from policyc.verifier.smt.solver_choice import Choice
 
 @command(
     "diff",
-    short_help="what a change of policies opens and closes",
+    short_help="show the traffic that a change opens and closes",
     epilog=SIDES,
     examples=(
         "policyc diff git:origin/main .",
@@ -50,19 +50,21 @@ from policyc.verifier.smt.solver_choice import Choice
     type=click.Choice(FAIL_ON),
     default="any",
     show_default=True,
-    help="Which outcome is exit code 1.",
+    help="Exit with code 1 on this outcome.",
 )
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
-    help="How many regions are shown. "
+    help="Show at most this many regions. "
     f"[default: {SHOWN} in text and Markdown, every region in JSON and SARIF]",
 )
 @click.option("--all", "show_all", is_flag=True, help="Show every region.")
 @click.option(
-    "--ignore-effects", is_flag=True, help="Compare actions only, not logs, audits and limits."
+    "--ignore-effects", is_flag=True, help="Compare actions only. Ignore logs, audits and limits."
 )
-@click.option("--audit", is_flag=True, help="Ask Z3 about the whole formula, whatever its size.")
+@click.option(
+    "--audit", is_flag=True, help="Also solve the whole formula with Z3, whatever its size."
+)
 @shard_options
 @solver_option
 @timeout_option
@@ -87,10 +89,10 @@ def diff(
     timeout: float | None,
     report: Reporter,
 ) -> int:
-    """Say what traffic a change from OLD to NEW opens and closes, with a flow to show it.
+    """Show the traffic that a change from OLD to NEW opens and closes, with example flows.
 
-    Without a cluster the answer is for every pod, label and address that could exist; with one, for its
-    workloads. Exit code 0: no flow changes; 1: some do; 3: undecided, which is never "equal".
+    Without --cluster, the answer covers every possible pod, label and address; with it, the workloads
+    of that cluster. Exit code 0: no flow changes; 1: at least one does; 3: undecided.
     """
     given = (*cluster, *cluster_old, *cluster_new)
     chosen = DiffOptions(

@@ -44,19 +44,22 @@ from policyc.verifier.smt.solver_choice import Choice
 @read_options
 @universe_option
 @pod_cidr_option
-@click.option("--ignore-effects", is_flag=True, help="Compare actions only.")
-@click.option("--audit", is_flag=True, help="Ask about the whole formula, whatever its size.")
+@click.option(
+    "--ignore-effects", is_flag=True, help="Compare actions only. Ignore logs, audits and limits."
+)
+@click.option("--audit", is_flag=True, help="Also solve the whole formula, whatever its size.")
 @click.option(
     "--solver",
     type=click.Choice([choice.value for choice in Choice]),
-    help="Who decides. [default: z3; with --check the solver that the certificate does not name]",
+    help="Prove with this solver. [default: z3; with --check, the solver that the certificate does "
+    "not name]",
 )
 @timeout_option
 @click.option(
     "--check",
     "certificate",
     metavar="CERT",
-    help="Derive the goals of a certificate again and solve them with another solver.",
+    help="Check CERT: derive its goals again and solve them with another solver.",
 )
 @report_options(Certificate)
 def equiv(
@@ -75,10 +78,10 @@ def equiv(
     certificate: str | None,
     report: Reporter,
 ) -> int:
-    """Prove that policy sets A and B say the same at both ends of every flow.
+    """Prove that policy sets A and B give the same verdicts at both ends of every flow.
 
-    What is printed is a certificate: what was proved, over which universe, by which solver, of which
-    inputs (by digest). Exit code 0: equal; 1: different, or not what the certificate says; 3: undecided.
+    The output is a certificate: the statement, the universe, the solver and the digests of the inputs.
+    Exit code 0: equal; 1: different, or the certificate is refuted; 3: undecided.
     """
     chosen = DiffOptions(
         is_symbolic(universe, (*cluster, *cluster_old, *cluster_new)),

@@ -54,27 +54,56 @@ _SCENARIO_FIELDS = {"id", "objects", "flows"}
 
 @command(
     "eval",
-    short_help="evaluate flows by the reference semantics",
+    short_help="evaluate flows with the reference semantics",
     examples=(
         "policyc eval -f policies --cluster cluster shop/web 10.0.0.1 tcp/443",
         "policyc eval -f policies --cluster cluster --flows flows.csv --format json",
     ),
 )
 @click.option(
-    "-f", "--file", "files", multiple=True, metavar="POLICIES", help="file, directory or -"
+    "-f",
+    "--file",
+    "files",
+    multiple=True,
+    metavar="POLICIES",
+    help="Read policies from a file, a directory, or - (standard input). Repeatable.",
 )
-@click.option("--cluster", "clusters", multiple=True, metavar="DIR", help="pods, namespaces, ...")
+@click.option(
+    "--cluster",
+    "clusters",
+    multiple=True,
+    metavar="DIR",
+    help="Read namespaces, pods, workloads, Services and nodes. Repeatable.",
+)
 @read_options
-@click.option("--flows", metavar="FILE", help="CSV with a header, or JSON lines; - is stdin")
-@click.option("--scenarios", metavar="FILE", help="JSON lines of {id, objects, flows}; - is stdin")
-@click.option("--source-port", type=int, metavar="PORT", help="where the flow SRC DST comes from")
+@click.option(
+    "--flows",
+    metavar="FILE",
+    help="Read flows from CSV with a header, or from JSON lines; - is standard input.",
+)
+@click.option(
+    "--scenarios",
+    metavar="FILE",
+    help="Read JSON lines of {id, objects, flows}; - is standard input.",
+)
+@click.option(
+    "--source-port", type=int, metavar="PORT", help="Set the source port of the flow SRC DST."
+)
 @click.option(
     "--engine",
     type=click.Choice(ENGINES),
     default=AUTO,
-    help="What evaluates --flows: compiled code for large files (auto), always, or never.",
+    help="Evaluate --flows with the reference semantics, with compiled code (native), or with "
+    "compiled code for large files only (auto). [default: auto]",
 )
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Print the result as text or JSON.",
+)
 @click.argument("flow", nargs=-1, metavar="[SRC DST PROTOCOL[/PORT]]")
 def eval_(
     files: tuple[str, ...],
@@ -87,7 +116,7 @@ def eval_(
     form: str,
     flow: tuple[str, ...],
 ) -> int:
-    """Say for each flow whether it is allowed, and which rule decides.
+    """Print the verdict on each flow and the rule that decides it.
 
     SRC and DST are namespace/pod, node/NAME or an address; PROTOCOL[/PORT] is tcp/443, icmp/8/0, 47.
     """
@@ -95,16 +124,16 @@ def eval_(
         raise click.UsageError("give one of: SRC DST PROTOCOL[/PORT], --flows, --scenarios")
     if scenarios is not None:
         if files or clusters:
-            raise click.UsageError("scenarios bring their own objects: no -f or --cluster")
+            raise click.UsageError("--scenarios has its own objects: remove -f and --cluster")
         return _run_scenarios(scenarios, options)
     if flow and len(flow) != 3:
         raise click.UsageError("a flow is SRC DST PROTOCOL[/PORT]")
     if source_port is not None and not flow:
         raise click.UsageError(
-            "--source-port is of SRC DST PROTOCOL[/PORT]; files have source_port"
+            "--source-port is only for SRC DST PROTOCOL[/PORT]; flow files have the field source_port"
         )
     if engine != AUTO and flows is None:
-        raise click.UsageError("--engine is of --flows")
+        raise click.UsageError("--engine needs --flows")
     if engine == NATIVE:
         require_native()
     if not files:
@@ -138,9 +167,9 @@ def read_all(
     print_findings([*given.findings, *cluster.findings])
     show_profile(given.profile)
     show_staged(given)
-    _count("passed over", given.passed_over + cluster.passed_over)
+    _count("skipped", given.passed_over + cluster.passed_over)
     if not clusters:
-        _count("used only with --cluster", given.cluster_objects)
+        _count("ignored without --cluster", given.cluster_objects)
     return given.policies, cluster.universe
 
 

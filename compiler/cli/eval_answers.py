@@ -203,7 +203,7 @@ def end_lines(name: str, end: EndAnswer) -> list[str]:
 
 def _by_words(decider: Decider | None) -> str:
     return (
-        "by different rules, depending on what is not known"
+        "by different rules, depending on unknown parts"
         if decider is None
         else decider_words(decider)
     )

@@ -70,9 +70,9 @@ def batch_of(
     opaque = next(opaque_rules(policies), None)
     reason = why_not_native(policies)
     if opaque is not None:
-        reason = f"{opaque.title} is not wholly understood"
+        reason = f"policyc does not fully support {opaque.title}"
     if reason:
-        _say(engine, f"every flow is evaluated by the reference semantics: {reason}")
+        _say(engine, f"the reference semantics evaluates every flow: {reason}")
         return None
     flows = columns_of_text(file.text, file.shown, index, report)
     if flows is None:
@@ -80,7 +80,7 @@ def batch_of(
     batch = Batch(policies, index.nodes, flows, evaluate_natively(policies, flows), file.shown)
     if batch.n_by_semantics:
         said = f"{batch.n_by_semantics} of {len(flows)} flows are evaluated"
-        _say(engine, f"{said} by the reference semantics, as not all is known about their ends")
+        _say(engine, f"{said} by the reference semantics, because parts of their ends are unknown")
     return batch
 
 

@@ -3,7 +3,6 @@
 
 import click
 
-from policyc.backends.report.words import counted
 from policyc.compiler.cli.eval import read_all
 from policyc.compiler.cli.explained import explained
 from policyc.compiler.cli.help import command
@@ -12,6 +11,7 @@ from policyc.compiler.cli.reporting import Reporter, report_options
 from policyc.compiler.frontend import ReadOptions
 from policyc.compiler.frontend.flows.files import flow_from_arguments
 from policyc.compiler.frontend.flows.reading import UniverseIndex
+from policyc.ir.counts import cluster_words
 from policyc.ir.diagnostics import Report
 from policyc.ir.errors import InputError
 from policyc.ir.results.common import UniverseUsed
@@ -21,15 +21,20 @@ from policyc.ir.universe import Flow, Universe
 
 @command(
     "explain",
-    short_help="say why a flow is allowed or denied, rule by rule",
+    short_help="explain a verdict rule by rule",
     examples=(
         "policyc explain -f policies --cluster cluster shop/web shop/db tcp/5432",
         "policyc explain -f policies --cluster cluster shop/web 10.0.0.1 tcp/443 --all",
     ),
 )
 @input_options
-@click.option("--source-port", type=int, metavar="PORT", help="Where the connection comes from.")
-@click.option("--all", "is_full", is_flag=True, help="Show every rule, not only the nearest.")
+@click.option(
+    "--source-port",
+    type=int,
+    metavar="PORT",
+    help="Set the source port of the connection. [default: any]",
+)
+@click.option("--all", "is_full", is_flag=True, help="Show every rule, not only the closest match.")
 @report_options(ExplainResult)
 @click.argument("src")
 @click.argument("dst")
@@ -45,11 +50,11 @@ def explain(
     dst: str,
     service: str,
 ) -> int:
-    """Walk the verdict on a flow tier by tier, for both ends.
+    """Explain the verdict on a flow tier by tier, for both ends.
 
     SRC and DST are namespace/pod, node/NAME or an address; PROTOCOL[/PORT] is tcp/443, icmp/8/0, 47.
-    Each policy that selects an end is shown with the rule that matched, or the nearest that did not and
-    why. The exit code is 0, whatever the verdict is.
+    For each policy that selects an end, show the rule that matched, or the closest rule and why it does
+    not match. The exit code is 0 for every verdict.
     """
     if (*files, *cluster).count("-") > 1:
         raise click.UsageError("standard input (-) can be read only once")
@@ -75,6 +80,4 @@ def _universe(universe: Universe, is_given: bool) -> UniverseUsed:
     """The endpoints given; without any, the flow is between addresses, and nothing else is known."""
     if not is_given:
         return UniverseUsed("cluster", "no cluster: two addresses")
-    pods = counted(len(universe.endpoints), "pod or workload", "pods and workloads")
-    nodes = counted(len(universe.nodes), "node")
-    return UniverseUsed("cluster", f"the cluster given: {pods}, {nodes}")
+    return UniverseUsed("cluster", cluster_words(universe))

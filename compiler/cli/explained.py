@@ -22,8 +22,7 @@ from policyc.verifier.explain.explanation import explain_end
 
 _UNKNOWN = Choice(
     "A25",
-    "what nobody has said of a pod (its address, its node, where a connection comes from) can be"
-    " anything",
+    "an unknown part of a flow (a pod's address or node, the source port) can have any value",
 )
 
 
@@ -72,7 +71,7 @@ def _walks(
     return tuple(found.values()), list(depends) if len(found) > 1 else []
 
 
-_READINGS = ("as closed as it can be", "as open as it can be")
+_READINGS = ("as strictly as possible", "as permissively as possible")
 """How opaque rules are read at the lower bound, and at the upper one."""
 
 
@@ -105,6 +104,6 @@ def _value(unknown: Unknown, case: Flow, flow: Flow) -> str:
     if unknown.what == ADDRESS:
         return str(end.address(case.family))
     if unknown.what == NODE:
-        return end.node if end.node and not end.node.startswith("<") else "none of those given"
+        return end.node if end.node and not end.node.startswith("<") else "not among the given ones"
     labels = end.its_node.labels if end.its_node is not None else {}
     return " ".join(f"{key}={value}" for key, value in sorted(labels.items())) or "none"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`policyc fmt`: lay out rule blocks, expressions and intents in place. Glue only."""
+"""`policyc fmt`: format rule blocks, expressions and intents in place. Glue only."""
 
 import difflib
 import os
@@ -48,21 +48,25 @@ class _File:
 
 @command(
     "fmt",
-    short_help="lay out rule blocks, expressions and intents",
+    short_help="format rule blocks, expressions and intents",
     examples=(
         "policyc fmt policies",
         "policyc fmt --check policies",
     ),
 )
-@click.option("--check", is_flag=True, help="Change nothing; exit 1 if something would change.")
-@click.option("--diff", is_flag=True, help="As --check, and show what would change.")
+@click.option(
+    "--check", is_flag=True, help="Change no file. Exit with code 1 if a file is not formatted."
+)
+@click.option(
+    "--diff", is_flag=True, help="Change no file, as --check. Also print the differences."
+)
 @click.argument("paths", nargs=-1, metavar="[PATHS]")
 def fmt(check: bool, diff: bool, paths: tuple[str, ...]) -> int:
-    """Lay out ExtendedPolicy and Intent objects in YAML, and .intent files.
+    """Format ExtendedPolicy and Intent objects in YAML files, and .intent files.
 
-    PATHS are files, directories (searched for *.yaml, *.yml, *.json, *.intent; the default is the
-    current one), or - to read standard input and write standard output. A file with mistakes is left
-    alone and reported (exit 2).
+    PATHS are files, directories (searched for *.yaml, *.yml, *.json, *.intent), or - to read standard
+    input and write standard output. The default is the working directory. A file with syntax errors
+    stays unchanged and is reported (exit code 2).
     """
     if "-" in paths and len(paths) > 1:
         raise click.UsageError("standard input (-) stands alone")

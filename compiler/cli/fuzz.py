@@ -34,7 +34,7 @@ USUAL_SECONDS = 60.0
 
 @command(
     "fuzz",
-    short_help="ask every stage about random policies, and compare",
+    short_help="compare all stages on random policies",
     examples=(
         "policyc fuzz --seconds 60",
         "policyc fuzz -f policies --seconds 60",
@@ -46,48 +46,58 @@ USUAL_SECONDS = 60.0
     "files",
     multiple=True,
     metavar="PATH",
-    help="Change these policies instead of random ones: a file, a directory, or -. Repeatable.",
+    help="Mutate these policies instead of random ones: a file, a directory, or -. Repeatable.",
 )
 @click.option(
     "--cluster",
     multiple=True,
     metavar="PATH",
-    help="Their namespaces, pods and nodes; without it, random ones. Repeatable.",
+    help="Read the namespaces, pods and nodes of these policies. Repeatable. [default: random ones]",
 )
 @read_options
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0, min_open=True),
-    help=f"How long to search. [default: {USUAL_SECONDS:.0f}, or without end given --examples]",
+    help=f"Stop after this many seconds. [default: {USUAL_SECONDS:.0f}; with --examples, no limit]",
 )
 @click.option(
     "--examples",
     type=click.IntRange(min=1),
-    help="How many examples to try; with --seed, the same ones.",
+    help="Stop after this many examples. With --seed, the run is reproducible.",
 )
 @click.option(
-    "--seed", type=click.IntRange(min=0), help="Which examples. [default: any; it is shown]"
+    "--seed",
+    type=click.IntRange(min=0),
+    help="Seed the random generator. [default: a new seed, which is printed]",
 )
 @click.option(
     "--backends",
     metavar="NAMES",
-    help=f"The stages to ask, by commas: {', '.join(STAGES)}. [default: those that can be here]",
+    help=f"Compare these stages, separated by commas: {', '.join(STAGES)}. [default: all that can "
+    f"run on this machine]",
 )
 @click.option(
     "--replay",
     multiple=True,
     metavar="FILE",
     type=click.Path(),
-    help="Ask again about a case that was found earlier. Repeatable.",
+    help="Run a case again that an earlier search wrote. Repeatable.",
 )
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path(),
     metavar="DIR",
-    help="Where the case that is found is written. [default: the working directory]",
+    help="Write a case that is found to this directory. [default: the working directory]",
 )
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Print the result as text or JSON.",
+)
 def fuzz(
     files: tuple[str, ...],
     cluster: tuple[str, ...],
@@ -100,17 +110,17 @@ def fuzz(
     out: Path,
     form: str,
 ) -> int:
-    """Try random clusters and policies of every API; compare each stage with the reference semantics.
+    """Compare every stage with the reference semantics on random clusters and policies of every API.
 
-    What a stage says otherwise is made small and written as a case that --replay asks about again. Exit
-    code 0: all agree; 1: a stage does not; 2: the input is wrong; 3: a stage asked for cannot run.
+    A difference is minimized and written as a case that --replay runs again. Exit code 0: all stages
+    agree; 1: a stage differs; 2: the input is wrong; 3: a requested stage cannot run.
     """
     if replay and (files or cluster or seconds or examples or seed is not None):
         raise click.UsageError(
-            "--replay asks about its files alone: no -f, --cluster, --seed or limits"
+            "--replay runs only its own files: remove -f, --cluster, --seed and limits"
         )
     if cluster and not files:
-        raise click.UsageError("--cluster is for the policies of -f")
+        raise click.UsageError("--cluster needs -f")
     names, left_out = _stages(backends)
     with findings_as_json(form == "json"):
         if replay:
@@ -134,11 +144,13 @@ def _stages(backends: str | None) -> tuple[tuple[str, ...], dict[str, str]]:
     wanted = dict.fromkeys(name.strip() for name in backends.split(","))
     for name in wanted:
         if name not in STAGES:
-            raise click.UsageError(f"there is no stage {name!r}; there are {', '.join(STAGES)}")
+            raise click.UsageError(f"unknown stage {name!r}; the stages are {', '.join(STAGES)}")
     for name in wanted:
         why = why_not(name)
         if why:
-            raise HostError(f"the stage {name} cannot run: {why}", "name others with --backends")
+            raise HostError(
+                f"the stage {name} cannot run: {why}", "choose other stages with --backends"
+            )
     return tuple(name for name in STAGES if name in wanted), {}
 
 
@@ -186,7 +198,7 @@ class _Search:
             findings.append(Finding(done.found, str(path)))
         elif not done.tally.flows and not done.is_interrupted:
             problem = (
-                f"of {done.examples} examples {done.refused} were refused, the others have no pods"
+                f"{done.refused} of {done.examples} examples were refused, the others have no pods"
             )
             raise InputError([NO_FLOWS_TO_FUZZ.at(Span("-f", 0, 0), problem=problem)])
         return Summary(

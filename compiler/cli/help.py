@@ -12,7 +12,7 @@ SECTIONS = {
         "--endpoints", "--config", "--namespace", "--kube-version", "--channel", "--profile",
         "--allow-unknown-kinds", "--unsupported", "--allow-empty",
     ),
-    "What is asked": (
+    "Query": (
         "--universe", "--pod-cidr", "--source-port", "--focus", "--exposure", "--ignore-effects",
         "--fail-on", "--seconds", "--examples", "--seed", "--backends", "--replay",
         "--count", "--settled",
@@ -22,7 +22,7 @@ SECTIONS = {
         "--prove", "--sign", "--require-proof", "--reprove", "--reprove-cluster", "--solver",
         "--timeout", "--audit", "--recheck",
     ),
-    "Work": ("--jobs", "--executor", "--engine", "--cache", "--cache-size"),
+    "Execution": ("--jobs", "--executor", "--engine", "--cache", "--cache-size"),
     "Pods and devices": (
         "--attach", "--forwarding", "--uplink", "--xdp", "--missing-devices", "--deny-devices",
         "--reassemble", "--reset-revoked",
@@ -31,7 +31,7 @@ SECTIONS = {
         "--services", "--strict-services", "--service-cidr", "--external-cidr", "--outside", "--cgroup",
     ),
     "SNAT": ("--masquerade", "--masquerade-except", "--masquerade-ports"),
-    "Policy on the node itself": ("--failsafe-inbound", "--failsafe-outbound"),
+    "Host policy": ("--failsafe-inbound", "--failsafe-outbound"),
     "Output": ("--to", "--output", "--out", "--format", "--limit", "--all", "--verbose"),
 }  # fmt: skip
 """Heading -> options in the order of help. Any other option stands last."""

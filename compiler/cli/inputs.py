@@ -42,13 +42,13 @@ def input_options(command: Command) -> Command:
         multiple=True,
         required=True,
         metavar="PATH",
-        help="Policies: a file, a directory, or - for standard input. Repeatable.",
+        help="Read policies from a file, a directory, or - (standard input). Repeatable.",
     )
     cluster = click.option(
         "--cluster",
         multiple=True,
         metavar="PATH",
-        help="Namespaces, pods, workloads, services and nodes. Repeatable.",
+        help="Read namespaces, pods, workloads, Services and nodes. Repeatable.",
     )
     return files(cluster(read_options(command)))
 
@@ -88,38 +88,39 @@ _READ_OPTIONS = (
         "--namespace",
         default="default",
         show_default=True,
-        help="The namespace of objects that name none.",
+        help="Set the namespace of objects that name none.",
     ),
     click.option(
         "--kube-version",
         default=DEFAULT_KUBE_VERSION,
         show_default=True,
-        help="Validate as this version's API server does.",
+        help="Validate like the API server of this Kubernetes version.",
     ),
     click.option(
         "--allow-unknown-kinds",
         multiple=True,
         metavar="KIND",
-        help="Pass over objects of this kind. Repeatable.",
+        help="Skip objects of this kind. Repeatable.",
     ),
     click.option(
         "--channel",
         type=click.Choice([channel.value for channel in Channel]),
         default=Channel.EXPERIMENTAL.value,
         show_default=True,
-        help="The release channel of the policy.networking.k8s.io CRDs.",
+        help="Use this release channel of the policy.networking.k8s.io CRDs.",
     ),
     click.option(
         "--profile",
         type=click.Choice([profile.value for profile in Profile]),
-        help="Whose policy engine says how the kinds stand to each other. [default: by the kinds]",
+        help="Order the policy kinds as this policy engine does. [default: chosen by the kinds]",
     ),
     click.option(
         "--unsupported",
         type=click.Choice([how.value for how in Unsupported]),
         default=Unsupported.ERROR.value,
         show_default=True,
-        help="What becomes of a rule that asks for what policyc does not support.",
+        help="Refuse a rule that uses an unsupported feature (error), or deny all that it may match "
+        "(deny).",
     ),
 )
 
@@ -172,10 +173,10 @@ def show_passed_over(
     """Objects that were not used, by kind: those of no use, and those that only a cluster's are."""
     over = ", ".join(f"{count} {kind}" for kind, count in sorted(passed_over.items()))
     if over:
-        say(f"passed over: {over}")
+        say(f"skipped: {over}")
     if not has_cluster and cluster_objects:
         found = ", ".join(f"{n} {k}" for k, n in sorted(cluster_objects.items()))
-        say(f"used only with --cluster: {found}")
+        say(f"ignored without --cluster: {found}")
 
 
 def progress_on_stderr(is_quiet: bool = False) -> "Progress":

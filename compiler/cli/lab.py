@@ -23,6 +23,7 @@ from policyc.compiler.driver.eval.lab import (
     metadata_of,
 )
 from policyc.compiler.frontend.read import ReadOptions
+from policyc.ir.counts import counted
 from policyc.ir.errors import HostError
 from policyc.ir.printable import json_text
 from policyc.runtime.kernel.host import require_root
@@ -54,7 +55,7 @@ WHAT_NEXT = """What to try next:
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="How to show the matrix.",
+    help="Print the matrix as text or JSON.",
 )
 def lab(
     files: tuple[str, ...],
@@ -62,13 +63,13 @@ def lab(
     options: ReadOptions,
     format_: str,
 ) -> int:
-    """Try policies on real traffic: one node, its pods and an external client as namespaces.
+    """Test policies with real traffic: one node, its pods and an external client as network namespaces.
 
-    Sends TCP, UDP and ICMP between all pods and from the client, over IPv4 and IPv6, and compares what
-    is seen on the wire with what the YAML says. Exit code 1 when they differ. Needs root.
+    Send TCP, UDP and ICMP between all pods and from the client, over IPv4 and IPv6. Compare the traffic
+    on the wire with the verdicts of the YAML. Exit code 1: they differ. Needs root.
     """
     if not cluster:
-        raise click.UsageError("the lab needs --cluster: it builds the pods that are in it")
+        raise click.UsageError("the lab needs --cluster: it builds the pods of the cluster")
     require_root()
     inputs = inputs_of(files, cluster, options)
     progress = progress_on_stderr()
@@ -115,8 +116,9 @@ def _show(done: Compiled, result: Result, files: tuple[str, ...], cluster: tuple
     console = Console()
     policies = sum(len(tier.policies) for tier in done.policies.tiers)
     console.print(
-        f"{policies} policies compiled and proved ({done.proof.obligations} obligations), loaded on"
-        f" one node; traffic took {result.traffic_seconds:.1f} s.",
+        f"compiled and proved {counted(policies, 'policy', 'policies')}"
+        f" ({counted(done.proof.obligations, 'obligation')}), loaded on one node;"
+        f" traffic took {result.traffic_seconds:.1f} s.",
         highlight=False,
     )
     console.print("Seen on the wire, against what the YAML says:", highlight=False)

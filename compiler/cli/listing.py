@@ -43,7 +43,7 @@ REPLAYED = 500
 
 @command(
     "list",
-    short_help="who may talk to whom in a cluster",
+    short_help="list the connections that policies allow",
     examples=(
         "policyc list -f policies --cluster cluster",
         "policyc list -f policies --cluster cluster --focus shop/web --format markdown",
@@ -55,21 +55,27 @@ REPLAYED = 500
     "--focus",
     multiple=True,
     metavar="WHO",
-    help="Only what WHO can reach, and who can reach it: namespace/name, namespace/*, node/NAME, "
-    "an address or a CIDR. Repeatable.",
+    help="List only connections to and from WHO: namespace/name, namespace/*, node/NAME, an address "
+    "or a CIDR. Repeatable.",
 )
-@click.option("--exposure", is_flag=True, help="Also what each group's own rules are open to.")
+@click.option(
+    "--exposure", is_flag=True, help="Also list the peers that each group's own rules allow."
+)
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
-    help=f"How many connections are shown. [default: {LINES} lines, {CONNECTIONS} pairs of groups]",
+    help=f"Show at most this many connections. [default: {LINES} lines, {CONNECTIONS} pairs of groups]",
 )
-@click.option("--all", "show_all", is_flag=True, help="Show every connection, and every member.")
-@click.option("--audit", is_flag=True, help="Ask Z3 about the whole formula, whatever its size.")
+@click.option(
+    "--all", "show_all", is_flag=True, help="Show every connection and every group member."
+)
+@click.option(
+    "--audit", is_flag=True, help="Also solve the whole formula with Z3, whatever its size."
+)
 @click.option(
     "--recheck",
     is_flag=True,
-    help="Work every pair of ends and services out again with compiled code (extra `native`).",
+    help="Evaluate every listed flow again with compiled code (extra `native`).",
 )
 @solver_option
 @timeout_option
@@ -89,10 +95,10 @@ def list_(
     timeout: float | None,
     report: Reporter,
 ) -> int:
-    """List what the pods of a cluster may ask of each other, of nodes and of addresses outside.
+    """List the connections that pods may open to each other, to nodes and to external addresses.
 
-    A connection is listed where egress at its source and ingress at its destination allow it. Ends that
-    behave equally are one group. Exit code 0, whatever is allowed; 3: undecided.
+    A connection is listed if egress at its source and ingress at its destination allow it. Ends that
+    behave alike form a group. Exit code 0: listed; 3: undecided.
     """
     if not cluster:
         raise click.UsageError(

@@ -17,42 +17,54 @@ COMMANDS = {
     "check": (
         "policyc.compiler.cli.check",
         "check_",
-        "find rules that do nothing, or not as meant",
+        "find rules that do nothing, or not what they seem to do",
     ),
     "compile": ("policyc.compiler.cli.compile", "compile_", "compile policies into a bundle"),
     "convert": (
         "policyc.compiler.cli.convert",
         "convert",
-        "rewrite policies in another API, proved equal",
+        "rewrite policies in another API, with a proof",
     ),
-    "diff": ("policyc.compiler.cli.diff", "diff", "what a change of policies opens and closes"),
+    "diff": (
+        "policyc.compiler.cli.diff",
+        "diff",
+        "show the traffic that a change opens and closes",
+    ),
     "equiv": (
         "policyc.compiler.cli.equiv",
         "equiv",
         "prove two policy sets equal, with a certificate",
     ),
-    "eval": ("policyc.compiler.cli.eval", "eval_", "evaluate flows by the reference semantics"),
+    "eval": ("policyc.compiler.cli.eval", "eval_", "evaluate flows with the reference semantics"),
     "explain": (
         "policyc.compiler.cli.explain",
         "explain",
-        "say why a flow is allowed or denied, rule by rule",
+        "explain a verdict rule by rule",
     ),
-    "fmt": ("policyc.compiler.cli.fmt", "fmt", "lay out rule blocks, expressions and intents"),
+    "fmt": ("policyc.compiler.cli.fmt", "fmt", "format rule blocks, expressions and intents"),
     "fuzz": (
         "policyc.compiler.cli.fuzz",
         "fuzz",
-        "ask every stage about random policies, and compare",
+        "compare all stages on random policies",
     ),
-    "lab": ("policyc.compiler.cli.lab", "lab", "try policies on real traffic in a namespace lab"),
-    "list": ("policyc.compiler.cli.listing", "list_", "who may talk to whom in a cluster"),
-    "node": ("policyc.compiler.cli.node", "node", "load, unload and watch a bundle on this node"),
+    "lab": (
+        "policyc.compiler.cli.lab",
+        "lab",
+        "test policies with real traffic in network namespaces",
+    ),
+    "list": ("policyc.compiler.cli.listing", "list_", "list the connections that policies allow"),
+    "node": ("policyc.compiler.cli.node", "node", "load, unload and monitor a bundle on this node"),
     "prove": (
         "policyc.compiler.cli.prove",
         "prove_",
-        "prove that a bundle's bytecode is the policies",
+        "prove that a bundle implements its policies",
     ),
     "schema": ("policyc.compiler.cli.schema", "schema", "print a JSON schema"),
-    "verify": ("policyc.compiler.cli.verify", "verify_", "prove that intents hold, or break them"),
+    "verify": (
+        "policyc.compiler.cli.verify",
+        "verify_",
+        "prove intents, or show a flow that breaks them",
+    ),
 }
 """Command -> (module, attribute, one line of help)."""
 
@@ -98,10 +110,9 @@ class LazyGroup(click.Group):
 @click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="policyc", prog_name="policyc")
 def cli() -> None:
-    """Compile Kubernetes network policy to eBPF, and prove that the result is the policy.
+    """Compile Kubernetes network policy to eBPF, and prove that the result implements it.
 
-    Exit codes: 0 holds, 1 findings, 2 the input or the usage is wrong, 3 policyc, a tool or the
-    kernel failed.
+    Exit codes: 0: holds; 1: findings; 2: wrong input or usage; 3: policyc, a tool or the kernel failed.
     """
 
 

@@ -20,18 +20,20 @@ from policyc.compiler.cli.node_options import (
     error_details,
     external_option,
     external_ranges_of,
+    format_option,
     note,
     reproof,
     strict_option,
     wait_option,
     warn,
 )
+from policyc.ir.counts import counted
 from policyc.runtime.command_lock import AT_WORK, Patience
 
 
 @click.group()
 def node() -> None:
-    """Load, unload and watch a bundle on this node."""
+    """Load, unload and monitor a bundle on this node."""
 
 
 node.add_command(load)
@@ -51,12 +53,12 @@ node.add_command(load)
     type=click.Path(path_type=Path),
     required=True,
     metavar="FILE",
-    help="the file that was given to the load",
+    help="Read the endpoints from FILE, the one that `policyc node load` read.",
 )
 @reproof
 @bpffs_option
 @wait_option
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
+@format_option
 def attest(
     bundle: Path,
     endpoints: Path,
@@ -66,9 +68,9 @@ def attest(
     wait: int,
     form: str,
 ) -> int:
-    """Compare what runs with BUNDLE: programs, hooks, every entry of the tables, every endpoint.
+    """Compare the programs, hooks, tables and endpoints in the kernel with BUNDLE.
 
-    Exit code 1 where anything is other than it should be, which is named.
+    Exit code 0: all are equal; 1: some differ, and the output names them.
     """
     from policyc.compiler.cli.node_attest import show_attested
 
@@ -97,7 +99,7 @@ def replace_services(
     external_cidr: tuple[str, ...],
     strict_services: bool,
 ) -> None:
-    """Replace the node's Services by those in FILES (JSON or YAML). Failing changes nothing."""
+    """Replace the node's Services with those in FILES (JSON or YAML). A failure changes nothing."""
     from policyc.compiler.cli.service_files import read_objects
     from policyc.runtime.services.update import update_services
 
@@ -113,10 +115,13 @@ def replace_services(
         )
     n_backends = sum(each.takes_new for found in frontends for each in found.backends)
     ways = Counter(each.way_back for each in frontends if each.way_back)
-    own = "".join(f", {n} of them answered outside by {way}" for way, n in sorted(ways.items()))
+    own = "".join(
+        f", {n} with external clients answered by {way}" for way, n in sorted(ways.items())
+    )
     click.echo(
-        f"services: {len({each.service for each in frontends})} with {len(frontends)} addresses "
-        f"and ports{own}, {n_backends} endpoints behind them",
+        f"loaded {counted(len({each.service for each in frontends}), 'Service')}: "
+        f"{counted(len(frontends), 'address and port', 'addresses and ports')}{own}, "
+        f"{counted(n_backends, 'endpoint')}",
         err=True,
     )
 
@@ -129,7 +134,7 @@ def replace_services(
 @bpffs_option
 @wait_option
 def unload(bpffs: Path, wait: int) -> None:
-    """Detach from every device and remove everything; pods are unprotected afterwards."""
+    """Detach all programs and remove all tables. No policy is enforced afterwards."""
     from policyc.runtime.load import node as runtime
 
     with error_details(verbose=False):
@@ -146,9 +151,9 @@ def unload(bpffs: Path, wait: int) -> None:
     ),
 )
 @bpffs_option
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
+@format_option
 def status(bpffs: Path, form: str) -> None:
-    """Show programs, endpoints, maps, verdicts by rule and drops by reason."""
+    """Show the loaded bundle, its endpoints and maps, verdicts by rule, and drops by reason."""
     from policyc.runtime.observe.status import (
         SCHEMA,
         status_and_command,
@@ -161,7 +166,7 @@ def status(bpffs: Path, form: str) -> None:
         click.echo(json.dumps(found.to_json() if found else nothing))
         return
     if command is not None:
-        click.echo(AT_WORK.get(command, "another command is at work"))
+        click.echo(AT_WORK.get(command, "another command is running"))
     if found is None:
         click.echo("nothing is loaded")
     else:
@@ -182,13 +187,21 @@ def status(bpffs: Path, form: str) -> None:
     ),
 )
 @bpffs_option
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
-@click.option("--count", type=click.IntRange(min=1), metavar="N", help="end after N events")
+@format_option
 @click.option(
-    "--seconds", type=click.FloatRange(min=0), metavar="N", help="end after so many seconds"
+    "--count",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Stop after N events. [default: no limit]",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0),
+    metavar="N",
+    help="Stop after N seconds. [default: no limit]",
 )
 def events(bpffs: Path, form: str, count: int | None, seconds: float | None) -> None:
-    """Print what rules log, a line an event (JSON: an object a line), until interrupted."""
+    """Print the events of rules that log, one per line, until interrupted."""
     from policyc.compiler.cli.node_events import show_events
 
     with error_details(verbose=False):
@@ -205,14 +218,14 @@ def events(bpffs: Path, form: str, count: int | None, seconds: float | None) -> 
 )
 @click.argument("streams", nargs=-1, type=click.Path(path_type=Path, allow_dash=True))
 @bpffs_option
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
+@format_option
 @click.option(
     "--settled",
     type=click.FloatRange(min=0),
     default=1.0,
     show_default=True,
     metavar="SECONDS",
-    help="silence after which what came first is taken for all that there is",
+    help="Apply the initial objects once the streams are silent for this long.",
 )
 @external_option
 @deny_option
@@ -224,10 +237,10 @@ def follow_streams(
     external_cidr: tuple[str, ...],
     deny_devices: tuple[str, ...],
 ) -> None:
-    """Keep the node's Services as STREAMS tell, and new devices under default deny.
+    """Apply Service changes from STREAMS, and put new devices under default deny.
 
-    STREAMS are watch events in JSON, from pipes, files or `-`; the command ends with them. Devices are
-    denied by the patterns of --deny-devices, here or of the load. Without STREAMS the command denies
+    STREAMS are pipes, files or `-` with watch events in JSON. The command ends when they end. It denies
+    devices that match --deny-devices, given here or to the load. Without STREAMS, the command denies
     devices until it is interrupted.
     """
     from policyc.compiler.cli.node_follow import follow

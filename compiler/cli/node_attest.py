@@ -24,10 +24,12 @@ def show_attested(
 
 
 def _in_words(found: Attested) -> str:
-    says = "what runs is" if found.is_good else "what runs is not"
+    says = "this node runs" if found.is_good else "this node does not run"
     lines = [f"{says} {found.bundle} (epoch {found.epoch}, manifest {found.manifest[:16]})"]
     for part in found.parts:
-        lines.append(f"{'other' if part.faults else 'same'}: {part.what} ({part.compared})")
+        lines.append(
+            f"{'different' if part.faults else 'equal'}: {part.what} ({part.compared} compared)"
+        )
         lines += [f"  {fault}" for fault in part.faults]
-    lines += [f"not looked at: {each}" for each in found.left_out]
+    lines += [f"not compared: {each}" for each in found.left_out]
     return "\n".join(lines)

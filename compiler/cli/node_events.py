@@ -61,7 +61,7 @@ def event_line(event: Event) -> str:
 
 def lost_line(lost: Lost) -> str:
     """What nobody will read, and why."""
-    why = (("over the rate", lost.withheld), ("not read in time", lost.full))
+    why = (("over the rate limit", lost.withheld), ("in a full buffer", lost.full))
     parts = [f"{number} {reason}" for reason, number in why if number]
     return f"events lost: {', '.join(parts)}"
 

@@ -64,14 +64,14 @@ def _begin(
     has_streams: bool,
     is_over: Callable[[], bool],
 ) -> None:
-    """Patterns and ranges that are given are in force; `InputError`: there is nothing to follow."""
+    """Patterns and ranges that are given are in force; `InputError`: nothing to follow."""
     if has_streams and deny is None and external is None:
         return
     with unhurried(bpffs, DEFAULT_STATE, is_over, _note) as node:
         if not (has_streams or deny or node.generation.deny_devices):
             raise InputError(
-                "there is nothing to follow",
-                "name STREAMS with watch events of Services, or devices with --deny-devices",
+                "nothing to follow",
+                "give STREAMS of Service watch events, or --deny-devices",
             )
         if deny is not None:
             remember(node.pins, node.state, node.generation, deny)
@@ -98,7 +98,7 @@ def _line(applied: Applied, form: str) -> str:
                 "milliseconds": round(1000 * applied.seconds, 1),
             }
         )
-    how = "all written anew" if applied.whole else "singly"
+    how = "full rewrite" if applied.whole else "incremental"
     return (
         f"in force: {applied.events} events, {applied.changed} addresses and ports changed, {how}, "
         f"{1000 * applied.seconds:.1f} ms"

@@ -20,6 +20,7 @@ from policyc.compiler.cli.node_options import (
     wait_option,
     warn,
 )
+from policyc.ir.counts import counted
 from policyc.runtime.attach.attach import Mode
 from policyc.runtime.attach.xdp import Mode as XdpMode
 from policyc.runtime.command_lock import Patience
@@ -44,14 +45,15 @@ from policyc.runtime.state import Generation
     type=click.Path(path_type=Path),
     required=True,
     metavar="FILE",
-    help="which pods there are, and behind which device each local one sits (JSON)",
+    help="Read all pods, and the device of each local pod, from FILE (JSON).",
 )
 @click.option(
     "--services",
     type=click.Path(path_type=Path),
     multiple=True,
     metavar="FILE",
-    help="Services and EndpointSlices (JSON or YAML), in place of those loaded; may be repeated",
+    help="Replace the loaded Services with the Services and EndpointSlices of FILE (JSON or YAML). "
+    "Repeatable.",
 )
 @bpffs_option
 @click.option(
@@ -60,21 +62,22 @@ from policyc.runtime.state import Generation
     type=click.Choice(get_args(Mode)),
     default="auto",
     show_default=True,
-    help="how to attach to devices; auto takes tcx where the kernel has it",
+    help="Attach to devices this way. `auto` uses tcx if the kernel has it.",
 )
 @click.option(
     "--forwarding",
     type=click.Choice(get_args(Forwarding)),
     default="redirect",
     show_default=True,
-    help="known connections between pods of this node: redirected, or through the host's stack",
+    help="Send established connections between local pods over the fast path (redirect), or over the "
+    "stack path.",
 )
 @click.option(
     "--uplink",
     "uplink",
     multiple=True,
     metavar="DEVICE",
-    help="a device by which clients outside the cluster reach Services; may be repeated",
+    help="Accept external clients of Services on this device. Repeatable.",
 )
 @click.option(
     "--outside",
@@ -82,7 +85,7 @@ from policyc.runtime.state import Generation
     type=click.Choice(get_args(Outside)),
     default="tunnel",
     show_default=True,
-    help="clients outside that came to another node: answered back by that node, or from here",
+    help="Answer external clients that reached another node through that node (tunnel), or directly.",
 )
 @click.option(
     "--xdp",
@@ -90,54 +93,58 @@ from policyc.runtime.state import Generation
     is_flag=False,
     flag_value="auto",
     type=click.Choice(get_args(XdpMode)),
-    help="known packets of clients outside are handed to other nodes by XDP at the uplinks, run by the "
-    "device's driver (native), the kernel (generic), or whichever can (auto, where nothing is said)",
+    help="Forward packets of external clients to other nodes with XDP at the uplinks: in the "
+    "device's driver "
+    "(native), in the kernel (generic), or the first that works (auto; also --xdp without a value). "
+    "[default: off]",
 )
 @click.option(
     "--masquerade",
     "masquerades",
     is_flag=True,
-    help="pods leave the cluster by an uplink under the node's address",
+    help="Rewrite the source address of pods' external traffic to the node's address (SNAT).",
 )
 @click.option(
     "--masquerade-except",
     "excepted",
     multiple=True,
     metavar="CIDR",
-    help="where pods go under their own address, besides pods and nodes; may be repeated",
+    help="Do not apply SNAT to traffic to this range. Pods and nodes are always exempt. Repeatable.",
 )
 @click.option(
     "--masquerade-ports",
     metavar="LOW-HIGH",
-    help="by which pods leave, and no socket of the node (default 49152-65535)",
+    help="Use these SNAT ports. Sockets of the node cannot bind them. [default: 49152-65535]",
 )
 @click.option(
     "--cgroup",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="a cgroup2 folder: its processes that are in this network namespace reach Services, too",
+    help="Let processes of this cgroup2 directory reach Services, if they are in this network "
+    "namespace.",
 )
 @click.option(
     "--failsafe-inbound",
     metavar="PORTS",
-    help="ports of a guarded node that no policy closes, as tcp:22,udp:68; or none",
+    help="Keep these ports of a node under host policy open, as tcp:22,udp:68; or none. "
+    "[default: tcp:22, udp:68 and the ports of the control plane]",
 )
 @click.option(
     "--failsafe-outbound",
     metavar="PORTS",
-    help="ports that a guarded node reaches whatever its policies say; or none",
+    help="Let a node under host policy always connect to these ports; or none.",
 )
 @click.option(
     "--reassemble",
     is_flag=True,
-    help="fragments that come before their first one are put in order, and not dropped",
+    help="Reassemble datagrams whose fragments arrive out of order. [default: drop them]",
 )
 @click.option(
     "--service-cidr",
     "service_cidr",
     multiple=True,
     metavar="CIDR",
-    help="a range of Services' addresses, which the node itself reaches by a route; may be repeated",
+    help="Let the node itself reach Services in this range through a route. Repeatable.",
 )
 @external_option
 @strict_option
@@ -147,7 +154,8 @@ from policyc.runtime.state import Generation
     type=click.Path(path_type=Path, dir_okay=False),
     multiple=True,
     metavar="PUBLIC",
-    help="load only what one of these keys (PEM) signed with `policyc prove --sign`; may be repeated",
+    help="Load only a bundle that `policyc prove --sign` signed with one of these keys (PEM). "
+    "Repeatable.",
 )
 @reproof
 @click.option(
@@ -156,17 +164,19 @@ from policyc.runtime.state import Generation
     type=click.Choice(get_args(Missing)),
     default="refuse",
     show_default=True,
-    help="a pod of this node whose device does not exist: refuse the load, or load the other pods",
+    help="If the device of a local pod does not exist, refuse the load, or load the other pods (skip).",
 )
 @deny_option
 @click.option(
     "--reset-revoked",
     "resets",
     is_flag=True,
-    help="answer segments of TCP connections that the policy denies by a reset (default: drop them)",
+    help="Reset established TCP connections that a new policy denies. [default: drop their packets]",
 )
 @wait_option
-@click.option("--verbose", is_flag=True, help="show the kernel's whole log if it refuses a program")
+@click.option(
+    "--verbose", is_flag=True, help="Print the verifier log if the kernel rejects a program."
+)
 def load(
     bundle: Path,
     endpoints: Path,
@@ -196,7 +206,7 @@ def load(
     wait: int,
     verbose: bool,
 ) -> None:
-    """Load BUNDLE, in place of what is loaded. A load that fails changes nothing."""
+    """Load BUNDLE and replace the loaded one. A load that fails changes nothing."""
     from policyc.compiler.cli.service_files import read_objects
     from policyc.runtime.attach.denied_devices import read_patterns
     from policyc.runtime.load import node as runtime
@@ -236,24 +246,24 @@ def load(
     n_local = sum(at.role == "pod" for at in generation.attachments)
     verb = "replaced" if done.replaced_epoch else "loaded"
     click.echo(
-        f"{verb}: epoch {generation.epoch}, {len(generation.endpoints)} endpoints, "
+        f"{verb}: epoch {generation.epoch}, {counted(len(generation.endpoints), 'endpoint')}, "
         f"{n_local} of this node{_without_device(generation)}{_denied(done.denied)}",
         err=True,
     )
     if generation.host is not None:
         note(
-            f"policies guard this node itself, as {generation.host.name}; what stays open: "
+            f"this node is under host policy as {generation.host.name}; failsafe ports: "
             f"{generation.host.failsafes.describe()}"
         )
     for pod in done.closed:
         warn(
-            f"no room in the tables for {pod}: what they do not hold of its traffic is "
-            "denied; compile the bundle with --cluster"
+            f"the tables cannot hold all rules of {pod}: the traffic of missing rules is denied; "
+            f"compile the bundle with --cluster"
         )
     if done.n_unnoted:
         warn(
-            f"no rule ids were left for {done.n_unnoted} decisions with notes: what they decide is "
-            "enforced, and neither logged nor audited; compile the bundle with --cluster"
+            f"{done.n_unnoted} decisions have no free rule id: they are enforced, but neither logged "
+            f"nor audited; compile the bundle with --cluster"
         )
 
 
@@ -267,4 +277,4 @@ def _without_device(generation: Generation) -> str:
 def _denied(devices: tuple[str, ...]) -> str:
     if not devices:
         return ""
-    return f", {len(devices)} {'device' if len(devices) == 1 else 'devices'} denied without an endpoint"
+    return f", {len(devices)} {'device' if len(devices) == 1 else 'devices'} without an endpoint denied"

@@ -23,7 +23,15 @@ bpffs_option = click.option(
     default=DEFAULT_ROOT,
     show_default=True,
     metavar="DIR",
-    help="folder of our own in a mounted bpf file system",
+    help="Pin maps and programs in this directory of a mounted bpf file system.",
+)
+format_option = click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Print the result as text or JSON.",
 )
 wait_option = click.option(
     "--wait",
@@ -31,7 +39,7 @@ wait_option = click.option(
     default=10,
     show_default=True,
     metavar="SECONDS",
-    help="how long another command that changes the node is waited for; 0: not at all",
+    help="Wait this long for another command that changes the node; 0 does not wait.",
 )
 
 external_option = click.option(
@@ -39,35 +47,36 @@ external_option = click.option(
     "external_cidr",
     multiple=True,
     metavar="CIDR",
-    help="a range that externalIPs of Services have to be in, else they are left out; may be repeated; "
-    "'' ends the limit (default: as before; at first any address, with a warning)",
+    help="Serve only externalIPs in this range. Repeatable; '' removes the limit. "
+    "[default: keep the current ranges; without any, serve every address and warn]",
 )
 
 strict_option = click.option(
     "--strict-services",
     "strict_services",
     is_flag=True,
-    help="refuse all Services where an object is wrong (default: leave that one out, with a warning)",
+    help="Refuse all Services if an object is invalid. [default: skip that object, with a warning]",
 )
 deny_option = click.option(
     "--deny-devices",
     "deny_devices",
     multiple=True,
     metavar="PATTERN",
-    help="default deny on devices of these names (veth*, lxc*, cali*) that no pod of the endpoints file "
-    "has; may be repeated; '' ends it (default: as before)",
+    help="Deny all traffic of devices that match (veth*, lxc*, cali*) and have no pod in the endpoints "
+    "file. Repeatable; '' removes all patterns. [default: keep the current patterns]",
 )
 _REPROVE = click.option(
     "--reprove",
     multiple=True,
     metavar="PATH",
-    help="prove first that BUNDLE is these policies; needs the compiler and its proofs; may be repeated",
+    help="First prove that BUNDLE implements these policies. Needs the compiler and a solver. "
+    "Repeatable.",
 )
 _REPROVE_CLUSTER = click.option(
     "--reprove-cluster",
     multiple=True,
     metavar="PATH",
-    help="the cluster that BUNDLE was compiled with, for --reprove; may be repeated",
+    help="Read the cluster that BUNDLE was compiled with, for --reprove. Repeatable.",
 )
 
 
@@ -84,7 +93,7 @@ def digest_of_proof(
     """The digest of what was proved now to be the policies; empty where no proof is asked for."""
     if not reprove:
         if reprove_cluster:
-            raise click.UsageError("--reprove-cluster is for --reprove")
+            raise click.UsageError("--reprove-cluster needs --reprove")
         return ""
     from policyc.compiler.cli.prove import proved_digest
 
@@ -119,5 +128,5 @@ def error_details(verbose: bool) -> Iterator[None]:
         if error.detail and verbose:
             click.echo(error.detail, err=True)
         elif error.detail and not error.hint:
-            error.hint = "--verbose shows the kernel's whole log"
+            error.hint = "--verbose prints the verifier log"
         raise

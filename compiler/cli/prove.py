@@ -29,7 +29,7 @@ from policyc.verifier.smt.solver_choice import Choice
 
 @command(
     "prove",
-    short_help="prove that a bundle's bytecode and tables are the policies",
+    short_help="prove that a bundle implements its policies",
     examples=(
         "policyc prove bundle -f policies --cluster cluster",
         "policyc prove bundle -f policies --cluster cluster --sign key.pem",
@@ -45,7 +45,8 @@ from policyc.verifier.smt.solver_choice import Choice
     "key",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="KEY",
-    help="Where all is proved, sign that with this Ed25519 key (PEM) for `node load --require-proof`.",
+    help="If every part is proved, sign the proof with this Ed25519 key (PEM). `node load "
+    "--require-proof` checks it.",
 )
 @report_options(ProveResult)
 def prove_(
@@ -59,11 +60,11 @@ def prove_(
     key: Path | None,
     report: Reporter,
 ) -> int:
-    """Prove again that BUNDLE is what the policies say, and believe nothing that is stored in it.
+    """Prove from scratch that BUNDLE implements the policies. No stored proof is trusted.
 
-    The policies are decided anew, the bytecode is executed for all flows at once, and the tables are
-    read as the bytecode reads them. Give the options that the bundle was compiled with. Exit code 0:
-    proved; 1: some part is refuted; 2: wrong input; 3: nobody could decide some part.
+    The prover decides the policies again, executes the bytecode symbolically for all flows, and reads
+    the tables as the bytecode does. Give the options that the bundle was compiled with. Exit code 0:
+    proved; 1: a part is refuted; 2: wrong input; 3: the solver could not decide a part.
     """
     progress = progress_on_stderr()
     signing = None if key is None else read_private(key)

@@ -103,7 +103,7 @@ def _format_option(result_type: type) -> Callable[[Callable[..., Any]], Callable
         type=click.Choice(formats_of(result_type)),
         default="text",
         show_default=True,
-        help="How the result is shown.",
+        help="Print the result in this format.",
     )
 
 
@@ -113,5 +113,5 @@ def _output_option() -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         "--output",
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="FILE",
-        help="The file to write; without it, standard output.",
+        help="Write to this file. [default: standard output]",
     )

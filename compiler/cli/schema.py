@@ -21,7 +21,7 @@ _ENDING = ".schema.json"
 )
 @click.argument("name", required=False)
 def schema(name: str | None) -> int:
-    """Print a JSON schema: of policyc's own kinds, for editors, or of what commands print.
+    """Print a JSON schema of a policyc kind (for editors) or of a command's JSON output.
 
     Without NAME, list the names.
     """
@@ -36,6 +36,6 @@ def schema(name: str | None) -> int:
         return 0
     if name not in names:
         near = "".join(f"; did you mean `{n}`?" for n in get_close_matches(name, names, n=1))
-        raise click.UsageError(f"there is no schema {name}{near}")
+        raise click.UsageError(f"unknown schema {name}{near}")
     click.echo((folder / f"{name}{_ENDING}").read_text("utf-8"), nl=False)
     return 0

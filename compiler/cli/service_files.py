@@ -34,7 +34,7 @@ def _documents(file: Path) -> Iterator[JsonValue]:
         import yaml
     except ImportError as error:
         raise HostError(
-            f"{file}: PyYAML is needed for YAML, and is not installed",
+            f"{file}: YAML needs PyYAML, which is not installed",
             "install policyc[compiler], or give JSON: kubectl get services,endpointslices -A -o json",
         ) from error
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(read_text(file))
@@ -45,7 +45,7 @@ def _documents(file: Path) -> Iterator[JsonValue]:
             if raw is not None:
                 yield JsonValue(raw, file, "$", reading.lines)
     except RecursionError as error:
-        raise InputError(f"{file}: is nested too deeply") from error
+        raise InputError(f"{file}: nested too deeply") from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         at = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
@@ -70,7 +70,9 @@ class _Reading:
             return self._scalar(node)
         # A few hundred bytes of aliases can stand for more than there is memory.
         if id(node) in self._met:
-            raise InputError(f"{self._file}: an alias (`*name`) leads to {_at(node)}: write it out")
+            raise InputError(
+                f"{self._file}: an alias (`*name`) refers to {_at(node)}: write its value instead"
+            )
         self._met.add(id(node))
         if isinstance(node, self._yaml.SequenceNode):
             return [self.plain(item, f"{path}[{i}]") for i, item in enumerate(node.value)]
@@ -81,7 +83,7 @@ class _Reading:
         for key, value in node.value:
             name = str(getattr(key, "value", ""))
             if key.tag != "tag:yaml.org,2002:str" or name in found:
-                what = "is given twice" if name in found else "is no string"
+                what = "is given twice" if name in found else "is not a string"
                 raise InputError(f"{self._file}:{_at(key)}: the key `{name}` {what}")
             found[name] = self.plain(value, f"{path}.{name}")
         return found
@@ -90,9 +92,9 @@ class _Reading:
         try:
             made = self._loader.construct_object(node)
         except ValueError as error:
-            problem = f"`{str(node.value)[:40]}` is not what it looks like: {error}"
+            problem = f"YAML reads `{str(node.value)[:40]}` as another type: {error}"
             raise InputError(
-                f"{self._file}:{_at(node)}: {problem}", "quote it, if it is text"
+                f"{self._file}:{_at(node)}: {problem}", "quote it if it is text"
             ) from error
         if made is None or isinstance(made, str | int | float | bool):
             return made

@@ -15,13 +15,13 @@ def shard_options(command: Command) -> Command:
         "--executor",
         default="",
         metavar="dask://HOST:PORT",
-        help="Do the work on a Dask cluster whose workers have this release of policyc.",
+        help="Run on a Dask cluster whose workers have this release of policyc. [default: this machine]",
     )
     jobs = click.option(
         "--jobs",
         type=click.IntRange(min=1),
         default=1,
         show_default=True,
-        help="Do the work in this many processes.",
+        help="Run in this many processes.",
     )
     return jobs(executor(command))

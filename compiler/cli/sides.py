@@ -21,18 +21,21 @@ from policyc.compiler.frontend.read import ReadOptions
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 SIDES = (
-    "A side is a directory, a file, - for standard input, a bundle, or git:REV[:PATH]: the files of a "
-    "commit. Without PATH it is the other side's path; PATH counts from the root of the repository, "
-    "./PATH from the working directory."
+    "A side is a directory, a file, - (standard input), a bundle, or git:REV[:PATH] (files of a "
+    "commit). PATH is relative to the root of the repository, ./PATH to the working directory. "
+    "[default PATH: the path of the other side]"
 )
 
 
 def cluster_options(command: Command) -> Command:
     """Add --cluster, --cluster-old and --cluster-new to a command that compares."""
     for name, what in (
-        ("--cluster-new", "The cluster of the second side alone. Repeatable."),
-        ("--cluster-old", "The cluster of the first side alone. Repeatable."),
-        ("--cluster", "Namespaces, pods, workloads, services and nodes of both sides. Repeatable."),
+        ("--cluster-new", "Read the cluster of the second side only. Repeatable."),
+        ("--cluster-old", "Read the cluster of the first side only. Repeatable."),
+        (
+            "--cluster",
+            "Read namespaces, pods, workloads, Services and nodes of both sides. Repeatable.",
+        ),
     ):
         command = click.option(name, multiple=True, metavar="PATH", help=what)(command)
     return command
@@ -58,8 +61,8 @@ def show_sides(old: Read, new: Read) -> None:
         profile = side.policies.profile
         if profile is not Profile.KUBERNETES:
             say(f"{name}: profile: {profile.value}")
-        _show_counts(name, "passed over", side.passed_over)
-        hint = "not used: give them with --cluster" if side.cluster is None else "not used"
+        _show_counts(name, "skipped", side.passed_over)
+        hint = "ignored: give them with --cluster" if side.cluster is None else "ignored"
         _show_counts(name, hint, side.policies.cluster_objects)
     show_staged_changes(staged_changes(old, new))
 

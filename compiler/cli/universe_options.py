@@ -18,7 +18,7 @@ def _networks(
 def _network(value: str) -> Network:
     found = parse_cidr(value)
     if found is None:
-        raise click.BadParameter(f"{value!r} is no CIDR such as 10.244.0.0/16 or fd00::/16")
+        raise click.BadParameter(f"{value!r} is not a CIDR such as 10.244.0.0/16 or fd00::/16")
     if found.has_host_bits:
         raise click.BadParameter(f"{value!r} has bits beyond its prefix: write {found.network}")
     return found.network
@@ -27,7 +27,8 @@ def _network(value: str) -> Network:
 universe_option = click.option(
     "--universe",
     type=click.Choice(["symbolic", "cluster"]),
-    help="Every cluster that could exist, or the one given. [default: cluster where one is given]",
+    help="Answer for every possible cluster (symbolic), or for the one of --cluster. [default: "
+    "cluster with --cluster, else symbolic]",
 )
 pod_cidr_option = click.option(
     "--pod-cidr",
@@ -35,20 +36,20 @@ pod_cidr_option = click.option(
     callback=_networks,
     multiple=True,
     metavar="CIDR",
-    help="Pods have addresses in here, and nobody outside has. Repeatable.",
+    help="Assume that all pods, and no external hosts, have addresses in this range. Repeatable.",
 )
 timeout_option = click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
-    help="How long a solver may take for one query; beyond it is undecided. [default: no limit]",
+    help="Stop a query after this many seconds; its answer is 'undecided'. [default: no limit]",
 )
 solver_option = click.option(
     "--solver",
     type=click.Choice([choice.value for choice in Choice]),
     default=Choice.Z3.value,
     show_default=True,
-    help="Who decides; of `both`, each must agree.",
+    help="Prove with this solver. With `both`, the two must agree.",
 )
 
 

@@ -38,7 +38,7 @@ from policyc.verifier.smt.solver_choice import Choice
 
 @command(
     "verify",
-    short_help="prove that intents hold, or show a flow that breaks them",
+    short_help="prove intents, or show a flow that breaks them",
     examples=(
         "policyc verify -f policies --intents intents.yaml",
         "policyc verify -f policies --cluster cluster --intents intents.yaml --format sarif",
@@ -50,7 +50,7 @@ from policyc.verifier.smt.solver_choice import Choice
     multiple=True,
     required=True,
     metavar="PATH",
-    help="Intents: .intent files, YAML, or directories of both. Repeatable.",
+    help="Read intents from .intent files, YAML files, or directories of both. Repeatable.",
 )
 @universe_option
 @pod_cidr_option
@@ -68,10 +68,10 @@ def verify_(
     solver: str,
     report: Reporter,
 ) -> int:
-    """Decide each intent: it holds, a connection breaks it, or it says nothing.
+    """Decide each intent: it holds, a connection breaks it, or it is vacuous.
 
-    A proof ranges over every cluster that could exist or, with --cluster, over the pods, nodes and
-    addresses of the one given. Exit code 0: all hold; 1: one is broken or vacuous; 3: one is undecided.
+    A proof covers every possible cluster or, with --cluster, the pods, nodes and addresses of that
+    cluster. Exit code 0: all hold; 1: one is broken or vacuous; 3: one is undecided.
     """
     if (*files, *cluster, *intents).count("-") > 1:
         raise click.UsageError("standard input (-) can be read only once")

@@ -19,7 +19,7 @@ YAML_SYNTAX = Code("PC0105", _E, "not valid YAML: {problem}")
 TAB = Code("PC0106", _E, "a tab character where YAML wants spaces")
 DUPLICATE_KEY = Code("PC0107", _E, "the field `{key}` is given twice")
 KEY_NOT_STRING = Code("PC0108", _E, "a field name must be a string, found {found}")
-MERGE_KEY = Code("PC0109", _E, "merge keys (`<<`) are not supported: readers disagree on them")
+MERGE_KEY = Code("PC0109", _E, "merge keys (`<<`) are not supported: YAML parsers disagree on them")
 TAG = Code("PC0110", _E, "the YAML tag {tag} is not supported")
 NO_ANCHOR = Code("PC0111", _E, "the alias *{name} has no anchor before it")
 ALIAS_IN_ITSELF = Code("PC0112", _E, "the alias *{name} stands inside its own anchor")
@@ -32,7 +32,7 @@ NO_DOCUMENTS = Code("PC0116", _W, "no objects in {name}")
 NO_POLICY = Code("PC0117", _E, "there is no policy in the input: the result would allow everything")
 TOO_LARGE = Code("PC0118", _E, "{name} is larger than {limit} MiB")
 ODD_LINE_BREAK = Code(
-    "PC0119", _E, "the character {character}, which ends a line for some readers of YAML only"
+    "PC0119", _E, "the character {character}: only some YAML parsers treat it as a line break"
 )
 BYTE_ORDER_MARK = Code("PC0120", _E, "a byte order mark (U+FEFF) in the middle of the file")
 
@@ -42,16 +42,14 @@ NOT_INT32 = Code("PC0203", _E, "{where}: {value} does not fit a 32-bit integer")
 NULL_STRING = Code("PC0204", _W, "{where}: the value of `{key}` is null and means the empty string")
 
 NO_TYPE = Code("PC0301", _E, "the object has no {field}")
-UNKNOWN_POLICY_KIND = Code(
-    "PC0302", _E, "{api_version} has no policy kind {kind} that policyc knows"
-)
+UNKNOWN_POLICY_KIND = Code("PC0302", _E, "policyc knows no policy kind {kind} of {api_version}")
 POLICY_VERSION = Code("PC0303", _E, "{kind} of {api_version} is not supported")
 NOT_SUPPORTED = Code(
     "PC0304",
     _E,
     "{kind} of {api_version} is {owner}, not Kubernetes' NetworkPolicy: not supported yet",
 )
-MISSPELT_KIND = Code("PC0305", _E, "{api_version} {kind} is spelled nearly like a policy kind")
+MISSPELT_KIND = Code("PC0305", _E, "{kind} of {api_version} looks like a misspelt policy kind")
 UNKNOWN_KIND = Code("PC0306", _E, "unknown kind {kind} of {api_version}")
 UNKNOWN_VERSION = Code("PC0307", _E, "unknown version of {kind}: {api_version}")
 DUPLICATE_OBJECT = Code("PC0308", _E, "{kind} {name} is given twice")
@@ -164,7 +162,7 @@ CIDR_NON_CANONICAL = Code(
 BAD_ADDRESS = Code("PC0601", _E, "{where}: {value} is not an IP address")
 BAD_CIDR = Code("PC0602", _E, "{where}: {value} is not a CIDR")
 BAD_PORT = Code("PC0603", _E, "{where}: {value} is not a port (1 to 65535)")
-BAD_PROTOCOL = Code("PC0604", _E, "{where}: {value} is not a protocol; TCP, UDP and SCTP are")
+BAD_PROTOCOL = Code("PC0604", _E, "{where}: {value} is not a protocol; use TCP, UDP or SCTP")
 SHARED_ADDRESS = Code("PC0605", _E, "pod {name} has the address {address} of pod {other}")
 OBJECT_NAME_REQUIRED = Code("PC0606", _E, "{where}: the object needs a name")
 BAD_PHASE = Code(
@@ -182,11 +180,11 @@ NAMESPACE_MISSING = Code(
 )
 NODE_MISSING = Code("PC0611", _W, "{policy} reads nodes, but there is no Node object{names}")
 NODE_WITHOUT_ADDRESS = Code(
-    "PC0612", _W, "{policy} matches nodes by address, but there is none of {names}"
+    "PC0612", _W, "{policy} matches nodes by address, but no address of {names} is known"
 )
 
 FLOWS_SYNTAX = Code("PC0701", _E, "{flow}: {problem}")
-UNKNOWN_POD = Code("PC0702", _E, "{flow}: {end} {name} is no pod of the cluster")
+UNKNOWN_POD = Code("PC0702", _E, "{flow}: {end} {name} is not a pod of the cluster")
 BAD_END = Code(
     "PC0703", _E, "{flow}: {end} {text} is neither namespace/pod, node/NAME nor an address"
 )
@@ -197,8 +195,8 @@ DEPENDS_ON_UNKNOWN = Code(
     "PC0707", _W, "{flow}: the verdict depends on {what} of {name}, which is not known"
 )
 DEPENDS_ON_OPAQUE = Code(
-    "PC0711", _W, "{flow}: the verdict depends on a rule that is not understood: {rule}"
+    "PC0711", _W, "{flow}: the verdict depends on a rule that policyc does not support: {rule}"
 )
 IGNORED_FIELD = Code("PC0709", _W, "{flow}: the field `{name}` is ignored")
-UNKNOWN_NODE = Code("PC0710", _E, "{flow}: {end} {name} is no node of the cluster")
+UNKNOWN_NODE = Code("PC0710", _E, "{flow}: {end} {name} is not a node of the cluster")
 BAD_SCENARIO = Code("PC0708", _E, "scenario: {problem}")

@@ -14,7 +14,7 @@ WRONG_PROFILE = Code(
 ADMIN_WITH_CLUSTER = Code(
     "PC1603",
     Severity.ERROR,
-    "{kind} and {other}: the two generations of this API do not say how they stand to each other",
+    "{kind} and {other}: the two generations of this API do not define their relative order",
 )
 UNSUPPORTED = Code("PC1604", Severity.ERROR, "{where}: policyc does not support {what}")
 UNSUPPORTED_CLOSED = Code(

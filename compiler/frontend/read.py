@@ -71,11 +71,10 @@ NO_POLICIES = PolicySet(())
 INPUT = Span("-f", 0, 0)
 """Where a finding is that is about all files of `-f` together."""
 _NO_POLICY = (
-    "an empty input is more often a failed pipe or a wrong path; "
-    "`policyc compile --allow-empty` compiles no policies on purpose"
+    "check for a failed pipe or a wrong path; `policyc compile --allow-empty` accepts empty input"
 )
 _ONLY_STAGED = (
-    "all policies of the input are staged; `policyc compile --allow-empty` compiles it without them"
+    "all policies of the input are staged; `policyc compile --allow-empty` accepts such input"
 )
 
 

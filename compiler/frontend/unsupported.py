@@ -61,7 +61,7 @@ def fail_closed(
     if how is Unsupported.ERROR and refused:
         for part in refused:
             found = codes.UNSUPPORTED.at(part.span, part.path, where=part.path, what=part.what)
-            report.add(found.help("take it out, or compile it closed: --unsupported=deny"))
+            report.add(found.help("remove it, or deny all that it may match: --unsupported=deny"))
         return rule
     outcome = _OUTCOMES[rule.action]
     for part in parts:
@@ -118,7 +118,7 @@ _OUTCOMES = {
     Action.DENY: _DENIES,
     Action.DENY_OWN_NODE: _DENIES,
     Action.REJECT: _DENIES,
-    Action.PASS: f"{_DENIES}, since what it would pass on might be opened later",
+    Action.PASS: f"{_DENIES}, since a later rule might allow what it passes on",
     Action.LOG: "a bundle does not log what it asks for",
     Action.AUDIT: "a bundle does not count what it asks for",
 }

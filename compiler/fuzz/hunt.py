@@ -157,7 +157,7 @@ class Hunt:
     def _note(self, found: Disagreement) -> None:
         if self.outcome.found is None:
             self._until = time.monotonic() + self.limits.shrinking
-            self.show("a disagreement was found, making it small")
+            self.show("found a difference, minimizing it")
         self.outcome.found = found
         self._suspects += [record for record in found.records if record not in self._suspects]
 

@@ -128,7 +128,7 @@ def read_regression(path: str) -> Regression:
     if report.errors:
         raise InputError(report.sorted())
     if len(documents) != 1:
-        problem = f"{len(documents)} documents; it has one"
+        problem = f"{len(documents)} documents, expected one"
         raise InputError([BAD_REGRESSION.at(Span(path_name(path), 0, 0), problem=problem)])
     reading = _Reading(report)
     node = reading.decoder.mapping(documents[0], "", _FIELDS)

@@ -9,7 +9,7 @@ from policyc.ir.results.diff import NONE_FOUND, Counts, Difference
 
 
 class Equivalence(Enum):
-    """Whether both ends of every flow say the same on both sides."""
+    """Whether both sides give the same verdicts at both ends of every flow."""
 
     EQUAL = "equal"
     DIFFERENT = "different"

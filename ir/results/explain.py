@@ -41,7 +41,7 @@ class RuleRole(Enum):
     DECIDES = "decides"
     """It is the rule that decided."""
     NOTES = "notes"
-    """It matches, makes a note, and the next rule is asked."""
+    """It matches and logs or counts; evaluation continues."""
     PASSES = "passes"
     """It matches and sends the flow on to the next tier."""
     AGREES = "agrees"

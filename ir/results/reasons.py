@@ -35,9 +35,9 @@ class RequirementFails:
         asked = describe_requirement(self.requirement)
         what, key = self.attribute.value, self.requirement.key
         if not key:
-            return f"{self.end}: {what}{asked} is asked for, it is {self.has or 'none'}"
+            return f"{self.end}: {what}{asked} is required, found {self.has or 'none'}"
         has = f"has {key}={self.has or repr('')}" if self.has is not None else f"has no {key}"
-        return f"{self.end}: {what} {asked} is asked for, it {has}"
+        return f"{self.end}: {what} {asked} is required, but it {has}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class NotAPod:
     @property
     def words(self) -> str:
         """What the end is not."""
-        return f"{self.end} is no pod, and selectors select pods only (A12, A21)"
+        return f"{self.end} is not a pod, and selectors select only pods (A12, A21)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class NotANode:
     @property
     def words(self) -> str:
         """What the end is not."""
-        return f"{self.end} is no node"
+        return f"{self.end} is not a node"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class WrongNode:
     def words(self) -> str:
         """Which node is asked for."""
         own = "not the subject's own" if self.where is Where.LOCAL else "the subject's own"
-        return f"{self.end} is {own}, {self.where.value} nodes are asked for"
+        return f"{self.end} is {own}, but the rule requires {self.where.value} nodes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +228,7 @@ class NotDeclared:
     def words(self) -> str:
         """What the destination declares."""
         if not self.is_pod:
-            return f"{self.end} is no pod and declares no port {self.name!r} (A19)"
+            return f"{self.end} is not a pod, so it declares no port {self.name!r} (A19)"
         if not self.has:
             return f"{self.end} declares no {self.protocol.name} port {self.name!r} (A19)"
         numbers = ", ".join(map(str, self.has))
@@ -245,7 +245,7 @@ class ExceptedPort:
     @property
     def words(self) -> str:
         """The service and the entry."""
-        return f"{self.service} is left out by {describe_ports(self.ports)}"
+        return f"{self.service} is excluded by {describe_ports(self.ports)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +260,7 @@ class OutsideSourcePorts:
         """The source port and what is asked for."""
         spans = (str(lo) if lo == hi else f"{lo}-{hi}" for lo, hi in self.wanted)
         has = "is not known" if self.port is None else f"{self.port} is not among them"
-        return f"source ports {', '.join(spans) or 'none'} are asked for, the flow's {has}"
+        return f"source ports {', '.join(spans) or 'none'} are required, the flow's {has}"
 
 
 Reason = (

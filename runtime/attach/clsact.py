@@ -35,8 +35,8 @@ def attach(prog: int, ifindex: int, direction: str, name: str) -> None:
         occupant = _find(netlink, ifindex, direction)
         if occupant and occupant.name != name:
             raise HostError(
-                f"the tc filter {occupant.name!r} is in our place "
-                f"(priority {PRIORITY}, handle {HANDLE}) at device {ifindex}",
+                f"the tc filter {occupant.name!r} occupies the place of policyc's filter (priority "
+                f"{PRIORITY}, handle {HANDLE}) at device {ifindex}",
                 "move it to another priority",
             )
         try:

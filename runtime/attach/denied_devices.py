@@ -42,7 +42,7 @@ def read_patterns(given: Sequence[str]) -> Patterns | None:
         if not _PATTERN.fullmatch(each):
             raise InputError(
                 f"--deny-devices: expected a pattern of device names as veth*, found {each!r}",
-                "an empty pattern stands alone: it ends the default deny of devices",
+                "give '' alone: it ends the default deny of devices",
             )
     return tuple(dict.fromkeys(given))
 

@@ -135,7 +135,7 @@ class DeviceWatch:
         """Hooks that the load has attached and another program took away."""
         for at in of.attachments:
             if (self._lost is None or at in self._lost) and self._lacks(at) and self._attach(at):
-                self._warn(f"{at.interface} had lost a hook, and has it again")
+                self._warn(f"{at.interface} had lost a hook; it is attached again")
         self._lost = set()
 
     def _attach(self, at: Attachment, is_again: bool = False) -> bool:

@@ -37,8 +37,8 @@ def others(
     """What is attached to devices besides `now`, by whatever load. `warn` is told what is not asked."""
     if not on_record and not rtnetlink.is_usable():
         warn(
-            "hooks that no record names are not looked for at clsact: that needs the Python package "
-            "pyroute2; pip install 'policyc[node]'"
+            "clsact is not searched for unrecorded hooks: that needs the Python package pyroute2; "
+            "pip install 'policyc[node]'"
         )
     known = {_place(each) for each in now}
     found = {_place(each): each for each in _candidates(pins, before, on_record)}

@@ -32,7 +32,7 @@ def require_here(where: Pins, state: StateDir) -> None:
     if _exists(loaded_in, where):
         hint = "run it there (nsenter --net=FILE), or give this namespace another --bpffs"
     else:
-        hint = "that namespace no longer exists: `policyc node unload`, then load again"
+        hint = "that namespace no longer exists: run `policyc node unload`, then load again"
     raise HostError(f"{where.root} belongs to the network namespace {_shown(loaded_in)}", hint)
 
 

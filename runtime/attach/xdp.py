@@ -68,11 +68,14 @@ def require_uplinks(
     if mode is None:
         return
     if is_guarded:
-        note("--xdp hands nothing over here: policies guard this node, and tc asks them")
+        note(
+            "--xdp forwards no packets here: this node is under host policy, which only the tc "
+            "hooks enforce"
+        )
     if not uplinks:
         raise InputError(
-            "--xdp needs the device by which clients outside come in",
-            "name it with --uplink; `ip route` shows which it is",
+            "--xdp needs the device that external clients reach",
+            "name it with --uplink; `ip route` shows the device",
         )
 
 
@@ -182,7 +185,8 @@ class _Device:
             if error.errno in (*_TAKEN, *_GONE) or mode != "auto" or is_generic:
                 raise self._refused(error) from error
             note(
-                f"--xdp: the kernel runs it for {self._name}, as its driver cannot: {error.strerror}"
+                f"--xdp: {self._name} uses generic XDP, because its driver cannot run it: "
+                f"{error.strerror}"
             )
             return self.attach("generic", note, held, undo)
         return is_generic
@@ -201,7 +205,7 @@ class _Device:
         place = next((each for each in range(_PLACES) if each not in taken), None)
         if place is None:
             raise HostError(
-                f"there is no room to count for {self._name}: loads that were killed have left uplinks",
+                f"no free counter for {self._name}: interrupted loads left uplinks",
                 "load without --xdp first",
             )
         with bpf_syscall.obj_get(self._pins.map(COUNTS)) as fd:
@@ -241,12 +245,12 @@ class _Device:
             return HostError(f"the device {self._name} vanished while it was attached to")
         if error.errno in _TAKEN:
             return HostError(
-                f"another XDP program runs at {self._name}, and is not replaced",
-                f"`ip link show {self._name}` names it; take it off, or load without --xdp",
+                f"another XDP program is attached to {self._name}; policyc does not replace it",
+                f"`ip link show {self._name}` names it; detach it, or load without --xdp",
             )
         return HostError(
             f"cannot attach the XDP program to {self._name}: {error.strerror}",
-            "its driver may have no XDP, or none at this MTU: try --xdp generic",
+            "the driver may not support XDP, or not at this MTU: try --xdp generic",
         )
 
 

@@ -120,10 +120,12 @@ def read_bundle(path: Path) -> Bundle:
     manifest_path = path / MANIFEST
     if not path.is_dir():
         raise InputError(
-            f"{path}: is not a directory", "give the directory `policyc compile` wrote"
+            f"{path}: is not a directory", "give the directory that `policyc compile` wrote"
         )
     if not manifest_path.exists():
-        raise InputError(f"{path}: has no {MANIFEST}", "is this what `policyc compile` wrote?")
+        raise InputError(
+            f"{path}: has no {MANIFEST}", "give the directory that `policyc compile` wrote"
+        )
     raw = _read(manifest_path)
     manifest = _parsed(raw, manifest_path)
     members = manifest.members()
@@ -160,7 +162,7 @@ def _check_files(path: Path, files: JsonValue) -> dict[str, str]:
     for name, value in files.members().items():
         digests[name] = value.text().removeprefix("sha256").lstrip(" :")
         if not _is_name(name):
-            value.fail(f"the file {name!r} has a name that no file has")
+            value.fail(f"the file {name!r} has an invalid name")
         if Path(name).is_absolute() or ".." in Path(name).parts:
             value.fail(f"the file {name!r} is outside the bundle")
         try:
@@ -171,7 +173,7 @@ def _check_files(path: Path, files: JsonValue) -> dict[str, str]:
         if found != digests[name]:
             value.fail(
                 f"the file {name!r} has sha256 {found}, expected {digests[name]}",
-                "it was changed or cut off after `policyc compile` wrote it",
+                "the file changed or was truncated after `policyc compile` wrote it",
             )
     for name in _NEEDED:
         if name not in digests:

@@ -107,7 +107,7 @@ def open_envelope(path: Path, payload_type: str, keys: Iterable["Ed25519PublicKe
                 continue
             return payload
     raise InputError(
-        f"{path}: none of the keys given has signed it",
+        f"{path}: no given key matches a signature",
         f"keys given: {', '.join(map(key_name, known))}",
     )
 

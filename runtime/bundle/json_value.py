@@ -53,7 +53,7 @@ class JsonValue:
         if not self._of_type(str) and not may_be_empty:
             self.fail("expected a string that is not empty")
         if any("\ud800" <= each <= "\udfff" for each in self.raw):
-            self.fail("expected text, found a half of a surrogate pair")
+            self.fail("expected text, found an unpaired surrogate")
         return str(self.raw)
 
     def flag(self) -> bool:

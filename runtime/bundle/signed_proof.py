@@ -29,16 +29,18 @@ def require_proof(bundle: Bundle, keys: Sequence[Path]) -> None:
     path = bundle.path / SIGNED_PROOF
     known = [read_public(each) for each in keys]
     if not path.is_file():
-        raise InputError(f"{bundle.path}: has no {SIGNED_PROOF}, and a proof is required", _HOW)
+        raise InputError(
+            f"{bundle.path}: has no {SIGNED_PROOF}, but a signed proof is required", _HOW
+        )
     payload = open_envelope(path, PAYLOAD_TYPE, known)
     try:
         said = json.loads(payload)
         schema, result, manifest = said["schema"], said["result"], said["manifest"]
     except (ValueError, KeyError, TypeError, RecursionError) as failure:
-        raise InputError(f"{path}: what was signed is no proof: {failure!r}", _HOW) from failure
+        raise InputError(f"{path}: the signed file is not a proof: {failure!r}", _HOW) from failure
     if schema != SCHEMA:
         raise InputError(f"{path}: expected {SCHEMA!r}, found {schema!r}", _HOW)
     if result != PROVED:
-        raise InputError(f"{path}: it says {result!r}, and not that the bundle is proved")
+        raise InputError(f"{path}: the result is {result!r}, not proved")
     if manifest != bundle.digest:
-        raise InputError(f"{path}: it is the proof of another bundle", _HOW)
+        raise InputError(f"{path}: the proof is for another bundle", _HOW)

@@ -25,7 +25,7 @@ class LinkEvents:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
             self._socket.bind((0, _GROUPS))
         except OSError as error:
-            raise HostError(f"rtnetlink tells of no devices: {error.strerror}") from error
+            raise HostError(f"rtnetlink cannot read device events: {error.strerror}") from error
 
     def wait(self, seconds: float, also: int) -> None:
         """Until there is an event, the descriptor can be read, or so many seconds have passed."""

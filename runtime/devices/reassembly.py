@@ -34,7 +34,7 @@ _FAR = "far"
 _NEAR_MAC, _FAR_MAC = "02:70:63:00:00:01", "02:70:63:00:00:02"  # PC_DETOUR_MAC; on no other wire
 _GATEWAYS = {4: "169.254.255.1", 6: "fe80::1"}
 _MTU = 65535
-_PURPOSE = "putting fragments together"
+_PURPOSE = "reassembly"
 _CLONE_NEWNET = 0x40000000
 _MS_BIND, _MNT_DETACH = 0x1000, 2
 _FAMILIES = {4: 2, 6: 10}  # AF_INET, AF_INET6
@@ -77,9 +77,8 @@ def make(place: Path, undo: Undo) -> int:
     except OSError as error:
         remove(place)
         raise HostError(
-            f"no namespace to put fragments together in: {error.strerror}",
-            "nf_tables, nft_ct and nf_defrag have to be in the kernel, and mounts be allowed below "
-            f"{place.parent}",
+            f"cannot create the network namespace for reassembly: {error.strerror}",
+            "the kernel needs nf_tables, nft_ct and nf_defrag, and {place.parent} must allow mounts",
         ) from error
     if made is None:
         remove(place)

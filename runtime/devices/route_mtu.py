@@ -23,7 +23,7 @@ def narrower(ifindexes: Iterable[int]) -> frozenset[int]:
     if not wanted:
         return frozenset()
     try:
-        with rtnetlink.connection("handing packets over", f", or {_OTHERWISE}") as netlink:
+        with rtnetlink.connection("the fast path", f", or {_OTHERWISE}") as netlink:
             mtus = {each: _mtu(netlink, each) for each in wanted}
             for family in _FAMILIES:
                 for route in rtnetlink.dump(partial(netlink.get_routes, family=family)):
@@ -32,7 +32,7 @@ def narrower(ifindexes: Iterable[int]) -> frozenset[int]:
                         found |= {out for out in _devices(route) if mtu < mtus.get(out, 0)}
     except OSError as error:
         raise HostError(
-            f"rtnetlink does not tell the routes: {error.strerror}", _OTHERWISE
+            f"rtnetlink cannot read the routes: {error.strerror}", _OTHERWISE
         ) from error
     return frozenset(found)
 
@@ -43,7 +43,7 @@ def none_narrower(uplinks: Mapping[str, int], note: Callable[[str], object]) -> 
     for name, ifindex in uplinks.items():
         if ifindex in found:
             note(
-                f"{name}: a route has an MTU of its own, so the host's stack routes what pods send there"
+                f"{name}: a route sets its own MTU, so pods' packets to this device take the stack path"
             )
     return [ifindex for ifindex in uplinks.values() if ifindex not in found]
 

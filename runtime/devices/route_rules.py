@@ -37,14 +37,14 @@ def read() -> tuple[int, bool]:
     """The bits of marks that some rule reads, and whether one reads what nobody looks at."""
     marks, asks_more = 0, False
     try:
-        with rtnetlink.connection("handing packets over", f", or {_OTHERWISE}") as netlink:
+        with rtnetlink.connection("the fast path", f", or {_OTHERWISE}") as netlink:
             for family in _FAMILIES:
                 for rule in rtnetlink.dump(partial(netlink.get_rules, family=family)):
                     marks |= _marks(rule)
                     asks_more |= _asks_more(rule)
     except OSError as error:
         raise HostError(
-            f"rtnetlink does not tell the rules of routing: {error.strerror}", _OTHERWISE
+            f"rtnetlink cannot read the routing rules: {error.strerror}", _OTHERWISE
         ) from error
     return marks, asks_more
 
@@ -57,9 +57,7 @@ def told_of(uplinks: Sequence[int], note: Callable[[str], object]) -> tuple[list
         return [], 0
     marks, asks_more = read()
     if asks_more:
-        note(
-            "a rule of routing asks the type of service, so the host's stack routes what pods send"
-        )
+        note("a routing rule matches the type of service, so pods' packets take the stack path")
         return [], marks
     return list(uplinks), marks
 

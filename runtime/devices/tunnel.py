@@ -41,8 +41,8 @@ def make(uplinks: Iterable[int], family: int, undo: Undo) -> int:
     except OSError as error:
         raise HostError(
             f"cannot make the device {NAME}: {error.strerror}",
-            f"VXLAN with UDP port {PORT} is needed to reach endpoints of other nodes; "
-            "is the port another device's?",
+            f"VXLAN with UDP port {PORT} is needed to reach endpoints on other nodes; check whether "
+            f"another device uses the port",
         ) from error
 
 

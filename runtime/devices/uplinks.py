@@ -19,9 +19,9 @@ Outside = Literal["tunnel", "dsr"]
 """How a client is answered that came to another node: back by that one, or by the endpoint's own."""
 
 _OURS: Mapping[str, str] = {
-    tunnel.NAME: "by which nodes hand packets to each other",
-    reassembly.NAME: "by which fragments are put in order",
-    own_device.SERVICE_ROUTE: "by which the node itself reaches Services",
+    tunnel.NAME: "of the tunnel between nodes",
+    reassembly.NAME: "of reassembly",
+    own_device.SERVICE_ROUTE: "of the node's route to Services",
 }
 _SIOCGIFHWADDR, _ARPHRD_ETHER = 0x8927, 1
 _IFREQ = struct.Struct("=16sH22x")
@@ -38,7 +38,7 @@ def find(names: Iterable[str], pods: Mapping[str, int]) -> dict[str, int]:
     for name in names:
         if name in pods:
             raise InputError(
-                f"--uplink {name}: the endpoints file says that a pod is behind that device",
+                f"--uplink {name}: the endpoints file gives that device to a pod",
                 "name the device that leads out of the node",
             )
         if name in _OURS:
@@ -51,19 +51,19 @@ def find(names: Iterable[str], pods: Mapping[str, int]) -> dict[str, int]:
         except OSError as error:
             raise InputError(
                 f"--uplink {name}: there is no such device here",
-                "`ip route` shows by which devices the node reaches others",
+                "`ip route` shows the devices that lead out of the node",
             ) from error
         if _kind(name) != _ARPHRD_ETHER:
             raise InputError(
                 f"--uplink {name}: its packets have no Ethernet headers",
-                "name the device below it that has them, or none",
+                "name the underlying device that has them",
             )
     for name, ifindex in found.items():
         vrf = _vrf_of(name, ifindex)
         if vrf:
             raise InputError(
-                f"--uplink {name}: that is part of the VRF {vrf}, whose routes are not the node's",
-                "name a device that is in no VRF, nor part of one that is",
+                f"--uplink {name}: the device belongs to the VRF {vrf}, which has its own routes",
+                "name a device outside of every VRF",
             )
     return found
 
@@ -81,7 +81,7 @@ def _vrf_of(name: str, ifindex: int) -> str:
                     return ""
     except OSError as error:
         raise HostError(
-            f"--uplink {name}: rtnetlink does not tell what the device is part of: {error.strerror}"
+            f"--uplink {name}: rtnetlink cannot read the device's master: {error.strerror}"
         ) from error
     return ""
 

@@ -72,8 +72,9 @@ class Halves:
                 info = bpf_syscall.map_info(fd)
                 if info.max_entries != 1:
                     raise HostError(
-                        f"the map {name} that is in use is laid out otherwise",
-                        "another release loaded it: `policyc node unload`, then load again",
+                        f"the map {name} that is in use has another layout",
+                        "another release of policyc loaded it: run `policyc node unload`, then load "
+                        "again",
                     )
                 pages = -(-info.value_size // mmap.PAGESIZE)
                 memory = mmap.mmap(fd, pages * mmap.PAGESIZE)

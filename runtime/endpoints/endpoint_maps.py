@@ -219,8 +219,8 @@ def _laid_out(halves: Halves, after: Held, layout: StructLayout) -> tuple[Half, 
             continue
         return half, b"".join(records)
     raise HostError(
-        "the tables have no place for some of the pods' addresses",
-        "load again, or with fewer pods: the policy in force goes on until then",
+        "the address tables cannot hold all addresses of pods",
+        "load again, or load fewer pods; the current policy stays in force",
     )
 
 
@@ -230,13 +230,13 @@ def _who(value: bytes, records: dict[bytes, int], layout: StructLayout) -> int:
     if fields["ifindex"] or fields["flags"] & HOST_FLAG:
         return LOCAL | records.setdefault(value, len(records))
     if fields["id"] >= ID_MASK:
-        raise InputError(f"the bundle numbers its endpoints beyond {ID_MASK - 1}")
+        raise InputError(f"the bundle has endpoint ids above {ID_MASK - 1}")
     return fields["id"] | (NODE if fields["flags"] & NODE_FLAG else 0)
 
 
 def _require_room(what: str, count: int, room: int) -> None:
     if count > room:
         raise InputError(
-            f"there would be {count} {what}, and there is room for {room}",
-            "those that went count until a load is done: leave out new ones first",
+            f"{count} {what} exceed the limit of {room}",
+            "removed entries count until a load is complete: first load without the new ones",
         )

@@ -199,9 +199,9 @@ def _check_place(place: JsonValue, record: EndpointRecord, this_node: str) -> No
     if record.node == this_node and not record.interface:
         place.fail(f"a pod of this node ({this_node!r}) needs `interface` and `mac`")
     if record.interface and not record.mac:
-        place.fail("has an `interface`, and so needs the `mac` of the pod behind it")
+        place.fail("has an `interface`, so it also needs the pod's `mac`")
     if record.mac and not record.interface:
-        place.fail("has a `mac`, and so needs the `interface` that leads to it")
+        place.fail("has a `mac`, so it also needs the `interface` that leads to it")
 
 
 def _interface(value: JsonValue) -> str:
@@ -237,7 +237,7 @@ def _addresses(value: JsonValue) -> dict[int, Address]:
             item.fail(f"a second IPv{address.version} address; at most one a family")
         found[address.version] = address
     if not found:
-        value.fail("expected at least one address", "leave out pods that have none yet")
+        value.fail("expected at least one address", "leave out pods without an address")
     return found
 
 

@@ -40,11 +40,11 @@ def without_master(uplinks: Mapping[str, int]) -> dict[str, int]:
     if not uplinks:
         return {}
     try:
-        with rtnetlink.connection("handing packets over", f", or {_OTHERWISE}") as netlink:
+        with rtnetlink.connection("the fast path", f", or {_OTHERWISE}") as netlink:
             return {name: at for name, at in uplinks.items() if not _has_master(netlink, at)}
     except OSError as error:
         raise HostError(
-            f"rtnetlink does not tell what the uplinks are: {error.strerror}", _OTHERWISE
+            f"rtnetlink cannot read the uplinks: {error.strerror}", _OTHERWISE
         ) from error
 
 

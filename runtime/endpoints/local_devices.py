@@ -43,7 +43,7 @@ def local_devices(
                 continue
             raise InputError(
                 f"the pod {record} has the interface {record.interface}, which does not exist here",
-                "name the host's side of its veth, and run in the host's network namespace; "
+                "name the host side of the pod's veth, and run in the host's network namespace; "
                 + SKIP_HINT,
             ) from error
     return found

@@ -56,14 +56,15 @@ def require_hooks(
             for device in found:
                 if device.addresses & own:
                     raise InputError(
-                        f"{path}: {pod} has its address at its device {device.name}, too, and only what "
-                        f"passes {pod.interface} is seen here: no policy would hold for the rest",
-                        "to have it as a peer alone, by its labels, leave out its `interface`, `mac` "
-                        "and `node`; its own policies are not enforced then",
+                        f"{path}: {pod} also has its address on its device {device.name}, but "
+                        f"policies are enforced only on {pod.interface}: traffic of the other device "
+                        f"would bypass them",
+                        "to use the pod only as a peer, leave out its `interface`, `mac` and `node`; "
+                        "its own policies are then not enforced",
                     )
             names = " ".join(device.name for device in found if device.is_up)
             if names:
-                note(f"{pod} has other devices ({names}): no policy holds for what passes there")
+                note(f"{pod} has other devices ({names}): policies are not enforced on them")
 
 
 def namespace_ids(ifindexes: Iterable[int]) -> dict[int, int]:
@@ -96,7 +97,7 @@ def require_passed(uplinks: Iterable[str], ifindexes: Mapping[str, int]) -> None
             if own in bridges:
                 raise InputError(
                     f"--uplink {uplink}: {bridges[own]}, which leads to a pod, is a port of that "
-                    "bridge, so what pods send need not pass it",
+                    f"bridge, so pods' packets can bypass the uplink",
                     "name the port of the bridge that leads out of the node",
                 )
 
@@ -114,9 +115,9 @@ def require_scrubbed(devices: Mapping[str, int], uplinks: Iterable[str] = ()) ->
             scrub = links.unpacked(info.get(links.OF_KIND, b"")).get(_PEER_SCRUB)
             if scrub == _SCRUB.pack(_SCRUB_NONE):
                 raise InputError(
-                    f"{name}: this netkit device does not scrub what its peer sends (peer scrub none), "
-                    "so the peer could set marks by which the node knows its own packets",
-                    "create it with `peer scrub default`",
+                    f"{name}: this netkit device does not scrub its peer's packets (peer scrub "
+                    f"none), so the peer could forge the marks of the node's own packets",
+                    "create the device with `peer scrub default`",
                 )
 
 
@@ -141,7 +142,7 @@ def _index(device: str) -> int:
 
 
 def _netlink() -> AbstractContextManager[socket.socket]:
-    return links.connection("rtnetlink does not tell what devices the pods have")
+    return links.connection("rtnetlink cannot read the pods' devices")
 
 
 def _others(netlink: socket.socket, ifindex: int) -> list[PodDevice]:

@@ -155,8 +155,8 @@ def _load_error(name: str, errno: int, log: str) -> HostError:
     refused = re.search(r"couldn't reuse pinned map at '([^']+)': parameter mismatch", log)
     if refused:
         return HostError(
-            f"{name}: the map {Path(refused[1]).name} that is in use is laid out otherwise",
-            "this release changed the datapath's maps: `policyc node unload`, then load again",
+            f"{name}: the map {Path(refused[1]).name} that is in use has another layout",
+            "this release has other map layouts: run `policyc node unload`, then load again",
             log,
         )
     reason = os.strerror(errno)

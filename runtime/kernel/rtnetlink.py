@@ -58,7 +58,7 @@ def dump(read: Callable[[], Iterable[Any]]) -> list[Any]:
             continue
         if not any(int(each["header"]["flags"]) & _DUMP_INTERRUPTED for each in found):
             return found
-    raise OSError(errno.EAGAIN, "the list changes all the while")
+    raise OSError(errno.EAGAIN, "the list keeps changing")
 
 
 @cache

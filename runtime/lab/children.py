@@ -152,7 +152,7 @@ def _read_exactly(reading: int, n_bytes: int, deadline: float | None) -> bytes |
         if not select.select([reading], [], [], min(left, _TURN))[0]:
             if left > _TURN:
                 continue
-            raise LabError("a child did not finish in time")
+            raise LabError("a child process timed out")
         chunk = os.read(reading, min(n_bytes - len(data), 1 << 20))
         if not chunk:
             return None

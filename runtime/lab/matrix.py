@@ -142,7 +142,7 @@ def _cell(cell: Cell | None) -> Text:
 def _summary(comparison: Comparison) -> Text:
     total = comparison.total
     text = (
-        "+ all got through, . none, else how many\n"
+        "+ all passed, . none passed, else the number that passed\n"
         f"{total.n_probes} probes: {total.n_allowed} allowed, "
         f"{total.n_probes - total.n_allowed} not; "
     )

@@ -145,7 +145,7 @@ class Lab:
         names = [e.key for e in self._endpoints] + [e.name for e in self._externals] + [node]
         doubled = sorted({name for name in names if names.count(name) > 1})
         if doubled:
-            raise LabError(f"more than one end is called {', '.join(doubled)}")
+            raise LabError(f"several ends have the name {', '.join(doubled)}")
 
     def __enter__(self) -> "Lab":
         if os.geteuid() != 0:

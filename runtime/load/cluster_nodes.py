@@ -54,9 +54,9 @@ class Nodes:
                 found[key] = self._there.get(key, 0) or next(free, 0)
                 if not found[key]:
                     raise InputError(
-                        f"the endpoints file has more addresses of nodes than there is room for "
-                        f"({MOST - 1})",
-                        "those that went count until the next load is done: leave out new ones first",
+                        f"the endpoints file exceeds the limit of {MOST - 1} node addresses",
+                        "removed nodes count until the next load is complete: first load without the "
+                        "new ones",
                     )
         return found
 
@@ -110,7 +110,7 @@ class Nodes:
         those of connections to which the host gives one of `marks`.
         """
         if len(uplinks) > _UPLINKS:
-            raise InputError(f"{len(uplinks)} uplinks are more than there is room for ({_UPLINKS})")
+            raise InputError(f"{len(uplinks)} uplinks exceed the limit of {_UPLINKS}")
         devices = [*uplinks, *[0] * (_UPLINKS - len(uplinks))]
         own = self._own.addresses if self._own else ()
         at = {address.version: packed(address) for address in reversed(own)}

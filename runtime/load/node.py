@@ -185,9 +185,7 @@ def load(
     """
     bundle = read_bundle(bundle_path)
     if digest and bundle.digest != digest:
-        raise InputError(
-            f"{bundle_path}: it is not the bundle that was proved: somebody changed it"
-        )
+        raise InputError(f"{bundle_path}: the bundle changed after it was proved")
     if proof_keys:
         signed_proof.require_proof(bundle, proof_keys)
     file = read_endpoints(endpoints_path)
@@ -330,7 +328,7 @@ class _Loading:
         if given is not None:
             return given
         if self.before_word.epoch and not self.before:
-            self.warn(f"what {option} said before is not known any more: say it again")
+            self.warn(f"the previous value of {option} is lost: give it again")
         found: Patterns = getattr(self.before, name, ())
         return found
 
@@ -386,8 +384,7 @@ class _Loading:
             self.state.set_left_out(self.served.left_out)
         elif self.before and self.before.external_cidrs != self.external and self.word.services:
             self.note(
-                "--external-cidr: the Services that are loaded stay as they are; "
-                "`policyc node services` gives them again"
+                "--external-cidr: the loaded Services stay unchanged until `policyc node services`"
             )
         self._sweep(generation, nodes)
         replaced = bool(self.before and hooks.are_new)
@@ -432,7 +429,7 @@ class _Loading:
             raise InputError(
                 f"--masquerade-ports {reserved_ports.shown(self.ports)}: "
                 f"{taken[0]} is the node port of a Service",
-                "choose others with --masquerade-ports",
+                "choose other ports with --masquerade-ports",
             )
 
     def _tunnel(self, nodes: Nodes, undo: Undo) -> tuple[Attachment, ...]:
@@ -449,7 +446,7 @@ class _Loading:
         try:
             ifindex = reassembly.make(self.state.reassembly, undo)
         except HostError as error:
-            self.warn(f"fragments that come out of order are dropped: {error}")
+            self.warn(f"out-of-order fragments are dropped: {error}")
             return ()
         return (Attachment(reassembly.NAME, ifindex, self.kind, "detour"),)
 

@@ -148,8 +148,8 @@ def assign_ids(
         if not 0 < ident < capacity:
             name = f"{who[0]}/{who[1]}" if who[0] else f"node {who[1]}"
             raise InputError(
-                f"the bundle has room for {capacity - 1} endpoints, and this is one too many: {name}",
-                "compile it for more endpoints; ids of pods that went are free after the next load",
+                f"the bundle's endpoint limit of {capacity - 1} is exceeded at {name}",
+                "compile it for more endpoints; the next load frees the ids of removed pods",
             )
         ids[who] = ident
     return ids

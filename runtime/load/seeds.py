@@ -48,7 +48,7 @@ def _check(bundle: Bundle, spec: MapSpec, info: bpf_syscall.MapInfo) -> None:
         raise InputError(
             f"{bundle.path}: the map {spec.name} has {info.max_entries} entries of "
             f"{info.value_size} bytes, its manifest says {spec.entries} of {spec.value_words} words",
-            "the bundle was put together from two compilations",
+            "the bundle mixes files of two compilations",
         )
 
 

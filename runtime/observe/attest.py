@@ -106,11 +106,13 @@ class Attested:
 
 
 LEFT_OUT = (
-    "Services and nodes, masquerade, failsafe ports: their tables; the load was given what is in them",
-    "connections and fragments: an entry lets its packets pass, whoever made it",
-    "counters, events, limits, paces, scratch",
-    "socket hooks, XDP, programs of others at the same devices, programs that replace functions of ours",
-    "which uplinks there are, and how hooks are attached: that is the record's word",
+    "tables of Services, nodes, SNAT and failsafe ports: their contents come from the options of the "
+    "load",
+    "conntrack and fragment entries: an entry admits its packets, whichever process wrote it",
+    "counters, events, rate limits, scratch maps",
+    "socket hooks, XDP, other programs on the same devices, programs that replace functions of "
+    "policyc's programs",
+    "the list of uplinks and the way hooks are attached: the record of the load is trusted",
 )
 
 
@@ -129,9 +131,7 @@ def attest(
     """
     bundle = read_bundle(bundle_path)
     if digest and bundle.digest != digest:
-        raise InputError(
-            f"{bundle_path}: it is not the bundle that was proved: somebody changed it"
-        )
+        raise InputError(f"{bundle_path}: the bundle changed after it was proved")
     file = read_endpoints(endpoints_path)
     if bundle.node not in ("", file.node):
         raise InputError(
@@ -147,7 +147,7 @@ def attest(
         if generation is None:
             raise HostError(
                 f"there is no record of the load in force (epoch {word.epoch})",
-                "load again: the numbers of endpoints are only there",
+                "load again: only that record holds the ids of endpoints",
             )
         parts = tuple(_Live(where, bundle, file, generation, word).parts())
         return Attested(str(bundle_path), bundle.digest, word.epoch, parts, LEFT_OUT)
@@ -229,10 +229,10 @@ class _Live:
 
     def parts(self) -> Iterator[AttestedPart]:
         """One after the other; the programs first, by which the maps are read."""
-        yield self._part("programs: tags, and the maps they use", *self._programs())
-        yield self._part("devices: the hooks of each", *self._hooks())
-        yield self._part("tables of the policy", *self._tables())
-        yield self._part("addresses and devices of endpoints", *self._endpoints())
+        yield self._part("programs: tags and maps", *self._programs())
+        yield self._part("devices: hooks", *self._hooks())
+        yield self._part("policy tables", *self._tables())
+        yield self._part("endpoints: addresses and devices", *self._endpoints())
 
     def _part(self, what: str, compared: int, faults: list[str]) -> AttestedPart:
         shown = faults[:MOST_FAULTS]
@@ -277,7 +277,7 @@ class _Live:
         with bpf_syscall.obj_get(self.pins.map("pc_policy")) as fd:
             value = bpf_syscall.map_lookup(fd, struct.pack("=I", self.word.slot), 4)
         if value is None:
-            faults.append("pc_policy: there is no policy program in the slot in force")
+            faults.append("pc_policy: the active slot has no first-packet program")
         else:
             (ident,) = struct.unpack("=I", value)
             faults += self._program(ident, POLICY_PROGRAM, "pc_policy")
@@ -300,14 +300,15 @@ class _Live:
         }
         for name, wanted in due.items():
             if getattr(self.word, name) != wanted:
-                yield f"pc_state: {name} is {not wanted}, and should be {wanted}"
+                yield f"pc_state: {name} is {not wanted}, expected {wanted}"
 
     def _resets(self) -> Iterator[str]:
         """The program that resets revoked connections, where the load asks for it and not elsewhere."""
         ident = revoked.program_id(self.pins.generation(self.generation.epoch))
         if bool(ident) != self.generation.resets_revoked:
-            found = "resets" if ident else "does not reset"
-            yield f"{revoked.MAP}: it {found} revoked connections; the load has asked for the contrary"
+            found = "are" if ident else "are not"
+            state = f"revoked connections {found} reset"
+            yield f"{revoked.MAP}: {state}, contrary to the options of the load"
         elif ident:
             yield from self._program(ident, revoked.PROGRAM, revoked.MAP)
 
@@ -332,14 +333,14 @@ class _Live:
             at, there, _ = next(
                 use for use, due in zip(uses, fresh.uses, strict=False) if use != due
             )
-            yield f"{where}: {name} (id {ident}) uses {there} at {at}, and the bundle's does not"
+            yield f"{where}: {name} (id {ident}) uses {there} at {at}, unlike the bundle's program"
 
     def _hooks(self) -> tuple[int, list[str]]:
         faults, compared = [], 0
         recorded = {at.ifindex: at for at in self.generation.attachments}
         for name, ifindex in self.devices.items():
             if ifindex not in recorded:
-                faults.append(f"{name}: the pod behind it has no hooks")
+                faults.append(f"{name}: the device of a pod has no hooks")
         for at in recorded.values():
             for hook in attach.hooks_at(at):
                 compared += 1
@@ -351,7 +352,7 @@ class _Live:
         where = f"{at.interface} ({at.kind}, {hook.direction})"
         is_elsewhere = self._is_elsewhere(at, hook)
         if ident is None or is_elsewhere:
-            yield f"{where}: {hook.program} does not run there"
+            yield f"{where}: {hook.program} is not attached"
         else:
             yield from self._program(ident, hook.program, where)
 
@@ -411,11 +412,13 @@ class _Live:
         for element in sorted(wanted.keys() | found.keys()):
             place = _place(element)
             if element not in found:
-                faults.append(f"{place}: nobody is there, and somebody should be")
+                faults.append(f"{place}: the endpoint is missing")
             elif element not in wanted:
-                faults.append(f"{place}: {foreign(found[element])}, and nobody should be there")
+                faults.append(f"{place}: {foreign(found[element])}, expected no endpoint")
             elif wanted[element] != found[element]:
-                faults.append(f"{place}: it is {found[element].hex()}, not {wanted[element].hex()}")
+                faults.append(
+                    f"{place}: found {found[element].hex()}, expected {wanted[element].hex()}"
+                )
         return len(wanted.keys() | found.keys()), faults
 
 
@@ -424,7 +427,9 @@ def _forwarding(generation: Generation) -> forwarding.Forwarding:
         return "redirect"
     if generation.forwarding == "stack":
         return "stack"
-    raise InputError(f"the record of the load has no such forwarding: {generation.forwarding!r}")
+    raise InputError(
+        f"the record of the load has an unknown forwarding mode: {generation.forwarding!r}"
+    )
 
 
 def _place(element: endpoint_maps.Element) -> str:

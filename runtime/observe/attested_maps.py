@@ -36,14 +36,14 @@ class MapImage:
         """What the kernel's map has otherwise, in words; `titles` name some indices."""
         info = bpf_syscall.map_info(fd)
         if info.max_entries != self.entries:
-            yield f"{self.name}: it has {info.max_entries} entries, and should have {self.entries}"
+            yield f"{self.name}: the map has {info.max_entries} entries, expected {self.entries}"
             return
         if self.kind == TRIE:
             yield from self._of_trie(dict(_trie_items(fd, info)))
             return
         size = max((len(value) for value in self.values.values()), default=0)
         if size > info.value_size:
-            yield f"{self.name}: its values have {info.value_size} bytes, and should have {size}"
+            yield f"{self.name}: values have {info.value_size} bytes, expected {size}"
             return
         zeros = bytes(info.value_size)
         for key, found in _array_items(fd, info):
@@ -51,17 +51,17 @@ class MapImage:
             if found != wanted:
                 index = struct.unpack("=I", key)[0]
                 title = f" ({titles[index]})" if index in titles else ""
-                yield f"{self.name}[{index}]{title}: {_words(found)}, not {_words(wanted)}"
+                yield f"{self.name}[{index}]{title}: found {_words(found)}, expected {_words(wanted)}"
 
     def _of_trie(self, found: Mapping[bytes, bytes]) -> Iterator[str]:
         for key in sorted(found.keys() | self.values.keys()):
             place = f"{self.name}[{_prefix(key)}]"
             if key not in found:
-                yield f"{place}: it is missing"
+                yield f"{place}: the entry is missing"
             elif key not in self.values:
-                yield f"{place}: {foreign(found[key])}, and nothing should be there"
+                yield f"{place}: {foreign(found[key])}, expected no entry"
             elif found[key] != self.values[key]:
-                yield f"{place}: {_words(found[key])}, not {_words(self.values[key])}"
+                yield f"{place}: found {_words(found[key])}, expected {_words(self.values[key])}"
 
 
 def images_of(
@@ -85,7 +85,7 @@ def images_of(
 
 def foreign(value: bytes) -> str:
     """What stands where nothing should."""
-    return f"{_words(value)} is there"
+    return f"found {_words(value)}"
 
 
 def _seeded(spec: MapSpec, seed: bytes) -> Iterator[tuple[bytes, bytes]]:

@@ -78,7 +78,7 @@ def read_events(
     with _alone(where), ExitStack() as held:
         at = _opened(where, state, held)
         if at.counts is None:
-            warn("no rule of what is loaded makes events; waiting for another load")
+            warn("no loaded rule logs or audits; waiting for the next load")
         while True:
             is_last = is_over() or (until is not None and time.monotonic() >= until)
             wait = 0 if is_last else _wait(until)

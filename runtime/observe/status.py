@@ -187,14 +187,16 @@ def _asked(where: Pins, state: StateDir, is_changing: bool) -> NodeStatus | None
     generation = state.read(word.epoch)
     if generation is None:
         raise HostError(
-            f"what was loaded as epoch {word.epoch} is not on record any more",
-            "load again: the policy in force goes on until then",
+            f"the record of the loaded epoch {word.epoch} is missing",
+            "load again; the current policy stays in force",
         )
     return _status(where, generation, word, state)
 
 
 def _half_loaded() -> HostError:
-    return HostError("this node is half loaded: a command died", "load or unload again")
+    return HostError(
+        "this node is partly loaded: a command was interrupted", "load or unload again"
+    )
 
 
 def _status(where: Pins, generation: Generation, word: switch.Word, state: StateDir) -> NodeStatus:

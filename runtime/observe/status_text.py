@@ -26,26 +26,26 @@ def show(status: NodeStatus, console: Console, printable: Callable[[str], str] =
     if status.cgroup:
         say(f"the node's own connections to Services: {status.cgroup}")
     if status.service_cidrs:
-        say(f"routed to Services by {service_route.NAME}: {' '.join(status.service_cidrs)}")
+        say(f"routed to Services through {service_route.NAME}: {' '.join(status.service_cidrs)}")
     if status.masquerade:
         say(_masquerade(status.masquerade))
     if status.host:
         say(
-            f"the node itself is guarded as {status.host.name}; failsafe ports: "
+            f"the node is under host policy as {status.host.name}; failsafe ports: "
             f"{status.host.failsafes.describe()}"
         )
     if status.reassembly is not None:
         say(
-            "fragments out of order: {sent} sent to be put in order, {back} came back, {over} over "
-            "the limit".format(**status.reassembly)
+            "out-of-order fragments: {sent} sent to reassembly, {back} reassembled, {over} over the "
+            "limit".format(**status.reassembly)
         )
     for each in status.xdp:
         say(
-            f"XDP ({each.mode}) at {each.interface}: {each.requests} packets of clients handed to other "
-            f"nodes, {each.answers} of their answers to clients"
+            f"XDP ({each.mode}) at {each.interface}: {each.requests} packets of external clients "
+            f"forwarded to other nodes, {each.answers} replies forwarded to clients"
         )
     for device in status.unprotected:
-        say(f"{device}: a hook does not run there; load again", "bold red")
+        say(f"{device}: a hook is not attached; load again", "bold red")
     if status.missing_devices:
         n = len(status.missing_devices)
         say(
@@ -59,15 +59,15 @@ def show(status: NodeStatus, console: Console, printable: Callable[[str], str] =
             f"{' '.join(status.denied_devices)}"
         )
     if status.deny_devices:
-        say(f"denied without an endpoint: {' '.join(status.deny_devices)}")
+        say(f"default deny of devices without an endpoint: {' '.join(status.deny_devices)}")
     if status.resets_revoked:
         say("revoked TCP connections are reset")
     if status.external_cidrs:
         say(f"externalIPs are limited to: {' '.join(status.external_cidrs)}")
     if status.services_unfinished:
         say(
-            "a change of Services was not finished, and connections to endpoints that were"
-            " removed may go on; `policyc node services` again",
+            "a change of Services is incomplete: connections to removed endpoints may continue; run "
+            "`policyc node services` again",
             "bold red",
         )
     if status.services_left_out:
@@ -81,8 +81,8 @@ def show(status: NodeStatus, console: Console, printable: Callable[[str], str] =
 
 _LEFT_OUT: Mapping[str, tuple[str, str]] = {
     "conflicts": (
-        "{} address and port is another's",
-        "{} addresses and ports are another's",
+        "{} address and port belongs to another Service",
+        "{} addresses and ports belong to other Services",
     ),
     "over_limits": (
         "{} address and port is over a limit",
@@ -92,7 +92,7 @@ _LEFT_OUT: Mapping[str, tuple[str, str]] = {
         "{} Service asks for Maglev tables and has none",
         "{} Services ask for Maglev tables and have none",
     ),
-    "wrong_objects": ("{} object is wrong", "{} objects are wrong"),
+    "wrong_objects": ("{} object is invalid", "{} objects are invalid"),
 }
 """One, and more."""
 
@@ -108,9 +108,11 @@ def _outside(status: NodeStatus) -> str:
 
 
 def _masquerade(how: LoadedMasquerade) -> str:
-    by = ", ".join(f"{' '.join(at) or 'nobody'} ({uplink})" for uplink, at in how.addresses.items())
-    but = f", but to {' '.join(how.excepted)}" if how.excepted else ""
-    return f"pods leave as {by}, ports {how.first_port}-{how.last_port}{but}"
+    by = ", ".join(
+        f"{' '.join(at) or 'no address'} ({uplink})" for uplink, at in how.addresses.items()
+    )
+    but = f", except to {' '.join(how.excepted)}" if how.excepted else ""
+    return f"SNAT to {by}, ports {how.first_port}-{how.last_port}{but}"
 
 
 _Rows = tuple[str, tuple[str, ...], Sequence[tuple[str, ...]]]
@@ -153,7 +155,7 @@ def _endpoints(status: NodeStatus) -> _Rows:
         )
         for endpoint in status.endpoints
     ]
-    return "Endpoints", ("id", "pod", "addresses", "device", "handed over", "class"), rows
+    return "Endpoints", ("id", "pod", "addresses", "device", "fast path", "class"), rows
 
 
 def _device(endpoint: LoadedEndpoint) -> str:
@@ -185,4 +187,4 @@ def _drops(status: NodeStatus) -> _Rows:
 
 def _refused(status: NodeStatus) -> _Rows:
     rows = [(each.endpoint, each.what, str(each.times)) for each in status.refused]
-    return "Refused as a quota was full", ("endpoint", "what", "times"), rows
+    return "Refused because a quota was full", ("endpoint", "what", "times"), rows

@@ -264,6 +264,6 @@ def _check(tiers: list[dict[str, Any]], rules: Sequence[Mapping[str, Any]]) -> N
     unknown = (actions - set(_ACTIONS)) | ({tier["mode"] for tier in tiers} - set(_MODES))
     if unknown:
         raise InputError(
-            f"the bundle uses what this release does not know: {', '.join(sorted(unknown))}",
-            "load it with the release that compiled it",
+            f"the bundle needs a newer release of policyc: unknown {', '.join(sorted(unknown))}",
+            "load the bundle with the release that compiled it",
         )

@@ -96,7 +96,7 @@ def guarded(
     found = guarded_host(bundle, file)
     if found is None:
         for side in given:
-            note(f"--failsafe-{side} says nothing here: no policy guards this node itself")
+            note(f"--failsafe-{side} has no effect: this node is not under host policy")
         return None
     require_uplinks(found, uplink)
     return Guarded(found, replace(found.failsafes, **given))
@@ -119,9 +119,9 @@ def guarded_host(bundle: Bundle, file: EndpointsFile) -> GuardedHost | None:
     if root["every_node"].flag():
         if node not in file.nodes:
             raise InputError(
-                f"the bundle may guard this node ({node.name}), and the endpoints file does not say"
-                " which labels it has",
-                "list it under `nodes`, with its labels and addresses",
+                f"the bundle may have host policy for this node ({node.name}), but the endpoints "
+                f"file has no labels of it",
+                "list the node under `nodes`, with its labels and addresses",
             )
         return GuardedHost(node.name, node, {}, "", has_failsafes=False)
     return None
@@ -149,23 +149,24 @@ def require_uplinks(host: GuardedHost, uplinks: Collection[str]) -> None:
     """`InputError` where the node would stay open: its policies are enforced at its uplinks."""
     if not uplinks:
         raise InputError(
-            f"the bundle guards this node ({host.node.name}), and no uplink is named: nothing would be"
-            " enforced of that",
-            "name the devices by which others reach the node: --uplink DEVICE",
+            f"the bundle has host policy for this node ({host.node.name}), but without an uplink "
+            f"nothing enforces it",
+            "name the devices that connect the node to its network: --uplink DEVICE",
         )
     if host.interface not in ("", EVERY_INTERFACE, *uplinks):
         raise InputError(
-            f"the bundle guards {host.interface} of this node ({host.name}), which is not among the"
-            f" uplinks ({', '.join(sorted(uplinks))})",
-            f"name it, too: --uplink {host.interface}",
+            f"the bundle has host policy for {host.interface} of this node ({host.name}), which is "
+            f"not among the uplinks ({', '.join(sorted(uplinks))})",
+            f"add it: --uplink {host.interface}",
         )
     if host.interface or not host.expected:
         return
     if not set(host.expected) & set(_device_addresses(uplinks)):
         raise InputError(
-            f"the bundle guards the device of this node that has {', '.join(map(str, host.expected))}"
-            f" ({host.name}), and no uplink has ({', '.join(sorted(uplinks))})",
-            "name that device, too: --uplink DEVICE",
+            f"the bundle has host policy for the device of this node with "
+            f"{', '.join(map(str, host.expected))} ({host.name}), but no uplink has that address "
+            f"({', '.join(sorted(uplinks))})",
+            "add that device: --uplink DEVICE",
         )
 
 
@@ -190,7 +191,7 @@ def own_addresses(pods: Collection[Address]) -> tuple[Address, ...]:
 def _device_addresses(names: Collection[str] = ()) -> list[Address]:
     """Those of the devices of these names that are there, or of all."""
     wanted = {index for index, name in socket.if_nameindex() if not names or name in names}
-    with rtnetlink.connection("guarding the node itself") as netlink:
+    with rtnetlink.connection("host policy") as netlink:
         return [
             ipaddress.ip_address(value)
             for entry in rtnetlink.dump(netlink.get_addr)

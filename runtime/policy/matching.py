@@ -95,6 +95,6 @@ def _leaves(expression: list[Any]) -> Iterator[list[Any]]:
 
 def _unknown(what: str) -> InputError:
     return InputError(
-        f"the bundle uses what this release does not know: {what}",
-        "load it with the release that compiled it",
+        f"the bundle needs a newer release of policyc: unknown {what}",
+        "load the bundle with the release that compiled it",
     )

@@ -54,12 +54,12 @@ class Surroundings:
         if frontend.kind is Kind.CLUSTER:
             return ""
         if frontend.kind is Kind.EXTERNAL and not self._is_allowed(frontend.address):
-            return "is in no range of --external-cidr"
+            return "is outside of --external-cidr"
         if frontend.address in self.pods:
             return "is the address of a pod"
         site = frontend.address, frontend.protocol, frontend.port
         if frontend.address in self.addresses and self.sockets.has(*site):
-            return "has a socket of the node itself"
+            return "is bound by a socket of the node"
         return ""
 
     def _is_allowed(self, address: Address) -> bool:
@@ -181,14 +181,13 @@ class Claims:
             self.warn(
                 f"externalIPs of {min(served)}"
                 + (f" and {len(served) - 1} other Services" if len(served) > 1 else "")
-                + " are served, whatever addresses they name (CVE-2020-8554): limit them with "
-                "--external-cidr"
+                + " may be any address (CVE-2020-8554): limit them with --external-cidr"
             )
 
 
 def _beaten(claim: _Claim, first: _Claim) -> str:
-    why = "whose own it is" if first.is_own and not claim.is_own else "which is older"
-    return f"also asked for by the Service {first.frontend.service}, {why}"
+    why = "which owns it" if first.is_own and not claim.is_own else "which is older"
+    return f"taken by the Service {first.frontend.service}, {why}"
 
 
 def surroundings(own: OwnNode, external: Ranges) -> Surroundings:
@@ -214,5 +213,5 @@ def _range(text: str) -> Network:
     except ValueError as error:
         raise InputError(
             f"--external-cidr: expected a range of addresses as 192.0.2.0/24, found {text!r}",
-            "an empty range stands alone: it ends the limit",
+            "give '' alone: it removes the limit",
         ) from error

@@ -290,6 +290,6 @@ class _Reading:
             stream.end()
             if stream.file in self.silent:
                 raise InputError(
-                    f"{stream.file}: ends and has told nothing",
-                    "did the command that should write it fail?",
+                    f"{stream.file}: the stream ended without an object",
+                    "check whether the command that writes it failed",
                 )

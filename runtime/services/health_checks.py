@@ -158,9 +158,7 @@ class _Server:
         self._wake.send(b"!")
         while not what.done.wait(1):
             if not self._thread.is_alive():
-                raise HostError(
-                    "nobody answers health checks any more", "start `node follow` again"
-                )
+                raise HostError("health checks are no longer answered", "start `node follow` again")
         if what.is_last:
             self._thread.join()
 

@@ -151,8 +151,9 @@ class Limits:
         for name, entry in self._entries.items():
             if entry.asked.n_over:
                 text = (
-                    f"left out: {entry.asked.n_over} of its addresses and ports: an object has room "
-                    f"for {OF_OBJECT.sites} and {OF_OBJECT.endpoints} endpoints behind them"
+                    f"left out: {entry.asked.n_over} of its addresses and ports: the limits of an "
+                    f"object are {OF_OBJECT.sites} addresses and ports, and {OF_OBJECT.endpoints} "
+                    f"endpoints"
                 )
                 reasons[name] = (text, *reasons.get(name, ()))
         for name in sorted(reasons):
@@ -220,21 +221,21 @@ def _missing(used: Counter[tuple[str, str]], namespace: str, wants: Demand, reso
     if not amount:
         return ""
     if amount > getattr(OF_OBJECT, resource):
-        return f"an object has room for {getattr(OF_OBJECT, resource)}"
+        return f"the limit of an object is {getattr(OF_OBJECT, resource)}"
     if used[namespace, resource] + amount > getattr(OF_NAMESPACE, resource):
-        return f"the namespace {namespace} has room for {getattr(OF_NAMESPACE, resource)}"
+        return f"the limit of the namespace {namespace} is {getattr(OF_NAMESPACE, resource)}"
     if used["", resource] + amount > getattr(OF_ALL, resource):
-        return f"there is room for {getattr(OF_ALL, resource)}"
+        return f"the limit of the node is {getattr(OF_ALL, resource)}"
     return ""
 
 
 def _said(grant: Grant, over: list[str]) -> Iterator[str]:
     sites, endpoints, ranges, slots = over
     if not grant.is_served:
-        what = "addresses and ports" if sites else "endpoints behind addresses and ports"
-        yield f"left out: {sites or endpoints} {what}, which older Services have"
+        what = "addresses and ports" if sites else "endpoints"
+        yield f"left out: {sites or endpoints} {what}, which older Services use"
         return
     if ranges:
         yield f"the load balancer's addresses are left out: {ranges} source ranges"
     if slots:
-        yield f"endpoints are chosen by chance: {slots} slots of Maglev tables"
+        yield f"endpoints are chosen at random: {slots} slots of Maglev tables"

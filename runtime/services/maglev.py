@@ -60,8 +60,8 @@ class Tables:
         if key not in self._places:
             if self._used + size > SLOTS:
                 raise InputError(
-                    f"there is room for {SLOTS} slots of Maglev tables, and these are more",
-                    "give Services smaller ones: the annotation policyc.dev/maglev-slots",
+                    f"the limit of {SLOTS} slots of Maglev tables is exceeded",
+                    "choose smaller tables with the annotation policyc.dev/maglev-slots",
                 )
             self._places[key] = self._used
             self._used += size

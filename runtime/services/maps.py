@@ -193,8 +193,8 @@ def mapped(pins: Pins, name: str) -> Iterator[mmap.mmap]:
         info = bpf_syscall.map_info(fd)
         if info.max_entries * info.value_size != _SIZES[name]:
             raise HostError(
-                f"the map {name} that is in use is laid out otherwise",
-                "another release loaded it: `policyc node unload`, then load again",
+                f"the map {name} that is in use has another layout",
+                "another release of policyc loaded it: run `policyc node unload`, then load again",
             )
         with mmap.mmap(fd, _SIZES[name]) as memory:
             yield memory

@@ -386,4 +386,4 @@ def _addresses(value: JsonValue | None) -> list[Address]:
 
 
 def _address(value: JsonValue) -> Address:
-    return host_address(value, ": nobody is reached there from a pod")
+    return host_address(value, ": pods cannot reach such an address")

@@ -57,14 +57,14 @@ def read(
         return ()
     if is_guarded:
         raise InputError(
-            "--service-cidr: policies guard this node, and would not be asked about what it sends"
-            " to Services that way",
-            "load without it; --cgroup is for the node's own connections to Services, too",
+            "--service-cidr: this node is under host policy, which would not see the node's own "
+            "traffic to Services",
+            "load without --service-cidr; --cgroup also serves the node's own connections to Services",
         )
     elsewhere = any(not each.is_local for each in file.endpoints) or len(file.nodes) > 1
     if elsewhere and not uplinks:
         raise InputError(
-            "--service-cidr: there are other nodes, and no --uplink by which their endpoints answer",
+            "--service-cidr: endpoints on other nodes need an --uplink for their replies",
             "name it with --uplink",
         )
     return tuple(_route(each, file) for each in dict.fromkeys(map(_network, texts)))
@@ -76,12 +76,12 @@ def _network(text: str) -> Network:
     except ValueError as error:
         raise InputError(
             f"--service-cidr {text}: {error}",
-            "a range is written as 10.96.0.0/12 or fd00:10:96::/112",
+            "write a range as 10.96.0.0/12 or fd00:10:96::/112",
         ) from error
     if not found.prefixlen or found.is_loopback or found.is_multicast or found.is_link_local:
         raise InputError(
-            f"--service-cidr {text}: no Services are there",
-            "name the range that the API server gives Services their addresses from",
+            f"--service-cidr {text}: this range cannot hold Services",
+            "name the range that the API server allocates Service addresses from",
         )
     return found
 
@@ -94,15 +94,15 @@ def _route(to: Network, file: EndpointsFile) -> Route:
     for address, who in held:
         if address in to:
             raise InputError(
-                f"--service-cidr {to}: {who} has an address there, {address}",
-                "name a range that holds addresses of Services only",
+                f"--service-cidr {to}: {who} has the address {address} in this range",
+                "name a range that holds only addresses of Services",
             )
     for own in file.own_addresses:
         if own.version == to.version:
             return Route(to, own)
     raise InputError(
-        f"--service-cidr {to}: the endpoints file says no IPv{to.version} address of this node",
-        "list it there: it is what Services' endpoints see",
+        f"--service-cidr {to}: the endpoints file has no IPv{to.version} address of this node",
+        "add that address: endpoints of Services see it as the source",
     )
 
 
@@ -131,7 +131,7 @@ def _make(routes: Sequence[Route], undo: Undo) -> int:
     except OSError as error:
         raise HostError(
             f"cannot make the device {NAME}: {error.strerror}",
-            f"is there another device of that name, or {FAR}?",
+            f"check for another device named {NAME} or {FAR}",
         ) from error
     made = own_device.find(NAME, _MAC, _PURPOSE)
     if made is None:
@@ -166,7 +166,7 @@ def _require_free(netlink: Any, routes: Sequence[Route], own: int) -> None:
                 if _is_within(to, each.to):
                     raise InputError(
                         f"--service-cidr {each.to}: there is a route to {to} already",
-                        "`ip route show table all` shows whose; a range is for Services only",
+                        "`ip route show table all` shows it; give a range that only Services use",
                     )
 
 
@@ -202,7 +202,7 @@ def start(
     except OSError as error:
         raise HostError(
             f"cannot route {', '.join(str(each.to) for each in routes)} to {NAME}: {error.strerror}",
-            "has this node the addresses that the endpoints file says?",
+            "check that this node has the addresses in the endpoints file",
         ) from error
 
 

@@ -134,8 +134,9 @@ def standing(
 
 def _too_many(what: str, room: int) -> InputError:
     return NoRoomError(
-        f"there is room for {room} {what}, and these are more",
-        "endpoints that went count until the next update is done: leave out new ones first",
+        f"the limit of {room} {what} is exceeded",
+        "removed endpoints count until the next update is complete: first apply the change without "
+        "the new ones",
     )
 
 

@@ -128,14 +128,14 @@ def note_node_ports(services: Iterable[Service], own: OwnNode, note: Warn) -> No
     ports = [port for each in services for port in each.ports if port.node_port]
     if ports and not own.addresses:
         note(
-            f"node ports are not served ({len(ports)} of Services): the endpoints file has no "
+            f"node ports of Services are not served ({len(ports)}): the endpoints file has no "
             f"addresses of the node {own.name} in `nodes`"
         )
     for port in ports:
         if own.addresses and not _has_node_port(port):
             note(
-                f"{port.place.where}: node port {port.node_port}/SCTP is not served: its checksum "
-                f"covers the port, which would become {port.port}"
+                f"{port.place.where}: node port {port.node_port}/SCTP is not served: the SCTP "
+                f"checksum covers the port, and policyc does not recompute it for port {port.port}"
             )
 
 
@@ -143,9 +143,10 @@ def note_health(services: Iterable[Service], note: Warn) -> None:
     """Tells of what only a command that goes on can do."""
     asked = sum(each.health_port != 0 for each in services)
     if asked:
+        shown = "1 Service" if asked == 1 else f"{asked} Services"
         note(
-            f"health checks (healthCheckNodePort) of {asked} Services are answered by "
-            "`policyc node follow` alone, while it runs"
+            f"health checks (healthCheckNodePort) of {shown} are answered only while "
+            "`policyc node follow` runs"
         )
 
 
@@ -301,7 +302,7 @@ class _View:
 def _require_not_masqueraded(port: int, place: JsonValue, own: OwnNode) -> None:
     if port in own.masquerade_ports:
         place.fail(
-            f"node port {port} is one of those by which pods leave the cluster",
+            f"node port {port} is one of the SNAT ports",
             "load with other --masquerade-ports, or give the Service another node port",
         )
 
@@ -352,9 +353,9 @@ def _listed(
             continue
         if port.protocol == "SCTP" and number != port.port:
             port.place.fail(
-                f"SCTP to port {port.port} goes to port {number} of the endpoints, and its "
-                "checksum covers the port",
-                "policyc does not compute it anew: give the Service the endpoints' port",
+                f"SCTP to port {port.port} goes to port {number} of the endpoints, but the SCTP "
+                f"checksum covers the port",
+                "policyc does not recompute that checksum: give the Service the endpoints' port",
             )
         for endpoint in each.endpoints:
             known = listed.get((endpoint.address, number))

@@ -162,7 +162,7 @@ def loaded(
         generation = state.read(word.epoch) if word.epoch else None
         if generation is None:
             raise HostError(
-                "nothing is loaded here that could use Services",
+                "no loaded bundle can use Services",
                 "`policyc node load BUNDLE --endpoints FILE --services FILE`",
             )
         yield LoadedNode(where, word, generation, state)

@@ -96,8 +96,8 @@ class World:
             self._take_away(members["object"])
         elif kind == "ERROR":
             told = members["object"].members().get("message")
-            why = told.text() if told else "nobody says why"
-            raise WatchError(f"{event.where}: the watch failed: {why}", "begin a new one")
+            why = told.text() if told else "the API server gave no reason"
+            raise WatchError(f"{event.where}: the watch failed: {why}", "start a new watch")
         else:
             members["type"].fail("expected ADDED, MODIFIED, DELETED, BOOKMARK or ERROR")
 

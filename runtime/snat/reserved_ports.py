@@ -44,8 +44,8 @@ def require_free(state: StateDir, ports: range) -> None:
             raise InputError(
                 f"--masquerade-ports {shown(ports)}: a socket of the node listens at "
                 f"{protocol.upper()} port {port}",
-                "choose others with --masquerade-ports, or end it:"
-                f" `ss -lnp 'sport = :{port}'` shows whose",
+                "choose other ports with --masquerade-ports, or stop the process that `ss -lnp "
+                "'sport = :{port}'` shows",
             )
 
 
@@ -101,7 +101,7 @@ def settle(state: StateDir, ports: range, warn: Warn) -> None:
     try:
         _write(_read() - (ours - keep))
     except HostError as error:
-        warn(f"ports that pods left by stay reserved until the next load or unload: {error}")
+        warn(f"the previous SNAT ports stay reserved until the next load or unload: {error}")
         return
     state.set_reserved(spans(keep))
 
@@ -133,8 +133,8 @@ def _write(ports: Ports) -> None:
 
 def _cannot(error: OSError) -> HostError:
     return HostError(
-        f"cannot reserve the ports of --masquerade: {RESERVED}: {error.strerror}",
-        "run it where that file can be written to, or without --masquerade",
+        f"cannot reserve the SNAT ports: {RESERVED}: {error.strerror}",
+        "make that file writable, or load without --masquerade",
     )
 
 

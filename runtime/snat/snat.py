@@ -62,12 +62,12 @@ def read_options(
     if not is_wanted:
         if ports is not None or excepted:
             option = "--masquerade-except" if excepted else "--masquerade-ports"
-            raise InputError(f"{option} says nothing without --masquerade", "add --masquerade")
+            raise InputError(f"{option} needs --masquerade", "add --masquerade")
         return None
     if not uplinks:
         raise InputError(
             "--masquerade needs the device by which pods leave the cluster",
-            "name it with --uplink; `ip route` shows which it is",
+            "name it with --uplink; `ip route` shows the device",
         )
     networks = tuple(dict.fromkeys(map(_network, excepted)))
     return Masquerade(_ports(DEFAULT_PORTS if ports is None else ports), networks)
@@ -114,8 +114,8 @@ class Masquerading:
         for name, found in self._addresses.items():
             for family in {4, 6} - found.keys():
                 note(
-                    f"--masquerade: no pod leaves by {name} over IPv{family}: neither that device "
-                    "nor the node in the endpoints file has an address of it"
+                    f"--masquerade: SNAT is off for IPv{family} at {name}: neither the device nor "
+                    f"the node in the endpoints file has such an address"
                 )
 
     @property
@@ -135,8 +135,8 @@ class Masquerading:
         there, wanted = self._there(), self._keys()
         if len(there | wanted) > ROOM:
             raise InputError(
-                f"{len(wanted)} networks of --masquerade-except, with those of the load before, "
-                f"are more than there is room for ({ROOM})"
+                f"{len(wanted)} networks of --masquerade-except (with those of the previous load) "
+                f"exceed the limit of {ROOM}"
             )
         with bpf_syscall.obj_get(self._pins.map(_EXCEPT)) as fd:
             for key in wanted - there:

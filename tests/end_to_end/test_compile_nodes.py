@@ -169,8 +169,8 @@ def test_the_json_is_what_its_schema_says(
         (["--cache", ""], "--cache needs the name of a directory"),
         (["--cache-size", "5"], "--cache-size needs --cache"),
         (["--node", "nod-a"], "did you mean `node-a`?"),
-        (["--jobs", "2"], "--jobs and --executor are for --all-nodes"),
-        (["--executor", "dask://localhost:8786"], "--jobs and --executor are for --all-nodes"),
+        (["--jobs", "2"], "--jobs and --executor need --all-nodes"),
+        (["--executor", "dask://localhost:8786"], "--jobs and --executor need --all-nodes"),
         (["--all-nodes", "--executor", "ssh://somewhere"], "expected dask://HOST:PORT"),
     ],
 )
@@ -192,7 +192,7 @@ def test_what_cannot_be_meant_is_said(
         (["--node", "node-a", "-o", "out"], "--node needs --cluster"),
         (["--all-nodes", "-o", "out"], "--all-nodes needs --cluster"),
         (["--all-nodes"], "give one of -o BUNDLE"),
-        (["--all-nodes", "--emit", "c", "--cluster", "cluster.yaml"], "give -o DIR"),
+        (["--all-nodes", "--emit", "c", "--cluster", "cluster.yaml"], "--all-nodes needs -o DIR"),
     ],
 )
 def test_options_that_are_missing_are_said(

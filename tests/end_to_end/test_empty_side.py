@@ -48,7 +48,7 @@ def test_two_sides_without_policies_are_an_error(
     assert run([command, str(tmp_path / "one"), str(tmp_path / "other")]) == 2
     err = capsys.readouterr().err
     assert "error[PC0117]: there is no policy in the input" in err
-    assert "neither side has one" in err
+    assert "neither side has a policy" in err
 
 
 @pytest.mark.parametrize(

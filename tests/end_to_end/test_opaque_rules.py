@@ -265,7 +265,7 @@ def test_list_says_that_less_may_be_allowed(policyc: Run, form: str) -> None:
 def test_convert_refuses(policyc: Run) -> None:
     code, out, err = policyc("convert", "-f", "with-db", "--to", "networkpolicy")
     assert (code, out) == (2, "")
-    assert f"with-db/policy.yaml:7:5: error[PC1702]: {RULE} asks for domain names" in err
+    assert f"with-db/policy.yaml:7:5: error[PC1702]: {RULE} uses domain names" in err
 
 
 def test_a_bundle_keeps_what_it_did_not_understand(policyc: Run) -> None:

@@ -79,7 +79,7 @@ def write(path: Path, text: str) -> None:
 def test_a_diff_of_the_work_tree(policyc: Run, tmp_path: Path) -> None:
     code, out, err = policyc("diff", "git:main", ".")
     assert (code, out.partition(":")[0]) == (0, "equal")
-    assert err.count(f"passed over: {len(OTHERS)} files without a Kubernetes object") == 2
+    assert err.count(f"skipped: {len(OTHERS)} files without a Kubernetes object") == 2
     (tmp_path / "policies/db.yaml").write_text(POLICY.replace("app: db", "app: cache"))
     assert policyc("diff", "git:main", ".")[0] == 1
 
@@ -92,7 +92,7 @@ def test_one_line_counts_what_is_passed_over(policyc: Run, command: tuple[str, .
     code, _, err = policyc(*command)
     assert code == 0
     assert err.count("note[PC0133]") == 1
-    assert err.count("warning[PC0134]: passed over: 2 files of a template") == 1
+    assert err.count("warning[PC0134]: skipped: 2 files of a template") == 1
     assert err.count("warning[PC0135]") == 1 and "kustomize build" in err
 
 

@@ -370,7 +370,7 @@ def test_a_reason_names_what_is_asked_and_what_is_there() -> None:
     pod = Endpoint("shop", "web", {"app": "db"}, addresses=(ip_address("10.0.0.1"),))
     wanted = Requirement("app", Operator.IN, ("web",))
     (reason,) = selector_reasons(EndpointSelector("shop", labels=_labels(wanted)), pod)
-    assert reason.words == "shop/web: label app=web is asked for, it has app=db"
+    assert reason.words == "shop/web: label app=web is required, but it has app=db"
     (reason,) = peer_reasons(NodePeer(), pod, 4, pod)
     assert reason.words == "shop/web is no node"
 

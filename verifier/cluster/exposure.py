@@ -127,7 +127,7 @@ class Exposures:
         of_families = [self.space.of_family[f] for f in FAMILIES if f in group.families]
         for services, columns in found.items():
             every = all(not mine & self.space.outside & ~columns for mine in of_families)
-            who = "any address outside" if every else self.listing.words.side(columns)
+            who = "any external address" if every else self.listing.words.side(columns)
             yield ExposedTo(who, services)
 
     def _potential(self, rules: Iterable[tuple[Policy, Rule]]) -> Iterator[PotentialPeer]:

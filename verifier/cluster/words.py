@@ -107,11 +107,11 @@ class Words:
         space = self.space
         whole = [f for f, mine in space.of_family.items() if not (mine & space.outside) & ~columns]
         if len(whole) == len(space.of_family):
-            return "any address outside"
+            return "any external address"
         parts = []
         for family, mine in space.of_family.items():
             if family in whole:
-                parts.append(f"any IPv{family} address outside")
+                parts.append(f"any external IPv{family} address")
             elif columns & mine:
                 parts.append(self._shorter(columns & mine, mine & space.outside, family))
         return ", ".join(parts)
@@ -125,7 +125,7 @@ class Words:
         parts = _blocks(inside, without)
         if len(parts) == 1 and parts[0][0].prefixlen == 0:
             excepted = listed(list(map(_cidr, parts[0][1])), "networks")
-            return f"any IPv{family} address outside (but {excepted})"
+            return f"any external IPv{family} address (except {excepted})"
         return listed([_block(*part) for part in parts], "networks")
 
 
@@ -165,7 +165,7 @@ def _common(given: list[Network]) -> Network:
 def _block(network: Network, excepted: list[Network]) -> str:
     if not excepted:
         return _cidr(network)
-    return f"{_cidr(network)} (but {listed(list(map(_cidr, excepted)), 'networks')})"
+    return f"{_cidr(network)} (except {listed(list(map(_cidr, excepted)), 'networks')})"
 
 
 def _cidr(network: Network) -> str:

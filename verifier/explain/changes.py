@@ -30,13 +30,13 @@ def changes_of(walk: EndWalk) -> tuple[str, ...]:
         case DeniedByDefault():
             return _of_default(walk)
         case DeniedByHost(host):
-            return (f"a policy would have to select the host interface {host}, and allow it",)
+            return (f"a policy must select the host interface {host}, and allow it",)
         case AllowedByDefault():
             if walk.skipped:
                 return ()
             return (
-                f"a policy that isolates {walk.subject} in {walk.direction.value}, or a rule that"
-                " denies this, would deny it",
+                f"add a policy that isolates {walk.subject} in {walk.direction.value}, or a rule "
+                f"that denies this",
             )
         case _:
             assert_never(decider)
@@ -49,10 +49,7 @@ def _of_rules(walk: EndWalk) -> tuple[str, ...]:
     decides = [rule for rule in rules if rule.role is RuleRole.DECIDES]
     agrees = [rule for rule in rules if rule.role is RuleRole.AGREES]
     all_of_them = _listed(rule.place for rule in (*decides, *agrees))
-    return (
-        f"for another verdict {all_of_them} would have to stop matching, or a rule that is asked"
-        " before to match",
-    )
+    return (f"{all_of_them} must stop matching, or an earlier rule must match",)
 
 
 def _of_default(walk: EndWalk) -> tuple[str, ...]:
@@ -61,13 +58,13 @@ def _of_default(walk: EndWalk) -> tuple[str, ...]:
     isolating = [policy for policy in tier.policies if policy.isolates]
     names = _joined([policy.place.words for policy in isolating])
     sentences = [
-        f"a policy of tier {tier.name} that selects {walk.subject} would have to allow it in"
-        f" {walk.direction.value}, or {names} would have to stop selecting it"
+        f"a policy of tier {tier.name} that selects {walk.subject} must allow it in "
+        f"{walk.direction.value}, or {names} must stop selecting it"
     ]
     nearest = nearest_of(tier.policies)
     if nearest is not None:
         why = "; ".join(r.words for mismatch in nearest.mismatches for r in mismatch.reasons)
-        sentences.append(f"nearest is {nearest.place.words} ({nearest.place.span}): {why}")
+        sentences.append(f"the closest rule is {nearest.place.words} ({nearest.place.span}): {why}")
     return tuple(sentences)
 
 

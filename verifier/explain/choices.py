@@ -34,8 +34,8 @@ def _host_network(walk: EndWalk, flow: Flow) -> Iterator[Choice]:
     for end, is_used in ((own, walk.verdict != NEIGHBOURS), (other, asked)):
         if is_used and isinstance(end, Endpoint) and end.host_network:
             words = (
-                f"{end.qualified_name} is in the host's network, so it is its node: no policy"
-                " selects it, and peers match it by the node's address only"
+                f"{end.qualified_name} uses the host's network, so it counts as its node: no policy "
+                f"selects it, and peers match it only by the node's address"
             )
             yield Choice("A21", words)
 
@@ -48,7 +48,9 @@ def _always(walk: EndWalk, flow: Flow) -> Iterator[Choice]:
     if walk.verdict == NEIGHBOURS:
         yield Choice("A26", "IPv6 neighbour discovery passes on the link")
     elif walk.verdict == FROM_ITS_NODE and isinstance(flow.src, Endpoint):
-        words = f"{flow.src.qualified_name} is in the host's network and cannot be told apart from"
+        words = (
+            f"{flow.src.qualified_name} uses the host's network and cannot be distinguished from"
+        )
         yield Choice("A22", f"{words} the kubelet")
 
 
@@ -76,8 +78,8 @@ def _named_port(walk: EndWalk, policies: PolicySet, flow: Flow) -> Iterator[Choi
 
 
 _NAMED_PORT = (
-    "on egress to an ipBlock a port's name is looked up on the pod that holds the address; an"
-    " address that is no pod's has no names"
+    "on egress to an ipBlock, the pod with the address defines the port name; an address without a "
+    "pod has no port names"
 )
 
 

@@ -91,12 +91,17 @@ def _unasked(policies: PolicySet, direction: Direction, flow: Flow, own: End) ->
         denied = denies_own_node(own_node_verdict(policies, dst, src, flow))
         if denied and direction is Direction.INGRESS:
             return None
-        why = "what a node generates for a pod of its own passes, unless a rule denies just that (A22)"
+        why = (
+            "traffic that a node generates for its own pod always passes,"
+            " unless a rule denies exactly that (A22)"
+        )
         return decided(FROM_ITS_NODE, why)
     if isinstance(subject, Endpoint):
         return None
     if not isinstance(subject, Node):
-        return decided(OUTSIDE, "an address that no pod holds has no policy, and allows (A4)")
+        return decided(
+            OUTSIDE, "no policy applies to an address that no pod has, so it allows (A4)"
+        )
     host = subject.host
     if host is None:
         return decided(OUTSIDE, "no policy applies to a node without a host interface (A4, A21)")
@@ -220,7 +225,7 @@ class _Walked:
             return outcome, f"{by.rule.action.outcome.value} by {by.walk.place.words}"
         names = ", ".join(policy.title for policy in self.isolating)
         if self.isolating and self.tier.unmatched is Action.PASS:
-            return TierOutcome.PASSED, "no rule matches: the tier passes on what it does not match"
+            return TierOutcome.PASSED, "no rule matches, so the tier passes the flow on"
         if self.isolating:
             word = self.tier.unmatched.value
             return TierOutcome.DEFAULT, f"{word} by default: no rule allows it; isolated by {names}"

@@ -32,7 +32,7 @@ from policyc.verifier.symbolic.connection_flow import confirmed
 from policyc.verifier.symbolic.connection_terms import ConnectionTerms
 from policyc.verifier.symbolic.readable_model import pleasant_model
 
-BOTH_SIDES = "this pod is on both sides, and nothing keeps it from itself"
+BOTH_SIDES = "this pod is on both sides, and a pod can always connect to itself"
 """Why an `isolated` is broken by a pod alone."""
 
 
@@ -109,7 +109,7 @@ class _Judge:
         if self._is_sound is None:
             self._is_sound = self._ask(self.possible).answer is Answer.SAT
             if not self._is_sound and not self.connection.may_be_empty:
-                raise InternalError("no connection satisfies what every connection must")
+                raise InternalError("no connection satisfies the built-in constraints")
         return self._is_sound
 
     def _ask(self, *terms: Term) -> Decision:
@@ -149,7 +149,7 @@ class _Judge:
         if found.answer is Answer.UNSAT:
             return None
         if found.model is None:
-            raise _GaveUpError("there is such a connection, but no solver could name it")
+            raise _GaveUpError("such a connection exists, but the solver gave no example")
         model = pleasant_model(self.connection, terms, found.model)
         seen = confirmed(self.connection, model)
         self.evidence.replayed += 1
@@ -200,23 +200,23 @@ class _Judge:
         services = self.connection.services_in(intent.services)
         src, dst = self._src(intent), self._dst(intent)
         if not self._holds_somewhere(services):
-            return "no connection is for these services"
+            return "no connection uses these services"
         if not self._holds_somewhere(src):
             return NOBODY.format(side="from")
         if not self._holds_somewhere(dst):
             return NOBODY.format(side="to")
         if intent.kind is IntentKind.ONLY and not self._holds_somewhere(z3.Not(src)):
-            return "everybody is among `from`, so nobody is kept out"
+            return "`from` contains every peer, so the intent excludes none"
         if not self._holds_somewhere(self._meant(intent)):
-            return "its sides exist, but no connection for these services runs between them"
+            return "its sides exist, but no connection with these services runs between them"
         if not self._holds_somewhere(self._asked(intent)):
-            return f"every connection it means is built in, and outside of it: {BUILTIN}"
+            return f"every connection that it covers always passes and is exempt: {BUILTIN}"
         if not self._holds_somewhere(
             self._asked(intent), z3.Not(self.connection.is_builtin(self.policies))
         ):
-            return f"it holds because every connection it means is built in: {BUILTIN}"
+            return f"it holds because every connection that it covers always passes: {BUILTIN}"
         ends = " and ".join(_DECIDING[direction] for direction in DIRECTIONS[intent.scope])
-        return f"no policy is asked about {ends} of the connections that it means"
+        return f"no policy applies to {ends} of the connections that it covers"
 
 
 DIRECTIONS: dict[Scope, tuple[Direction, ...]] = {
@@ -226,7 +226,7 @@ DIRECTIONS: dict[Scope, tuple[Direction, ...]] = {
 }
 """The ends whose verdict an intent is about."""
 BUILTIN = "a node to its own pod, a pod to itself, or neighbour discovery"
-NOBODY = "no pod, node or address is ever among `{side}`"
+NOBODY = "no pod, node or address can be in `{side}`"
 _DECIDING = {
     Direction.EGRESS: "egress at the source",
     Direction.INGRESS: "ingress at the destination",

@@ -25,10 +25,10 @@ def dead_parts(policy: Policy, rule: Rule) -> Iterator[str]:
     if policy.hosts == NEVER and is_impossible(policy.subject):
         yield "the policy's selector contradicts itself"
     if not rule.peers:
-        yield "it has no peer that anyone could be"
+        yield "it has no peers"
     for peer in rule.peers:
         if _is_nobody(peer):
-            yield f"nobody can be {describe_peer(peer)}"
+            yield f"no peer can match {describe_peer(peer)}"
     names = any(isinstance(port, NamedPort) for port in rule.ports)
     if not names and not services_of(rule, lambda _: ()):
         what = "its excepted ports leave nothing of its ports" if rule.ports else "it has no ports"

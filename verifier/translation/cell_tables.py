@@ -92,11 +92,11 @@ def _entries(buckets: SeedTable) -> dict[int, dict[int, int]]:
     found: defaultdict[int, dict[int, int]] = defaultdict(dict)
     words = buckets.words
     if len(words) != buckets.entries * NODE_WORDS:
-        raise SeedError(f"{buckets.name} has buckets that nobody filled")
+        raise SeedError(f"{buckets.name} has buckets without contents")
     for at in range(buckets.entries):
         bucket = words[at * NODE_WORDS : (at + 1) * NODE_WORDS]
         if not bucket[FILLED]:
-            raise SeedError(f"{buckets.name} has buckets that nobody filled")
+            raise SeedError(f"{buckets.name} has buckets without contents")
         for slot in range(SLOTS):
             column, row, word = bucket[2 * slot], bucket[2 * slot + 1], bucket[2 * SLOTS + slot]
             if not (row or column):

@@ -69,7 +69,7 @@ class DataLemma:
     def _cells(self, direction: DirectionPlan) -> Iterator[Broken]:
         words = cell_words(direction, self.tables)
         if not words.are_spare_empty(direction.rows.used, direction.columns.used):
-            yield Broken(LEMMA, "there are words for ids that nobody has", direction.direction)
+            yield Broken(LEMMA, "there are words for unused ids", direction.direction)
         table = self.decision.table(direction.direction)
         done: set[tuple[int, int]] = set()  # rows that were decided together are one object
         for row, at in enumerate(direction.row_ids):

@@ -46,7 +46,7 @@ def map_faults(program: BpfObject, hooks: BpfObject, own: Iterable[LoadedMap]) -
             if found.pinning or not _is_declared(found, known[name]):
                 yield f"the map {name} is not as the manifest has it"
         elif shared is None or shared.pinning != PINNED_BY_NAME:
-            yield f"the map {name} is nobody's"
+            yield f"the map {name} belongs to no object"
         elif _shape(found) != _shape(shared):
             yield f"the map {name} is not that of the hooks"
     for name in known.keys() - program.maps.keys():

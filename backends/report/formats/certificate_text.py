@@ -9,13 +9,13 @@ from policyc.ir.results.certificate import Certificate, Equivalence
 
 FORMAT = "text"
 _SAYS = {
-    Equivalence.EQUAL: "both ends of every flow say the same on both sides",
-    Equivalence.DIFFERENT: "some end of some flow says something else",
+    Equivalence.EQUAL: "both sides give the same verdicts at both ends of every flow",
+    Equivalence.DIFFERENT: "the sides give different verdicts at an end of some flow",
     Equivalence.UNDECIDED: "a solver gave up, so nothing is proved",
 }
 
 
-_BY_OPAQUE = "it depends on rules that are not understood"
+_BY_OPAQUE = "it depends on rules that policyc does not support"
 
 
 def certificate_text(result: Certificate, options: ReportOptions) -> str:
@@ -49,7 +49,7 @@ def certificate_text(result: Certificate, options: ReportOptions) -> str:
     if result.checked is not None:
         page.add(f"checked: {result.checked}")
     for fault in result.faults:
-        page.add(("not as the certificate says", f"{STRONG} {BAD}"), f": {fault}")
+        page.add(("differs from the certificate", f"{STRONG} {BAD}"), f": {fault}")
     return page.to_text(options)
 
 

@@ -7,7 +7,7 @@ from policyc.backends.report.flows import flow_words
 from policyc.backends.report.options import ReportOptions
 from policyc.backends.report.page import BAD, FAINT, GOOD, STRONG, WARN, Page
 from policyc.backends.report.verdicts import PAST, effect_words, where
-from policyc.backends.report.words import counted
+from policyc.ir.counts import counted
 from policyc.ir.policy import Action
 from policyc.ir.results.explain import (
     EndWalk,
@@ -24,7 +24,7 @@ FORMAT = "text"
 
 _ROLES = {
     RuleRole.DECIDES: "matches and decides",
-    RuleRole.NOTES: "matches, makes a note, and the next rule is asked",
+    RuleRole.NOTES: "matches and logs or counts; evaluation continues",
     RuleRole.PASSES: "matches and passes it on",
     RuleRole.AGREES: "matches too",
     RuleRole.COMES_LATER: "matches too, but comes later",
@@ -59,7 +59,7 @@ def _end(page: Page, walk: EndWalk, is_one_of_several: bool, options: ReportOpti
         f", for example if {walk.assumed}" if walk.assumed and is_one_of_several else "",
     )
     if walk.assumed and not is_one_of_several:
-        page.add(f"the verdict is the same whatever is not known: here {walk.assumed}", indent=2)
+        page.add(f"the verdict is the same for every unknown value; here {walk.assumed}", indent=2)
     if walk.skipped:
         page.add(walk.skipped, indent=2)
     _tiers(page, walk.tiers, options)
@@ -79,8 +79,8 @@ def _is_decided(tier: TierWalk) -> bool:
 
 def _undecided(walk: EndWalk) -> str:
     if walk.verdict.action is Action.ALLOW:
-        return "what no policy isolates is allowed"
-    return "the host interface is guarded, and no policy selects it"
+        return "no policy isolates it, so it is allowed"
+    return "the host interface is under host policy, but no policy selects it"
 
 
 def _tiers(page: Page, tiers: Sequence[TierWalk], options: ReportOptions) -> None:
@@ -94,10 +94,10 @@ def _tiers(page: Page, tiers: Sequence[TierWalk], options: ReportOptions) -> Non
                 _policy(page, policy, options)
         if silent:
             names = ", ".join(policy.place.words for policy in silent)
-            page.add((f"select it, and say nothing in this direction: {names}", FAINT), indent=4)
+            page.add((f"select it, without rules in this direction: {names}", FAINT), indent=4)
     unasked = [tier.name for tier in tiers if tier.outcome is TierOutcome.NOT_ASKED]
     if unasked:
-        page.add((f"not asked: {', '.join(unasked)}", FAINT), indent=2)
+        page.add((f"not evaluated: {', '.join(unasked)}", FAINT), indent=2)
 
 
 def _policy(page: Page, policy: PolicyWalk, options: ReportOptions) -> None:
@@ -109,7 +109,9 @@ def _policy(page: Page, policy: PolicyWalk, options: ReportOptions) -> None:
         _rule(page, rule, _ROLES[rule.role])
     if nearest is not None and not options.is_full:
         alone = len(policy.rules) == 1
-        _rule(page, nearest, "does not match" if alone else "is the nearest, and does not match")
+        _rule(
+            page, nearest, "does not match" if alone else "is the closest rule, and does not match"
+        )
         shown.append(nearest)
     rest = len(policy.rules) - len(shown)
     if not policy.rules:
@@ -130,7 +132,7 @@ def _rule(page: Page, rule: RuleWalk, role: str) -> None:
 def _mismatch_words(mismatch: Mismatch) -> str:
     reasons = "; ".join(reason.words for reason in mismatch.reasons)
     others = mismatch.n_alternatives - 1
-    also = f" (the nearest of {mismatch.n_alternatives})" if others > 0 else ""
+    also = f" (the closest of {mismatch.n_alternatives})" if others > 0 else ""
     return f"{mismatch.part.value}{also}: {reasons}"
 
 

@@ -4,7 +4,8 @@
 from policyc.backends.report.listing import isolation_words, listing_headline, other_side
 from policyc.backends.report.markdown_text import code, escaped
 from policyc.backends.report.options import ReportOptions
-from policyc.backends.report.words import counted, evidence_words
+from policyc.backends.report.words import evidence_words
+from policyc.ir.counts import counted
 from policyc.ir.results.listing import Exposure, ListedLine, ListResult
 
 FORMAT = "markdown"
@@ -54,8 +55,8 @@ def _exposure_rows(exposure: Exposure) -> list[str]:
         rows.append(row("every pod", f"{exposure.cluster}; {state}"))
     rows += [row(each.who, f"{each.services}; {state}") for each in exposure.outside]
     for peer in exposure.potential:
-        rows.append(row(f"{peer.who} (none now)", f"{peer.services}; {peer.place.words}"))
-    return rows or [row("nobody in general", state)]
+        rows.append(row(f"{peer.who} (none exist now)", f"{peer.services}; {peer.place.words}"))
+    return rows or [row("no peer in general", state)]
 
 
 def _that_fit(rows: list[str], room: int) -> list[str]:

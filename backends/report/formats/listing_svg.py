@@ -10,7 +10,7 @@ from policyc.ir.errors import HostError
 from policyc.ir.results.listing import ListResult
 
 FORMAT = "svg"
-HINT = "apt install graphviz, or take --format dot"
+HINT = "apt install graphviz, or use --format dot"
 MOST_SECONDS = 120
 """Layout is worse than linear in the edges: a picture that takes longer is none that anybody reads."""
 
@@ -19,7 +19,7 @@ def listing_svg(result: ListResult, _options: ReportOptions) -> str:
     """The whole SVG document, or HostError (exit 3): there is no half of it."""
     tool = shutil.which("dot")
     if tool is None:
-        raise HostError("--format svg needs graphviz, and there is no dot on the PATH", HINT)
+        raise HostError("--format svg needs graphviz, but `dot` is not on the PATH", HINT)
     try:
         done = subprocess.run(
             [tool, "-Tsvg"],
@@ -31,7 +31,7 @@ def listing_svg(result: ListResult, _options: ReportOptions) -> str:
     except OSError as failure:
         raise HostError(f"{tool} cannot be run: {failure.strerror}", HINT) from failure
     except subprocess.TimeoutExpired as failure:
-        hint = "draw less: --focus, --limit, or take --format dot"
+        hint = "draw less with --focus or --limit, or use --format dot"
         raise HostError(f"{tool} took more than {MOST_SECONDS} s", hint) from failure
     document = done.stdout.decode("utf-8", "replace")
     if done.returncode or "</svg>" not in document:

@@ -72,9 +72,7 @@ def _exposure(page: Page, exposure: Exposure) -> None:
         page.add(f"{side} {each.who}: ", (each.services, GOOD), indent=4)
     for peer in exposure.potential:
         place = f" ({peer.place.words}, {where(peer.place.span)})"
-        page.add(
-            f"{side} {peer.who}, of which there are none now: {peer.services}", place, indent=4
-        )
+        page.add(f"{side} {peer.who} (none exist now): {peer.services}", place, indent=4)
 
 
 RENDERERS = {ListResult: listing_text}

@@ -17,13 +17,13 @@ from policyc.backends.report.words import (
     MAY_BE,
     check_headline,
     config_notes,
-    counted,
     diff_headline,
     evidence_words,
     left_out_words,
     opaque_notes,
     verify_headline,
 )
+from policyc.ir.counts import counted
 from policyc.ir.diagnostics import Severity
 from policyc.ir.results.check import CheckResult, Suppressed
 from policyc.ir.results.common import Evidence, Finding, Place, UniverseUsed, Witness
@@ -101,7 +101,7 @@ def _kept(parts: Sequence[str], turns: Sequence[int], room: int) -> tuple[list[s
 def _left_out(number: int, what: str) -> str:
     if not number:
         return ""
-    return f"\n**{counted(number, what)} left out, for want of room.**\n\n"
+    return f"\n**{counted(number, what)} left out, because the report is too long.**\n\n"
 
 
 def _folded(item: _Item) -> str:
@@ -188,7 +188,7 @@ def _finding(number: int, finding: Finding) -> _Item:
 
 
 def _together(places: Sequence[Place]) -> _Item:
-    title = f"{counted(len(places), 'rule')} may be removed together"
+    title = f"{counted(len(places), 'rule')} can be removed together"
     lines = [f"- {_place(place)}" for place in places[:_MANY]]
     lines += [f"- and {len(places) - _MANY} more"] if len(places) > _MANY else []
     return _Item(f"| | proved | {title} | |", title, "\n".join(lines) + "\n")

@@ -7,9 +7,9 @@ from policyc.ir.results.prove import ProofStatus, ProveResult
 
 FORMAT = "text"
 _SAYS = {
-    ProofStatus.PROVED: "the bytecode and its tables are the policies",
-    ProofStatus.REFUTED: "this bundle is not what the policies say",
-    ProofStatus.UNDECIDED: "nothing is concluded about some part",
+    ProofStatus.PROVED: "the bytecode and its tables implement the policies",
+    ProofStatus.REFUTED: "this bundle does not implement the policies",
+    ProofStatus.UNDECIDED: "some part is undecided",
 }
 _STYLE = {ProofStatus.PROVED: GOOD, ProofStatus.REFUTED: BAD, ProofStatus.UNDECIDED: WARN}
 

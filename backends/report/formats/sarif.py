@@ -44,30 +44,29 @@ FORMAT = "sarif"
 _DIFF_RULES = {
     DifferenceKind.WIDENED: SarifRule(
         "traffic-opened",
-        "A change lets traffic through that was denied",
-        "The region of flows is denied by the old policies and allowed by the new ones. Look at the"
-        " rule that allows it now, and narrow it where that is not meant.",
+        "A change allows traffic that was denied",
+        "The region of flows is denied by the old policies and allowed by the new ones. Check the "
+        "rule that allows it now, and narrow it if this is not intended.",
         "warning",
     ),
     DifferenceKind.NARROWED: SarifRule(
         "traffic-closed",
-        "A change denies traffic that was let through",
+        "A change denies traffic that was allowed",
         "The region of flows is allowed by the old policies and denied by the new ones. Connections"
-        " that need it will fail. Look at what denies it now, or bring the rule back that allowed it.",
+        " that need it will fail. Check what denies it now, or restore the rule that allowed it.",
         "warning",
     ),
     DifferenceKind.CHANGED: SarifRule(
         "effects-changed",
         "A change has other effects on the same traffic",
-        "The same flows get through, but what is logged, counted or limited differs, or whether a"
-        " denied flow is answered.",
+        "The same flows are allowed, but logs, counters, limits or rejects differ.",
         "note",
     ),
     DifferenceKind.LATENT: SarifRule(
         "latent-difference",
         "A change at one end that the other end hides",
-        "One end's policies say something else about the region, and the other end denies it before"
-        " and after. It shows as soon as the other end allows it.",
+        "The policies of one end change their verdict on the region, but the other end denies it "
+        "before and after. The change takes effect once the other end allows it.",
         "note",
     ),
 }
@@ -75,20 +74,19 @@ _INTENT_RULES = {
     IntentStatus.BROKEN: SarifRule(
         "intent-broken",
         "An intent does not hold",
-        "A flow breaks the intent. Look at the rules that let it happen, or correct the intent.",
+        "A flow breaks the intent. Check the rules that decide it, or correct the intent.",
         "error",
     ),
     IntentStatus.VACUOUS: SarifRule(
         "intent-vacuous",
-        "An intent says nothing",
-        "No flow could ever break the intent, or none could satisfy it. Most often a selector is"
-        " misspelt.",
+        "An intent is vacuous",
+        "No flow can break the intent, or none can satisfy it. A misspelt selector is the usual cause.",
         "warning",
     ),
     IntentStatus.UNDECIDED: SarifRule(
         "intent-undecided",
         "An intent was not decided",
-        "The solver gave up. This is no proof: give it more time.",
+        "The solver gave up. This is not a proof: raise --timeout.",
         "error",
     ),
 }

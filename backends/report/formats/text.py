@@ -126,7 +126,7 @@ def _foot(page: Page, notes: tuple[str, ...], universe: UniverseUsed, evidence: 
 
 
 def check_text(result: CheckResult, options: ReportOptions) -> str:
-    """The findings with their source lines, then what may be removed together."""
+    """The findings with their source lines, then what can be removed together."""
     page = Page()
     for finding in result.findings:
         _finding(page, finding, result.universe, options)
@@ -139,7 +139,7 @@ def check_text(result: CheckResult, options: ReportOptions) -> str:
     for question in result.undecided:
         page.add(("not decided", BAD), f": {question}")
     if result.removable_together:
-        page.add("These may all be removed at once, proved: no verdict changes:")
+        page.add("Proved: removing all of these rules together changes no verdict:")
         for place in result.removable_together:
             page.add(place.words, _at(place), indent=2)
     page.gap()

@@ -51,6 +51,7 @@ from policyc.compiler.driver.compile.compile import (
 )
 from policyc.compiler.frontend.garbage_collection import collector_relaxed
 from policyc.ir.bounds import opaque_rules
+from policyc.ir.counts import cluster_words
 from policyc.ir.diagnostics import Diagnostic, Severity
 from policyc.ir.policy import NamedPort, PolicySet
 from policyc.ir.results.check import CheckResult
@@ -171,15 +172,13 @@ def _universe_used(read: Read, options: CheckOptions) -> UniverseUsed:
         where = f", with pod addresses in {among}" if among else ""
         return UniverseUsed("symbolic", f"every pod, node and address that could exist{where}")
     universe = universe_of(read)
-    pods, nodes = len(universe.endpoints), len(universe.nodes)
-    words = f"the cluster given: {pods} pods and workloads, {nodes} nodes, every address outside"
-    return UniverseUsed("cluster", words)
+    return UniverseUsed("cluster", cluster_words(universe, "every external address"))
 
 
 def _notes(read: Read, given: ToCheck) -> tuple[str, ...]:
     notes = []
     if not _has_policies(read.policies.policies):
-        notes.append("there is no policy: nothing was checked")
+        notes.append("the input has no policy: nothing was checked")
     if not given.texts:
         notes.append("a bundle has no comments: nothing is ignored")
     return tuple(notes)

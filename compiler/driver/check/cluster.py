@@ -49,11 +49,11 @@ def useless_in_cluster(
     nodes = read.cluster.nodes if read.cluster is not None else ()
     said = [network for node in nodes for network in node.pod_cidrs]
     networks = tuple(dict.fromkeys([*options.pod_networks, *said]))
-    progress("trying every rule on the cluster's pods")
+    progress("checking every rule on the cluster's pods")
     reads = Reads.of((policies,))
     tried = Redundancy(Space(sites_of(universe, universe, reads, networks), reads), policies)
     useless = tried.useless()
-    progress(f"finding which of {len(useless)} rules may go together")
+    progress(f"finding which of {len(useless)} rules can be removed together")
     together = tried.together(useless)
     evidence, undecided = _certified(read, tried, together, options, progress)
     kept = () if undecided else tuple(together)
@@ -82,10 +82,12 @@ def _certified(
     )
     found = diff_sides(read, replace(read, policies=less), how, progress)
     if found.outcome is DiffOutcome.UNDECIDED:
-        return found.evidence, (f"may {len(together)} rules go together? {found.undecided}",)
+        return found.evidence, (
+            f"can {len(together)} rules be removed together? {found.undecided}",
+        )
     if found.outcome is not DiffOutcome.EQUAL:
         raise InternalError(
-            "rules that change nothing were found, and without them verdicts differ"
+            "check found rules that change nothing, but verdicts differ without them"
         )
     method = (
         f"exhaustive over the cluster's atoms; without the removable rules: {found.evidence.method}"
@@ -123,7 +125,7 @@ def _idle(policy: Policy, universe: Universe) -> Finding:
         for end in universe.endpoints
         if end.host_network and selects(policy.subject, end)
     ]
-    why = "No pod, workload or host of the cluster given has what its selector asks for."
+    why = "No pod, workload or host of the given cluster matches its selector."
     if only_hosts:
         named = ", ".join(only_hosts[:_NAMED])
         if len(only_hosts) > _NAMED:

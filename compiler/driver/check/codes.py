@@ -16,87 +16,87 @@ SHADOWED = Code("PC2002", _W, "{rule} never decides: {by}")
 REDUNDANT = Code("PC2003", _W, "{rule} changes nothing: {by}")
 SELECTS_NOTHING = Code("PC2004", _W, "{policy} selects nothing")
 UNDECLARED_PORT = Code(
-    "PC2005", _W, "{rule}: no pod that it could be about declares a {protocol} port {name!r}"
+    "PC2005", _W, "{rule}: no possible destination declares a {protocol} port {name!r}"
 )
 ALLOWS_ALL = Code(
-    "PC2006", _W, "{rule} allows everyone, so that {others} of this policy {restrict} nothing"
+    "PC2006", _W, "{rule} allows every peer, so {others} of this policy {restrict} nothing"
 )
-WHOLE_FAMILY = Code("PC2007", _N, "{rule}: {network} is every {family} address, pods and nodes too")
-CUTS_DNS = Code("PC2008", _W, "{policy}: {subject} may connect, but has no DNS")
-CUTS_NODES = Code("PC2009", _N, "{rule} also denies what comes from other nodes")
-UNUSED_IGNORE = Code("PC2010", _W, "nothing here has the finding {code}")
+WHOLE_FAMILY = Code(
+    "PC2007", _N, "{rule}: {network} contains every {family} address, including pods and nodes"
+)
+CUTS_DNS = Code("PC2008", _W, "{policy}: {subject} may open connections, but cannot reach DNS")
+CUTS_NODES = Code("PC2009", _N, "{rule} also denies traffic from other nodes")
+UNUSED_IGNORE = Code("PC2010", _W, "the comment ignores {code}, but this place has no such finding")
 
-UNKNOWN_CODE = Code("PC2090", _E, "{code} is no finding of `policyc check`")
+UNKNOWN_CODE = Code("PC2090", _E, "{code} is not a finding of `policyc check`")
 IGNORE_WITHOUT_REASON = Code("PC2091", _E, "{code} is ignored without a reason")
-IGNORE_WITHOUT_CODE = Code("PC2092", _E, "a comment that ignores findings must name them")
+IGNORE_WITHOUT_CODE = Code("PC2092", _E, "a comment that ignores findings must name their codes")
 BAD_CONFIG = Code("PC2093", _E, "{where}: {problem}")
 
 RULES = (
     CheckRule(
         DEAD.name,
         "A rule that matches no flow",
-        "No flow can ever match the rule: its selectors contradict themselves, its excepts leave nothing"
-        " of its block, its ports are all excepted, or nobody has what it asks for. Correct it, or"
-        " remove it.",
+        "No flow can match the rule: its selectors contradict themselves, its excepts cover its "
+        "whole block, its ports are all excepted, or no pod, node or address matches. Correct it, or "
+        "remove it.",
     ),
     CheckRule(
         SHADOWED.name,
         "A rule that never decides",
-        "Other rules decide every flow that it matches before it is asked. Remove it, or, where it was"
-        " meant to win, move it before them.",
+        "Earlier rules decide every flow that it matches. Remove it, or move it before them if it "
+        "should win.",
     ),
     CheckRule(
         REDUNDANT.name,
         "A rule that changes nothing",
-        "Without the rule every verdict is the same: other rules or defaults, alone or together, say the"
-        " same of all that it matches. Remove it. What may be removed together is a list of its own.",
+        "Without the rule every verdict stays the same: other rules or defaults decide all that it "
+        "matches alike. Remove it. The report lists separately which rules can be removed together.",
     ),
     CheckRule(
         SELECTS_NOTHING.name,
         "A policy that selects nothing",
-        "No pod or host of the cluster given, or none that could exist, is selected by the policy. Most"
-        " often a label is misspelt.",
+        "The policy selects no pod or host of the given cluster, or no possible one. A misspelt "
+        "label is the usual cause.",
     ),
     CheckRule(
         UNDECLARED_PORT.name,
-        "A named port that nobody declares",
-        "A rule asks for a port by a name that no destination it could be about declares, so that this"
-        " entry matches nothing in the cluster given. Use the name that the containers declare, or the"
-        " number.",
+        "A named port that no container declares",
+        "A rule names a port that no possible destination declares, so this entry matches nothing in "
+        "the given cluster. Use the name that the containers declare, or the number.",
     ),
     CheckRule(
         ALLOWS_ALL.name,
-        "A rule that allows everyone beside rules that restrict",
+        "A rule that allows every peer beside rules that restrict",
         "A rule without peers allows every peer, and rules only add up: the peers of the other rules"
         " restrict nothing. Most often `from` or `to` is missing, null or empty. Name the peers.",
     ),
     CheckRule(
         WHOLE_FAMILY.name,
         "A block of every address",
-        "0.0.0.0/0 or ::/0 without an except also matches the cluster's own pods and nodes. Where the"
-        " internet is meant, leave out the cluster's networks with `except`.",
+        "0.0.0.0/0 or ::/0 without `except` also matches the cluster's own pods and nodes. To match "
+        "only the internet, exclude the cluster's networks with `except`.",
         _N,
     ),
     CheckRule(
         CUTS_DNS.name,
         "Pods that may connect, but not resolve names",
-        "Policies let a pod open connections, but UDP 53 is denied to everyone, or denied by a rule to"
-        " the cluster's DNS. Allow UDP and TCP 53 to the pods k8s-app=kube-dns in kube-system.",
+        "Policies let a pod open connections, but deny UDP 53 to every peer, or a rule denies it to "
+        "the cluster's DNS. Allow UDP and TCP 53 to the pods k8s-app=kube-dns in kube-system.",
     ),
     CheckRule(
         CUTS_NODES.name,
-        "A deny that also means other nodes",
-        "The rule denies nodes, too. The API server (webhooks, aggregated APIs), load balancers and"
-        " nodes other than the pod's own come from there. What the pod's own node generates passes,"
-        " unless the rule is one of Cilium's that denies that node, too. Put a rule before it that"
-        " allows what is needed.",
+        "A deny that also matches other nodes",
+        "The rule also denies nodes. The API server (webhooks, aggregated APIs), load balancers and "
+        "other nodes connect from node addresses. Traffic of the pod's own node passes, unless a "
+        "Cilium rule also denies that node. Put a rule before it that allows the needed traffic.",
         _N,
     ),
     CheckRule(
         UNUSED_IGNORE.name,
         "A comment that ignores nothing",
-        "The finding that the comment names is not there. Remove the comment, so that it does not hide a"
-        " finding to come.",
+        "The finding that the comment names does not exist. Remove the comment, so that it cannot "
+        "hide a future finding.",
     ),
     CheckRule(
         codes.DEAD_RULES.name,
@@ -122,13 +122,13 @@ RULES = (
     CheckRule(
         codes_admin.PRIORITY_SHARED.name,
         "Policies that share a priority",
-        "The API does not say which is asked first. Give each its own priority.",
+        "The API does not define which is evaluated first. Give each its own priority.",
     ),
     CheckRule(
         codes_several_apis.ENGINE_DEPARTS.name,
-        "A rule that Cilium reads otherwise",
-        "policyc enforces what the text of the API says, and Cilium does something else. Write it so"
-        " that both agree.",
+        "A rule that Cilium interprets differently",
+        "policyc enforces the text of the API, but Cilium behaves differently. Write the rule so "
+        "that both agree.",
     ),
 )
 """Every kind of finding. PC05xx, PC11xx and PC16xx are the front end's, found while it reads."""

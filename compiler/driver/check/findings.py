@@ -62,8 +62,8 @@ def findings_of(useless: Iterable[Useless], universe: str) -> Iterator[Finding]:
 
 
 _EXPLANATIONS = {
-    Uselessness.DEAD: "No flow has the subject, the other side and the service that it asks for.",
-    Uselessness.SHADOWED: "Whatever it matches was decided by other rules before it is asked.",
+    Uselessness.DEAD: "No flow matches its subject, its peer and its ports.",
+    Uselessness.SHADOWED: "Earlier rules decide every flow that it matches.",
     Uselessness.REDUNDANT: "Removing this rule alone changes no verdict and no effect.",
 }
 
@@ -91,11 +91,11 @@ def _message(code: Code, useless: Useless, place: Place, responsible: list[str])
     if more > 0:
         named += f" and {more} more"
     if not named:
-        by = "what it says holds by default"
+        by = "the default verdict is the same"
     elif useless.why is Uselessness.SHADOWED:
         by = f"{named} decide{'' if len(responsible) > 1 else 's'} all that it matches"
     else:
-        by = f"all that it matches is decided alike by {named}"
+        by = f"{named} decide{'' if len(responsible) > 1 else 's'} all that it matches alike"
     return code.at(place.span, rule=place.words, by=by).message
 
 
@@ -126,7 +126,7 @@ def impossible_subjects(policies: PolicySet) -> Iterator[Finding]:
         if policy.subject not in known:
             known[policy.subject] = is_impossible(policy.subject)
         if known[policy.subject]:
-            why = "Its selector contradicts itself: no pod that could exist is selected."
+            why = "Its selector contradicts itself: no possible pod matches."
             yield selects_nothing(policy, why)
 
 

@@ -63,12 +63,12 @@ def accidents(policies: PolicySet) -> Iterator[Finding]:
             code.name,
             code.severity,
             code.at(place.span, rule=place.words, others=names, restrict=restrict).message,
-            "A rule without peers is for everyone, and rules only add to each other: the peers of"
-            f" {names} make no difference.",
+            "A rule without peers allows every peer, and rules only add up: the peers of {names} "
+            "make no difference.",
             place,
             key_of_rule(rule.policy, rule.direction, rule.index),
             tuple(Note(other.origin.span, "restricts nothing") for other in others),
-            f"name the peers of this rule in `{field}`; if everyone is meant, remove {names}",
+            f"name the peers of this rule in `{field}`; to allow every peer, remove {names}",
         )
     for rule, network in whole_families(policies):
         place, code = place_of(rule), WHOLE_FAMILY
@@ -78,10 +78,10 @@ def accidents(policies: PolicySet) -> Iterator[Finding]:
             code.name,
             code.severity,
             shown.message,
-            "A block matches addresses whoever holds them: also pods of every namespace and nodes.",
+            "A block matches every address in it, including those of pods and nodes.",
             place,
             key_of_rule(rule.policy, rule.direction, rule.index, str(network)),
-            hint="if only the internet is meant, leave out the networks of pods and nodes: `except`",
+            hint="to match only the internet, exclude the networks of pods and nodes with `except`",
         )
 
 
@@ -96,16 +96,16 @@ def node_denials(policies: PolicySet, nodes: tuple[Address, ...]) -> Iterator[Fi
             code.at(place.span, rule=place.words).message,
             "The API server calls webhooks and aggregated APIs from control plane nodes. "
             + _OWN_NODE[rule.rule.action is Action.DENY_OWN_NODE]
-            + " Which pods serve webhooks is not known here, and rules before this one may allow them.",
+            + " policyc does not know which pods serve webhooks. Rules before this one may allow them.",
             place,
             key_of_rule(rule.policy, rule.direction, rule.index),
-            hint="if pods it selects serve webhooks or an API, put a rule before it that allows nodes",
+            hint="if selected pods serve webhooks or an API, put a rule before it that allows nodes",
         )
 
 
 _OWN_NODE = {
-    False: "What a pod's own node generates, such as probes, passes (A22).",
-    True: "It also denies what a pod's own node generates, such as probes of the kubelet (A22).",
+    False: "Traffic that a pod's own node generates, such as probes, passes (A22).",
+    True: "It also denies traffic that a pod's own node generates, such as probes of the kubelet (A22).",
 }
 
 
@@ -130,8 +130,8 @@ def _without_dns(cut: CutOff, place: Place, key: str, is_symbolic: bool) -> Find
         code.name,
         code.severity,
         code.at(place.span, policy=place.words, subject=subject).message,
-        "Some of its connections are allowed, and UDP 53 is denied to everyone, or by a rule to the"
-        " cluster's DNS: it can reach by address only.",
+        "Some of its connections are allowed, but UDP 53 is denied to every peer, or by a rule to "
+        "the cluster's DNS: it can connect only by address.",
         place,
         key,
         tuple(Note(p.span, f"{p.words} denies it") for p in others if p.span != place.span),

@@ -19,7 +19,7 @@ from policyc.verifier.symbolic.opaque import readings
 
 Find = Callable[[Read], tuple[Answers, Redundancy]]
 """What is useless where no rule is opaque, and what the rules were tried on."""
-NOT_ASKED = "too many opaque rules: no rule was asked about"
+NOT_ASKED = "too many opaque rules: no rule was checked"
 _ORDER = (Uselessness.DEAD, Uselessness.SHADOWED, Uselessness.REDUNDANT)
 
 
@@ -32,7 +32,7 @@ def useless_rules(read: Read, find: Find) -> tuple[Answers, Redundancy]:
     most = upper_bound(policies)
     found, tried = find(with_policies(read, most))
     if sets is None:
-        question = f"which rules are needed? {_count(policies)} rules are opaque, too many to try"
+        question = f"which rules are needed? {_count(policies)} opaque rules are too many to try"
         return Answers((), (), Evidence(NOT_ASKED), (question,)), tried
     answers = [(each, find(with_policies(read, each))[0]) for each in sets if each != most]
     if any(each == most for each in sets):

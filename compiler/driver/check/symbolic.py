@@ -41,10 +41,10 @@ from policyc.verifier.smt.solvers import (
 )
 
 METHOD = (
-    "what is needed has a flow among representative pods, or one that a solver found; "
-    "what is not is proved, rule by rule and all together"
+    "each needed rule has a flow, among representative pods or from a solver; each useless rule is "
+    "proved useless, alone and all together"
 )
-NEEDED = "every rule is needed by a flow among representative pods; no solver was asked"
+NEEDED = "each rule is needed by a flow among representative pods; no solver query"
 Shard = TypeVar("Shard")
 Answered = TypeVar("Answered")
 _SHARD = 25
@@ -55,7 +55,7 @@ def useless_anywhere(
     policies: PolicySet, options: CheckOptions, progress: Progress
 ) -> tuple[Answers, Redundancy]:
     """The rules that change nothing in any cluster, and the representatives they were tried on."""
-    progress("trying every rule on representative pods")
+    progress("checking every rule on representative pods")
     space = representative_space(policies, options.pod_networks)
     impossible = impossible_columns(space, options.pod_networks)
     tried = Redundancy(space, policies, impossible=impossible)
@@ -117,7 +117,7 @@ class _Search:
         if not found:
             return []
         chosen = self.tried.together(found)
-        self.progress(f"proving that {len(chosen)} rules may go together")
+        self.progress(f"proving that {len(chosen)} rules can be removed together")
         answer = self._are_removable(chosen)
         if answer is Answer.UNSAT and len(chosen) == len(found):
             return chosen
@@ -129,7 +129,7 @@ class _Search:
         for queries, answer, reason in self._map(prove_groups, groups):
             self.queries += queries
             if answer is Answer.UNKNOWN:
-                self.undecided.append(f"may {len(chosen)} rules go together? {reason}")
+                self.undecided.append(f"can {len(chosen)} rules be removed together? {reason}")
             if answer is not Answer.UNSAT:
                 return answer
         return Answer.UNSAT
@@ -152,7 +152,9 @@ class _Search:
                 if prover.is_removable(place, frozenset(gone)):
                     gone[place] = rule
             except UndecidedError as failure:
-                self.undecided.append(f"may {rule.policy.title} go with the others? {failure}")
+                self.undecided.append(
+                    f"can {rule.policy.title} be removed with the others? {failure}"
+                )
         self.queries += prover.queries
         kept = list(gone.values())
         return kept if self._are_removable(kept) is Answer.UNSAT else []

@@ -88,7 +88,7 @@ def _refuse_opaque(policies: PolicySet) -> None:
             each.rule.origin.path,
             name=each.title,
             asks=", ".join(each.rule.opaque.asks),
-        ).help("take the rule out, and convert it by hand")
+        ).help("remove the rule, and convert it by hand")
         for each in opaque_rules(policies)
         if each.rule.opaque is not None
     ]

@@ -16,6 +16,7 @@ from policyc.compiler.driver.compile.compile import (
 from policyc.compiler.driver.node_bundles.shards import map_shards
 from policyc.compiler.frontend.garbage_collection import collector_relaxed
 from policyc.ir.bounds import is_understood
+from policyc.ir.counts import cluster_words
 from policyc.ir.errors import InternalError
 from policyc.ir.peers import Network
 from policyc.ir.results.common import Evidence, UniverseUsed
@@ -42,8 +43,8 @@ from policyc.verifier.symbolic.differences import outcome_of
 FEW_ENDS, FEW_POLICIES = 60, 120
 """Up to here Z3 is asked about the whole formula of a cluster; --audit asks at any size."""
 WHOLE = "one query over the whole formula"
-GROUPED = "a query for each end that the change can touch, what is common cancelled"
-SAME = "no policy differs, so no solver was asked"
+GROUPED = "one query for each end that the change can touch, without the unchanged rules"
+SAME = "no policy differs: no solver query"
 SHOWN = 20
 """How many regions a text has where nothing else is said."""
 MOST_COUNTED = 100
@@ -179,7 +180,7 @@ def _certified(
         goal = _what_was_not_found(before, after, found, options)
         decision = decide(goal, options.solver, options.timeout_ms)
         if decision.answer is Answer.SAT:
-            raise InternalError("Z3 finds a difference that the comparison of atoms did not")
+            raise InternalError("Z3 found a difference that the comparison of atoms missed")
         evidence = Evidence(WHOLE, solvers, 1, found.replayed)
         return evidence, decision.reason if decision.answer is Answer.UNKNOWN else ""
     sets = (before.policies, after.policies)
@@ -202,13 +203,10 @@ def _what_was_not_found(
 
 def universe_of(before: Universe, after: Universe) -> UniverseUsed:
     """The universe of a comparison over clusters, in words."""
-    pods, nodes = len(after.endpoints), len(after.nodes)
-    words = f"the cluster given: {pods} pods and workloads, {nodes} nodes, every address outside"
-    if before is not after:
-        words = (
-            f"what is in both clusters, of {len(before.endpoints)} and {pods} pods and workloads"
-        )
-    return UniverseUsed("cluster", words)
+    if before is after:
+        return UniverseUsed("cluster", cluster_words(after, "every external address"))
+    sizes = f"{len(before.endpoints)} and {len(after.endpoints)} pods and workloads"
+    return UniverseUsed("cluster", f"the common part of both clusters, of {sizes}")
 
 
 def _notes(old: Read, new: Read, options: DiffOptions) -> list[str]:
@@ -220,7 +218,7 @@ def _notes(old: Read, new: Read, options: DiffOptions) -> list[str]:
     if staged:
         count = len(staged.added) + len(staged.removed) + len(staged.changed)
         notes.append(
-            f"{count} staged policies differ: nothing enforces them, they are not compared"
+            f"{count} staged policies differ: staged policies are not enforced and not compared"
         )
     return notes
 

@@ -102,7 +102,7 @@ def _why_none(failure: Exception) -> str:
         case KeyError():
             return f"it has no `{failure.args[0]}`"
         case TypeError() | AttributeError():
-            return "it has not the fields of a certificate"
+            return "it lacks fields of a certificate"
     return str(failure)
 
 
@@ -192,7 +192,7 @@ def _with_differences(
     found = diff_sides(old, new, options, lambda _: None)
     if not (found.differences or found.possible) and found.outcome is DiffOutcome.EQUAL:
         if certificate.result is Equivalence.DIFFERENT:
-            raise InternalError("the sides differ and no difference can be shown")
+            raise InternalError("the sides differ, but no example flow was found")
         return certificate
     is_open = not found.differences or found.outcome is DiffOutcome.UNDECIDED
     return replace(
@@ -260,17 +260,17 @@ def checked(certificate: Certificate, statement: Statement) -> Certificate:
     """The certificate derived anew, with what of the statement was not found again."""
     faults = []
     if sorted((i.side, i.sha256) for i in certificate.inputs) != list(statement.inputs):
-        faults.append("the inputs are not those of the certificate")
+        faults.append("the inputs differ from those of the certificate")
     if dict(certificate.settings) != dict(statement.settings):
-        faults.append("the settings are not those of the certificate")
+        faults.append("the settings differ from those of the certificate")
     if sorted(o.digest for o in certificate.obligations) != list(statement.digests):
-        faults.append("the goals derived from the inputs are not those of the certificate")
+        faults.append("the goals derived from the inputs differ from those of the certificate")
     if certificate.result.value != statement.result:
         faults.append(
             f"the certificate says {statement.result}, the solvers {certificate.result.value}"
         )
     count = len(certificate.obligations)
-    shown = "no goal is to be solved: no policy differs"
+    shown = "no goal to solve: no policy differs"
     if count:
         solvers = ", ".join(name for name, _ in certificate.solvers)
         shown = f"{count} goals derived again and solved by {solvers}"

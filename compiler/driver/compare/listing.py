@@ -44,8 +44,8 @@ LINES = 40
 CONNECTIONS = 10_000
 """How many pairs of groups the other formats have where nothing else is said."""
 BUILTIN = (
-    "allowed and not listed: a pod and itself (A23), a node to its own pods unless a rule denies just"
-    " that (A22), IPv6 neighbour discovery (A26), replies"
+    "allowed, but not listed: a pod to itself (A23), a node to its own pods unless a rule denies "
+    "exactly that (A22), IPv6 neighbour discovery (A26), replies"
 )
 
 
@@ -80,7 +80,7 @@ def list_cluster(read: Read, options: ListOptions, progress: Progress) -> ListRe
     progress("connecting both ends")
     policies = read.policies.policies
     listing = Listing(upper_bound(policies), universe, networks, focus)
-    progress("putting together what is alike")
+    progress("merging equal rows")
     result = _result(listing, options, progress)
     return result if is_understood(policies) else _at_most(result, policies, universe, networks)
 
@@ -94,7 +94,7 @@ def _at_most(
     if diff_cluster(*sides, ignore_effects=True, limit=0).outcome is DiffOutcome.EQUAL:
         return result
     parts = tuple(map(part_of, opaque_rules(policies)))
-    why = "what is listed may be more than is allowed: " + "; ".join(map(words_of, parts))
+    why = "the list may contain more than is allowed: " + "; ".join(map(words_of, parts))
     return replace(result, undecided=result.undecided or why)
 
 
@@ -109,7 +109,7 @@ def _result(listing: Listing, options: ListOptions, progress: Progress) -> ListR
     evidence, undecided = _certified(listing, connections, options)
     rechecked = ""
     if options.recheck:
-        progress("working it out again")
+        progress("evaluating the list again")
         rechecked = why_not_native(listing.policies, with_effects=False)
         if not rechecked:
             evidence = replace(evidence, method=f"{evidence.method}; {_recheck(listing, options)}")
@@ -159,14 +159,14 @@ def _recheck(listing: Listing, options: ListOptions) -> str:
 
     most = None if options.audit else MOST_FLOWS
     found = recheck(listing, lambda ends: NativePairs(listing.policies, ends), most)
-    return f"{found.compared} of {found.all} flows between atoms worked out again by compiled code"
+    return f"{found.compared} of {found.all} flows between atoms evaluated again with compiled code"
 
 
 def _notes(listing: Listing, not_rechecked: str) -> list[str]:
     """What else a reader should know."""
     notes = [BUILTIN]
     if not_rechecked:
-        notes.append(f"not worked out again by compiled code: {not_rechecked}")
+        notes.append(f"not evaluated again with compiled code: {not_rechecked}")
     without = [e for e in listing.universe.endpoints if e.addresses_known and not e.addresses]
     if without:
         names = ", ".join(end.qualified_name for end in islice(without, 5))
@@ -174,7 +174,8 @@ def _notes(listing: Listing, not_rechecked: str) -> list[str]:
         notes.append(f"without an address, and so not listed (A25): {names}{more}")
     if not listing.behaviour.is_coarse:
         notes.append(
-            "the cluster is large: groups are of ends that no rule tells apart; some may behave equally"
+            "the cluster is large: groups contain ends that no rule distinguishes; some groups may "
+            "behave alike"
         )
     return notes
 
@@ -191,14 +192,12 @@ def _certified(
         goal = ListingQuery(listing).goal()
         decision = decide(goal, options.solver, options.timeout_ms)
         if decision.answer is Answer.SAT:
-            raise InternalError(
-                "Z3 finds a flow of which the listing does not say what policies do"
-            )
+            raise InternalError("Z3 found a flow that the list gets wrong")
         reason = decision.reason if decision.answer is Answer.UNKNOWN else ""
         return Evidence(WHOLE, solvers, 1, replayed), reason
     sets = (listing.policies,)
     proof = prove_partition(listing.space, sets, options.solver, options.timeout_ms)
-    method = proof.method("every pair of atoms worked out")
+    method = proof.method("every pair of atoms evaluated")
     solvers = solvers if proof.queries else ()
     return Evidence(method, solvers, proof.queries, replayed), proof.undecided
 

@@ -41,7 +41,7 @@ from policyc.ir.policy import PolicySet
 from policyc.ir.spans import Span
 
 STDIN = "-"
-_BOTH_EMPTY = "neither side has one: an empty input is more often a failed pipe or a wrong path"
+_BOTH_EMPTY = "neither side has a policy: check for a failed pipe or a wrong path"
 
 
 @collector_paused()
@@ -204,7 +204,9 @@ def _check(
     given = [option for option, values in own.items() if values]
     if cluster and given:
         finding = CLUSTER_TWICE.at(usage, option=given[0])
-        raise InputError([finding.help("--cluster-old and --cluster-new are for each side's own")])
+        raise InputError(
+            [finding.help("--cluster-old and --cluster-new are for the sides' own clusters")]
+        )
     if len(given) == 1:
         (missing,) = own.keys() - set(given)
         finding = CLUSTER_MISSING.at(usage, given=given[0], missing=missing)

@@ -158,7 +158,7 @@ def _tier(tier: object, decoder: Decoder) -> ir.Tier:
 
 def _policy(value: object) -> ir.Policy:
     if not isinstance(value, ir.Policy):
-        raise DecodingError("it has something else among the policies")
+        raise DecodingError("its policies contain another object")
     return value
 
 

@@ -36,13 +36,13 @@ from policyc.verifier.translation.shared_layouts import layout_faults, map_fault
 CODE = "bytecode is the plan"
 DATA = "seeds are the Decision IR"
 ASSUMPTIONS = (
-    "policies are read as the front end reads them (cases and independent evaluation test it)",
-    "the reference semantics and its transcription into terms are right (property tests)",
-    "the executor of bytecode, its maps and helpers are the kernel's (random programs run by both)",
-    "the kernel's verifier, its compiler to machine code and the hardware are right",
-    "hooks ask the policy program with the fields of the packet at hand and obey it (packet tests)",
-    "the node gives endpoints the classes that classifier.json says (tests)",
-    "the solvers named are right",
+    "the front end reads the policies correctly (tested by cases and an independent evaluator)",
+    "the reference semantics and its translation into terms are correct (property tests)",
+    "the bytecode executor, its maps and helpers behave like the kernel (random programs run on both)",
+    "the kernel's verifier, its JIT compiler and the hardware are correct",
+    "hooks pass the packet's fields to the first-packet program and obey its verdict (packet tests)",
+    "the node assigns endpoints the classes in classifier.json (tests)",
+    "the named solvers are correct",
 )
 """What the proof rests on: docs/assurance.md has a row for each."""
 _SOLVER_PACKAGES = {
@@ -80,7 +80,7 @@ def prove_generation(
     lemma = _data_lemma(given)
     data = _data(given, lemma)
     if data.status is not ProofStatus.PROVED or isinstance(lemma, ProvedPart):
-        why = "not asked: the tables are not those of the plan"
+        why = "not checked: the tables differ from those of the plan"
         return data, _part(CODE, ProofStatus.UNDECIDED, (why,))
     return data, _code(given, lemma, solver, cache)
 
@@ -159,12 +159,12 @@ def _code_anew(given: ProvedGeneration, data: DataLemma, solver: Choice) -> Prov
             _first(f"{failed.claim.what} ({failed.case.title})" for failed in lemma.failed())
         )
     except UnmodelledError as unknown:
-        why = f"there is no model of what the program does: {unknown}"
+        why = f"the program uses something that the model lacks: {unknown}"
         return _part(CODE, ProofStatus.UNDECIDED, (why,))
     except BytecodeError as wrong:
         return _part(CODE, ProofStatus.REFUTED, (f"policy.bpf.o: {wrong}",))
     except (InternalError, RecursionError) as gave_up:
-        return _part(CODE, ProofStatus.UNDECIDED, (f"nobody could decide it: {gave_up}",))
+        return _part(CODE, ProofStatus.UNDECIDED, (f"the solver could not decide it: {gave_up}",))
     if faults:
         return _part(CODE, ProofStatus.REFUTED, faults)
     return _part(CODE, ProofStatus.PROVED, (), claims)
@@ -196,5 +196,5 @@ def _part(lemma: str, status: ProofStatus, faults: tuple[str, ...], claims: int 
 
 _SAYS = {
     CODE: "for every flow and all contents of tables, policy.bpf.o decides as the lookup plan says",
-    DATA: "read through the lookup plan, the seeds give every cell and address what was decided",
+    DATA: "the lookup plan maps the seeds of every cell and address to its decision",
 }

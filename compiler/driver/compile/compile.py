@@ -145,7 +145,7 @@ def prove(
         case Refuted(broken):
             shown = _witness(decided, broken)
             raise InternalError(
-                f"the Decision IR is not the Policy IR ({broken.lemma}: {broken.what}){shown}"
+                f"the Decision IR differs from the Policy IR ({broken.lemma}: {broken.what}){shown}"
             )
 
 

@@ -15,7 +15,7 @@ from policyc.ir.diagnostics import Diagnostic
 from policyc.ir.errors import InputError
 from policyc.ir.policy import Action, Policy, PolicySet, Rule, Tier
 
-_HINT = "take it out, or compile it closed: --unsupported=deny"
+_HINT = "remove it, or deny all that it may match: --unsupported=deny"
 
 
 def enforceable(

@@ -146,7 +146,7 @@ def _own(policy: Policy, peer: Peer) -> Peer:
         case EndpointPeer(selector):
             return EndpointPeer(_of_pods(selector))
         case NodePeer() if policy.hosts != NEVER:  # no front end says so, and no row would
-            raise InternalError(f"{policy.title} asks whether its own side is a node")
+            raise InternalError(f"{policy.title} tests whether its subject is a node")
         case AllOf(parts):
             return AllOf(tuple(_own(policy, part) for part in parts))
         case OneOf(parts):

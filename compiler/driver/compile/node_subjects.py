@@ -22,7 +22,7 @@ def check_node(name: str, universe: Universe) -> None:
     known = node_names(universe)
     if name not in known:
         finding = NO_SUCH_NODE.at(Span("--node", 0, 0), name=name)
-        hint = did_you_mean(name, known) or "nodes are those with Node objects or pods"
+        hint = did_you_mean(name, known) or "the known nodes have Node objects or pods"
         raise InputError([finding.help(hint)])
 
 
@@ -31,7 +31,7 @@ def all_nodes(universe: Universe) -> tuple[str, ...]:
     known = node_names(universe)
     if not known:
         finding = NO_NODES.at(Span("--all-nodes", 0, 0))
-        raise InputError([finding.help("give Node objects, or pods that say where they are")])
+        raise InputError([finding.help("give Node objects, or pods with spec.nodeName")])
     where = "--all-nodes"
     bad = [
         NAME_INVALID.at(Span(where, 0, 0), where="nodeName", value=quoted(name), problem=problem)

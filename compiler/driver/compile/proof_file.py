@@ -100,7 +100,7 @@ def demand(parts: Iterable[ProvedPart]) -> None:
     for part in parts:
         said = f"{part.lemma}: {'; '.join(part.faults)}"
         if part.status is ProofStatus.REFUTED:
-            raise InternalError(f"the bytecode is not the policies: {said}")
+            raise InternalError(f"the bytecode does not implement the policies: {said}")
         if part.status is ProofStatus.UNDECIDED:
-            hint = "without --prove the bundle is written; its bytecode is tested, and not proved"
+            hint = "without --prove, the bundle is written with tested, but not proved bytecode"
             raise HostError(f"the bytecode is not proved: {said}; nothing was written", hint)

@@ -57,7 +57,7 @@ def require_native() -> None:
     if missing:
         raise HostError(
             f"native evaluation needs {missing}, which is not installed",
-            "pip install 'policyc[native]', or leave --engine out",
+            "pip install 'policyc[native]', or remove --engine",
         )
 
 
@@ -79,10 +79,10 @@ def why_not_native(policies: PolicySet, *, with_effects: bool = True) -> str:
     for tier in policies.tiers:
         titles = [policy.title for policy in tier.policies]
         if len(set(titles)) < len(titles):
-            return f"two policies of the tier {tier.name} have one name"
+            return f"two policies of the tier {tier.name} have the same name"
         for policy in tier.policies:
             if policy.hosts != NEVER:
-                return f"{policy.title} guards host interfaces"
+                return f"{policy.title} selects host interfaces"
             for rule in (*policy.ingress, *policy.egress):
                 if what := _beyond_tables(rule, with_effects):
                     return f"{policy.title} {rule.origin.path} has {what}"

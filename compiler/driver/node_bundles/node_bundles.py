@@ -217,7 +217,7 @@ def bundles_of_nodes(work: NodeWork, nodes: tuple[str, ...]) -> NodesDone:
     theirs = work.target.release(None)
     if theirs != work.release:
         raise HostError(
-            f"a worker has {_named(theirs)}, and {_named(work.release)} is here",
+            f"a worker has {_named(theirs)}, but this machine has {_named(work.release)}",
             "the same bundle comes from the same compiler: install one release on all workers",
         )
     contents: dict[str, Data] = {}
@@ -240,7 +240,9 @@ def _node_files(work: NodeWork, node: str) -> tuple[dict[str, Data], NodeBundle]
     rows = rows_of(work.decision.atoms, pods)
     part = restrict(work.decision, rows, subjects)
     for broken in restriction_faults(work.decision, part, subjects):
-        raise InternalError(f"the part of node {node} is not the whole's: {broken.what}")
+        raise InternalError(
+            f"the bundle of node {node} differs from that of the whole cluster: {broken.what}"
+        )
     emitted = emit_all(part, target=work.target)
     row_texts = list_text(work.classifier_rows[row] for row in rows)
     classifier = joined_members({**work.classifier_members, "rows": row_texts})

@@ -54,7 +54,7 @@ def address_of(executor: str) -> tuple[str, int]:
     is_port = port.isascii() and port.isdecimal() and 1 <= int(port) <= 65535
     if not executor.startswith(DASK) or not host or "/" in host or not is_port:
         finding = BAD_EXECUTOR.at(Span("--executor", 0, 0), text=executor)
-        raise InputError([finding.help("dask://localhost:8786 is where `dask scheduler` listens")])
+        raise InputError([finding.help("`dask scheduler` listens on dask://localhost:8786")])
     return host, int(port)
 
 
@@ -74,7 +74,7 @@ def _in_processes(
         while waiting:
             yield waiting.popleft().result()
     except BrokenProcessPool as broken:
-        raise HostError("a worker process ended before its work was done", _MEMORY) from broken
+        raise HostError("a worker process died", _MEMORY) from broken
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
         for child in set(multiprocessing.active_children()) - before:

@@ -73,7 +73,7 @@ def _check_workers(client: Any) -> None:
     for worker, theirs in sorted(found.items()):
         for name, version in own.items():
             if theirs.get(name) != version:
-                shown = f"{name} {theirs.get(name)}, and {version} is here"
+                shown = f"{name} {theirs.get(name)}, but this machine has {version}"
                 raise HostError(f"the Dask worker {worker} has {shown}", _SAME)
 
 

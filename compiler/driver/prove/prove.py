@@ -61,6 +61,7 @@ from policyc.compiler.driver.compile.target import (
     Target,
 )
 from policyc.compiler.driver.installed import release_of
+from policyc.ir.counts import cluster_words
 from policyc.ir.errors import HostError, InputError
 from policyc.ir.plan import Counters
 from policyc.ir.results.common import UniverseUsed
@@ -130,7 +131,7 @@ def read_to_prove(
         node = bundle.node
     if node != bundle.node:
         made = f"for node {bundle.node}" if bundle.node else "for all nodes"
-        raise _broken(path, f"it was made {made}", "name that node with --node, or none")
+        raise _broken(path, f"it was made {made}", "give that node with --node, or remove --node")
     target = _target(path, manifest)
     ready = prepare(inputs, progress, cache, node, is_written=False, target=target)
     progress("emitting")
@@ -184,13 +185,12 @@ def _universe(ready: Prepared) -> UniverseUsed:
     cluster = ready.read.cluster
     if cluster is None:
         return UniverseUsed("symbolic", "every pod, node and address that could exist")
-    pods, nodes = len(cluster.universe.endpoints), len(cluster.universe.nodes)
-    return UniverseUsed("cluster", f"the cluster given: {pods} pods and workloads, {nodes} nodes")
+    return UniverseUsed("cluster", cluster_words(cluster.universe))
 
 
 def _decisions(given: ToProve) -> ProvedPart:
     """`prepare` raises where it is not proved."""
-    what = "for every flow, the decisions are what the reference semantics says of the policies"
+    what = "for every flow, the decisions equal the verdicts of the reference semantics"
     return ProvedPart(DECISIONS, what, ProofStatus.PROVED, given.ready.proof.obligations)
 
 
@@ -210,15 +210,15 @@ def _tables(given: ToProve) -> ProvedPart:
     wanted = _wanted_files(given)
     faults = [f"{name} is missing" for name in sorted(wanted.keys() - given.files.keys())]
     faults += [
-        f"{name} is not what the policies give"
+        f"{name} differs from what the policies give"
         for name in sorted(wanted.keys() & given.files.keys())
         if not _is_proved_as_data(name) and not _is_same(given, name, bytes(wanted[name]))
     ]
     others = {MANIFEST, PROOF_FILE, POLICY_OBJECT, *NODE_OBJECTS}
     foreign = given.files.keys() - wanted.keys() - others
-    faults += [f"{name} is no file of such a bundle" for name in sorted(foreign)]
+    faults += [f"{name} does not belong to such a bundle" for name in sorted(foreign)]
     faults += _wrong_members(given)
-    what = "what the node reads beside the maps, and what the manifest says of maps and programs"
+    what = "the other files that the node reads, and the manifest's maps and programs"
     status = ProofStatus.REFUTED if faults else ProofStatus.PROVED
     return ProvedPart(TABLES, what, status, 0 if faults else len(wanted), tuple(faults))
 
@@ -291,12 +291,12 @@ def _wrong_members(given: ToProve) -> Iterator[str]:
     wanted = json.loads(manifest_file({}, given.emitted, given.provenance, {}))
     for name in sorted((wanted.keys() | given.manifest.keys()) - set(_FROM)):
         if _text(given.manifest.get(name)) != _text(wanted.get(name)):
-            yield f"{MANIFEST}: $.{name} is not what the policies give"
+            yield f"{MANIFEST}: $.{name} differs from what the policies give"
 
 
 def _node_objects(given: ToProve, cache: BuildCache | None) -> ProvedPart:
     """They are the same for every policy: those that this release makes, or that were built for it."""
-    what = "hooks, socket hooks and XDP are those of this release, byte by byte"
+    what = "hooks, socket hooks and XDP equal those of this release, byte by byte"
     known: dict[str, list[bytes]] = {name: [] for name in NODE_OBJECTS}
     missing = ""
     for backend in Backend:
@@ -306,7 +306,7 @@ def _node_objects(given: ToProve, cache: BuildCache | None) -> ProvedPart:
         except HostError as failure:
             missing = f" ({failure})"
     faults = [
-        f"{name} is not one that this release makes{missing}"
+        f"{name} differs from this release's object{missing}"
         for name in NODE_OBJECTS
         if given.files.get(name) not in known[name]
     ]
@@ -322,7 +322,7 @@ def signed(given: ToProve, result: ProveResult, key: "Ed25519PrivateKey") -> str
     It has no time: when it was signed says nothing about what it says.
     """
     if result.status is not ProofStatus.PROVED:
-        raise ValueError("nothing but a proof is signed")
+        raise ValueError("only a complete proof can be signed")
     said = {
         "schema": SCHEMA,
         "result": PROVED,

@@ -19,6 +19,7 @@ from policyc.compiler.frontend.yaml.sources import (
     path_name,
 )
 from policyc.ir.bounds import is_understood, opaque_rules
+from policyc.ir.counts import cluster_words
 from policyc.ir.diagnostics import Diagnostic
 from policyc.ir.errors import InputError
 from policyc.ir.intents import Intent
@@ -39,7 +40,7 @@ from policyc.verifier.symbolic.connection import Connection
 from policyc.verifier.symbolic.connection_terms import ConnectionTerms
 
 METHOD = "queries over both ends of a connection, every witness replayed"
-NO_INTENTS = "there is no intent, so no solver was asked"
+NO_INTENTS = "no intent: no solver query"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,19 +149,17 @@ def _universe_used(read: Read, options: VerifyOptions) -> UniverseUsed:
         where = f", with pod addresses in {among}" if among else ""
         return UniverseUsed("symbolic", f"every pod, node and address that could exist{where}")
     universe = _universe(read)
-    pods, nodes = len(universe.endpoints), len(universe.nodes)
-    words = f"the cluster given: {pods} pods and workloads, {nodes} nodes, every address outside"
-    return UniverseUsed("cluster", words)
+    return UniverseUsed("cluster", cluster_words(universe, "every external address"))
 
 
 def _notes(read: Read, options: VerifyOptions) -> tuple[str, ...]:
     """What a reader should know of the answers as a whole."""
     notes = []
     if not any(tier.policies for tier in read.policies.policies.tiers):
-        notes.append("there is no policy: every connection is allowed")
+        notes.append("the input has no policy: every connection is allowed")
     unknown = any(not pod.addresses_known for pod in _universe(read).endpoints)
     if not options.is_symbolic and unknown and not pod_networks(read, options):
-        notes.append("workloads may have any address: --pod-cidr says where pods have theirs")
+        notes.append("workloads may have any address: limit pod addresses with --pod-cidr")
     return tuple(notes)
 
 

@@ -60,6 +60,6 @@ def _together(policies: PolicySet, worst: IntentAnswer, best: IntentAnswer) -> I
     return replace(
         worst,
         status=IntentStatus.UNDECIDED,
-        explanation=f"it is broken or holds by what is not decided: {why}",
+        explanation=f"an undecided part decides whether it is broken or holds: {why}",
         responsible=tuple(part.place for part in blamed) or worst.responsible,
     )

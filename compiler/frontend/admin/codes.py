@@ -45,19 +45,19 @@ BASELINE_NAME = Code(
     "Invalid value: Only one baseline admin network policy with "
     'metadata.name="default" can be created in the cluster',
 )
-BAD_PROTOCOL = Code("PC1114", _E, "{where}: {value} is no protocol of ports: TCP, UDP and SCTP are")
-RANGE_REVERSED = Code("PC1115", _E, "{where}: the range ends at {end}, before it starts at {start}")
+BAD_PROTOCOL = Code(
+    "PC1114", _E, "{where}: {value} is not a protocol with ports; use TCP, UDP or SCTP"
+)
+RANGE_REVERSED = Code("PC1115", _E, "{where}: the range end {end} is below its start {start}")
 DOMAIN_ACTION = Code(
-    "PC1116", _E, "{where}: domain names work in rules that allow, and this one has {action}"
+    "PC1116", _E, "{where}: domain names need a rule that allows, but this rule has {action}"
 )
 NULL_LABEL = Code("PC1117", _E, "{where}: the value of `{key}` is null")
 HOST_BITS = Code(
     "PC1118", _W, "{where}: {value} has bits set beyond the prefix length; it means {network}"
 )
-EMPTY_PORT_NAME = Code("PC1119", _W, "{where}: an empty port name names no port: {outcome}")
-NOT_NAMESPACED = Code(
-    "PC1120", _W, "{where}: a {kind} is for the whole cluster; its namespace is ignored"
-)
+EMPTY_PORT_NAME = Code("PC1119", _W, "{where}: an empty port name matches no port: {outcome}")
+NOT_NAMESPACED = Code("PC1120", _W, "{where}: a {kind} is cluster-scoped; its namespace is ignored")
 PRIORITY_CONFLICT = Code(
     "PC1121",
     _E,

@@ -36,7 +36,7 @@ def _once(
     for item in _others(given, others):
         if name(item) in names:
             finding = codes.DIFFERENT_IN_CLUSTER.at(CLUSTER, "metadata.name", name=name(item))
-            report.add(finding.help("give one of the two, or take the snapshot again"))
+            report.add(finding.help("keep one of the two, or take the snapshot again"))
         else:
             found.append(item)
     return tuple(found)

@@ -30,7 +30,7 @@ DEFAULT_ALLOW = "projectcalico-default-allow"
 """The one profile of Calico's own: what no policy decides is allowed, not denied."""
 _INTERFACE = re.compile(r"[a-zA-Z0-9_.-]{1,15}")
 _INTERFACE_FORM = "interfaces are `*`, or 1 to 15 letters, digits, `_`, `.` and `-`"
-_ONE_EACH = 'take out all but one; `interfaceName: "*"` stands for all interfaces of a host'
+_ONE_EACH = 'keep one; `interfaceName: "*"` means all interfaces of a host'
 
 
 def read_host_endpoint(raw: RawObject, reading: Reading) -> Pending | None:

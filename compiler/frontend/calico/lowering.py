@@ -58,8 +58,8 @@ _ACTIONS = {
     "Pass": ir.Action.PASS,
 }
 _SWITCHES = {
-    "doNotTrack": "what a host passes without connection tracking (doNotTrack)",
-    "preDNAT": "what a host receives before it translates addresses (preDNAT)",
+    "doNotTrack": "untracked traffic of hosts (doNotTrack)",
+    "preDNAT": "traffic of hosts before DNAT (preDNAT)",
 }
 _ON_FORWARD = "applyOnForward"
 

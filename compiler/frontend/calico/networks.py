@@ -142,10 +142,10 @@ def _surprises(labelled: AddressSet, asked: Asked) -> Iterator[Diagnostic]:
         finding = codes.NEGATIVE_FINDS_NETS.at(
             limit.span, limit.path, where=limit.path, name=labelled.title
         )
-        yield finding.help("to find pods alone, add `has(...)` of a label that they have")
+        yield finding.help("to match only pods, add `has(...)` of a label that they have")
     if asked.not_selector is not None:
         excluded = asked.not_selector
         finding = codes.NOT_SELECTOR_KEEPS_NETS.at(
             excluded.span, excluded.path, where=excluded.path, name=labelled.title
         )
-        yield finding.help("to take addresses out, use `notNets`")
+        yield finding.help("to exclude addresses, use `notNets`")

@@ -160,7 +160,7 @@ def _icmp(decoder: Decoder, parent: Mapping, name: str, path: str) -> Icmp | Non
     )
     if found.code is not None and node.get("type") is None:
         where = f"{path}.code"
-        problem = "an ICMP code means nothing without a type"
+        problem = "an ICMP code needs a type"
         decoder.report.add(codes.ICMP.at(node.span_of("code"), where, where=where, problem=problem))
     return found
 

@@ -149,7 +149,7 @@ class _Parser:
                 return self._parenthesised()
             case Word.LABEL:
                 return self._comparison()
-        hint = "label names are written without quotes" if token.word is Word.TEXT else ""
+        hint = "write label names without quotes" if token.word is Word.TEXT else ""
         raise self._wrong(TERM, hint)
 
     def _parenthesised(self) -> Condition:

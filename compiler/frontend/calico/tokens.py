@@ -160,7 +160,9 @@ def _label_or_call(text: str, at: int) -> Token:
     if match is None:
         hint = ""
         if text[at] in "\r\n":
-            hint = "Calico takes no line breaks in a selector; `>-` folds the lines of a YAML block"
+            hint = (
+                "Calico allows no line breaks in a selector; `>-` folds the lines of a YAML block"
+            )
         raise SelectorError(at, at + 1, TERM, shown(text, at, at + 1), hint)
     return Token(Word.LABEL, at, match.end(), match[0])
 

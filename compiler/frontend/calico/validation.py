@@ -140,9 +140,9 @@ def _validate_http(rule: Rule, is_ingress: bool, report: Report) -> None:
         return
     problem = ""
     if rule.action != "Allow":
-        problem = "http works in rules that allow"
+        problem = "http needs a rule that allows"
     elif not is_ingress:
-        problem = "http works in ingress rules"
+        problem = "http needs an ingress rule"
     elif rule.protocol not in (None, PROTOCOLS["TCP"]):
         problem = "http needs `protocol: TCP`, or none"
     if problem:
@@ -165,7 +165,7 @@ def _validate_services(rule: Rule, is_ingress: bool, is_global: bool, report: Re
         if _has(allowed, name):
             where = f"{allowed.path}.{name}"
             finding = codes.CONFLICT.at(
-                allowed.node.span_of(name), where, where=where, problem="not beside services"
+                allowed.node.span_of(name), where, where=where, problem="not together with services"
             )
             report.add(finding.note(services.node.span, "services is here"))
     if is_global and is_blank(services.node, "namespace"):

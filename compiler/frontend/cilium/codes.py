@@ -12,14 +12,16 @@ SELECTORS = Code(
 NODE_SELECTOR_PLACE = Code(
     "PC1303", _E, "{where}: only a CiliumClusterwideNetworkPolicy may select nodes"
 )
-COMBINED = Code("PC1304", _E, "{where}: {one} and {other} cannot stand in one rule")
-ICMP_WITH_PORTS = Code("PC1305", _E, "{where}: icmps and toPorts cannot stand in one rule")
-BAD_CIDR = Code("PC1306", _E, "{where}: {value} is no CIDR")
+COMBINED = Code("PC1304", _E, "{where}: one rule cannot have both {one} and {other}")
+ICMP_WITH_PORTS = Code("PC1305", _E, "{where}: one rule cannot have both icmps and toPorts")
+BAD_CIDR = Code("PC1306", _E, "{where}: {value} is not a CIDR")
 EXCEPT_OUTSIDE = Code("PC1307", _E, "{where}: {value} is not inside {cidr}")
-BAD_PORT = Code("PC1308", _E, "{where}: {value} is neither a port nor a port's name")
+BAD_PORT = Code("PC1308", _E, "{where}: {value} is neither a port nor a port name")
 END_BELOW = Code("PC1309", _E, "{where}: endPort {end} is below port {port}")
-PORT_OF_PROTOCOL = Code("PC1310", _E, "{where}: {protocol} has no ports; `port` is 0 or left out")
-BAD_ICMP_TYPE = Code("PC1311", _E, "{where}: {value} is no type of {family} ICMP")
+PORT_OF_PROTOCOL = Code(
+    "PC1310", _E, "{where}: {protocol} has no ports: `port` must be 0 or missing"
+)
+BAD_ICMP_TYPE = Code("PC1311", _E, "{where}: {value} is not an ICMP type of {family}")
 REQUIRES = Code(
     "PC1312",
     _E,
@@ -35,21 +37,21 @@ OTHER_NAMESPACE = Code(
 NO_RULES = Code(
     "PC1316",
     _E,
-    "{where}: there is no rule in ingress, ingressDeny, egress or egressDeny; Cilium refuses the object",
+    "{where}: the policy has no rule in ingress, ingressDeny, egress or egressDeny; Cilium rejects it",
 )
-EMPTY_PEERS = Code("PC1317", _W, "{where}: an empty list selects nobody: the rule does nothing")
+EMPTY_PEERS = Code("PC1317", _W, "{where}: an empty list selects no peer: the rule does nothing")
 EMPTY_PORTS = Code("PC1318", _W, "{where}: no ports are listed: the entry matches nothing")
-END_PORT_WITH_NAME = Code("PC1319", _W, "{where}: endPort means nothing beside a port's name")
+END_PORT_WITH_NAME = Code("PC1319", _W, "{where}: endPort has no effect with a port name")
 NEGATIVE = Code(
     "PC1320",
     _W,
-    "{where}: everything here is negated; a Cilium with `policyDefaultLocalCluster: false` would "
-    "also select nodes and addresses outside",
+    "{where}: all terms of this selector are negated; Cilium with `policyDefaultLocalCluster: false` "
+    "would also select nodes and external addresses",
 )
 FINDS_NONE = Code(
-    "PC1321", _W, "{where}: the selector finds none of the {kind}s given, and so selects nobody"
+    "PC1321", _W, "{where}: the selector matches no given {kind}, so it selects no peer"
 )
-NULL_LIST = Code("PC1322", _W, "{where}: null counts as left out: the rule {does} {what}")
+NULL_LIST = Code("PC1322", _W, "{where}: null counts as missing: the rule {does} {what}")
 SERVICES_WITH_PORTS = Code(
     "PC1323",
     _W,

@@ -84,8 +84,8 @@ LEFT_OUT = Departure(
 BLOCKS = Departure("H5", "an address block that may have pods", "matches no pod", "cilium#19601")
 NAMESPACES = Departure(
     "H6",
-    "namespaces by what they have not",
-    "also matches addresses outside of the cluster",
+    "namespaces by labels that they lack",
+    "also matches external addresses",
     "Cilium 1.20.2, pkg/policy",
 )
 BASELINE = Departure(
@@ -97,20 +97,20 @@ BASELINE = Departure(
 GROUPS = Departure(
     "H8",
     "CiliumCIDRGroups by an empty or negative selector",
-    "matches everyone, or the whole world",
+    "matches every peer, or the whole world",
     "Cilium 1.20.2, pkg/policy",
 )
 
 WORLD_LABEL = Departure(
     "H9",
-    "addresses outside by the label reserved:world",
-    "gives them other labels where it has IPv4 and IPv6; `fromEntities: [world]` means both",
+    "external addresses by the label reserved:world",
+    "gives them other labels in dual-stack clusters; `fromEntities: [world]` means both families",
     "Cilium 1.20.2, pkg/labels/cidr.go",
 )
 NODE_LABELS = Departure(
     "H9",
     "nodes by their labels",
-    "knows these only with --enable-node-selector-labels",
+    "supports them only with --enable-node-selector-labels",
     "Cilium 1.20.2, pkg/option/config.go",
 )
 

@@ -27,7 +27,7 @@ _WITHOUT_PORTS = {"VRRP": 112, "IGMP": 2, "GRE": 47, "IPIP": 4, "IPV6": 41, "ESP
 _PROTOCOLS = (*_TRANSPORT, *_WITHOUT_PORTS)
 _PROTOCOL_HINTS = dict.fromkeys(
     ("ICMP", "ICMPv6", "ICMPV6", "icmp", "icmpv6"),
-    "ICMP is no protocol of ports: take it out of toPorts, and ask for its types with `icmps:`",
+    "ICMP has no ports: remove it from toPorts, and list its types in `icmps:`",
 )
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,4}")
 _LAYER_7 = ("rules", "terminatingTLS", "originatingTLS", "serverNames", "listener")
@@ -138,7 +138,7 @@ def _ports(decoder: SchemaDecoder, node: Mapping, path: str) -> Iterator[Ports]:
     items = decoder.counted(node, "ports", path, MAX_PORTS, at_least=0)
     if not items:
         found = codes.EMPTY_PORTS.at(node.span, path, where=path)
-        decoder.report.add(found.help("list ports, or take the entry out"))
+        decoder.report.add(found.help("list ports, or remove the entry"))
     for item, where in items:
         port = decoder.item_object(item, where, _PORT_FIELDS)
         if port is not None:
@@ -216,7 +216,7 @@ def _icmps(decoder: SchemaDecoder, node: Mapping, path: str) -> Iterator[Ports]:
     items = decoder.counted(node, "fields", path, MAX_PORTS, at_least=0)
     if not items:
         found = codes.EMPTY_PORTS.at(node.span, path, where=path)
-        decoder.report.add(found.help("list types, or take the entry out"))
+        decoder.report.add(found.help("list types, or remove the entry"))
     for item, where in items:
         entry = decoder.item_object(item, where, frozenset({"family", "type"}))
         if entry is None:

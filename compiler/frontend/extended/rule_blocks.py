@@ -113,7 +113,7 @@ def _rule(rule: tree.Rule, direction: Direction, index: int, passage: Passage) -
     if rule.others and direction is Direction.EGRESS:
         sides = sides[1], sides[0]
     elif rule.side is not None and rule.side.text != _SIDES[direction]:
-        hint = f"the other side of {direction.value} stands after `{_SIDES[direction]}`"
+        hint = f"write the other side of {direction.value} after `{_SIDES[direction]}`"
         passage.say(
             codes.WRONG_SIDE, rule.side, hint, found=rule.side.text, section=direction.value
         )
@@ -155,7 +155,7 @@ def _limit(given: dict[str, tree.Modifier], action: Action, passage: Passage) ->
     if limit is None or limit.value is None:
         return None
     if action is not Action.ALLOW:
-        hint = "a limit says how much of what is allowed gets through"
+        hint = "a limit applies only to allowed connections"
         passage.say(codes.LIMIT_NOT_ALLOW, limit.token, hint, action=action.value)
     rate = _RATE.fullmatch(limit.value.text)
     if rate is None:

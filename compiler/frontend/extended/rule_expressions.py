@@ -104,7 +104,7 @@ def node_condition(expression: tree.Expression, passage: Passage) -> Condition:
             passage.say(
                 codes.NOT_OF_NODES,
                 attribute.token,
-                'nodes are told apart by labels (node.zone == "a") and name (node == "n1")',
+                'distinguish nodes by label (node.zone == "a") or name (node == "n1")',
                 what=f"{kind.value}s" if kind in _LABELS.values() else kind.value,
             )
     return _condition(expression, passage)
@@ -173,9 +173,7 @@ def _check_value(token: Token, kind: Attribute, operator: Operator, passage: Pas
     value = unquoted(token)
     if operator in _PARTIAL:
         if not value:
-            passage.say(
-                codes.TEXT_EMPTY, token, "to ask whether the label is there, write `exists`"
-            )
+            passage.say(codes.TEXT_EMPTY, token, "to test for the label alone, write `exists`")
         return
     what, problems_of = _CHECKS.get(kind, ("the value of a label", label_value_problems))
     for problem in problems_of(value)[:1]:

@@ -101,10 +101,10 @@ _OF_STRAYS = {
     "=": "equality is `==`",
     "&": "`and` is `&&`",
     "|": "`or` between expressions is `||`",
-    '"': "the text in quotes does not end on its line",
-    "'": "the text in quotes does not end on its line",
-    ";": "one rule a line, and nothing between them",
-    **dict.fromkeys("“”„‟‘’‚‛«»", "quotes are straight ones: \" or '"),
+    '"': "the quoted text does not end on its line",
+    "'": "the quoted text does not end on its line",
+    ";": "write one rule per line, without separators",
+    **dict.fromkeys("“”„‟‘’‚‛«»", "use straight quotes: \" or '"),
 }
 _NO_REASON = "only intents have `because`; a rule's reason is a comment: # why"
 _SYNONYMS = {
@@ -134,9 +134,9 @@ def hint_for(problem: SyntaxProblem) -> str:
 
 def _of_stray(character: str) -> str:
     if character.isspace():
-        return "it looks like a blank: write an ordinary one"
+        return "it looks like a space: write a plain space"
     if not character.isprintable():
-        return "it is not to be seen: remove it"
+        return "it is invisible: remove it"
     return _OF_STRAYS.get(character, "")
 
 
@@ -157,13 +157,13 @@ def _by_place(found: Token, after: str, expected: frozenset[str]) -> str:
         name = 'the name of a namespace is `namespace`: namespace == "shop"'
         return f"a label is {after}.NAME" + (f"; {name}" if after == "ns" else "")
     if after in ("tcp", "udp", "sctp") and kind in (NUMBER, WORD, ":"):
-        return f"a port stands behind a slash: {after}/{clipped(found.text) if kind != ':' else 80}"
+        return f"write a port after a slash: {after}/{clipped(found.text) if kind != ':' else 80}"
     if after in SECTIONS and ":" in expected:
         return f"write `{after}:`"
     if "{" in expected and kind == "(":
-        return 'values stand in braces: in {"a", "b"}'
+        return 'write values in braces: in {"a", "b"}'
     if kind == "}" and STRING in expected:
-        return "there must be at least one value"
+        return "give at least one value"
     if kind == STRING and expected >= _EXPRESSION:
         return _of_string(unquoted(found))
     if kind == NUMBER and expected >= _SERVICE:
@@ -173,19 +173,19 @@ def _by_place(found: Token, after: str, expected: frozenset[str]) -> str:
     if kind == ":" and after == QUALIFIED and END in expected:
         return "a range of ports has a dash: tcp/8000-8100"
     if kind in ("from", "to") and END in expected and "," not in expected:
-        return "`from` and `to` stand before words such as `as`, `limit`, `log`"
+        return "write `from` and `to` before words such as `as`, `limit`, `log`"
     if kind == "because" and END in expected and kind not in expected and "limit" in expected:
         return _NO_REASON
     if kind in _SERVICE and END in expected and kind not in expected:
-        return "services stand right behind the first word: allow tcp/80 from ..."
+        return "write services directly after the action: allow tcp/80 from ..."
     if kind in (*ACTIONS, *PROMISES, *SECTIONS) and END in expected:
-        return "each stands on a line of its own; begin the field's text with `|`"
+        return "write each on its own line; begin the field's text with `|`"
     return ""
 
 
 def _of_string(text: str) -> str:
     if text[:1].isdigit() or ":" in text:
-        return f"addresses stand without quotes: {clipped(text)}"
+        return f"write addresses without quotes: {clipped(text)}"
     return 'several values are pod.app in {"a", "b"}'
 
 
@@ -204,5 +204,5 @@ def _of_word(found: Token, expected: frozenset[str]) -> str:
     if expected >= _EXPRESSION and found.kind == WORD:
         return f"a pod's label is pod.{clipped(text)}"
     if expected >= _SERVICE and found.kind == WORD:
-        return f"a port's name stands behind its protocol: tcp/{clipped(text)}"
+        return f"write a port name after its protocol: tcp/{clipped(text)}"
     return ""

@@ -89,7 +89,7 @@ def _check_list_of_excepts(
         return
     if not any(first in hole for hole in before.excepts):
         holes = ", ".join(map(str, (*before.excepts, peer.network)))
-        hint = f"to take it out as well: {network} except {{{holes}}}"
+        hint = f"to exclude it as well: {network} except {{{holes}}}"
         passage.say(codes.EXCEPT_LIST, written.token, hint, peer=peer.network, network=network)
 
 
@@ -120,7 +120,7 @@ def _peer(peer: tree.Peer, passage: Passage) -> Draft | None:
             if isinstance(entity, NodePeer):
                 return NodePeer(condition, entity.where)
             if entity is not None:
-                hint = "it stands behind `entity host` and `entity remote-node`"
+                hint = "write it after `entity host` or `entity remote-node`"
                 passage.say(codes.WITH_OF_OTHERS, token, hint, name=token.text)
             return None
 
@@ -142,7 +142,7 @@ def _addresses(token: Token, excepts: Sequence[Token], passage: Passage) -> Addr
         if hole.version != network.version:
             passage.say(codes.EXCEPT_FAMILY, written, hole=hole, network=network)
         elif hole.prefixlen <= network.prefixlen or hole.network_address not in network:
-            hint = "what is taken out lies inside, and is not all of it"
+            hint = "an exception must be a proper subset of the network"
             passage.say(codes.EXCEPT_OUTSIDE, written, hint, hole=hole, network=network)
         else:
             holes.append(hole)
@@ -157,7 +157,7 @@ def _network(token: Token, passage: Passage) -> Network | None:
     if "/" not in text:
         address = parse_address(text)
         if address is None:
-            problem = "IPv4 is four numbers 0 to 255 without zeros in front; IPv6 has no zone"
+            problem = "IPv4 is four numbers 0 to 255 without leading zeros; IPv6 has no zone"
         elif getattr(address, "ipv4_mapped", None) is not None:
             problem = "it is IPv4 written as IPv6"
         else:
@@ -166,7 +166,7 @@ def _network(token: Token, passage: Passage) -> Network | None:
         return None
     cidr = parse_cidr(text)
     if cidr is None:
-        problem = "it is no network with a prefix length, such as 10.0.0.0/8 or 2001:db8::/32"
+        problem = "it is not a network with a prefix length, such as 10.0.0.0/8 or 2001:db8::/32"
         passage.say(codes.ADDRESS_INVALID, token, text=clipped(text), problem=problem)
         return None
     problem = _strictly(cidr)
@@ -181,7 +181,7 @@ def _strictly(cidr: Cidr) -> str:
     if cidr.is_mapped:
         return "it is IPv4 written as IPv6"
     if cidr.has_leading_zeros:
-        return "its numbers have zeros in front"
+        return "its numbers have leading zeros"
     return "it has bits set beyond its prefix length" if cidr.has_host_bits else ""
 
 
@@ -222,5 +222,5 @@ def _say_unknown_service(draft: NamedService, passage: Passage, surroundings: Su
     elif known:
         hint = "a Service is named with its namespace: NAMESPACE/NAME"
     else:
-        hint = "the pods of a Service are known from the cluster: --cluster DIR"
+        hint = "give the cluster, which defines the pods of a Service: --cluster DIR"
     passage.say(codes.UNKNOWN_SERVICE, draft.token, hint, name=clipped(name))

@@ -95,7 +95,7 @@ def bounded(token: Token, allowed: range, what: str, passage: Passage) -> int | 
     number = int(token.text) if len(token.text) <= 12 else allowed.stop
     if number in allowed and token.text == str(number):
         return number
-    hint = f"without zeros in front: {number}" if number in allowed else ""
+    hint = f"without leading zeros: {number}" if number in allowed else ""
     passage.say(
         codes.NUMBER_OUT,
         token,

@@ -48,7 +48,7 @@ def flows_from_text(text: str, file: str, report: Report) -> Iterator[FlowReques
     start = text.lstrip()[:1]
     if start == "[":
         finding = _file_finding(file, "a JSON array; expected one object a line")
-        report.add(finding.help("take it apart: jq -c '.[]'"))
+        report.add(finding.help("split it: jq -c '.[]'"))
     elif not start:
         report.add(_file_finding(file, "the file is empty").help(_FORMS))
     elif start == "{":
@@ -132,7 +132,7 @@ def check_header(header: list[str], line: int, file: str, report: Report) -> boo
     """Whether the first row names columns of ours, each once, and those that every flow needs."""
     before = len(report.findings)
     if not _FIELDS & set(header):
-        report.add(_file_finding(file, "the first line is no header", line).help(_FORMS))
+        report.add(_file_finding(file, "the first line is not a header", line).help(_FORMS))
         return False
     for column in dict.fromkeys(header):
         if header.count(column) > 1:
@@ -184,7 +184,7 @@ def _text(
         return str(value)
     if isinstance(value, str) and value:
         return value
-    problem = f"`{field}` is missing" if value is None else f"`{field}` is no text"
+    problem = f"`{field}` is missing" if value is None else f"`{field}` is not text"
     report.add(codes.FLOWS_SYNTAX.at(span, flow=name, problem=problem))
     return None
 

@@ -182,7 +182,7 @@ def _wanted(request: FlowRequest) -> int | None:
     by_protocol = _ICMP_FAMILIES.get(request.protocol.lower())
     if request.family and by_protocol and request.family != by_protocol:
         problem = f"{request.protocol} does not run over IPv{request.family}"
-        raise _bad_service(request, problem, "leave the family out, or write icmp")
+        raise _bad_service(request, problem, "remove the family, or write icmp")
     return request.family or by_protocol
 
 
@@ -205,8 +205,8 @@ def _check_address(
     if families and (wanted is None or wanted in families):
         return
     if written is not None:
-        problem = f"{name} {written} is no IPv{wanted} address"
-        raise _bad_service(request, problem, "leave the family out, or give the other address")
+        problem = f"{name} {written} is not an IPv{wanted} address"
+        raise _bad_service(request, problem, "remove the family, or give the other address")
     which = f"IPv{wanted} " if families else ""
     finding = codes.NO_ADDRESS.at(
         request.span, name, flow=request.name, end=name, name=end_name(end), which=which
@@ -220,7 +220,7 @@ def _service(request: FlowRequest, family: int) -> Service:
     if number in (ICMP_NUMBER, ICMPV6_NUMBER):
         return _icmp(request, number, family)
     if request.icmp_type is not None or request.icmp_code is not None:
-        problem = f"icmp_type and icmp_code mean nothing for {request.protocol}"
+        problem = f"icmp_type and icmp_code have no meaning for {request.protocol}"
         raise _bad_service(request, problem, "leave them out")
     if number in _WITH_PORTS:
         return _with_port(request, number)

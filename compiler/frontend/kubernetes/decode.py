@@ -196,7 +196,7 @@ def _type_hint(node: Node, expected: str) -> str:
         text = clipped(node.text)
         return f'YAML reads {text} without quotes as a {word}; quote it: "{text}"'
     if isinstance(value, OddNumber):
-        return "readers of YAML disagree on this number; write it in plain decimal"
+        return "YAML parsers disagree on this number; write it in plain decimal"
     if isinstance(value, bool) and expected != "true or false":
         return f'if the name is meant, quote it: "{clipped(node.text)}"'
     if isinstance(value, str) and expected == "an integer" and value.isdigit():

@@ -3,12 +3,8 @@
 
 from policyc.ir.diagnostics import Code, Severity
 
-FILES_PASSED_OVER = Code(
-    "PC0133", Severity.NOTE, "passed over: {files} without a Kubernetes object"
-)
+FILES_PASSED_OVER = Code("PC0133", Severity.NOTE, "skipped: {files} without a Kubernetes object")
 TEMPLATES_PASSED_OVER = Code(
-    "PC0134", Severity.WARNING, "passed over: {files} of a template that is not rendered"
+    "PC0134", Severity.WARNING, "skipped: {files} of a template that is not rendered"
 )
-NOT_BUILT = Code(
-    "PC0135", Severity.WARNING, "{name} is a kustomization: what it would change is not read"
-)
+NOT_BUILT = Code("PC0135", Severity.WARNING, "{name} is a kustomization: policyc does not apply it")

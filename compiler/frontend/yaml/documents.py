@@ -34,7 +34,7 @@ MAX_ALIASED = 100_000
 _STANDARD_TAG = "tag:yaml.org,2002:"
 _STANDARD_TAGS = frozenset({"str", "int", "bool", "float", "null", "map", "seq"})
 _ODD_BREAK = re.compile("[\\x85\\u2028\\u2029]")
-_TEMPLATE = "if `{{` is of a template, render the templates first"
+_TEMPLATE = "if `{{` belongs to a template, render the templates first"
 _SURROGATES = re.compile(r"\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
 
 

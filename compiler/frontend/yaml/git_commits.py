@@ -31,7 +31,7 @@ SCHEME = GIT_SCHEME
 _LFS = b"version https://git-lfs.github.com/spec/"
 _LINK, _SUBMODULE, _TREE = b"120000", b"160000", b"040000"
 _MOST_LINKS = 40  # as Linux follows
-_FETCH = "fetch it first; what a remote has is named git:origin/{revision}, as in `git log`"
+_FETCH = "fetch it first; a remote branch is git:origin/{revision}, as in `git log`"
 _NOT_THERE = "PATH counts from the root of the repository, ./PATH from the working directory"
 
 

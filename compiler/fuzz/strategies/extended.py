@@ -28,7 +28,7 @@ _ACTIONS = ("allow", "deny", "reject", "pass", "log", "audit")
 
 def _test(what: str, values: tuple[str, ...]) -> Strategy:
     value = st.sampled_from(values)
-    part = st.sampled_from(tuple(filter(None, values)))  # an empty text is in every value
+    part = st.sampled_from(tuple(filter(None, values)))  # every value contains the empty text
     among = st.tuples(
         st.sampled_from(("in", "not in")), st.sets(value, min_size=1, max_size=2)
     ).map(lambda both: f"{both[0]} {{{', '.join(_quoted(each) for each in sorted(both[1]))}}}")

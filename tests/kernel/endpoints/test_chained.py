@@ -204,7 +204,7 @@ def own_device(tmp_path: Path) -> Iterator[OwnDevice]:
 def test_a_pod_whose_own_device_nobody_sees_is_refused(own_device: OwnDevice, bundle: Path) -> None:
     lab = own_device
     with pytest.raises(
-        InputError, match="shop/pod-a has its address at its device eth0, too"
+        InputError, match="shop/pod-a also has its address on its device eth0"
     ) as no:
         lab.load("a", bundle, None)
     assert "endpoints-a.json" in str(no.value) and no.value.hint and "`interface`" in no.value.hint

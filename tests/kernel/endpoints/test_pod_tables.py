@@ -272,9 +272,9 @@ def _too_many_local_pods() -> list[LoadedEndpoint]:
 @pytest.mark.parametrize(
     ("endpoints", "what"),
     [
-        (_too_many_addresses, "65538 IPv4 addresses, and there is room for 65536"),
-        (_too_many_local_pods, "4097 pods of this node, and there is room for 4096"),
-        (lambda: [pod(0x3FFFF, "10.9.9.9")], "beyond 262142"),
+        (_too_many_addresses, "65538 IPv4 addresses exceed the limit of 65536"),
+        (_too_many_local_pods, "4097 pods of this node exceed the limit of 4096"),
+        (lambda: [pod(0x3FFFF, "10.9.9.9")], "above 262142"),
     ],
     ids=["addresses", "pods of this node", "ids"],
 )
@@ -294,7 +294,7 @@ def test_addresses_without_a_place_are_an_error_of_the_host(
     tables.write([pod(1, "10.0.0.1")])
     monkeypatch.setattr(endpoint_tables, "MAX_MOVES", 0)
     monkeypatch.setattr(endpoint_tables, "_sizes", lambda *_: iter((2,)))
-    with pytest.raises(HostError, match="no place for some") as caught:
+    with pytest.raises(HostError, match="cannot hold all addresses") as caught:
         tables.write([pod(n, str(ipaddress.IPv4Address(n << 8))) for n in range(1, 40)])
     assert caught.value.exit_code == 3
     assert tables.ask([ipaddress.ip_address("10.0.0.1")]) == [(1, 0, 0)]
@@ -303,7 +303,7 @@ def test_addresses_without_a_place_are_an_error_of_the_host(
 def test_the_map_of_another_release_is_not_taken_for_ours(tables: Tables) -> None:
     tables.pins.map("pc_ep4").unlink()
     bpf_syscall.obj_pin(tables.programs.map_fd("pc_if"), tables.pins.map("pc_ep4"))
-    with pytest.raises(HostError, match="pc_ep4 that is in use is laid out otherwise"):
+    with pytest.raises(HostError, match="pc_ep4 that is in use has another layout"):
         endpoint_maps.present(tables.pins, tables.layout)
 
 

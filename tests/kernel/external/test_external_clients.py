@@ -425,11 +425,11 @@ def test_unload_takes_uplinks_hooks_off_without_a_record(node: NodeUnderTest, mo
 @pytest.mark.parametrize(
     ("device", "why"),
     [
-        ("pca", "a pod is behind that device"),
+        ("pca", "gives that device to a pod"),
         ("nowhere", "no such device"),
         ("lo", "no Ethernet headers"),
-        ("policyc-vxlan", "nodes hand packets to each other"),
-        ("policyc-frag", "fragments are put in order"),
+        ("policyc-vxlan", "the tunnel between nodes"),
+        ("policyc-frag", "of reassembly"),
     ],
 )
 def test_what_is_no_uplink_is_refused(node: NodeUnderTest, device: str, why: str) -> None:

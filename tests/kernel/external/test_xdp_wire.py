@@ -278,7 +278,7 @@ def test_a_foreign_program_stays_and_the_load_fails(
     before = lab.status("a")
     with foreign(lab, bundle, tmp_path / "foreign", {UPLINK: "a"}, GENERIC):
         for mode in ("auto", "native", "generic"):
-            with pytest.raises(HostError, match="another XDP program runs at up0"):
+            with pytest.raises(HostError, match="another XDP program is attached to up0"):
                 loaded(lab, bundle, mode=mode)
             now = lab.status("a")
             assert (now.epoch, now.programs, now.xdp) == (before.epoch, before.programs, ())
@@ -337,7 +337,7 @@ def test_it_needs_an_uplink(lab: TwoNodes, bundle: Path, tmp_path: Path) -> None
 def test_a_note_says_that_policies_leave_it_nothing() -> None:
     notes: list[str] = []
     xdp.require_uplinks("auto", [UPLINK], True, notes.append)
-    assert len(notes) == 1 and "policies guard this node" in notes[0]
+    assert len(notes) == 1 and "under host policy" in notes[0]
     for mode, is_guarded in ((None, True), ("auto", False)):
         xdp.require_uplinks(mode, [UPLINK], is_guarded, notes.append)
     assert len(notes) == 1

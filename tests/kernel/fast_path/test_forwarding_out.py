@@ -130,7 +130,7 @@ def test_a_rule_of_routing_by_type_of_service_leaves_all_to_the_host(
 ) -> None:
     lab.run("a", "ip", "rule", "add", "tos", "0x10", "lookup", "main")
     lab.load("a", opened, None)
-    assert len(lab.notes) == 1 and "asks the type of service" in lab.notes[0]
+    assert len(lab.notes) == 1 and "matches the type of service" in lab.notes[0]
     talk = Talk(lab, 4, "client1")
     assert talk.asks(3) and talk.routed() == 2 * N
 

@@ -379,7 +379,7 @@ UNMODELLED: Mapping[str, str] = {
 ALL: Mapping[str, CodeFault | InSeed] = {
     fault.name: fault for fault in (*CODE_FAULTS, *SEED_FAULTS)
 }
-assert len(ALL) == len(CODE_FAULTS) + len(SEED_FAULTS), "two faults have one name"
+assert len(ALL) == len(CODE_FAULTS) + len(SEED_FAULTS), "two faults have the same name"
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ def test_the_command_and_what_status_says(
     node.node_addresses = ()
     bpffs = ["--bpffs", str(node.bpffs)]
     bundle, endpoints = str(node.bundle(policy(node))), str(node.endpoints())
-    said = "fragments out of order: 1 sent to be put in order, 0 came back, 0 over the limit"
+    said = "out-of-order fragments: 1 sent to reassembly, 0 reassembled, 0 over the limit"
     try:
         load = ["node", "load", bundle, "--endpoints", endpoints, *bpffs]
         assert policyc([*load, "--reassemble"]) == 0
@@ -125,7 +125,7 @@ def test_a_kernel_that_cannot_is_told_of_and_drops_them(
     monkeypatch.setattr(nf_defrag, "enable", refuse)
     node.load(policy(node), reassemble=True)
     (said,) = node.warnings
-    assert said.startswith("fragments that come out of order are dropped: ")
+    assert said.startswith("out-of-order fragments are dropped: ")
     assert "nf_tables: Operation not supported" in said
     assert not is_there() and not held(node)
     assert not node.sent_by("a", later(A, B, 4))

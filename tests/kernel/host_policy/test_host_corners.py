@@ -61,7 +61,7 @@ def test_a_host_endpoint_without_a_device_is_found_by_its_addresses(
 
 def test_failsafe_ports_of_a_node_that_nothing_guards_are_noted(node: NodeUnderTest) -> None:
     loaded(node, node.policy(), open_ports={"inbound": "tcp:2222"})
-    assert node.notes == ["--failsafe-inbound says nothing here: no policy guards this node itself"]
+    assert node.notes == ["--failsafe-inbound has no effect: this node is not under host policy"]
     node.notes.clear()
     loaded(node, open_ports={"inbound": "tcp:2222"})
     assert node.notes == []

@@ -489,9 +489,9 @@ def test_services_that_change_leave_the_node_guarded(node: NodeUnderTest, family
 
 
 def test_without_uplinks_the_bundle_is_refused(node: NodeUnderTest) -> None:
-    with pytest.raises(InputError, match="no uplink is named"):
+    with pytest.raises(InputError, match="without an uplink nothing enforces"):
         node.load(guarded())
-    with pytest.raises(InputError, match="guards eth7 of this node"):
+    with pytest.raises(InputError, match="has host policy for eth7 of this node"):
         loaded(node, guarded(interface="eth7"))
     assert node.status() is None
     loaded(node, guarded(interface=UPLINK))

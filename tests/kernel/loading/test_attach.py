@@ -201,7 +201,7 @@ def test_a_filter_of_somebody_else_in_our_place_is_left_alone(
     node: NodeUnderTest, foreign: Callable[[], Foreign]
 ) -> None:
     foreign().attach_clsact(node.ifindex["pcb"], clsact.PRIORITY, clsact.HANDLE)
-    with pytest.raises(HostError, match="'foreign' is in our place"):
+    with pytest.raises(HostError, match="'foreign' occupies the place of policyc's filter"):
         node.load(node.policy(), mode="clsact")
     assert clsact.find(node.ifindex["pca"], "ingress") is None
     found = clsact.find(node.ifindex["pcb"], "ingress")

@@ -189,12 +189,12 @@ def test_the_patterns_hold_until_an_empty_one(commands: Commands, mode: Mode) ->
         make_device(node, device)
     load(commands, *DENY, "--deny-devices", "lxc?", "--attach", mode)
     said = load(commands, "--attach", mode)
-    assert "2 devices denied without an endpoint" in said
+    assert "2 devices without an endpoint denied" in said
     assert denied(commands) == ["lxc1", DEVICE]
     assert json.loads(commands.status())["deny_devices"] == [PATTERN, "lxc?"]
     text = commands.status("text")
     assert "2 devices without an endpoint, under default deny: " in text
-    assert f"denied without an endpoint: {PATTERN} lxc?" in text
+    assert f"default deny of devices without an endpoint: {PATTERN} lxc?" in text
     load(commands, *DENY, "--attach", mode)
     assert denied(commands) == [DEVICE]
     assert not is_hooked(node, "lxc1", mode), "no pattern names it any more"
@@ -258,7 +258,7 @@ def test_status_names_a_device_that_came_after_the_load(commands: Commands) -> N
     found = json.loads(commands.status())
     assert found["denied_devices"] == []
     assert found["unprotected"] == [DEVICE]
-    assert f"{DEVICE}: a hook does not run there" in commands.status("text")
+    assert f"{DEVICE}: a hook is not attached" in commands.status("text")
 
 
 def test_a_lost_record_is_said_to_lose_the_patterns(commands: Commands) -> None:
@@ -266,5 +266,5 @@ def test_a_lost_record_is_said_to_lose_the_patterns(commands: Commands) -> None:
     load(commands, *DENY)
     for path in commands.records():
         path.unlink()
-    assert "what --deny-devices said before is not known any more" in load(commands)
+    assert "the previous value of --deny-devices is lost" in load(commands)
     assert DEVICE in denied(commands), "and no hook is taken off for that"

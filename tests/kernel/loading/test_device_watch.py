@@ -152,7 +152,7 @@ def test_patterns_of_the_command_itself_are_remembered(commands: Commands, mode:
     make_device(commands.node)
     with following(commands, *DENY):
         becomes_denied(commands, DEVICE, mode, "by the command's own pattern")
-    assert "1 device denied without an endpoint" in load(commands, "--attach", mode)
+    assert "1 device without an endpoint denied" in load(commands, "--attach", mode)
     with following(commands, "--deny-devices", "", streams="-") as follower:
         eventually(lambda: not is_denied(commands, DEVICE, mode), "it is let go")
         os.write(follower.stdin, json.dumps(service().raw).encode())
@@ -177,7 +177,7 @@ def test_there_is_nothing_to_follow(commands: Commands) -> None:
     load(commands)
     follower = Follower(commands)
     assert follower.stop(0) == 2
-    assert "there is nothing to follow" in follower.said()
+    assert "nothing to follow" in follower.said()
 
 
 @pytest.mark.parametrize("words", [(), DENY], ids=["streams", "deny"])
@@ -235,7 +235,7 @@ def test_a_hook_that_is_gone_is_said_and_put_back(commands: Commands, mode: Mode
     load(commands, "--attach", mode)
     take_away(commands, "pca", mode)
     assert json.loads(commands.status())["unprotected"] == ["pca"]
-    assert "pca: a hook does not run there; load again" in commands.status("text")
+    assert "pca: a hook is not attached; load again" in commands.status("text")
     with following(commands, *DENY) as follower:
         _is_put_back(commands, follower, mode, 1)
         take_away(commands, "pca", mode)
@@ -249,7 +249,7 @@ def test_a_hook_that_is_gone_is_said_and_put_back(commands: Commands, mode: Mode
 
 def _is_put_back(commands: Commands, follower: Follower, kind: str, times: int) -> None:
     """And said, and a packet under another's address is dropped there."""
-    node, said = commands.node, "warning: pca had lost a hook, and has it again\n"
+    node, said = commands.node, "warning: pca had lost a hook; it is attached again\n"
     eventually(lambda: follower.said().count(said) == times, "it is said")
     assert is_denied(commands, "pca", kind), "the hooks are back"
     before = sum(node.drops().values())

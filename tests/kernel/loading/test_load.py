@@ -211,7 +211,7 @@ def _load_with(node: NodeUnderTest, placer: type[NamePlacer]) -> None:
 FAILURES = [
     ("the verifier refuses the policy program", _fail_by_verifier, "kernel refused it"),
     ("the verifier refuses the hooks", _fail_by_hooks, "kernel refused it"),
-    ("the shared maps are laid out otherwise", _fail_by_other_maps, "laid out otherwise"),
+    ("the shared maps are laid out otherwise", _fail_by_other_maps, "another layout"),
     ("an endpoint cannot be placed", _fail_by_placer, "at a loss"),
     ("a placement writes where there is no map", _fail_by_writes, "pc_nowhere"),
     ("a device is missing", _fail_by_device, "pcgone"),
@@ -285,7 +285,7 @@ def test_a_lost_record_costs_nothing_but_status(node: NodeUnderTest) -> None:
     policy = node.policy().allow("a", "b", tcp_port(80))
     node.load(policy)
     shutil.rmtree(node.state_root)
-    with pytest.raises(HostError, match="not on record"):
+    with pytest.raises(HostError, match="is missing"):
         node.status()
     with pytest.raises(NodeError):
         _load_with(node, _WritesNowhere)

@@ -59,7 +59,7 @@ def test_unload_of_a_namespace_that_is_no_more(node: NodeUnderTest) -> None:
             node.load(node.policy())
         except HostError as error:
             if "no longer exists" in error.hint or time.monotonic() > deadline:
-                assert "no longer exists: `policyc node unload`" in error.hint
+                assert "no longer exists: run `policyc node unload`" in error.hint
                 break
             time.sleep(0.05)
     assert node.unload()

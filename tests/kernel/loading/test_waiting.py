@@ -171,7 +171,7 @@ def test_a_first_load_that_died_is_half_loaded(commands: Commands) -> None:
         held.kill()
         code, _, err = commands.says("node", "status")
         assert code == 3
-        assert "this node is half loaded: a command died" in err
+        assert "this node is partly loaded: a command was interrupted" in err
         assert "load or unload again" in err
 
 

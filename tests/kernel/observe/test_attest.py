@@ -202,7 +202,7 @@ def test_a_foreign_device_is_named(running: Running, capfd: pytest.CaptureFixtur
     code, faults = running.attest(capfd)
     assert code == 1
     assert [fault.partition(": 0")[0] for fault in faults] == ["pc_if: device 4000"]
-    assert "nobody should be there" in faults[0]
+    assert "expected no endpoint" in faults[0]
 
 
 def test_pods_that_the_file_no_longer_has_are_foreign(
@@ -258,7 +258,7 @@ def test_an_empty_slot_is_named(running: Running, capfd: pytest.CaptureFixture[s
     with bpf_syscall.obj_get(running.pins.map("pc_policy")) as fd:
         bpf_syscall.map_delete(fd, struct.pack("=I", word.slot))
     code, faults = running.attest(capfd)
-    assert (code, faults) == (1, ["pc_policy: there is no policy program in the slot in force"])
+    assert (code, faults) == (1, ["pc_policy: the active slot has no first-packet program"])
 
 
 @pytest.mark.parametrize("is_asked", [False, True], ids=["silence", "resets"])
@@ -273,8 +273,8 @@ def test_resets_that_the_load_did_not_ask_for_are_named(
         else:
             with bpf_syscall.obj_get(running.pins.hook("pc_from_pod")) as program:
                 bpf_syscall.map_update(fd, bytes(4), struct.pack("=I", program))
-    said = "does not reset" if is_asked else "resets"
-    fault = f"pc_on_revoked: it {said} revoked connections; the load has asked for the contrary"
+    said = "are not" if is_asked else "are"
+    fault = f"pc_on_revoked: revoked connections {said} reset, contrary to the options of the load"
     assert running.attest(capfd) == (1, [fault])
 
 
@@ -291,7 +291,7 @@ def test_so_it_is_if_somebody_pins_those_tables(
             bpf_syscall.obj_pin(fd, where / f"x{number}")
         put_into_slot(running, word.slot, loaded.program_fd("pc_policy_run"))
     code, faults = running.attest(capfd)
-    assert code == 1 and "and the bundle's does not" in faults[0]
+    assert code == 1 and "unlike the bundle's program" in faults[0]
 
 
 @pytest.mark.parametrize("flag", ["has_host", "masquerades"])
@@ -301,7 +301,7 @@ def test_the_word_in_force_is_compared(
     pin = running.pins.map("pc_state")
     switch.store(pin, replace(switch.read(pin), **{flag: True}))
     code, faults = running.attest(capfd)
-    assert (code, faults) == (1, [f"pc_state: {flag} is True, and should be False"])
+    assert (code, faults) == (1, [f"pc_state: {flag} is True, expected False"])
 
 
 def another_link(running: Running) -> None:
@@ -335,8 +335,8 @@ def taken_off(running: Running) -> None:
     ("tamper", "said"),
     [
         (swapped_hook, "has the tag"),
-        (taken_off, "does not run there"),
-        (another_link, "does not run there"),
+        (taken_off, "is not attached"),
+        (another_link, "is not attached"),
     ],
 )
 def test_hooks_are_those_of_the_bundle(

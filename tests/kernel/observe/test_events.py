@@ -581,7 +581,7 @@ def test_where_no_rule_logs_it_says_so_and_has_no_maps_for_it(noting: Noting) ->
     }
     reader = noting.command("--seconds", "0.1")
     out, err = reader.communicate(timeout=30)
-    assert (reader.returncode, out) == (0, "") and "no rule of what is loaded makes events" in err
+    assert (reader.returncode, out) == (0, "") and "no loaded rule logs or audits" in err
 
 
 def test_a_rule_said_is_plain_values() -> None:

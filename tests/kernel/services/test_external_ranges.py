@@ -42,7 +42,7 @@ from tests.kernel.support.service_yaml import PORT
 
 pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
 __all__ = ["commands"]
-LEFT_OUT = "198.51.100.9 port 80/TCP, 2001:db8:51::9 port 80/TCP: is in no range of --external-cidr"
+LEFT_OUT = "198.51.100.9 port 80/TCP, 2001:db8:51::9 port 80/TCP: is outside of --external-cidr"
 
 
 def ranges(commands: Commands) -> list[str]:
@@ -144,7 +144,7 @@ def test_services_whose_ranges_cannot_be_remembered_change_nothing(
 def test_a_load_says_that_other_ranges_leave_the_services_that_are_loaded(
     commands: Commands,
 ) -> None:
-    said = "the Services that are loaded stay as they are"
+    said = "the loaded Services stay unchanged"
     given = "--services", str(written(commands, OUTSIDE))
     assert said not in load(commands, *given)
     assert said in load(commands, *RANGES)
@@ -172,7 +172,7 @@ def test_a_follower_sees_a_socket_that_comes_and_goes(
         assert client.is_served(NODE, family), "the test is not blind"
         server = wire.server(None, family, socket.SOCK_STREAM, PORT)
         eventually(lambda: not client.is_served(NODE, family), "the node's own socket has the port")
-        assert "has a socket of the node itself" in follower.said()
+        assert "is bound by a socket of the node" in follower.said()
         server.close()
         eventually(lambda: client.is_served(NODE, family), "the Service has it again")
 

@@ -141,7 +141,7 @@ def test_the_winner_comes_and_goes_in_a_watch(node: NodeUnderTest, follower: Fol
     assert code == 0
     complaint = (
         f"shop/young: left out: {EXTERNAL.ip4} port {PORT}/TCP, {EXTERNAL.ip6} port {PORT}/TCP: "
-        "also asked for by the Service shop/a-thief, which is older"
+        "taken by the Service shop/a-thief, which is older"
     )
     assert said.count(complaint) == 2
     assert said.count("CVE-2020-8554") == 1

@@ -424,7 +424,7 @@ def test_a_watch_that_ends_at_once_takes_nothing_away(
     streams["services"].write_text(json.dumps(told([service()])[0]))
     streams["slices"].write_text("".join(json.dumps(each) for each in told(slices([C]))))
     streams[silent].write_text("\n")
-    with pytest.raises(InputError, match=f"/{silent}: ends and has told nothing"):
+    with pytest.raises(InputError, match=f"/{silent}: the stream ended without an object"):
         follow([*streams.values()], told=print, bpffs=node.bpffs, state_root=node.state_root)
     assert node.leaves("a", to_vip(tcp(4000, PORT, SYN))) == as_to(C, tcp(4000, TARGET, SYN))
 

@@ -73,7 +73,7 @@ def with_ranges() -> list[JsonValue]:
 GREEDY = {"tables": with_tables, "addresses": with_addresses, "ranges": with_ranges}
 LEFT_OUT = {
     # A namespace has room for four of two families; the others are served by chance.
-    "tables": ({"without_maglev": 13}, "endpoints are chosen by chance: "),
+    "tables": ({"without_maglev": 13}, "endpoints are chosen at random: "),
     "addresses": (
         {"over_limits": 200 + 33000 - 4096},
         "left out: 29104 of its addresses and ports",

@@ -233,7 +233,7 @@ def test_the_commands(
             assert "warning: externalIPs of shop/web are served" in capsys.readouterr().err
             assert policyc([*command, "--external-cidr", "198.51.100.0/24"]) == 0
             said = capsys.readouterr().err
-            assert "warning: shop/web: left out: 8.8.8.8 port 80/TCP: is in no range of" in said
+            assert "warning: shop/web: left out: 8.8.8.8 port 80/TCP: is outside of" in said
             assert policyc([*command, "--external-cidr", "8.8.8.8.8"]) == 2
             assert "--external-cidr: expected a range of addresses" in capsys.readouterr().err
         assert policyc(["node", "services", str(files[1]), str(files[1]), *bpffs]) == 2

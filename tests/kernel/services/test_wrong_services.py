@@ -113,7 +113,7 @@ def test_a_wrong_object_is_left_out(
     assert f"warning: left out: {file}: $.items[0]" in said and WRONG[what] in said
     assert counted(commands) == {"wrong_objects": 1}
     assert n_frontends(commands) == 2
-    assert "Services left out: 1 object is wrong" in commands.status("text")
+    assert "Services left out: 1 object is invalid" in commands.status("text")
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", '{"kind": "List"}', '{"a": 1}'])

@@ -231,7 +231,7 @@ def test_a_port_that_is_a_node_port_is_not_both(node: NodeUnderTest) -> None:
     """Whichever comes first: the Service is left out, or the ports are refused."""
     wanted = Masquerade(PORTS)
     node.load(node.policy(), uplinks=[UPLINK], masquerade=wanted, services=node_port(50050))
-    assert "node port 50050 is one of those by which pods leave" in node.warnings[-1]
+    assert "node port 50050 is one of the SNAT ports" in node.warnings[-1]
     assert not node_ports(node.pins, PORTS)
     node.unload()
     node.load(node.policy(), uplinks=[UPLINK], services=node_port(50050))
@@ -271,7 +271,7 @@ def test_status_says_how_pods_leave(node: NodeUnderTest) -> None:
     console = Console(width=200, record=True)
     show(found, console)
     text = console.export_text()
-    assert f"pods leave as {NODE.ip4} {NODE.ip6} ({UPLINK}), ports 50000-50099" in text
+    assert f"SNAT to {NODE.ip4} {NODE.ip6} ({UPLINK}), ports 50000-50099" in text
     assert "but to 10.0.0.0/8" in text
     node.load(node.policy(), uplinks=[UPLINK])
     found = node.status()
@@ -282,7 +282,7 @@ def test_a_family_that_the_node_has_not(node: NodeUnderTest) -> None:
     """The load says so, and nothing of it leaves."""
     node.node_addresses = (NODE.ip4,)
     loaded(node)
-    assert any(f"no pod leaves by {UPLINK} over IPv6" in each for each in node.notes)
+    assert any(f"SNAT is off for IPv6 at {UPLINK}" in each for each in node.notes)
     assert out(node, udp(4000, 53), 4)
     assert out(node, udp(4000, 53), 6) is None
     assert node.drops() == {"not masqueraded": 1}
@@ -331,7 +331,7 @@ def test_a_sysctl_that_cannot_be_written(
 ) -> None:
     read_only = Path("/proc/sys/kernel/cap_last_cap")
     monkeypatch.setattr(reserved_ports, "RESERVED", read_only)
-    with pytest.raises(HostError, match="cannot reserve the ports"):
+    with pytest.raises(HostError, match="cannot reserve the SNAT ports"):
         loaded(node, ports=PORTS)
     assert not node.bpffs.exists() and not node.state_root.exists()
 
@@ -339,8 +339,8 @@ def test_a_sysctl_that_cannot_be_written(
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        ((False, "50000-50100", (), ("eth0",)), "--masquerade-ports says nothing"),
-        ((False, None, ("10.0.0.0/8",), ("eth0",)), "--masquerade-except says nothing"),
+        ((False, "50000-50100", (), ("eth0",)), "--masquerade-ports needs --masquerade"),
+        ((False, None, ("10.0.0.0/8",), ("eth0",)), "--masquerade-except needs --masquerade"),
         ((True, None, (), ()), "needs the device"),
         ((True, "50000", (), ("eth0",)), "expected LOW-HIGH"),
         ((True, "60000-50000", (), ("eth0",)), "expected LOW-HIGH"),
@@ -387,4 +387,4 @@ def test_the_command_line_hands_them_on(
     assert run([*command, *ours]) == 2
     assert asked[1] == Masquerade(PORTS, (ipaddress.ip_network("10.0.0.0/8"),))
     assert run([*command, *ours[1:]]) == 2 and len(asked) == 2
-    assert "says nothing without --masquerade" in capsys.readouterr().err
+    assert "needs --masquerade" in capsys.readouterr().err

@@ -133,13 +133,16 @@ def test_conditions_as_selectors(condition: Condition, text: str) -> None:
 @pytest.mark.parametrize(
     ("condition", "why"),
     [
-        (asks("projectcalico.org/namespace", "x"), "Calico sets itself"),
-        (asks("pcns.team", "x"), "Calico sets itself"),
-        (asks("projectcalico.org/name", "x", attribute=Attribute.NAMESPACE_LABEL), "sets itself"),
+        (asks("projectcalico.org/namespace", "x"), "Calico sets the label"),
+        (asks("pcns.team", "x"), "Calico sets the label"),
+        (
+            asks("projectcalico.org/name", "x", attribute=Attribute.NAMESPACE_LABEL),
+            "Calico sets the label",
+        ),
         (asks("a b", "x"), "no form for the label"),
         (asks("a", "\"'"), "both kinds of quotes"),
-        (asks("", "n1", attribute=Attribute.NODE), "the node of pods"),
-        (asks("a", "x", attribute=Attribute.NODE_LABEL), "the node label of pods"),
+        (asks("", "n1", attribute=Attribute.NODE), "pods by node"),
+        (asks("a", "x", attribute=Attribute.NODE_LABEL), "pods by node label"),
     ],
 )
 def test_conditions_that_no_selector_says(condition: Condition, why: str) -> None:
@@ -181,14 +184,14 @@ def test_a_negative_selector_of_namespaces_leaves_out_what_has_none(
     ("rule", "why"),
     [
         (replace(RULE, action=Action.REJECT), "it rejects"),
-        (replace(RULE, action=Action.AUDIT), "audit note"),
+        (replace(RULE, action=Action.AUDIT), "it audits"),
         (replace(RULE, limit=Limit(5, 5)), "it limits new connections"),
         (replace(RULE, ports=(ProtocolNumber(0),)), "IP protocol 0"),
         (replace(RULE, ports=(IcmpType(Kind.ICMP, 255),)), "ICMP type 255"),
         (replace(RULE, except_ports=(EveryPort(Protocol.TCP), EveryPort(Protocol.UDP))),
          "several protocols"),
         (replace(RULE, ports=(IcmpType(Kind.ICMP),),
-                 except_ports=(IcmpType(Kind.ICMP, 3), IcmpType(Kind.ICMP, 8))), "several types"),
+                 except_ports=(IcmpType(Kind.ICMP, 3), IcmpType(Kind.ICMP, 8))), "several ICMP types"),
         (replace(RULE, ports=(NamedPort(Protocol.TCP, "http"),),
                  except_ports=(PortRange(Protocol.TCP, 0, 79),)), "port 0"),
         *((replace(RULE, ports=(NamedPort(Protocol.TCP, name),)), "port by the name")

@@ -179,7 +179,7 @@ def test_the_configuration_sets_severities(
     ("content", "place", "says"),
     [
         ("check: {severities: {PC2003: loud}}", "1:30", "error, warning, note or off"),
-        ("check: {severities: {PC2999: off}}", "1:22", "PC2999 is no finding"),
+        ("check: {severities: {PC2999: off}}", "1:22", "PC2999 is not a finding"),
         ("check: {severity: {}}", "1:9", "did you mean `severities`?"),
         ("chek: {}", "1:1", "did you mean `check`?"),
         ("check: [a]", "1:8", "expected a mapping"),

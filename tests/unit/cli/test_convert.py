@@ -58,8 +58,8 @@ def test_every_target_writes_yaml_to_stdout_and_its_proof_to_stderr(
     objects = list(yaml.safe_load_all(shown.out))
     assert objects
     assert all({"apiVersion", "kind", "metadata", "spec"} <= found.keys() for found in objects)
-    assert "1 policies are 1 objects" in shown.err
-    assert "proved to mean the same" in shown.err
+    assert "converted 1 policy to 1 object for" in shown.err
+    assert "proved equal" in shown.err
 
 
 def test_the_output_file_has_the_same_text(
@@ -85,7 +85,7 @@ def test_what_cannot_be_said_is_named_and_nothing_is_written(
     shown = capsys.readouterr()
     assert f"{given}:6:5: error[PC1701]: " in shown.err
     assert "spec.ingress[0]" in shown.err
-    assert "networkpolicy cannot express it: it makes a note" in shown.err
+    assert "networkpolicy cannot express it: it logs or audits" in shown.err
     assert shown.out == ""
     assert output.read_text() == OLD
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.yaml", "policies.yaml"]
@@ -179,7 +179,7 @@ def test_host_endpoints_have_to_stay(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert run(["convert", "-f", str(path), "--to", "calico"]) == 0
     shown = capsys.readouterr()
     assert "HostEndpoint" not in shown.out
-    assert "keep, and give beside what was written: HostEndpoint n1-eth0" in shown.err
+    assert "keep these objects, and apply them with the output: HostEndpoint n1-eth0" in shown.err
 
 
 STAGED = """\

@@ -135,7 +135,7 @@ def test_an_unknown_verdict_says_why(given: list[str], capsys: pytest.CaptureFix
 
 
 BAD_FLOWS = [
-    (("shop/wbe", "shop/web", "tcp/1"), "src shop/wbe is no pod of the cluster", "`shop/web`"),
+    (("shop/wbe", "shop/web", "tcp/1"), "src shop/wbe is not a pod of the cluster", "`shop/web`"),
     (
         ("web", "shop/web", "tcp/1"),
         "src web is neither namespace/pod, node/NAME nor an address",
@@ -152,7 +152,7 @@ BAD_FLOWS = [
     (("10.0.0.9", "shop/web", "tpc/80"), "unknown protocol 'tpc'", "`tcp`"),
     (("10.0.0.9", "shop/web", "47/80"), "protocol 47 has no ports", ""),
     (("10.0.0.9", "shop/web", "tcp/80/81"), "is not PROTOCOL[/PORT]", ""),
-    (("10.0.0.9", "shop/web", "icmp6"), "is no IPv6 address", ""),
+    (("10.0.0.9", "shop/web", "icmp6"), "is not an IPv6 address", ""),
     (("shop/client", "shop/web", "icmp6"), "shop/client is live but has no IPv6 address", ""),
     (("10.0.0.9", "shop/web", "icmp/300/0"), "ICMP type and code are 0 to 255", ""),
 ]
@@ -222,7 +222,7 @@ def test_a_file_of_flows_is_answered_in_order(
         ("src,dst\na/b,c/d\n", ":1:1", "`protocol` is missing"),
         ("src,dst,protocol,prot\n1.2.3.4,1.2.3.5,tcp,1\n", ":1:1", "unknown field `prot`"),
         ('{"src": "1.2.3.4"}\n{x\n', ":2:1", "not JSON"),
-        ('{"src": 1, "dst": "1.2.3.4", "protocol": "tcp"}\n', ":1:1", "`src` is no text"),
+        ('{"src": 1, "dst": "1.2.3.4", "protocol": "tcp"}\n', ":1:1", "`src` is not text"),
         (
             '{"src": "1.2.3.4", "dst": "1.2.3.4", "protocol": "tcp", "port": 1, "family": 5}',
             ":1:1",

@@ -11,7 +11,7 @@ ROW = "10.0.0.1,10.0.0.2,tcp,80\n"
 CASES = {
     "a JSON array": ('[{"src": "10.0.0.1"}]', 1, "a JSON array"),
     "nothing": ("\n\n", 1, "the file is empty"),
-    "rows without a header": (ROW * 3, 1, "the first line is no header"),
+    "rows without a header": (ROW * 3, 1, "the first line is not a header"),
     "a header only": ("src,dst,protocol,port\n", 1, "no flow below the header"),
     "an unknown column": ("src,dst,protocol,port,verdict\n" + ROW, 1, "unknown field `verdict`"),
     "a misspelt column": ("source,dst,protocol,port\n" + ROW, 1, "unknown field `source`"),

@@ -101,7 +101,7 @@ def test_a_node_that_there_is_not_is_bad_input(
 ) -> None:
     assert run([*given(folder, NODES), "shop/web", "node/n2", "tcp/22"]) == 2
     shown = capsys.readouterr().err
-    assert "dst n2 is no node of the cluster" in shown and "`node/n1`" in shown
+    assert "dst n2 is not a node of the cluster" in shown and "`node/n1`" in shown
 
 
 BAD_PORTS: list[tuple[list[str], str]] = [

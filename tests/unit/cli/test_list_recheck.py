@@ -29,7 +29,7 @@ def test_the_listing_says_how_much_was_worked_out_again(
     plain = capfd.readouterr().out
     assert run(["list", *INPUT, "--recheck"]) == 0
     checked = capfd.readouterr().out
-    said = re.search(r"; (\d+) of (\d+) flows between atoms worked out again", checked)
+    said = re.search(r"; (\d+) of (\d+) flows between atoms evaluated again", checked)
     assert said is not None
     compared, total = map(int, said.groups())
     assert total * 0.9 < compared <= total
@@ -64,7 +64,7 @@ def test_what_tables_do_not_say_is_not_worked_out_again(
     (tmp_path / "p.yaml").write_text(HIGH_PORTS)
     assert run(["list", "-f", str(tmp_path), *INPUT[2:], "--recheck"]) == 0
     shown = capfd.readouterr().out
-    assert "note: not worked out again by compiled code" in shown
+    assert "note: not evaluated again with compiled code" in shown
     assert "source ports" in shown
     assert "flows between atoms" not in shown
 

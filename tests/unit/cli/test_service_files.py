@@ -81,19 +81,19 @@ def test_json_needs_no_yaml(tmp_path: Path) -> None:
         "except Exception as error: print(type(error).__name__, error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "1\nHostError x.yaml: PyYAML is needed for YAML, and is not installed\n"
+    assert done.stdout == "1\nHostError x.yaml: YAML needs PyYAML, which is not installed\n"
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("&a [*a]", "an alias (`*name`) leads to 1:1: write it out"),
+        ("&a [*a]", "an alias (`*name`) refers to 1:1: write its value instead"),
         ("&a {x: *a}", "an alias"),
-        ("a: &a [1]\nb: *a", "an alias (`*name`) leads to 1:4: write it out"),
-        ("port: !!int abc", ":1:7: `abc` is not what it looks like"),
-        ("when: 2024-13-45", ":1:7: `2024-13-45` is not what it looks like"),
-        ("a: " + "9" * 5000, ":1:4: `9999"),
-        ("[" * 5000 + "]" * 5000, "is nested too deeply"),
+        ("a: &a [1]\nb: *a", "an alias (`*name`) refers to 1:4: write its value instead"),
+        ("port: !!int abc", ":1:7: YAML reads `abc` as another type"),
+        ("when: 2024-13-45", ":1:7: YAML reads `2024-13-45` as another type"),
+        ("a: " + "9" * 5000, ":1:4: YAML reads `9999"),
+        ("[" * 5000 + "]" * 5000, "nested too deeply"),
     ],
     ids=["itself", "itself in a mapping", "alias", "no number", "no date", "digits", "depth"],
 )

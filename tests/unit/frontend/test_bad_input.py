@@ -95,7 +95,7 @@ CASES = [
     (
         "a misspelt kind of the policy group",
         "apiVersion: networking.k8s.io/v1\nkind: NetworkPolciy\nmetadata: {name: x}\n",
-        "2:7: error[PC0305]: networking.k8s.io/v1 NetworkPolciy is spelled nearly like a policy",
+        "2:7: error[PC0305]: NetworkPolciy of networking.k8s.io/v1 looks like a misspelt policy",
         "did you mean `NetworkPolicy`?",
     ),
     (
@@ -234,7 +234,7 @@ def test_an_unknown_kind_can_be_allowed(tmp_path: Path, capsys: pytest.CaptureFi
     path = tmp_path / "p.yaml"
     path.write_text("apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: x}\n")
     assert evaluate(path, "--allow-unknown-kinds", "Widget") == 0
-    assert "passed over: 1 Widget" in capsys.readouterr().err
+    assert "skipped: 1 Widget" in capsys.readouterr().err
     assert evaluate(path, "--allow-unknown-kinds", "Widget.example.com") == 0
 
 
@@ -252,8 +252,8 @@ def test_known_other_kinds_are_counted(tmp_path: Path, capsys: pytest.CaptureFix
     )
     assert evaluate(path) == 0
     shown = capsys.readouterr().err
-    assert "passed over: 1 ConfigMap, 1 Ingress" in shown
-    assert "used only with --cluster: 1 Pod" in shown
+    assert "skipped: 1 ConfigMap, 1 Ingress" in shown
+    assert "ignored without --cluster: 1 Pod" in shown
 
 
 @pytest.mark.parametrize(

@@ -390,17 +390,17 @@ spec: {selector: has(role), ingress: [{action: Allow}]}
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        (calico("source: {ports: [1024]}"), "it asks for source ports"),
+        (calico("source: {ports: [1024]}"), "it matches source ports"),
         (
             calico("source: {selector: app == 'a b'}"),
-            "it compares a label with 'a b', which none is",
+            "it compares a label with 'a b', which is not valid",
         ),
         (
             calico("", "app == 'a b'"),
-            "of its subject, it compares a label with 'a b', which none is",
+            "in its subject, it compares a label with 'a b', which is not valid",
         ),
         (calico('destination: {ports: ["any"]}'), "it asks for a port by the name 'any'"),
-        (HOSTS, "it guards host interfaces"),
+        (HOSTS, "it selects host interfaces"),
     ],
 )
 def test_what_the_language_has_no_words_for_is_refused_by_rule(given: str, why: str) -> None:
@@ -435,15 +435,15 @@ def changed(**fields: object) -> PolicySet:
     [
         (
             changed(ports=(PortRange(Protocol.TCP, 0, 10),)),
-            "it asks for port 0, and ports are 1 to 65535",
+            "it matches port 0, but ports are 1 to 65535",
         ),
         (
             changed(peers=(AddressPeer(ip_network("::ffff:0:0/96")),)),
-            "it has IPv4 addresses written as IPv6",
+            "it has IPv4-mapped IPv6 addresses",
         ),
         (
             changed(action=Action.DENY, limit=Limit(1, 1)),
-            "it limits a deny, and only what is allowed has a limit",
+            "it limits a deny, but only an allow can have a limit",
         ),
         (
             changed(peers=(EndpointPeer(nested(30)),)),
@@ -452,11 +452,11 @@ def changed(**fields: object) -> PolicySet:
         (changed(limit=Limit(0, 1)), "its limit is not from 1 to 1000000000 a second"),
         (
             changed(peers=(NodePeer(HAS_A),)),
-            "it asks for the labels of host interfaces",
+            "it selects host interfaces by label",
         ),
         (
             changed(own=EndpointPeer(HAS_ODD)),
-            "it reads 'a b', which cannot be the name of a label",
+            "it reads 'a b', which is not a valid label name",
         ),
     ],
 )  # fmt: skip

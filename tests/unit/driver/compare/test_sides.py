@@ -99,7 +99,7 @@ def test_the_diff_of_a_pull_request(pull_request: Path, capsys: pytest.CaptureFi
     assert run(["diff", "git:main", "."]) == 1
     shown = capsys.readouterr()
     assert "git:main:policies/web.yaml:3" in shown.out
-    assert "policyc: old: not used: give them with --cluster: 1 Pod" in shown.err
+    assert "policyc: old: ignored: give them with --cluster: 1 Pod" in shown.err
     assert run(["diff", "git:main", ".", "--cluster", "pods.yaml"]) == 1
     assert "shop/web-0" in capsys.readouterr().out
     assert run(["diff", "git:gone", "."]) == 2

@@ -302,7 +302,7 @@ DAMAGE: dict[str, tuple[Callable[[Json], None], str]] = {
     "mode": (_tier_allows, "denied or passed on"),
     "cut entries": (_cut_entries, "there is no entry"),
     "root": (_policy(root=[10**6]), "there is no entry 1000000"),
-    "root is another type": (_root_is_a_rule, "something else among the policies"),
+    "root is another type": (_root_is_a_rule, "its policies contain another object"),
     "no entries": (_policy(entries=[]), "there is no entry"),
     "entries": (_policy(entries="ab"), "a line is not of this release"),
     "no line": (_no_line, "a line is not of this release"),

@@ -32,7 +32,7 @@ def test_a_wrong_decision_is_exit_code_three_with_a_witness(
     monkeypatch.setattr(driver, "decide_read", corrupted)
     assert run([*ARGUMENTS, "-o", str(tmp_path / "bundle")]) == 3
     said = capsys.readouterr().err
-    assert "the Decision IR is not the Policy IR" in said
+    assert "the Decision IR differs from the Policy IR" in said
     assert "witness: shop/" in said and "policies.yaml:" in said
     assert not list(tmp_path.iterdir())
 

@@ -108,7 +108,7 @@ def test_cilium_guards_every_node_and_knows_no_failsafe_ports(tmp_path: Path) ->
 
 def test_a_node_whose_labels_nobody_says_is_not_guarded_in_silence(tmp_path: Path) -> None:
     bundle = read_bundle(written(tmp_path, CILIUM))
-    with pytest.raises(InputError, match="does not say which labels it has") as refused:
+    with pytest.raises(InputError, match="has no labels of it") as refused:
         guarded_host(bundle, EndpointsFile("node-7", (), (NODE,)))
     assert "under `nodes`" in refused.value.hint
 
@@ -166,7 +166,11 @@ def test_a_second_run_with_a_cache_has_the_same_hosts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("uplinks", "problem"),
-    [((), "no uplink is named"), (("eth1",), "guards eth0 of this node"), (("eth1", "eth0"), "")],
+    [
+        ((), "without an uplink nothing enforces"),
+        (("eth1",), "has host policy for eth0 of this node"),
+        (("eth1", "eth0"), ""),
+    ],
 )
 def test_a_guarded_node_needs_its_uplinks(
     tmp_path: Path, uplinks: tuple[str, ...], problem: str
@@ -206,5 +210,5 @@ def test_without_hosts_policies_stay_as_they_are() -> None:
 
 def test_a_host_that_is_asked_whether_it_is_a_node_is_a_fault_of_ours() -> None:
     every_node = Hosts(every_node=True)
-    with pytest.raises(InternalError, match="its own side is a node"):
+    with pytest.raises(InternalError, match="its subject is a node"):
         with_hosts_as_subjects(_policy(NodePeer(), ALWAYS), every_node)

@@ -118,7 +118,7 @@ def test_results_before_an_error_are_given() -> None:
 
 @pytest.mark.usefixtures("no_child_is_left")
 def test_a_worker_that_is_killed_is_said() -> None:
-    with pytest.raises(HostError, match="ended before its work was done") as ended:
+    with pytest.raises(HostError, match="a worker process died") as ended:
         list(map_shards(fails, "exit", range(5), 2))
     assert ended.value.exit_code == 3
     assert "--jobs" in ended.value.hint
@@ -195,7 +195,7 @@ def test_workers_of_another_release_are_not_used(
         return {"tcp://w:1": own, "tcp://w:2": {**own, "policyc": "0.0.1"}}
 
     monkeypatch.setattr(Client, "run", run)
-    words = f"tcp://w:2 has policyc 0.0.1, and {own['policyc']} is here"
+    words = f"tcp://w:2 has policyc 0.0.1, but this machine has {own['policyc']}"
     with pytest.raises(HostError, match=words):
         list(map_shards(scaled, 1, range(3), executor=cluster))
 

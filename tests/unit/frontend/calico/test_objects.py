@@ -36,12 +36,12 @@ GLOBAL = HEAD.format(kind="GlobalNetworkPolicy")
 EGRESS = GLOBAL + "  egress:\n  - action: Allow\n"
 RULES: list[tuple[str, str, str]] = [
     # (lines of an ingress rule, `@` where it is shown, the finding, its hint)
-    ("ipVersion: @5", "PC1204: ipVersion: 5 is none of 4, 6", ""),
-    ("protocol: @tcp", 'PC1206: protocol: "tcp" is no protocol', "did you mean `TCP`?"),
-    ("protocol: @0", "PC1206: protocol: 0 is no protocol", "1 to 255"),
-    ("protocol: @256", "PC1206: protocol: 256 is no protocol", "1 to 255"),
-    ("protocol: @'300'", "PC1206: protocol: 300 is no protocol", "1 to 255"),
-    ("notProtocol: @any", 'PC1206: notProtocol: "any" is no protocol', ""),
+    ("ipVersion: @5", "PC1204: ipVersion: 5 is not one of 4, 6", ""),
+    ("protocol: @tcp", 'PC1206: protocol: "tcp" is not a protocol', "did you mean `TCP`?"),
+    ("protocol: @0", "PC1206: protocol: 0 is not a protocol", "1 to 255"),
+    ("protocol: @256", "PC1206: protocol: 256 is not a protocol", "1 to 255"),
+    ("protocol: @'300'", "PC1206: protocol: 300 is not a protocol", "1 to 255"),
+    ("notProtocol: @any", 'PC1206: notProtocol: "any" is not a protocol', ""),
     ("protocol: @[6]", "PC0201: protocol: expected an integer or a string", ""),
     ("icmp: @{type: 8}", "PC1209: icmp: icmp needs `protocol: ICMP`", ""),
     ("protocol: 1\n    icmp: @{type: 8}", "PC1209: icmp: icmp needs `protocol: ICMP`", ""),
@@ -63,25 +63,25 @@ RULES: list[tuple[str, str, str]] = [
     ("protocol: ICMP\n    source: {ports: @[80]}", "PC1207: source.ports: ports need", ""),
     (
         "protocol: TCP\n    source: {ports: [@0, 65536, 99999999999999999999, true, 1.5]}",
-        "PC1208: source.ports[0]: 0 is no port: numbers are 1 to 65535",
+        "PC1208: source.ports[0]: 0 is not a port: numbers are 1 to 65535",
         '"8080:8090"',
     ),
     (
         "protocol: TCP\n    source: {ports: [@'9:8', '0:3', '-', 'a b', '']}",
-        'PC1208: source.ports[0]: "9:8" is no port: the range ends before it starts',
+        'PC1208: source.ports[0]: "9:8" is not a port: the range ends before it starts',
         "",
     ),
     ("protocol: TCP\n    source: {ports: @80}", "PC0201: source.ports: expected a list", ""),
     (
         "source: {nets: [@10.0.0.1]}",
-        'PC1210: source.nets[0]: "10.0.0.1" is no CIDR: it is an address',
+        'PC1210: source.nets[0]: "10.0.0.1" is not a CIDR: it is an address',
         "write 10.0.0.1/32",
     ),
     ("source: {nets: [@10.0.0.0/33]}", 'PC1210: source.nets[0]: "10.0.0.0/33" is no', ""),
     ("source: {nets: [@010.0.0.0/8]}", 'PC1210: source.nets[0]: "010.0.0.0/8" is no', ""),
     (
         "source: {notNets: [@'fd00::1']}",
-        'PC1210: source.notNets[0]: "fd00::1" is no CIDR: it is an address',
+        'PC1210: source.notNets[0]: "fd00::1" is not a CIDR: it is an address',
         "write fd00::1/128",
     ),
     (
@@ -91,12 +91,12 @@ RULES: list[tuple[str, str, str]] = [
     ),
     (
         "source: {nets: [10.0.0.0/8]}\n    destination: {notNets: [@'fd00::/8']}",
-        "PC1212: destination.notNets[0]: fd00::/8 is of another address family than 10",
+        "PC1212: destination.notNets[0]: fd00::/8 and 10",
         "two rules",
     ),
     (
         "ipVersion: 6\n    source: {nets: [@10.0.0.0/8]}",
-        "PC1212: source.nets[0]: 10.0.0.0/8 is of another address family than `ipVersion: 6`",
+        "PC1212: source.nets[0]: 10.0.0.0/8 and `ipVersion: 6` have different address families",
         "",
     ),
     ("source: {selector: a @= 'b'}", "PC1201: source.selector: expected `==`", ""),
@@ -117,12 +117,12 @@ RULES: list[tuple[str, str, str]] = [
     ("source: {services: {name: @A_b}}", 'PC1226: source.services.name: "A_b": a low', ""),
     (
         "source: {services: {name: a}, selector: @all()}",
-        "PC1213: source.selector: not beside services",
+        "PC1213: source.selector: not together with services",
         "",
     ),
     (
         "source: {services: {name: a}, nets: @[10.0.0.0/8]}",
-        "PC1213: source.nets: not beside services",
+        "PC1213: source.nets: not together with services",
         "",
     ),
     ("destination: {services: @{name: a}}", "PC1214: destination.services: services", ""),
@@ -169,7 +169,7 @@ def test_a_wrong_field_of_a_rule_is_shown_at_its_place(rule: str, expected: str,
 
 
 OBJECTS: list[tuple[str, str]] = [
-    (GLOBAL + "  ingress: [{action: @allow}]\n", 'PC1204: action: "allow" is none of Allow'),
+    (GLOBAL + "  ingress: [{action: @allow}]\n", 'PC1204: action: "allow" is not one of Allow'),
     (GLOBAL + "  ingress: [{action: @''}]\n", "PC1205: action: a value is required"),
     (GLOBAL + "  ingress: [{action: Deny, protocol: @''}]\n", 'PC1206: protocol: "" is no'),
     (GLOBAL + "  ingress: [@{}]\n", "PC1205: action: a value is required"),
@@ -181,7 +181,7 @@ OBJECTS: list[tuple[str, str]] = [
     (GLOBAL + "  order: @true\n", "PC0201: spec.order: expected a number"),
     (GLOBAL + "  order: @1e999\n", "PC0201: spec.order: expected a number"),
     (GLOBAL + "  types: [Ingress, @Ingress]\n", 'PC1219: spec.types[1]: "Ingress" is given'),
-    (GLOBAL + "  types: [@ingress]\n", 'PC1204: spec.types[0]: "ingress" is none of'),
+    (GLOBAL + "  types: [@ingress]\n", 'PC1204: spec.types[0]: "ingress" is not one of'),
     (GLOBAL + "  performanceHints: [@Fast]\n", 'PC1204: spec.performanceHints[0]: "Fast"'),
     (GLOBAL + "  selector: a ==@\n", "PC1201: spec.selector: expected a quoted text"),
     (GLOBAL + "  selector: @global()\n", "PC1203: spec.selector: global()"),
@@ -205,9 +205,9 @@ OBJECTS: list[tuple[str, str]] = [
     ),
     (
         GLOBAL + "  doNotTrack: @true\n  applyOnForward: true\n",
-        "PC1606: spec.doNotTrack: policyc does not support what a host passes without",
+        "PC1606: spec.doNotTrack: policyc does not support untracked traffic of hosts",
     ),
-    (EGRESS + "    http: @{}\n", "PC1213: spec.egress[0].http: http works in ingress rules"),
+    (EGRESS + "    http: @{}\n", "PC1213: spec.egress[0].http: http needs an ingress rule"),
     (
         EGRESS + "    destination: {services: @{name: a}}\n",
         "PC1205: spec.egress[0].destination.services.namespace: a value",
@@ -215,11 +215,11 @@ OBJECTS: list[tuple[str, str]] = [
     (
         EGRESS
         + "    destination: {services: {name: a, namespace: b}, ports: @[1]}\n    protocol: TCP\n",
-        "PC1213: spec.egress[0].destination.ports: not beside services",
+        "PC1213: spec.egress[0].destination.ports: not together with services",
     ),
     (
         EGRESS + "    source: {services: @{name: a, namespace: b}}\n",
-        "PC1214: spec.egress[0].source.services: services belong",
+        "PC1214: spec.egress[0].source.services: services are valid",
     ),
     (
         EGRESS + "    destination: {services: {name: @a, namespace: b}}\n",
@@ -227,7 +227,7 @@ OBJECTS: list[tuple[str, str]] = [
     ),
     (
         GLOBAL + "  ingress: [{action: Deny, protocol: TCP, http: @{}}]\n",
-        "PC1213: http: http works in rules that allow",
+        "PC1213: http: http needs a rule that allows",
     ),
     (
         GLOBAL + "  ingress: [{action: Allow, http: @{}}]\n",
@@ -244,11 +244,11 @@ OBJECTS: list[tuple[str, str]] = [
     (HEAD.format(kind="NetworkPolicy") + "  @doNotTrack: true\n", "PC0202: spec.doNotTrack"),
     (
         TYPE.format(kind="GlobalNetworkPolicy") + "metadata: {name: @kube-admin.web}\n",
-        "PC1218: metadata.name: the name says that the policy is in the tier kube-admin",
+        "PC1218: metadata.name: the name has the prefix of the tier kube-admin",
     ),
     (
         TYPE.format(kind="GlobalNetworkPolicy") + "metadata: {name: x, namespace: @shop}\n",
-        "PC1225: metadata.namespace: a GlobalNetworkPolicy is for the whole cluster",
+        "PC1225: metadata.namespace: a GlobalNetworkPolicy is cluster-scoped",
     ),
     (TYPE.format(kind="GlobalNetworkPolicy") + "metadata: {name: @X_y}\n", "PC0403: metadata.name"),
     (HEAD.format(kind="Tier") + "  order: @x\n", "PC0201: spec.order: expected a number"),
@@ -258,7 +258,7 @@ OBJECTS: list[tuple[str, str]] = [
     ),
     (
         HEAD.format(kind="Tier") + "  defaultAction: @Allow\n",
-        'PC1204: spec.defaultAction: "Allow" is none of Deny, Pass',
+        'PC1204: spec.defaultAction: "Allow" is not one of Deny, Pass',
     ),
     (
         TYPE.format(kind="Tier") + "metadata: {name: default}\nspec: {order: @5}\n",
@@ -274,7 +274,7 @@ OBJECTS: list[tuple[str, str]] = [
     ),
     (
         HEAD.format(kind="GlobalNetworkSet") + "  nets: [@10.0.0.0/40]\n",
-        'PC1210: spec.nets[0]: "10.0.0.0/40" is no CIDR',
+        'PC1210: spec.nets[0]: "10.0.0.0/40" is not a CIDR',
     ),
     (
         TYPE.format(kind="NetworkSet")
@@ -297,7 +297,7 @@ OBJECTS: list[tuple[str, str]] = [
     (HEAD.format(kind="HostEndpoint") + "  @node: n\n", "PC1205: spec.interfaceName: a value"),
     (
         HEAD.format(kind="HostEndpoint") + "  node: n\n  expectedIPs: [@10.0.0.0/8]\n",
-        'PC1221: spec.expectedIPs[0]: "10.0.0.0/8" is no address',
+        'PC1221: spec.expectedIPs[0]: "10.0.0.0/8" is not an address',
     ),
     (
         HEAD.format(kind="HostEndpoint") + "  node: n\n  interfaceName: '*'\n  profiles: [@mine]\n",
@@ -310,16 +310,16 @@ OBJECTS: list[tuple[str, str]] = [
     ),
     (
         HEAD.format(kind="StagedNetworkPolicy") + "  stagedAction: @Remove\n",
-        'PC1204: spec.stagedAction: "Remove" is none of Set, Delete, Learn, Ignore',
+        'PC1204: spec.stagedAction: "Remove" is not one of Set, Delete, Learn, Ignore',
     ),
     (
         HEAD.format(kind="StagedGlobalNetworkPolicy") + "  stagedAction: Delete\n  @order: 5\n",
-        "PC1220: spec.order: the staged deletion",
+        "PC1220: spec.order: a staged deletion",
     ),
     (
         HEAD.format(kind="StagedKubernetesNetworkPolicy")
         + "  stagedAction: Delete\n  @podSelector: {matchLabels: {a: b}}\n",
-        "PC1220: spec.podSelector: the staged deletion",
+        "PC1220: spec.podSelector: a staged deletion",
     ),
     (
         HEAD.format(kind="StagedKubernetesNetworkPolicy") + "  ingress: [{from: [@{}]}]\n",

@@ -59,7 +59,7 @@ def shown_by(command: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         (CIDRS, PODS, "no Node object for n1, n2\n"),
         (HOSTS, PODS, "no Node object for n1, n2\n"),
         (BY_LABEL, PODS, "no Node object for n1, n2\n"),
-        (ADMIN, PODS + node("n1") + node("n2", "{}"), "there is none of n2\n"),
+        (ADMIN, PODS + node("n1") + node("n2", "{}"), "no address of n2 is known\n"),
         (BY_LABEL, PODS + node("n1") + node("n2", "{}"), ""),
         (ADMIN, PODS + node("n1") + node("n2"), ""),
         (ADMIN, DEPLOYMENT + node("n1"), ""),

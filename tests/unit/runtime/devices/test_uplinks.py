@@ -65,9 +65,11 @@ def test_what_is_in_a_vrf_is_refused(
     monkeypatch: pytest.MonkeyPatch, chain: tuple[str, ...]
 ) -> None:
     """Also below a bond or bridge that is."""
-    with pytest.raises(InputError, match="--uplink eth0: that is part of the VRF red") as error:
+    with pytest.raises(
+        InputError, match="--uplink eth0: the device belongs to the VRF red"
+    ) as error:
         found(monkeypatch, *chain, "red")
-    assert error.value.exit_code == 2 and "no VRF" in error.value.hint
+    assert error.value.exit_code == 2 and "outside of every VRF" in error.value.hint
 
 
 def test_the_vrf_itself_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,5 +84,5 @@ def test_what_nobody_tells_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
         yield
 
     monkeypatch.setattr(rtnetlink, "connection", connection)
-    with pytest.raises(HostError, match="--uplink lo: rtnetlink does not tell"):
+    with pytest.raises(HostError, match="--uplink lo: rtnetlink cannot read"):
         uplinks._vrf_of("lo", 1)

@@ -40,7 +40,7 @@ def test_what_the_kernel_refuses_is_an_error_in_words(monkeypatch: pytest.Monkey
         raise OSError(105, "No buffer space available")
 
     monkeypatch.setattr(socket.socket, "send", refuse)
-    with pytest.raises(HostError, match="what devices the pods have: No buffer space"):
+    with pytest.raises(HostError, match="the pods' devices: No buffer space"):
         require_passed(["lo"], {"veth0": 1})
 
 
@@ -101,7 +101,7 @@ def test_a_netkit_device_whose_peer_keeps_marks_is_refused(
     answers(monkeypatch, netkit(scrub, 0))
     with pytest.raises(InputError, match=r"nk0: .* does not scrub .*peer scrub none") as caught:
         require_scrubbed({"nk0": 9})
-    assert caught.value.hint == "create it with `peer scrub default`"
+    assert caught.value.hint == "create the device with `peer scrub default`"
     with pytest.raises(InputError, match=r"lo: .* does not scrub"):
         require_scrubbed({}, ["lo"])
 

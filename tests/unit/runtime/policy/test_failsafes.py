@@ -47,5 +47,5 @@ def test_what_is_open_is_said() -> None:
 
 def test_there_are_not_more_than_there_is_room_for() -> None:
     assert len(read_ports(",".join(map(str, range(1, MOST + 1))), "inbound")) == MOST
-    with pytest.raises(InputError, match="room for 256"):
+    with pytest.raises(InputError, match="limit of 256"):
         read_ports(",".join(map(str, range(1, MOST + 2))), "inbound")

@@ -192,7 +192,7 @@ def test_the_loser_gets_the_address_when_the_winner_goes() -> None:
         assert of_world(world)[site] == owner
         assert all(before != after for before, after in changes.values())
     loss = (
-        "shop/new: left out: 198.51.100.1 port 80/TCP: also asked for by the Service shop/old, "
+        "shop/new: left out: 198.51.100.1 port 80/TCP: taken by the Service shop/old, "
         "which is older"
     )
     assert said == [loss, loss], "each time that it loses the address"
@@ -213,8 +213,8 @@ def test_a_socket_of_the_node_keeps_its_port(monkeypatch: pytest.MonkeyPatch) ->
             ("192.0.2.7", "TCP", 443): "lb",
         }
         assert said == [
-            "shop/api: left out: 192.0.2.7 port 6443/TCP: has a socket of the node itself",
-            "shop/np: left out: 192.0.2.7 port 10250/TCP: has a socket of the node itself",
+            "shop/api: left out: 192.0.2.7 port 6443/TCP: is bound by a socket of the node",
+            "shop/np: left out: 192.0.2.7 port 10250/TCP: is bound by a socket of the node",
         ]
 
 
@@ -225,7 +225,7 @@ def test_external_addresses_are_limited_to_the_ranges_given() -> None:
     ]
     found, said = owners(there, ("198.51.100.0/24", "2001:db8::/32"))
     assert {key[0] for key in found} == {"10.96.0.1", "198.51.100.1", "203.0.113.1"}
-    assert said == ["shop/web: left out: 8.8.8.8 port 80/TCP: is in no range of --external-cidr"]
+    assert said == ["shop/web: left out: 8.8.8.8 port 80/TCP: is outside of --external-cidr"]
 
 
 def test_external_addresses_without_ranges_are_warned_of_once() -> None:
@@ -300,7 +300,9 @@ def test_limits_keep_the_oldest_whatever_the_order() -> None:
     dice = random.Random(1)
     expected = owners(everything, ("0.0.0.0/0",))
     assert set(expected[0].values()) == {f"s{n}" for n in range(1, 6)}
-    assert len(expected[1]) == 1 and expected[1][0].startswith("shop/s0: left out: the namespace")
+    assert len(expected[1]) == 1 and expected[1][0].startswith(
+        "shop/s0: left out: the limit of the namespace"
+    )
     for _ in range(3):
         assert owners(dice.sample(everything, 6), ("0.0.0.0/0",)) == expected
         world = World(NODE, external=external_ranges(["0.0.0.0/0"]) or ())

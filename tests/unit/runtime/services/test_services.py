@@ -383,13 +383,13 @@ BALANCED = {"type": "LoadBalancer", "externalTrafficPolicy": "Local", "healthChe
 def test_who_answers_health_checks_is_told(spec: dict[str, Any], asked: bool) -> None:
     notes: list[str] = []
     read(service(**spec), note=notes.append)
-    said = [each for each in notes if "`policyc node follow` alone" in each]
+    said = [each for each in notes if "while `policyc node follow` runs" in each]
     assert [each.split(" of ")[1][:2] for each in said] == (["1 "] if asked else [])
 
 
 def test_a_health_check_and_masquerade_do_not_share_a_port() -> None:
     own = OwnNode("node-1", ADDRESSES, masquerade_ports=range(31000, 33000))
-    with pytest.raises(InputError, match="32000 is one of those by which pods leave"):
+    with pytest.raises(InputError, match="32000 is one of the SNAT ports"):
         read(service(**BALANCED), node=own)
 
 

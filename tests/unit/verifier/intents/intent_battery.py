@@ -203,13 +203,13 @@ SYMBOLIC = [
     Question(
         "itself, built in", DB, intent("never", pods("db"), pods("db"), builtin=True), BROKEN
     ),
-    Question("its own node", SHUT, TO_OWN, VACUOUS, "built in"),
+    Question("its own node", SHUT, TO_OWN, VACUOUS, "always passes"),
     Question(
         "its own node, included",
         SHUT,
         intent("always", OWN_NODE, pods("db"), builtin=True),
         VACUOUS,
-        "built in",
+        "always passes",
     ),
     Question(
         "any node, included", SHUT, intent("always", NODES, pods("db"), builtin=True), BROKEN
@@ -220,7 +220,7 @@ SYMBOLIC = [
         SHUT,
         intent("always", pods("web"), block("ff02::/16"), SOLICIT, builtin=True),
         VACUOUS,
-        "built in",
+        "always passes",
     ),
     Question(
         "neighbours elsewhere",
@@ -240,7 +240,7 @@ SYMBOLIC = [
         NOTHING,
         intent("never", block("10.0.0.1/32"), block("10.0.0.1/32")),
         VACUOUS,
-        "built in",
+        "always passes",
     ),
     Question(
         "only pods have named ports", NOTHING, intent("never", ALL, WORLD, HTTP), VACUOUS, "between"
@@ -264,7 +264,7 @@ SYMBOLIC = [
     Question(
         "no such destination", DB, intent("never", ALL, AllOf((ALL, NODES))), VACUOUS, "`to`"
     ),
-    Question("only from everybody", DB, intent("only", ANY_PEER, pods("db")), VACUOUS, "everybody"),
+    Question("only from everybody", DB, intent("only", ANY_PEER, pods("db")), VACUOUS, "every peer"),
     Question(
         "only from nobody", SHUT, intent("only", AllOf((ALL, NODES)), ALL), VACUOUS, "`from`"
     ),
@@ -273,7 +273,7 @@ SYMBOLIC = [
         SHUT,
         intent("always", ALL, WORLD, scope=Scope.INGRESS),
         VACUOUS,
-        "no policy is asked",
+        "no policy applies",
     ),
     Question("a guarded node", GUARDED, intent("always", WORLD, NODES), BROKEN),
     Question("a guarded node without policies", SOME_GUARDED,
@@ -337,7 +337,7 @@ GIVEN = [
     here("never from a pod that is not there", DB, intent("never", pods("x"), pods("db")),
          VACUOUS, "`from`"),
     here("a template has replicas", NOTHING, intent("never", pods("api"), pods("api")), BROKEN),
-    here("one pod alone", NOTHING, intent("never", pods("web"), pods("web")), VACUOUS, "built in"),
+    here("one pod alone", NOTHING, intent("never", pods("web"), pods("web")), VACUOUS, "always passes"),
     here("one pod alone, included", NOTHING,
          intent("never", pods("web"), pods("web"), builtin=True), BROKEN),
     here("a pod's address is nobody else's", SHUT,
@@ -345,7 +345,7 @@ GIVEN = [
     here("a port by name", HTTP_IN, intent("always", ALL, pods("web"), HTTP), HELD),
     here("a port that nobody has", HTTP_IN, intent("always", ALL, pods("db"), HTTP),
          VACUOUS, "between them"),
-    here("its own node", SHUT, TO_OWN, VACUOUS, "built in"),
+    here("its own node", SHUT, TO_OWN, VACUOUS, "always passes"),
     here("another node", SHUT, intent("never", NodePeer(), pods("db"), scope=Scope.INGRESS), HELD),
     here("a node that is on nobody's way", NOTHING,
          intent("never", NodePeer(where=Where.REMOTE), pods("db")), BROKEN),
