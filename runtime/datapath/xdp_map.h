@@ -15,8 +15,7 @@ struct pc_xdp_uplink {
 	__u8 is_generic; /* a frame goes from uplink to uplink only where both are the same */
 	__u8 place;      /* in pc_xdp_count */
 };
-_Static_assert(sizeof(struct pc_xdp_uplink) == 40,
-	       "runtime/attach/xdp.py packs it, without padding");
+_Static_assert(sizeof(struct pc_xdp_uplink) == 40, "runtime/attach/xdp.py packs it");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
