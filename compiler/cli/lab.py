@@ -32,6 +32,7 @@ from policyc.runtime.lab.matrix import render, to_json
 from policyc.runtime.lab.run import Result, run_lab
 from policyc.runtime.lab.topology import EXTERNAL, LabNode
 from policyc.runtime.load.node import load
+from policyc.runtime.load.request import LoadRequest
 
 WHAT_NEXT = """What to try next:
   {policyc} eval {inputs} {flow}
@@ -98,11 +99,13 @@ def _run(done: Compiled, bundle: Path, folder: Path) -> Result:
         node.write_endpoints(endpoints, metadata_of(pods))
         node.run_in(
             lambda: load(
-                bundle,
-                endpoints,
-                bpffs=node.bpffs,
-                state_root=folder / "state",
-                uplink=(node.uplink,) if done.guards_hosts else (),
+                LoadRequest(
+                    bundle=bundle,
+                    endpoints=endpoints,
+                    bpffs=node.bpffs,
+                    state_root=folder / "state",
+                    uplinks=(node.uplink,) if done.guards_hosts else (),
+                )
             )
         )
 

@@ -210,6 +210,7 @@ def load(
     from policyc.compiler.cli.service_files import read_objects
     from policyc.runtime.attach.denied_devices import read_patterns
     from policyc.runtime.load import node as runtime
+    from policyc.runtime.load.request import LoadRequest
     from policyc.runtime.snat.snat import read_options
 
     digest = digest_of_proof(bundle, reprove, reprove_cluster)
@@ -217,28 +218,30 @@ def load(
     with error_details(verbose):
         masquerade = read_options(masquerades, masquerade_ports, excepted, uplink)
         done = runtime.load(
-            bundle,
-            endpoints,
-            bpffs=bpffs,
-            mode=mode,
-            forward=forwarding,
-            uplink=uplink,
-            way_back=way_back,
-            masquerade=masquerade,
-            xdp_mode=xdp_mode,
-            services=read_objects(services) if services else None,
-            cgroup=cgroup,
-            open_ports={side: ports for side, ports in given.items() if ports is not None},
-            reassemble=reassemble,
-            service_cidr=service_cidr,
-            external=external_ranges_of(external_cidr),
-            proof_keys=proof_keys,
-            digest=digest,
-            missing=missing,
-            deny=read_patterns(deny_devices),
-            resets=resets,
-            strict_services=strict_services,
-            patience=Patience(wait, note),
+            LoadRequest(
+                bundle=bundle,
+                endpoints=endpoints,
+                bpffs=bpffs,
+                mode=mode,
+                forwarding=forwarding,
+                uplinks=uplink,
+                return_path=way_back,
+                masquerade=masquerade,
+                xdp_mode=xdp_mode,
+                services=read_objects(services) if services else None,
+                cgroup=cgroup,
+                failsafe_ports={side: ports for side, ports in given.items() if ports is not None},
+                reassemble=reassemble,
+                service_cidrs=service_cidr,
+                external_cidrs=external_ranges_of(external_cidr),
+                proof_keys=proof_keys,
+                digest=digest,
+                missing=missing,
+                deny_devices=read_patterns(deny_devices),
+                resets=resets,
+                strict_services=strict_services,
+                patience=Patience(wait, note),
+            ),
             warn=warn,
             note=note,
         )

@@ -33,7 +33,7 @@ from policyc.runtime.kernel.pins import (
     Pins,
 )
 from policyc.runtime.load import refusals
-from policyc.runtime.load.node import POLICY_PROGRAM
+from policyc.runtime.load.resources.programs import POLICY_PROGRAM
 from policyc.runtime.services import maps as service_maps
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
 from policyc.runtime.state import (

@@ -33,6 +33,7 @@ from policyc.runtime.lab import namespaces
 from policyc.runtime.lab.children import call
 from policyc.runtime.lab.topology import LabEndpoint
 from policyc.runtime.load import node as runtime
+from policyc.runtime.load.request import LoadRequest
 
 A = LabEndpoint("", "a", IPv4Address("192.0.2.1"), IPv6Address("2001:db8:2::1"))
 B = LabEndpoint("", "b", IPv4Address("192.0.2.2"), IPv6Address("2001:db8:2::2"))
@@ -80,19 +81,18 @@ class Site:
         endpoints.write_text(json.dumps(_endpoints(node)))
 
         def load() -> None:
-            runtime.load(
-                bundle,
-                endpoints,
+            request = LoadRequest(
+                bundle=bundle,
+                endpoints=endpoints,
                 bpffs=self.bpffs / f"policyc-{node}",
                 state_root=self.folder / f"state-{node}",
-                forward=forward,
-                uplink=UPLINKS,
+                forwarding=forward,
+                uplinks=UPLINKS,
                 services=services,
-                way_back=way_back,
+                return_path=way_back,
                 xdp_mode=xdp_mode,
-                warn=refuse,
-                note=refuse,
             )
+            runtime.load(request, warn=refuse, note=refuse)
 
         call(load, namespace=self.at[node])
 

@@ -22,6 +22,7 @@ from policyc.runtime.bundle.json_value import JsonValue
 from policyc.runtime.lab import namespaces
 from policyc.runtime.lab.topology import Lab, LabEndpoint
 from policyc.runtime.load import node as runtime
+from policyc.runtime.load.request import LoadRequest
 
 CLIENT = LabEndpoint("bench", "client", IPv4Address("10.0.0.10"), IPv6Address("fd00::10"))
 SERVER = LabEndpoint("bench", "server", IPv4Address("10.0.0.11"), IPv6Address("fd00::11"))
@@ -141,15 +142,14 @@ def ours(n: int, services: int = 0) -> Callable[[Lab, Path], None]:
         objects = service_objects(services) if services else None
 
         def load() -> None:
-            runtime.load(
-                folder / "bundle",
-                folder / "endpoints.json",
+            request = LoadRequest(
+                bundle=folder / "bundle",
+                endpoints=folder / "endpoints.json",
                 bpffs=lab.node.bpffs / "policyc",
                 state_root=folder / "state",
                 services=objects,
-                warn=refuse,
-                note=refuse,
             )
+            runtime.load(request, warn=refuse, note=refuse)
 
         lab.node.run_in(load)
 

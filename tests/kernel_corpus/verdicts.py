@@ -11,6 +11,7 @@ from typing import Any
 from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.load import node
+from policyc.runtime.load.request import LoadRequest
 from tests.kernel_corpus.surroundings import own_network, temporary_bpffs
 
 NEXT, DROP = -1, 2
@@ -27,7 +28,12 @@ def wrong_verdicts(case: Path, bundle: str) -> list[str]:
     ):
         _make_devices([*record["devices"], UPLINK])
         node.load(
-            case / bundle, case / "endpoints.json", bpffs=bpffs, state_root=Path(state) / "state"
+            LoadRequest(
+                bundle=case / bundle,
+                endpoints=case / "endpoints.json",
+                bpffs=bpffs,
+                state_root=Path(state) / "state",
+            )
         )
         try:
             return _ask(Pins(bpffs), record["frames"])

@@ -35,6 +35,7 @@ from policyc.runtime.load.node import (
     load,
     unload,
 )
+from policyc.runtime.load.request import LoadRequest
 from policyc.runtime.observe.status import status
 from tests.kernel.support import packets
 from tests.kernel.support.packets import (
@@ -128,7 +129,7 @@ def _run(
     state = folder.parent / "state"
     # What an earlier case connected must not answer for this one.
     unload(bpffs=node.bpffs, state_root=state)
-    load(bundle, endpoints, bpffs=node.bpffs, state_root=state)
+    load(LoadRequest(bundle=bundle, endpoints=endpoints, bpffs=node.bpffs, state_root=state))
     uplink = socket.if_nametoindex(node.uplink)
     index = {name: socket.if_nametoindex(pod.interface) for name, pod in pods.items()}
     pins = Pins(node.bpffs)

@@ -15,6 +15,7 @@ from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.lab.children import call
 from policyc.runtime.lab.topology import Lab, LabEndpoint, LabNode
 from policyc.runtime.load.node import load
+from policyc.runtime.load.request import LoadRequest
 from policyc.runtime.observe.status import status
 from tests.kernel.support import packets
 from tests.kernel.support.answers import (
@@ -77,10 +78,12 @@ class Limiting:
     def load(self, bundle: str = "bundle") -> None:
         def enforce() -> None:
             load(
-                self.folder / bundle,
-                self.folder / "endpoints.json",
-                bpffs=self.node.bpffs,
-                state_root=self.folder / "state",
+                LoadRequest(
+                    bundle=self.folder / bundle,
+                    endpoints=self.folder / "endpoints.json",
+                    bpffs=self.node.bpffs,
+                    state_root=self.folder / "state",
+                )
             )
 
         self.node.run_in(enforce)

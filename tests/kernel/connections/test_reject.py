@@ -12,6 +12,7 @@ from policyc.runtime.lab.probes import Family, Outcome, Probe, Protocol
 from policyc.runtime.lab.topology import Lab
 from policyc.runtime.lab.traffic import send
 from policyc.runtime.load.node import load
+from policyc.runtime.load.request import LoadRequest
 from tests.kernel.support import (
     answers,
     packets,
@@ -64,7 +65,15 @@ def rejecting(
 
         def enforce() -> None:
             bundle, endpoints = folder / "bundle", folder / "endpoints.json"
-            load(bundle, endpoints, bpffs=lab.node.bpffs, mode=mode, state_root=folder / "state")
+            load(
+                LoadRequest(
+                    bundle=bundle,
+                    endpoints=endpoints,
+                    bpffs=lab.node.bpffs,
+                    mode=mode,
+                    state_root=folder / "state",
+                )
+            )
 
         lab.node.run_in(enforce)
         yield Rejecting(lab)

@@ -18,6 +18,7 @@ from policyc.runtime.kernel import (
     host,
 )
 from policyc.runtime.load import node as runtime
+from policyc.runtime.load.request import LoadRequest
 from tests.kernel.support.node_under_test import NodeUnderTest
 from tests.kernel.support.table_policy import NamePlacer
 
@@ -100,7 +101,10 @@ def readable(node: NodeUnderTest) -> Iterator[tuple[Path, Path]]:
 def test_no_root(node: NodeUnderTest, readable: tuple[Path, Path]) -> None:
     def as_nobody() -> None:
         os.seteuid(65534)
-        runtime.load(*readable, bpffs=node.bpffs, placer=NamePlacer)
+        runtime.load(
+            LoadRequest(bundle=readable[0], endpoints=readable[1], bpffs=node.bpffs),
+            placer=NamePlacer,
+        )
 
     assert _said_in_child(as_nobody).startswith("3 this needs root")
 
@@ -114,9 +118,14 @@ def test_no_root(node: NodeUnderTest, readable: tuple[Path, Path]) -> None:
 def test_a_kernel_that_is_too_old(node: NodeUnderTest) -> None:
     with pytest.raises(HostError, match=r"the bundle needs Linux 99\.0 or later"):
         runtime.load(
-            node.bundle(node.policy(), kernel="99.0"), node.endpoints(), bpffs=node.bpffs,
-            state_root=node.state_root, placer=NamePlacer,
-        )  # fmt: skip
+            LoadRequest(
+                bundle=node.bundle(node.policy(), kernel="99.0"),
+                endpoints=node.endpoints(),
+                bpffs=node.bpffs,
+                state_root=node.state_root,
+            ),
+            placer=NamePlacer,
+        )
 
 
 def test_a_kernel_with_preempt_rt(

@@ -22,6 +22,7 @@ from policyc.runtime.endpoints.placement import (
 from policyc.runtime.errors import HostError, InputError, NodeError
 from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.load import node as runtime
+from policyc.runtime.load.request import LoadRequest
 from policyc.runtime.state import StateDir
 from tests.kernel.support.node_under_test import (
     HOSTS,
@@ -203,9 +204,14 @@ def _fail_by_attach(node: NodeUnderTest, _variant: object) -> None:
 
 def _load_with(node: NodeUnderTest, placer: type[NamePlacer]) -> None:
     runtime.load(
-        node.bundle(node.policy()), node.endpoints(), bpffs=node.bpffs,
-        state_root=node.state_root, placer=placer,
-    )  # fmt: skip
+        LoadRequest(
+            bundle=node.bundle(node.policy()),
+            endpoints=node.endpoints(),
+            bpffs=node.bpffs,
+            state_root=node.state_root,
+        ),
+        placer=placer,
+    )
 
 
 FAILURES = [

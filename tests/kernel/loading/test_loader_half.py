@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.kernel, pytest.mark.fresh]
 
 
 def _is_said_and_mended(node: NodeUnderTest, then: str) -> None:
-    with pytest.raises(HostError, match="half loaded") as caught:
+    with pytest.raises(HostError, match="partly loaded") as caught:
         node.status()
     assert caught.value.hint == "load or unload again"
     node.n_bundles += 1

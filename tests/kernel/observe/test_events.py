@@ -27,6 +27,7 @@ from policyc.runtime.load.node import (
     load,
     unload,
 )
+from policyc.runtime.load.request import LoadRequest
 from policyc.runtime.observe.event_records import (
     EndSaid,
     Event,
@@ -137,10 +138,12 @@ class Noting:
         node.run_in(
             lambda: (
                 load(
-                    folder / bundle,
-                    folder / "endpoints.json",
-                    bpffs=node.bpffs,
-                    services=services,
+                    LoadRequest(
+                        bundle=folder / bundle,
+                        endpoints=folder / "endpoints.json",
+                        bpffs=node.bpffs,
+                        services=services,
+                    )
                 )
                 and None
             )

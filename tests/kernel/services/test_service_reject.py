@@ -10,6 +10,7 @@ import pytest
 from policyc.runtime.bundle.json_value import JsonValue
 from policyc.runtime.lab.topology import Lab
 from policyc.runtime.load.node import load
+from policyc.runtime.load.request import LoadRequest
 from tests.kernel.support import packets
 from tests.kernel.support.answers import (
     DROP,
@@ -72,11 +73,13 @@ def rejecting(
         lab.node.run_in(
             lambda: (
                 load(
-                    bundle,
-                    endpoints,
-                    bpffs=lab.node.bpffs,
-                    state_root=folder / "state",
-                    services=services(),
+                    LoadRequest(
+                        bundle=bundle,
+                        endpoints=endpoints,
+                        bpffs=lab.node.bpffs,
+                        state_root=folder / "state",
+                        services=services(),
+                    )
                 )
                 and None
             )

@@ -29,6 +29,7 @@ from policyc.runtime.load.node import (
     load,
     unload,
 )
+from policyc.runtime.load.request import LoadRequest
 from policyc.runtime.observe.status import (
     NodeStatus,
     status,
@@ -164,12 +165,14 @@ class Socketed:
 
         def work() -> None:
             load(
-                folder / "bundle",
-                folder / "endpoints.json",
-                bpffs=node.bpffs,
-                state_root=folder / "state",
-                services=services,
-                cgroup=cgroup,
+                LoadRequest(
+                    bundle=folder / "bundle",
+                    endpoints=folder / "endpoints.json",
+                    bpffs=node.bpffs,
+                    state_root=folder / "state",
+                    services=services,
+                    cgroup=cgroup,
+                )
             )
 
         node.run_in(work)

@@ -17,6 +17,7 @@ from policyc.compiler.cli.main import run
 from policyc.runtime import switch
 from policyc.runtime.errors import HostError, InputError
 from policyc.runtime.load import node as runtime
+from policyc.runtime.load.request import LoadRequest
 from policyc.runtime.observe.status_text import show
 from policyc.runtime.services.maps import node_ports
 from policyc.runtime.snat import reserved_ports
@@ -272,7 +273,7 @@ def test_status_says_how_pods_leave(node: NodeUnderTest) -> None:
     show(found, console)
     text = console.export_text()
     assert f"SNAT to {NODE.ip4} {NODE.ip6} ({UPLINK}), ports 50000-50099" in text
-    assert "but to 10.0.0.0/8" in text
+    assert "except to 10.0.0.0/8" in text
     node.load(node.policy(), uplinks=[UPLINK])
     found = node.status()
     assert found and found.masquerade is None
@@ -370,8 +371,8 @@ def test_the_command_line_hands_them_on(
 ) -> None:
     asked: list[object] = []
 
-    def load(*_: object, **options: object) -> None:
-        asked.append(options["masquerade"])
+    def load(request: LoadRequest, **_: object) -> None:
+        asked.append(request.masquerade)
         raise InputError("that is all")
 
     monkeypatch.setattr(runtime, "load", load)

@@ -22,7 +22,7 @@ from policyc.runtime.bundle.bundle import (
 )
 from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.kernel.libbpf import Object
-from policyc.runtime.load import node
+from policyc.runtime.load.resources import programs
 from tests.kernel.support import map_content
 from tests.kernel_corpus.surroundings import temporary_bpffs
 
@@ -199,7 +199,7 @@ def loads_open(opener: Callable[[Path, Path], Object | Lent]) -> Iterator[None]:
     """Loads of this process open their objects so, by `Beds.open` or as ever."""
     with (
         mock.patch.object(hook_programs, "Object", opener),
-        mock.patch.object(node, "Object", opener),
+        mock.patch.object(programs, "Object", opener),
     ):
         yield
 
@@ -218,13 +218,13 @@ def _id_of_pin(path: Path) -> int:
 
 
 def _program_id(policy: Object) -> int:
-    return bpf_syscall.prog_info(policy.program_fd(node.POLICY_PROGRAM)).id
+    return bpf_syscall.prog_info(policy.program_fd(programs.POLICY_PROGRAM)).id
 
 
 def _pinned_programs(generations: Path) -> set[int]:
     """The ids of the policy programs of the generations that have pins."""
     found = set()
-    for pin in generations.glob(f"*/{node.POLICY_PROGRAM}"):
+    for pin in generations.glob(f"*/{programs.POLICY_PROGRAM}"):
         with bpf_syscall.obj_get(pin) as fd:
             found.add(bpf_syscall.prog_info(fd).id)
     return found

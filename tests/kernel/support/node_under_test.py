@@ -24,9 +24,9 @@ from policyc.runtime.kernel.btf import (
 from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.load import node as runtime
 from policyc.runtime.load.node import (
-    NO_PORTS,
     Loaded,
 )
+from policyc.runtime.load.request import LoadRequest
 from policyc.runtime.observe.status import (
     NodeStatus,
     status,
@@ -157,7 +157,7 @@ class NodeUnderTest:
         uplinks: Sequence[str] = (),
         way_back: Outside = "tunnel",
         masquerade: Masquerade | None = None,
-        open_ports: Mapping[Side, str] = NO_PORTS,
+        open_ports: Mapping[Side, str] | None = None,
         reassemble: bool = False,
         xdp_mode: xdp.Mode | None = None,
         service_cidr: Sequence[str] = (),
@@ -166,22 +166,24 @@ class NodeUnderTest:
     ) -> Loaded:
         self._forget_programs()
         return runtime.load(
-            self.bundle(policy, objects),
-            self.endpoints(entries),
-            bpffs=self.bpffs,
-            mode=mode,
-            forward=forward,
-            state_root=self.state_root,
+            LoadRequest(
+                bundle=self.bundle(policy, objects),
+                endpoints=self.endpoints(entries),
+                bpffs=self.bpffs,
+                mode=mode,
+                forwarding=forward,
+                state_root=self.state_root,
+                services=services,
+                uplinks=uplinks,
+                return_path=way_back,
+                masquerade=masquerade,
+                xdp_mode=xdp_mode,
+                failsafe_ports=open_ports or {},
+                reassemble=reassemble,
+                service_cidrs=service_cidr,
+                resets=resets,
+            ),
             placer=placer,
-            services=services,
-            uplink=uplinks,
-            way_back=way_back,
-            masquerade=masquerade,
-            xdp_mode=xdp_mode,
-            open_ports=open_ports,
-            reassemble=reassemble,
-            service_cidr=service_cidr,
-            resets=resets,
             warn=self.warnings.append,
             note=self.notes.append,
         )

@@ -19,7 +19,7 @@ from policyc.runtime.bundle.bundle import (
 from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.kernel.libbpf import Object
 from policyc.runtime.kernel.per_cpu import possible_cpus
-from policyc.runtime.load.node import POLICY_PROGRAM
+from policyc.runtime.load.resources.programs import POLICY_PROGRAM
 from policyc.runtime.snat.snat import Masquerade
 from tests.kernel.support import map_content
 from tests.kernel.support.bed import (

@@ -26,6 +26,7 @@ from policyc.runtime.bundle.json_value import JsonValue
 from policyc.runtime.devices.uplinks import Outside
 from policyc.runtime.endpoints.forwarding import Forwarding
 from policyc.runtime.load import node as runtime
+from policyc.runtime.load.request import LoadRequest
 from policyc.runtime.observe.status import (
     NodeStatus,
     status,
@@ -250,20 +251,22 @@ class TwoNodes:
         self.at[node].within(
             lambda: (
                 runtime.load(
-                    bundle,
-                    path,
-                    bpffs=self.bpffs(node),
-                    state_root=self.folder / "state",
-                    services=services,
-                    uplink=self.uplinks,
-                    way_back=way_back,
-                    masquerade=masquerade,
-                    xdp_mode=xdp_mode,
-                    reassemble=reassemble,
-                    forward=forward,
+                    LoadRequest(
+                        bundle=bundle,
+                        endpoints=path,
+                        bpffs=self.bpffs(node),
+                        state_root=self.folder / "state",
+                        services=services,
+                        uplinks=self.uplinks,
+                        return_path=way_back,
+                        masquerade=masquerade,
+                        xdp_mode=xdp_mode,
+                        reassemble=reassemble,
+                        forwarding=forward,
+                        service_cidrs=service_cidr,
+                        resets=resets,
+                    ),
                     note=self.notes.append,
-                    service_cidr=service_cidr,
-                    resets=resets,
                 )
                 and None
             )

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One load, step by step: every feature prepares and writes, one word switches, every feature sweeps."""
+
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+from policyc.runtime import switch
+from policyc.runtime.attach import attach, leftovers
+from policyc.runtime.attach.denied_devices import Patterns
+from policyc.runtime.bundle.bundle import HOOKS_OBJECT
+from policyc.runtime.devices import uplinks
+from policyc.runtime.endpoints import forwarding
+from policyc.runtime.kernel.pins import Pins
+from policyc.runtime.load.context import Context, Given, Removal
+from policyc.runtime.load.resources.attached import DeviceHooks, SocketHooks, Xdp
+from policyc.runtime.load.resources.endpoints import Endpoints, PlacerFactory
+from policyc.runtime.load.resources.node_maps import (
+    ClusterNodes,
+    FailsafePorts,
+    FormerReaders,
+    Snat,
+)
+from policyc.runtime.load.resources.own_devices import Reassembly, ServiceRoute, Tunnel
+from policyc.runtime.load.resources.programs import FirstPacketProgram, Folders, Hooks, Record
+from policyc.runtime.load.resources.resource import Resource, Transaction
+from policyc.runtime.load.resources.services import Services
+from policyc.runtime.snat.snat import Masquerading
+from policyc.runtime.state import Generation, LoadedHost, StateDir, Warn
+from policyc.runtime.undo import Undo
+
+RESOURCES: tuple[type[Resource], ...] = (
+    Folders, Hooks, FirstPacketProgram, FailsafePorts, FormerReaders, Snat, ClusterNodes, Endpoints,
+    DeviceHooks, SocketHooks, Xdp, ServiceRoute, Reassembly, Tunnel, Record, Services,
+)  # fmt: skip
+"""Every feature, in the order of a load; sweeps and unloads go in reverse."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a load did, for the message afterwards."""
+
+    generation: Generation
+    replaced_epoch: int  # 0: nothing ran before
+    hooks_replaced: bool
+    closed: tuple[str, ...]  # pods that the tables had no room for: what has no cell is denied
+    n_unnoted: int  # decisions that lost their notes, as rule ids had run out
+    denied: tuple[str, ...]  # devices without an endpoint, under default deny
+
+
+class Loading:
+    """The features of one load."""
+
+    def __init__(self, context: Context, placer: PlacerFactory) -> None:
+        self.context = context
+        self.hooks = Hooks(context)
+        self.program = FirstPacketProgram(context, self.hooks)
+        self.nodes = ClusterNodes(context)
+        self.endpoints = Endpoints(context, self.program, placer)
+        self.devices = DeviceHooks(context, self.hooks)
+        self.services = Services(context)
+        self.own = {
+            "route": ServiceRoute(context),
+            "detour": Reassembly(context),
+            "tunnel": Tunnel(context, self.nodes),
+        }
+        made: list[Resource] = [
+            *(Folders(context), self.hooks, self.program, FailsafePorts(context)),
+            *(FormerReaders(context), Snat(context), self.nodes, self.endpoints, self.devices),
+            *(SocketHooks(context), Xdp(context), *self.own.values(), Record(context)),
+            self.services,
+        ]
+        by_kind = {type(each): each for each in made}
+        self.resources = tuple(by_kind[kind] for kind in RESOURCES)
+
+    def run(self) -> Loaded:
+        """Load. What fails before the switch leaves the generation before it, and nothing of this."""
+        for each in self.resources:
+            each.check()
+        with ExitStack() as held, Undo() as undo:
+            work = Transaction(undo, held)
+            for each in self.resources:
+                each.prepare(work)
+            generation = self._generation()
+            for each in self.resources:
+                each.write(generation, work)
+            generation = self._attach(generation, work)
+            for each in self.resources:
+                each.commit(generation, work)
+            switch.store(self.context.pins.map("pc_state"), self.services.word)
+            undo.forget()
+        for each in reversed(self.resources):
+            each.sweep(generation)
+        return self._loaded(generation)
+
+    def _attach(self, generation: Generation, work: Transaction) -> Generation:
+        found = self.devices.attach(generation, self.own, work)
+        if found != generation:
+            self.endpoints.write(found, work)
+        return self.devices.attach_to_others(found, work)
+
+    def _generation(self) -> Generation:
+        at, file, bundle = self.context, self.context.given.file, self.context.given.bundle
+        guarded, request = at.given.guarded, at.request
+        attachments = tuple(
+            on for each in (self.devices, *self.own.values()) for on in each.attachments
+        )
+        former = leftovers.others(at.pins, at.before, attachments, at.is_on_record, at.warn)
+        return Generation(
+            epoch=at.word.epoch,
+            slot=at.word.slot,
+            bundle=str(bundle.path.absolute()),
+            bundle_digest=bundle.digest,
+            hooks_digest=bundle.digests[HOOKS_OBJECT],
+            node=file.node,
+            nodes=self.nodes.nodes.by_name,
+            node_addresses=tuple(map(str, file.own_addresses)),
+            node_zone=file.own_zone,
+            endpoints=self.endpoints.placed,
+            attachments=attachments,
+            former=former,
+            rules=(*bundle.rules, *self.endpoints.tables.new_rules()),
+            drop_reasons=self.endpoints.hooks_btf.enum("drop_reason"),
+            forwarding=request.forwarding,
+            outside=request.return_path,
+            cgroup=str(request.cgroup.absolute()) if request.cgroup else "",
+            masquerade=at.snat.on_record,
+            host=LoadedHost(guarded.host.name, guarded.failsafes) if guarded else None,
+            service_cidrs=tuple(str(each.to) for each in at.given.routes),
+            deny_devices=at.deny_devices,
+            resets_revoked=request.resets,
+            external_cidrs=at.external_cidrs,
+        )
+
+    def _loaded(self, generation: Generation) -> Loaded:
+        at, tables = self.context, self.endpoints.tables
+        return Loaded(
+            generation,
+            at.before_word.epoch,
+            bool(at.before and self.hooks.programs.are_new),
+            tables.refused(),
+            tables.n_unnoted,
+            leftovers.names_kept(generation),
+        )
+
+
+def context_of(
+    given: Given, state: StateDir, devices: dict[str, int], warn: Warn, note: Warn
+) -> Context:
+    """What a load finds on the node. Nothing else changes it meanwhile: the caller holds the lock."""
+    request, pins = given.request, Pins(given.request.bpffs)
+    before_word = switch.read(pins.map("pc_state"))
+    before = state.remembered(before_word.epoch, warn)
+    at_uplinks = uplinks.find(request.uplinks, devices)
+    external = request.external_cidrs
+
+    def kept(asked: Patterns | None, name: str, option: str) -> Patterns:
+        """What the option says, else what it said before."""
+        if asked is not None:
+            return asked
+        if before_word.epoch and not before:
+            warn(f"the previous value of {option} is lost: give it again")
+        found: Patterns = getattr(before, name, ())
+        return found
+
+    return Context(
+        given=given,
+        pins=pins,
+        state=state,
+        kind=attach.kind_for(request.mode),
+        devices=dict(devices),
+        uplinks=at_uplinks,
+        with_peers=forwarding.with_peers(devices.values(), request.forwarding),
+        snat=Masquerading(pins, request.masquerade, at_uplinks, given.file.own_addresses),
+        before_word=before_word,
+        before=before,
+        is_on_record=leftovers.is_all_on_record(pins, before),
+        word=replace(
+            before_word.next,
+            masquerades=request.masquerade is not None,
+            has_host=given.guarded is not None,
+            binds_own_node=given.bundle.binds_own_node,
+        ),
+        deny_devices=kept(request.deny_devices, "deny_devices", "--deny-devices"),
+        external_cidrs=kept(
+            None if external is None else tuple(map(str, external)),
+            *("external_cidrs", "--external-cidr"),
+        ),
+        warn=warn,
+        note=note,
+    )
+
+
+def remove_all(removal: Removal) -> None:
+    """Take every feature away."""
+    for kind in reversed(RESOURCES):
+        kind.remove(removal)

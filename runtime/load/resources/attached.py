@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is attached: hooks at devices, socket hooks at a cgroup, XDP at uplinks."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from policyc.runtime.attach import attach, leftovers, socket_hooks, xdp
+from policyc.runtime.devices import own_device
+from policyc.runtime.endpoints.local_devices import without_missing
+from policyc.runtime.errors import HostError
+from policyc.runtime.load.context import Context, Removal
+from policyc.runtime.load.resources.programs import Hooks
+from policyc.runtime.load.resources.resource import Resource, Transaction
+from policyc.runtime.state import Attachment, Generation
+
+
+class DeviceHooks(Resource):
+    """Hooks at the devices of pods, at uplinks, and at devices that the load makes.
+
+    Asks the kernel and not the record, which may be lost: what is attached is never undone.
+    """
+
+    def __init__(self, context: Context, hooks: Hooks) -> None:
+        super().__init__(context)
+        self._hooks = hooks
+
+    @property
+    def attachments(self) -> tuple[Attachment, ...]:
+        """The devices of pods, then the uplinks."""
+        at = self.context
+        return (
+            *(Attachment(name, to, at.kind) for name, to in at.devices.items()),
+            *(Attachment(name, to, at.kind, "uplink") for name, to in at.uplinks.items()),
+        )
+
+    def attach(
+        self, generation: Generation, owners: Mapping[str, Resource], work: Transaction
+    ) -> Generation:
+        """Attach where nothing is yet. The generation without the devices that went meanwhile.
+
+        `owners` are the features of devices that the load made, by role.
+        """
+        for attachment in generation.attachments:
+            try:
+                self._attach_to(attachment, work)
+            except attach.GoneError:
+                if self.context.request.missing == "refuse" or attachment.role != "pod":
+                    raise
+                del self.context.devices[attachment.interface]
+            if attachment.role in owners:
+                owners[attachment.role].start(attachment, work)
+        return without_missing(generation, self.context.devices, self.context.warn)
+
+    def attach_to_others(self, generation: Generation, work: Transaction) -> Generation:
+        """At devices without an endpoint, until no more of them are found: the generation with them."""
+        for attachment in leftovers.kept(generation):
+            self._attach_if_there(attachment, work)
+        while news := leftovers.unhooked(generation, self.context.kind):
+            for attachment in news:
+                self._attach_if_there(attachment, work)
+            generation = replace(generation, former=(*generation.former, *news))
+        return generation
+
+    def _attach_if_there(self, attachment: Attachment, work: Transaction) -> None:
+        try:
+            self._attach_to(attachment, work)
+        except HostError:
+            if attach.is_there(attachment):
+                raise
+
+    def _attach_to(self, attachment: Attachment, work: Transaction) -> None:
+        where, hooks = self.context.pins, self._hooks.programs
+        if not attach.is_whole(where, attachment):
+            if attachment.role in own_device.ROLES and not attach.is_any(where, attachment):
+                own_device.stop(attachment.ifindex, f"the device {attachment.interface}")
+            work.undo.by(attach.detach, where, attachment)
+        elif not hooks.are_new:
+            return
+        elif hooks.before:
+            work.undo.by(attach.attach, where, attachment, hooks.before)
+        attach.attach(where, attachment, hooks.programs)
+
+    def sweep(self, generation: Generation) -> None:
+        """Hooks at devices that are none of this generation go."""
+        leftovers.sweep(self.context.pins, generation)
+
+    @staticmethod
+    def remove(removal: Removal) -> None:
+        """Every hook goes, of whatever load."""
+        for attachment in removal.others:
+            attach.detach(removal.pins, attachment)
+        leftovers.drop_links(removal.pins)
+
+
+class SocketHooks(Resource):
+    """Hooks of a cgroup, by which processes of the node reach Services."""
+
+    def commit(self, generation: Generation, work: Transaction) -> None:
+        """Attach them under the new epoch, beside those of the generation before."""
+        at, cgroup = self.context, self.context.request.cgroup
+        if cgroup is not None:
+            own = at.given.file.own_addresses
+            socket_hooks.attach(at.pins, at.word.epoch, at.given.bundle, cgroup, own, work.undo)
+
+    def sweep(self, generation: Generation) -> None:
+        """Those of earlier epochs go."""
+        socket_hooks.keep_only(self.context.pins, generation.epoch)
+
+    @staticmethod
+    def remove(removal: Removal) -> None:
+        """All go."""
+        socket_hooks.keep_only(removal.pins, epoch=0)
+
+
+class Xdp(Resource):
+    """XDP at uplinks, by which known packets go to other nodes."""
+
+    def commit(self, generation: Generation, work: Transaction) -> None:
+        """Attach it, or replace the program before."""
+        at = self.context
+        xdp.attach(
+            *(at.pins, at.given.bundle, at.uplinks, at.given.file.own_addresses),
+            *(at.request.xdp_mode, at.note, work.held, work.undo),
+        )
+
+    def sweep(self, generation: Generation) -> None:
+        """It goes from devices that are no uplinks any more."""
+        wanted = self.context.uplinks.values() if self.context.request.xdp_mode else ()
+        xdp.keep_only(self.context.pins, wanted)
+
+    @staticmethod
+    def remove(removal: Removal) -> None:
+        """It goes from every device."""
+        xdp.keep_only(removal.pins, ())

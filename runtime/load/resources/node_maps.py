@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Maps about the node and its cluster: failsafe ports, SNAT, the other nodes."""
+
+from policyc.runtime import failsafes, switch
+from policyc.runtime.devices import route_mtu, route_rules
+from policyc.runtime.endpoints import forwarding
+from policyc.runtime.errors import InputError
+from policyc.runtime.failsafes import Failsafes
+from policyc.runtime.load.cluster_nodes import Nodes
+from policyc.runtime.load.context import Removal
+from policyc.runtime.load.resources.resource import Resource, Transaction
+from policyc.runtime.snat import reserved_ports
+from policyc.runtime.state import Generation
+
+
+class FailsafePorts(Resource):
+    """Ports of a node under host policy that no policy closes."""
+
+    def write(self, generation: Generation, work: Transaction) -> None:
+        """Beside those of the generation before, by epoch."""
+        at = self.context
+        wanted = at.given.guarded.failsafes if at.given.guarded else Failsafes()
+        failsafes.write(at.pins, wanted, at.word.epoch, at.before_word.epoch, work.undo)
+
+    def sweep(self, generation: Generation) -> None:
+        """Those of the generation before go."""
+        failsafes.keep_only(self.context.pins, generation.epoch)
+
+
+class FormerReaders(Resource):
+    """Hooks that still run by the word before. What they read is swept after they have ended."""
+
+    def sweep(self, generation: Generation) -> None:
+        """Wait until each has ended (an RCU grace period)."""
+        switch.wait_for_readers()
+
+
+class Snat(Resource):
+    """SNAT of pods at uplinks: the ports that no socket may bind, and the maps of the hooks."""
+
+    def check(self) -> None:
+        """Tell of uplinks without an address; refuse ports that Services of the node have."""
+        at = self.context
+        if not at.ports:
+            return
+        at.snat.note_gaps(at.note)
+        if at.request.services is None and at.before_word.epoch:
+            self._refuse_node_ports()
+        reserved_ports.require_free(at.state, at.ports)
+
+    def _refuse_node_ports(self) -> None:
+        """`InputError` where Services of an earlier load have one of the ports."""
+        from policyc.runtime.services import maps as service_maps
+
+        if taken := service_maps.node_ports(self.context.pins, self.context.ports):
+            raise InputError(
+                f"--masquerade-ports {reserved_ports.shown(self.context.ports)}: "
+                f"{taken[0]} is the node port of a Service",
+                "choose others with --masquerade-ports",
+            )
+
+    def prepare(self, work: Transaction) -> None:
+        """Reserve the ports (net.ipv4.ip_local_reserved_ports)."""
+        if self.context.ports:
+            reserved_ports.reserve(self.context.state, self.context.ports, work.undo)
+
+    def write(self, generation: Generation, work: Transaction) -> None:
+        """The node's addresses, and what keeps its own."""
+        self.context.snat.write(work.undo)
+
+    def sweep(self, generation: Generation) -> None:
+        """What only the load before asked for goes, its reserved ports too."""
+        at = self.context
+        at.snat.forget_others()
+        reserved_ports.settle(at.state, at.ports, at.warn)
+
+    @staticmethod
+    def remove(removal: Removal) -> None:
+        """The reserved ports are given back; those of a network namespace that is gone are forgotten."""
+        if removal.is_reachable:
+            reserved_ports.settle(removal.state, range(0), removal.warn)
+        else:
+            removal.state.set_reserved(())
+
+
+class ClusterNodes(Resource):
+    """The nodes of the cluster, and by which devices packets of external clients go."""
+
+    nodes: Nodes
+
+    def prepare(self, work: Transaction) -> None:
+        """Number the nodes: those that are known keep their number."""
+        self.nodes = Nodes(self.context.pins, self.context.given.file)
+
+    def write(self, generation: Generation, work: Transaction) -> None:
+        """The nodes, and the uplinks at which the fast path is allowed."""
+        at = self.context
+        tunnels = (each for each in generation.attachments if each.role == "tunnel")
+        through = next((each.ifindex for each in tunnels), 0)
+        self.nodes.write(work.undo)
+        alone = forwarding.without_master(at.uplinks) if at.with_peers else {}
+        past = route_mtu.none_narrower(alone, at.note)
+        past, marks = route_rules.told_of(past, at.note)
+        uplinks, how = list(at.uplinks.values()), at.request.return_path
+        self.nodes.configure(through, uplinks, past, how, work.undo, marks)
+
+    def sweep(self, generation: Generation) -> None:
+        """Nodes that are no more go."""
+        self.nodes.forget_others()
