@@ -10,12 +10,15 @@ from dataclasses import dataclass
 import click
 
 from policyc.backends.report.text import print_findings
-from policyc.compiler.cli.eval_answers import answer, to_text
 from policyc.compiler.cli.eval_batches import AUTO, ENGINES, NATIVE, FlowFile, batch_of
 from policyc.compiler.cli.help import command
 from policyc.compiler.cli.inputs import read_options, show_profile, show_staged
 from policyc.compiler.cli.json_findings import findings_as_json
 from policyc.compiler.cli.stderr_notes import say
+from policyc.compiler.driver.eval.answers import (
+    answer,
+    to_text,
+)
 from policyc.compiler.driver.eval.native_flows import require_native
 from policyc.compiler.frontend import (
     ReadOptions,

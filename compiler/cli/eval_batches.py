@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many flows at once for `policyc eval`: compiled code where it can answer, the semantics elsewhere.
 
-What is printed is what `eval_answers` would print, byte by byte; it is put together from parts that are
+What is printed is what `driver/eval/answers.py` would print, byte by byte; it is put together from parts that are
 made once for each verdict, not for every flow.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from policyc.compiler.cli.eval_answers import (
+from policyc.compiler.cli.stderr_notes import say
+from policyc.compiler.driver.eval.answers import (
     ALLOW,
     DENY,
     Answer,
@@ -17,7 +18,6 @@ from policyc.compiler.cli.eval_answers import (
     end_lines,
     to_text,
 )
-from policyc.compiler.cli.stderr_notes import say
 from policyc.compiler.driver.eval.native_flows import (
     BY_SEMANTICS,
     NativeAnswers,

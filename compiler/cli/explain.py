@@ -4,10 +4,10 @@
 import click
 
 from policyc.compiler.cli.eval import read_all
-from policyc.compiler.cli.explained import explained
 from policyc.compiler.cli.help import command
 from policyc.compiler.cli.inputs import input_options
 from policyc.compiler.cli.reporting import Reporter, report_options
+from policyc.compiler.driver.eval.explained import explained
 from policyc.compiler.frontend import ReadOptions
 from policyc.compiler.frontend.flows.files import flow_from_arguments
 from policyc.compiler.frontend.flows.reading import UniverseIndex

@@ -8,7 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policyc.compiler.cli.eval_answers import EndAnswer, answer
+from policyc.compiler.driver.eval.answers import (
+    EndAnswer,
+    answer,
+)
 from policyc.compiler.driver.eval.native_flows import (
     BY_SEMANTICS,
     evaluate_natively,

@@ -7,7 +7,10 @@ from ipaddress import ip_address, ip_network
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policyc.compiler.cli.eval_answers import UNKNOWN, answer
+from policyc.compiler.driver.eval.answers import (
+    UNKNOWN,
+    answer,
+)
 from policyc.ir.intervals import IntervalSet
 from policyc.ir.policy import (
     ANY_PEER,

@@ -10,7 +10,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from policyc.compiler.cli.eval_answers import answer, to_text
+from policyc.compiler.driver.eval.answers import (
+    answer,
+    to_text,
+)
 from policyc.ir.intervals import IntervalSet
 from policyc.ir.policy import (
     ALWAYS,
@@ -36,7 +39,7 @@ from policyc.ir.services import Service
 from policyc.ir.spans import NOWHERE, Origin
 from policyc.ir.universe import Endpoint, Flow, HostInterface, Node
 
-SCHEMA = Path(__file__).parents[3] / "docs/schemas/eval-answer-v1.schema.json"
+SCHEMA = Path(__file__).parents[4] / "docs/schemas/eval-answer-v1.schema.json"
 WEB = Endpoint("shop", "web", addresses=(IPv4Address("10.0.0.1"),), node="n1")
 MANIFEST = Endpoint("shop", "manifest", addresses_known=False)
 OUTSIDE = IPv4Address("203.0.113.9")

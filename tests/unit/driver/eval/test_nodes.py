@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from policyc.compiler.cli.eval_answers import answer
+from policyc.compiler.driver.eval.answers import answer
 from policyc.ir.policy import (
     ALWAYS,
     ANY_PEER,

@@ -14,7 +14,7 @@ from policyc.backends.report.verdicts import (
     effect_json,
     effect_words,
 )
-from policyc.compiler.cli.eval_cases import (
+from policyc.compiler.driver.eval.cases import (
     ADDRESS,
     NODE,
     NODE_LABELS,

@@ -4,8 +4,12 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from policyc.compiler.cli.eval_answers import between_replicas, bounds_of, named
-from policyc.compiler.cli.eval_cases import (
+from policyc.compiler.driver.eval.answers import (
+    between_replicas,
+    bounds_of,
+    named,
+)
+from policyc.compiler.driver.eval.cases import (
     ADDRESS,
     NODE,
     SOURCE_PORT,
