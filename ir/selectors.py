@@ -119,3 +119,18 @@ class EndpointSelector:
 
 EVERY_ENDPOINT = EndpointSelector()
 NO_ENDPOINT = EndpointSelector(condition=NEVER)
+
+
+def as_condition(selector: EndpointSelector) -> Condition:
+    """A whole selector as one condition."""
+    parts: list[Condition] = []
+    if selector.namespace is not None:
+        only = Requirement("", Operator.IN, (selector.namespace,))
+        parts.append(AttributeTest(Attribute.NAMESPACE, only))
+    for attribute, labels in (
+        (Attribute.NAMESPACE_LABEL, selector.namespace_labels),
+        (Attribute.LABEL, selector.labels),
+    ):
+        parts += [AttributeTest(attribute, requirement) for requirement in labels.requirements]
+    parts.append(selector.condition)
+    return AllOf(tuple(parts))

@@ -25,7 +25,7 @@ from policyc.backends.policies.calico_selectors import (
     only_namespace,
     to_text,
 )
-from policyc.backends.policies.normal_form import UnsayableError, as_condition
+from policyc.backends.policies.normal_form import UnsayableError
 from policyc.backends.policies.target import (
     Inexpressible,
     InexpressibleError,
@@ -49,6 +49,7 @@ from policyc.ir.policy import (
     Tier,
     TierMode,
 )
+from policyc.ir.selectors import as_condition
 from policyc.ir.spans import Origin
 
 API_VERSION = "projectcalico.org/v3"

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from policyc.backends.policies.calico_selectors import EVERYTHING
 from policyc.backends.policies.calico_services import is_of_both_families, services
 from policyc.backends.policies.calico_sides import Side, sides_of, ways_of
-from policyc.backends.policies.normal_form import PeerWay, UnsayableError, as_condition
+from policyc.backends.policies.normal_form import PeerWay, UnsayableError
 from policyc.backends.policies.target import Object
 from policyc.ir.peers import NodePeer, Peer
 from policyc.ir.policy import Action, Direction, Rule
-from policyc.ir.selectors import AllOf, Not, OneOf
+from policyc.ir.selectors import AllOf, Not, OneOf, as_condition
 
 MOST_RULES = 256
 """As many as one rule may become."""

@@ -18,7 +18,6 @@ from policyc.backends.policies.calico_selectors import (
 from policyc.backends.policies.normal_form import (
     PeerWay,
     UnsayableError,
-    as_condition,
     peer_ways,
 )
 from policyc.backends.policies.target import Object
@@ -33,6 +32,7 @@ from policyc.ir.selectors import (
     Not,
     OneOf,
     Operator,
+    as_condition,
 )
 
 Networks = tuple[Network, ...]

@@ -16,7 +16,6 @@ from policyc.backends.policies.normal_form import (
     PeerWay,
     UnsayableError,
     alternatives,
-    as_condition,
     conjunctions,
     peer_ways,
     selector_to_api,
@@ -48,7 +47,7 @@ from policyc.ir.policy import (
     Rule,
     Tier,
 )
-from policyc.ir.selectors import Attribute, AttributeTest
+from policyc.ir.selectors import Attribute, AttributeTest, as_condition
 from policyc.ir.services import Protocol
 
 MOST_RULES = MOST_ITEMS = 25

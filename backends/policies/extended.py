@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from policyc.backends.policies.expressions import home_of, simplified, subject_text
-from policyc.backends.policies.normal_form import UnsayableError, as_condition
+from policyc.backends.policies.normal_form import UnsayableError
 from policyc.backends.policies.rule_language import rule_text
 from policyc.backends.policies.target import (
     Inexpressible,
@@ -36,6 +36,7 @@ from policyc.ir.policy import (
     Tier,
     TierMode,
 )
+from policyc.ir.selectors import as_condition
 
 STEP = 100
 """Between the numbers of two tiers."""

@@ -9,7 +9,6 @@ from policyc.backends.policies.normal_form import (
     Conjunction,
     PeerWay,
     UnsayableError,
-    as_condition,
     conjunctions,
     peer_ways,
     selector_to_api,
@@ -37,7 +36,7 @@ from policyc.ir.policy import (
     Rule,
     Tier,
 )
-from policyc.ir.selectors import Requirement
+from policyc.ir.selectors import Requirement, as_condition
 
 _EVERYTHING4, _EVERYTHING6 = IPv4Network("0.0.0.0/0"), IPv6Network("::/0")
 _TYPES = {Direction.INGRESS: "Ingress", Direction.EGRESS: "Egress"}

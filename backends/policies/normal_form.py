@@ -21,6 +21,7 @@ from policyc.ir.selectors import (
     OneOf,
     Operator,
     Requirement,
+    as_condition,
 )
 
 MOST_ALTERNATIVES = 64
@@ -75,21 +76,6 @@ _NEGATED = {
     Operator.DOES_NOT_EXIST: Operator.EXISTS,
 }
 NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
-
-
-def as_condition(selector: EndpointSelector) -> Condition:
-    """A whole selector as one condition."""
-    parts: list[Condition] = []
-    if selector.namespace is not None:
-        only = Requirement("", Operator.IN, (selector.namespace,))
-        parts.append(AttributeTest(Attribute.NAMESPACE, only))
-    for attribute, labels in (
-        (Attribute.NAMESPACE_LABEL, selector.namespace_labels),
-        (Attribute.LABEL, selector.labels),
-    ):
-        parts += [AttributeTest(attribute, requirement) for requirement in labels.requirements]
-    parts.append(selector.condition)
-    return AllOf(tuple(parts))
 
 
 def conjunctions(condition: Condition) -> list[Conjunction]:

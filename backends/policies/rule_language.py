@@ -23,7 +23,6 @@ from policyc.backends.policies.normal_form import (
     MOST_ALTERNATIVES,
     PeerWay,
     UnsayableError,
-    as_condition,
     peer_ways,
 )
 from policyc.backends.policies.rule_services import service_texts
@@ -37,6 +36,7 @@ from policyc.ir.selectors import (
     EndpointSelector,
     Not,
     OneOf,
+    as_condition,
 )
 
 _SIDES = {Direction.INGRESS: "from", Direction.EGRESS: "to"}

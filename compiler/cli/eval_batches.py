@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many flows at once for `policyc eval`: compiled code where it can answer, the semantics elsewhere.
 
-What is printed is what `driver/eval/answers.py` would print, byte by byte; it is put together from parts that are
+The output equals that of `driver/eval/answers.py`, byte by byte. It is assembled from parts that are
 made once for each verdict, not for every flow.
 """
 

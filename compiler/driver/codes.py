@@ -10,10 +10,6 @@ INEXPRESSIBLE = Code("PC1701", Severity.ERROR, "{name}: {target} cannot express 
 OPAQUE_CONVERTED = Code(
     "PC1702", Severity.ERROR, "{name} uses {asks}, which policyc cannot convert"
 )
-NOT_ENFORCED = Code("PC0903", Severity.ERROR, "{name}: the datapath does not enforce {what} yet")
-NOT_ENFORCED_CLOSED = Code(
-    "PC0904", Severity.WARNING, "{name}: the datapath does not enforce {what} yet; {outcome}"
-)
 CANNOT_WRITE = Code("PC0902", Severity.ERROR, "{target} cannot be written: {reason}")
 BUNDLE_BROKEN = Code("PC0905", Severity.ERROR, "the bundle {name} cannot be read: {problem}")
 STDIN_TWICE = Code("PC0906", Severity.ERROR, "standard input (-) can be read only once")

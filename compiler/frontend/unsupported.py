@@ -16,6 +16,7 @@ from policyc.compiler.frontend.lowered import Unsupported
 from policyc.compiler.frontend.yaml import tree as nodes
 from policyc.ir.bounds import lower_rule
 from policyc.ir.diagnostics import Report
+from policyc.ir.passes.closing import outcome_of
 from policyc.ir.policy import ANY_PEER, Action, Opaque, Peer, Rule
 from policyc.ir.spans import Span
 
@@ -63,7 +64,7 @@ def fail_closed(
             found = codes.UNSUPPORTED.at(part.span, part.path, where=part.path, what=part.what)
             report.add(found.help("remove it, or deny all that it may match: --unsupported=deny"))
         return rule
-    outcome = _OUTCOMES[rule.action]
+    outcome = outcome_of(rule.action)
     for part in parts:
         report.add(
             codes.UNSUPPORTED_CLOSED.at(
@@ -98,30 +99,6 @@ def _plain(node: nodes.Node) -> object:
             return [_plain(item) for item in node.items]
         case nodes.Scalar():
             return node.text
-
-
-def closed(rule: Rule) -> Rule:
-    """The rule so that it opens nothing, where it would have to match less than `rule` says."""
-    if rule.action is Action.ALLOW or rule.action.goes_on:
-        return replace(rule, peers=())
-    return replace(rule, action=Action.DENY) if rule.action is Action.PASS else rule
-
-
-def outcome_of(action: Action) -> str:
-    """What becomes of a rule with this action once it is closed, in words."""
-    return _OUTCOMES[action]
-
-
-_DENIES = "a bundle denies whatever the rule may match"
-_OUTCOMES = {
-    Action.ALLOW: "a bundle does not allow what it asks for",
-    Action.DENY: _DENIES,
-    Action.DENY_OWN_NODE: _DENIES,
-    Action.REJECT: _DENIES,
-    Action.PASS: f"{_DENIES}, since a later rule might allow what it passes on",
-    Action.LOG: "a bundle does not log what it asks for",
-    Action.AUDIT: "a bundle does not count what it asks for",
-}
 
 
 def refuse_subject(part: UnsupportedPart, report: Report) -> None:

@@ -9,12 +9,30 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
+from typing import ClassVar
 
+from policyc.ir.diagnostics import Report
+from policyc.ir.passes.ir_pass import IrPass, Keeps
 from policyc.ir.policy import NEVER, Action, Policy, PolicySet, Tier, TierMode
 from policyc.ir.selectors import EndpointSelector, LabelSelector, Operator, Requirement
 
 _MOST_ALIGNED = 2000
 """Longer stretches of ordered policies are not aligned: all of them count as changed."""
+
+
+@dataclass(frozen=True)
+class Cancel(IrPass):
+    """What cannot differ from the other policies, taken away: policies of subjects without a change."""
+
+    name: ClassVar[str] = "cancel"
+    keeps: ClassVar[Keeps] = Keeps.CHANGES
+
+    other: PolicySet
+
+    def run(self, policies: PolicySet, report: Report) -> PolicySet:
+        """The policies of every end that a changed policy may select."""
+        subjects = Subjects.of(changed_policies(policies, self.other))
+        return restricted(policies, subjects.may_share)
 
 
 def changed_policies(before: PolicySet, after: PolicySet) -> tuple[Policy, ...]:

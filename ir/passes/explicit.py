@@ -7,8 +7,11 @@ targets that have rules and their order, and nothing else.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
+from policyc.ir.diagnostics import Report
+from policyc.ir.passes.ir_pass import IrPass, Keeps
 from policyc.ir.policy import (
     ANY_PEER,
     Action,
@@ -16,6 +19,7 @@ from policyc.ir.policy import (
     AnyService,
     Direction,
     Policy,
+    PolicySet,
     Rule,
     Tier,
     TierMode,
@@ -25,6 +29,18 @@ DENIES, DEFAULT = "denies", "default"
 _OTHERS = Action.ALLOW.place
 _NAMES = {Action.DENY_OWN_NODE.place: ("denies-own-node",), Action.DENY.place: (DENIES,)}
 """What is put behind the name of a policy that was taken apart."""
+
+
+@dataclass(frozen=True)
+class ExplicitTiers(IrPass):
+    """Every tier in explicit form."""
+
+    name: ClassVar[str] = "explicit-tiers"
+    keeps: ClassVar[Keeps] = Keeps.ACTIONS
+
+    def run(self, policies: PolicySet, report: Report) -> PolicySet:
+        """The policies with their order, and their defaults, as rules."""
+        return PolicySet(tuple(map(explicit, policies.tiers)))
 
 
 def explicit(tier: Tier) -> Tier:

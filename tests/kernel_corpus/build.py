@@ -31,10 +31,9 @@ from policyc.compiler.driver.compile.compile import (
     read_inputs,
 )
 from policyc.compiler.driver.compile.emission import emit_all
-from policyc.compiler.driver.compile.enforceable import enforceable
+from policyc.compiler.driver.compile.enforced import enforced
 from policyc.compiler.driver.compile.host_subjects import (
     hosts_of,
-    with_hosts_as_subjects,
 )
 from policyc.compiler.driver.compile.pipeline import Decided
 from policyc.compiler.driver.compile.target import (
@@ -45,6 +44,7 @@ from policyc.compiler.driver.compile.target import (
 from policyc.compiler.frontend.lowered import Unsupported
 from policyc.compiler.frontend.read import ReadOptions
 from policyc.compiler.frontend.yaml.sources import ObjectsSource
+from policyc.ir.diagnostics import Report
 from policyc.ir.errors import HostError
 from policyc.ir.plan import Counters
 from tests.kernel_corpus import flows
@@ -121,8 +121,8 @@ def decided_case(case: CorpusCase) -> Decided:
     policies = ObjectsSource(f"{case.name} policies", case.policies)
     cluster = (ObjectsSource(f"{case.name} cluster", case.cluster),) if case.cluster else ()
     read = read_inputs(Inputs((policies,), cluster, ReadOptions()))
-    enforced, _ = enforceable(read.policies.policies, Unsupported.ERROR)
-    enforced = with_hosts_as_subjects(enforced, hosts_of(read.policies.found.hosts, enforced))
+    enforced, _ = enforced(read.policies.policies, Unsupported.ERROR)
+    enforced = hosts_of(read.policies.found.hosts, enforced).lowering.run(enforced, Report())
     if not case.node:
         return decide_read(read, enforced)
     assert read.cluster is not None, "a bundle for a node needs its pods"

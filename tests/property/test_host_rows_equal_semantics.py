@@ -10,14 +10,12 @@ from hypothesis import strategies as st
 from policyc.backends.ebpf_c.layout import choose_layout
 from policyc.compiler.driver.compile.host_subjects import (
     Hosts,
-    with_hosts_as_subjects,
 )
 from policyc.compiler.driver.compile.pipeline import decide_all
+from policyc.ir.diagnostics import Report
 from policyc.ir.hosts import HostEndpoint
 from policyc.ir.lookup import entry_of
-from policyc.ir.peers import ANY_PEER, NodePeer, Peer, leaves
-from policyc.ir.policy import NEVER, Direction, Policy, PolicySet, Rule
-from policyc.ir.selectors import AllOf, Attribute, AttributeTest, Condition, Not, OneOf
+from policyc.ir.policy import Direction
 from policyc.ir.semantics import DeniedByHost, EndVerdict, end_verdict
 from policyc.ir.spans import NOWHERE
 from policyc.ir.universe import End, Endpoint, Flow, Node, Universe
@@ -26,60 +24,12 @@ from policyc.runtime.policy.host_policy import GuardedHost
 from tests.property.cases import random_service
 from tests.property.connection_cases import connection_case
 from tests.property.map_engine import MapEngine
+from tests.property.sayable_policies import (
+    sayable,
+)
 from tests.property.tiered_cases import TieredCase
 
 SEEDS = st.integers(min_value=0, max_value=2**32)
-
-
-def sayable(policies: PolicySet) -> PolicySet:
-    """Without source ports; no front end asks of a host's own side that it be a node, and none finds
-    nodes by labels of their host interfaces.
-    """
-
-    def rule(each: Rule, guards_hosts: bool) -> Rule:
-        asks = guards_hosts and any(isinstance(leaf, NodePeer) for leaf in leaves(each.own))
-        return replace(
-            each,
-            source_ports=None,
-            own=ANY_PEER if asks else by_node_labels(each.own),
-            peers=tuple(map(by_node_labels, each.peers)),
-        )
-
-    def policy(each: Policy) -> Policy:
-        guards = each.hosts != NEVER
-        return replace(
-            each,
-            ingress=tuple(rule(r, guards) for r in each.ingress),
-            egress=tuple(rule(r, guards) for r in each.egress),
-        )
-
-    tiers = (replace(t, policies=tuple(map(policy, t.policies))) for t in policies.tiers)
-    return PolicySet(tuple(tiers))
-
-
-def by_node_labels(peer: Peer) -> Peer:
-    """Nodes that were to be found by labels of their own are found by those of their objects."""
-    match peer:
-        case NodePeer(condition):
-            return replace(peer, condition=_of_node(condition))
-        case AllOf(parts) | OneOf(parts):
-            return replace(peer, parts=tuple(map(by_node_labels, parts)))
-        case Not(part):
-            return Not(by_node_labels(part))
-        case _:
-            return peer
-
-
-def _of_node(condition: Condition) -> Condition:
-    match condition:
-        case AttributeTest(Attribute.LABEL):
-            return replace(condition, attribute=Attribute.NODE_LABEL)
-        case AllOf(parts) | OneOf(parts):
-            return replace(condition, parts=tuple(map(_of_node, parts)))
-        case Not(part):
-            return Not(_of_node(part))
-        case _:
-            return condition
 
 
 def hosts_of(universe: Universe) -> Hosts:
@@ -137,7 +87,7 @@ def test_tables_say_of_hosts_and_pods_what_the_semantics_says(seed: int) -> None
         for n in case.universe.nodes
     )
     case = TieredCase(sayable(case.policies), replace(case.universe, nodes=nodes))
-    lowered = with_hosts_as_subjects(case.policies, hosts_of(case.universe))
+    lowered = hosts_of(case.universe).lowering.run(case.policies, Report())
     shown = case.universe if rng.random() < 0.5 else None
     decision = decide_all(lowered, shown).decision
     engine = MapEngine(decision, choose_layout(decision))

@@ -5,7 +5,7 @@ The writer is not trusted: nothing leaves here that Z3 has not shown equal to th
 that could exist.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from io import BytesIO
 
@@ -28,8 +28,11 @@ from policyc.compiler.frontend.read import read_policies
 from policyc.compiler.frontend.yaml.scalars import resolve
 from policyc.compiler.frontend.yaml.sources import StreamSource
 from policyc.ir.bounds import opaque_rules
+from policyc.ir.diagnostics import Report
 from policyc.ir.errors import InputError, InternalError
-from policyc.ir.policy import NEVER, NO_ENDPOINT, Policy, PolicySet, Rule
+from policyc.ir.passes.without_effects import WithoutEffects
+from policyc.ir.passes.without_hosts import WithoutHosts
+from policyc.ir.policy import PolicySet
 from policyc.ir.verdict_words import describe_verdict
 from policyc.verifier.symbolic.policy_equivalence import (
     Difference,
@@ -68,14 +71,14 @@ def convert_inputs(
     progress("reading")
     read = read_inputs(inputs)
     _refuse_opaque(read.policies.policies)
-    policies = _without_hosts(read.policies.policies, read)
+    policies = _about(read.policies.policies, read)
     if ignore_effects:
-        policies = without_effects(policies)
+        policies = WithoutEffects().run(policies, Report())
     progress("writing")
     objects = _written(policies, target)
     text = to_yaml(objects)
     progress("proving")
-    queries = _prove(policies, _without_hosts(_read_back(text, inputs), read), target)
+    queries = _prove(policies, _about(_read_back(text, inputs), read), target)
     kept = tuple(f"HostEndpoint {name}" for name in host_endpoints(read))
     return Converted(read, len(objects), text, queries, kept)
 
@@ -96,15 +99,11 @@ def _refuse_opaque(policies: PolicySet) -> None:
         raise InputError(found)
 
 
-def _without_hosts(policies: PolicySet, read: Read) -> PolicySet:
+def _about(policies: PolicySet, read: Read) -> PolicySet:
     """Without a HostEndpoint nothing is said of hosts: Calico's global policies could select some."""
     if host_endpoints(read):
         return policies
-
-    def of(policy: Policy) -> Policy:
-        return policy if policy.subject == NO_ENDPOINT else replace(policy, hosts=NEVER)
-
-    return PolicySet(tuple(replace(t, policies=tuple(map(of, t.policies))) for t in policies.tiers))
+    return WithoutHosts().run(policies, Report())
 
 
 def _written(policies: PolicySet, target: str) -> list[Object]:
@@ -167,19 +166,3 @@ def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 
 
 _Dumper.add_representer(str, _text)
-
-
-def without_effects(policies: PolicySet) -> PolicySet:
-    """The policies without what only makes a note, or limits: every action stays as it is."""
-
-    def kept(rules: tuple[Rule, ...]) -> Iterator[Rule]:
-        for rule in rules:
-            if not rule.action.goes_on:
-                yield replace(rule, log=False, limit=None)
-
-    def of(policy: Policy) -> Policy:
-        return replace(
-            policy, ingress=tuple(kept(policy.ingress)), egress=tuple(kept(policy.egress))
-        )
-
-    return PolicySet(tuple(replace(t, policies=tuple(map(of, t.policies))) for t in policies.tiers))

@@ -21,13 +21,12 @@ from policyc.compiler.driver.compile.emission import (
     Emitted,
     emit_all,
 )
-from policyc.compiler.driver.compile.enforceable import enforceable
+from policyc.compiler.driver.compile.enforced import enforced
 from policyc.compiler.driver.compile.host_subjects import (
     HOSTS_FILE,
     NO_HOSTS,
     Hosts,
     hosts_of,
-    with_hosts_as_subjects,
 )
 from policyc.compiler.driver.compile.inputs import (
     Inputs,
@@ -55,7 +54,7 @@ from policyc.compiler.frontend.read import (
     PolicyInput,
     read_policies,
 )
-from policyc.ir.diagnostics import Diagnostic
+from policyc.ir.diagnostics import Diagnostic, Report
 from policyc.ir.errors import InputError, InternalError
 from policyc.ir.plan import Counters
 from policyc.ir.policy import PolicySet
@@ -237,7 +236,7 @@ def _prepared(
     if node and read.cluster is not None:
         check_node(node, read.cluster.universe)
         subjects = local_subjects(read.cluster.universe, node)
-    policies, warnings = enforceable(
+    policies, warnings = enforced(
         read.policies.policies,
         inputs.options.unsupported,
         target.counters is not Counters.NONE,
@@ -246,7 +245,7 @@ def _prepared(
         target.require()
     progress("deciding")
     hosts = hosts_of(read.policies.found.hosts, policies)
-    decided = decide_read(read, with_hosts_as_subjects(policies, hosts), subjects)
+    decided = decide_read(read, hosts.lowering.run(policies, Report()), subjects)
     progress("proving")
     ledger = open_ledger(cache, context_of(inputs)) if cache else None
     proof = prove(decided, subjects, ledger)

@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from ipaddress import IPv4Address, IPv6Address
 
-from policyc.compiler.driver.compile.enforceable import enforceable
+from policyc.compiler.driver.compile.enforced import enforced
 from policyc.compiler.driver.compile.host_subjects import (
     NO_HOSTS,
-    with_hosts_as_subjects,
 )
 from policyc.compiler.driver.compile.pipeline import (
     Decided,
@@ -93,8 +92,8 @@ def is_decided(flow: Flow, direction: Direction) -> bool:
 def read_draw(draw: Draw, options: ReadOptions, name: str = "fuzz") -> Scenario:
     """Read an example, without flows. InputError where the front end or the datapath refuses it."""
     given, cluster = read_scenario(name, draw.objects, options)
-    allowed, _ = enforceable(given, options.unsupported)
-    policies = with_hosts_as_subjects(allowed, NO_HOSTS)
+    allowed, _ = enforced(given, options.unsupported)
+    policies = NO_HOSTS.lowering.run(allowed, Report())
     universe = _placed(cluster.universe)
     shown = tuple(e for e in universe.endpoints if e.qualified_name not in draw.later)
     return Scenario(draw, policies, universe, Universe(shown, universe.nodes))

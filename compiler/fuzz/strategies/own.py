@@ -9,7 +9,7 @@ from policyc.compiler.driver.compile.compile import (
     Read,
     read_inputs,
 )
-from policyc.compiler.driver.compile.enforceable import enforceable
+from policyc.compiler.driver.compile.enforced import enforced
 from policyc.compiler.driver.compile.inputs import Inputs
 from policyc.compiler.frontend.kubernetes.objects import ObjectReader
 from policyc.compiler.frontend.object_kinds import Role
@@ -37,7 +37,7 @@ def read_own(inputs: Inputs) -> Own:
     report = Report()
     policies, cluster = (_kept(each, report) for each in (inputs.policies, inputs.cluster))
     read = read_inputs(Inputs(_fresh(policies), _fresh(cluster), inputs.options))
-    enforceable(read.policies.policies, inputs.options.unsupported)
+    enforced(read.policies.policies, inputs.options.unsupported)
     unknown = inputs.options.allow_unknown_kinds
     return Own(
         _objects(_fresh(policies), Role.POLICY, unknown),

@@ -11,7 +11,7 @@ from policyc.compiler.driver.compile.emission import (
     Emitted,
     emit_all,
 )
-from policyc.compiler.driver.compile.enforceable import enforceable
+from policyc.compiler.driver.compile.enforced import enforced
 from policyc.compiler.driver.compile.pipeline import decide_all
 from policyc.compiler.frontend import read_scenario
 from policyc.compiler.frontend.lowered import Unsupported
@@ -39,7 +39,7 @@ def policies_of(action: str, modifier: str = "") -> PolicySet:
 
 
 def emitted(action: str, modifier: str = "") -> Emitted:
-    found, findings = enforceable(policies_of(action, modifier), Unsupported.ERROR)
+    found, findings = enforced(policies_of(action, modifier), Unsupported.ERROR)
     assert not findings
     return emit_all(decide_all(found, None).decision)
 
@@ -115,8 +115,8 @@ def test_audit_takes_ids_and_nothing_else() -> None:
 
 def test_audit_needs_counters() -> None:
     with pytest.raises(InputError, match="`audit` without counters"):
-        enforceable(policies_of("audit"), Unsupported.ERROR, is_counted=False)
-    found, findings = enforceable(policies_of("audit"), Unsupported.DENY, is_counted=False)
+        enforced(policies_of("audit"), Unsupported.ERROR, counts_rules=False)
+    found, findings = enforced(policies_of("audit"), Unsupported.DENY, counts_rules=False)
     assert [finding.code for finding in findings] == ["PC0904"]
     assert not any(
         rule.makes_note for tier in found.tiers for p in tier.policies for rule in p.ingress

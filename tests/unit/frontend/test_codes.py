@@ -6,13 +6,14 @@ import re
 from importlib import import_module
 from pathlib import Path
 
+from policyc import ir
 from policyc.compiler import cli, driver, frontend
 from policyc.ir.diagnostics import Code
 
 PAGE = Path(__file__).parents[3] / "docs/diagnostics.md"
 MODULES = [
     import_module(found.name)
-    for package in (frontend, driver, cli)
+    for package in (frontend, driver, cli, ir)
     for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
     if re.search(r"\.codes(_\w+)?$", found.name)
 ]

@@ -11,8 +11,8 @@ from policyc.compiler.cli.main import run
 from policyc.compiler.driver.compile.host_subjects import (
     NO_HOSTS,
     Hosts,
-    with_hosts_as_subjects,
 )
+from policyc.ir.diagnostics import Report
 from policyc.ir.errors import InternalError
 from policyc.ir.peers import ANY_PEER, NodePeer, Peer
 from policyc.ir.policy import (
@@ -202,8 +202,8 @@ def _policy(own: Peer, hosts: Condition) -> PolicySet:
 
 def test_without_hosts_policies_stay_as_they_are() -> None:
     given = _policy(NodePeer(), NEVER)
-    assert with_hosts_as_subjects(given, NO_HOSTS) == given
-    (tier,) = with_hosts_as_subjects(_policy(ANY_PEER, ALWAYS), NO_HOSTS).tiers
+    assert NO_HOSTS.lowering.run(given, Report()) == given
+    (tier,) = ALWAYS.lowering.run(_policy(ANY_PEER, Report()), NO_HOSTS).tiers
     assert tier.policies[0].hosts == NEVER
     assert tier.policies[0].subject == EVERY_ENDPOINT
 
@@ -211,4 +211,4 @@ def test_without_hosts_policies_stay_as_they_are() -> None:
 def test_a_host_that_is_asked_whether_it_is_a_node_is_a_fault_of_ours() -> None:
     every_node = Hosts(every_node=True)
     with pytest.raises(InternalError, match="its subject is a node"):
-        with_hosts_as_subjects(_policy(NodePeer(), ALWAYS), every_node)
+        ALWAYS.lowering.run(_policy(NodePeer(), Report()), every_node)
