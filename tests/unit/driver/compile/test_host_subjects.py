@@ -203,7 +203,7 @@ def _policy(own: Peer, hosts: Condition) -> PolicySet:
 def test_without_hosts_policies_stay_as_they_are() -> None:
     given = _policy(NodePeer(), NEVER)
     assert NO_HOSTS.lowering.run(given, Report()) == given
-    (tier,) = ALWAYS.lowering.run(_policy(ANY_PEER, Report()), NO_HOSTS).tiers
+    (tier,) = NO_HOSTS.lowering.run(_policy(ANY_PEER, ALWAYS), Report()).tiers
     assert tier.policies[0].hosts == NEVER
     assert tier.policies[0].subject == EVERY_ENDPOINT
 
@@ -211,4 +211,4 @@ def test_without_hosts_policies_stay_as_they_are() -> None:
 def test_a_host_that_is_asked_whether_it_is_a_node_is_a_fault_of_ours() -> None:
     every_node = Hosts(every_node=True)
     with pytest.raises(InternalError, match="its subject is a node"):
-        ALWAYS.lowering.run(_policy(NodePeer(), Report()), every_node)
+        every_node.lowering.run(_policy(NodePeer(), ALWAYS), Report())
