@@ -27,8 +27,8 @@ from policyc.compiler.cli.node_options import (
     wait_option,
     warn,
 )
-from policyc.ir.counts import counted
 from policyc.runtime.command_lock import AT_WORK, Patience
+from policyc.runtime.counts import counted
 
 
 @click.group()

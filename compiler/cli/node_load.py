@@ -20,10 +20,10 @@ from policyc.compiler.cli.node_options import (
     wait_option,
     warn,
 )
-from policyc.ir.counts import counted
 from policyc.runtime.attach.attach import Mode
 from policyc.runtime.attach.xdp import Mode as XdpMode
 from policyc.runtime.command_lock import Patience
+from policyc.runtime.counts import counted
 from policyc.runtime.devices.uplinks import Outside
 from policyc.runtime.endpoints.forwarding import Forwarding
 from policyc.runtime.endpoints.local_devices import Missing

@@ -19,6 +19,7 @@ from tests.attacks.revoked_host_connection import (
     OPEN,
     Bundles,
     Side,
+    bundles,
     connect,
     policy,
     rule,
@@ -29,6 +30,8 @@ from tests.kernel.support.host_policy_wire import (
     SSH,
 )
 from tests.kernel.support.two_nodes import TwoNodes
+
+__all__ = ["bundles"]
 
 pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])

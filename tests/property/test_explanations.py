@@ -372,7 +372,7 @@ def test_a_reason_names_what_is_asked_and_what_is_there() -> None:
     (reason,) = selector_reasons(EndpointSelector("shop", labels=_labels(wanted)), pod)
     assert reason.words == "shop/web: label app=web is required, but it has app=db"
     (reason,) = peer_reasons(NodePeer(), pod, 4, pod)
-    assert reason.words == "shop/web is no node"
+    assert reason.words == "shop/web is not a node"
 
 
 def _labels(*requirements: Requirement):  # type: ignore[no-untyped-def]

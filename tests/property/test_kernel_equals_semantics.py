@@ -27,8 +27,11 @@ from tests.property.node_layouts import (
     known_part,
 )
 from tests.property.one_node import (
+    node,
     tiered_on_one_node,
 )
+
+__all__ = ["node"]
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("loads_of_children")]
 SEEDS = st.integers(min_value=0, max_value=2**32)

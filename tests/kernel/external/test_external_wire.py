@@ -32,6 +32,7 @@ from tests.kernel.support.external_wire import (
     TCP,
     UDP,
     accepted,
+    bundle,
     exchange,
     families,
     frames_of,
@@ -56,6 +57,8 @@ from tests.kernel.support.two_nodes import (
     TwoNodes,
     address,
 )
+
+__all__ = ["bundle"]
 
 pytestmark = pytest.mark.kernel
 

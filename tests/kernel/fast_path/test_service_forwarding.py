@@ -42,6 +42,7 @@ from tests.kernel.support.service_pair import (
     REPLIED,
     RESET,
     ServicePair,
+    pair,
     state_of,
 )
 from tests.kernel.support.service_yaml import (
@@ -56,6 +57,8 @@ from tests.kernel.support.table_policy import (
     ANY,
     tcp_port,
 )
+
+__all__ = ["pair"]
 
 pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])

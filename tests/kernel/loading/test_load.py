@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loading, replacing, failing, unloading: one generation is in force at any time, or none."""
 
-import os
 import shutil
 import struct
 import threading
@@ -24,6 +23,7 @@ from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.load import node as runtime
 from policyc.runtime.load.request import LoadRequest
 from policyc.runtime.state import StateDir
+from tests.kernel.support.killed import die, killed
 from tests.kernel.support.node_under_test import (
     HOSTS,
     A,
@@ -269,14 +269,13 @@ def test_a_load_that_was_killed_is_cleared_away_by_the_next(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node.load(node.policy().allow("a", "b", tcp_port(80)))
-    child = os.fork()
-    if child == 0:
-        monkeypatch.setattr(switch, "store", lambda *_: os.kill(os.getpid(), 9))
+
+    def step() -> None:
+        monkeypatch.setattr(switch, "store", die)
         node.load(node.policy())
-        os._exit(1)
-    _, how = os.waitpid(child, 0)
+
+    killed(step)
     node.n_bundles += 1
-    assert os.WTERMSIG(how) == 9
     assert node.sent_by("a", frame(A, B, tcp(1000, 80, SYN)))
     assert sorted(node.pins.generations()) == [1, 2]
     node.load(node.policy().allow("a", "b", tcp_port(81)))

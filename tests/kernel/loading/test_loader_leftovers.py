@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What earlier loads left on devices: kept where a device lost its pod, else found and taken off."""
 
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from policyc.runtime.kernel import (
     bpf_syscall,
     rtnetlink,
 )
+from tests.kernel.support.killed import die, killed
 from tests.kernel.support.node_under_test import (
     HOSTS,
     UPLINK,
@@ -58,13 +58,12 @@ def _attached(node: NodeUnderTest, device: str) -> set[str]:
 
 def _killed(step: Callable[[], object], at: str, module: object, patch: pytest.MonkeyPatch) -> None:
     """Run a step in a child that dies by SIGKILL when it calls a function of a module."""
-    child = os.fork()
-    if child == 0:
-        patch.setattr(module, at, lambda *_, **__: os.kill(os.getpid(), 9))
+
+    def patched() -> None:
+        patch.setattr(module, at, die)
         step()
-        os._exit(1)
-    _, how = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(how)
+
+    killed(patched)
 
 
 @modes

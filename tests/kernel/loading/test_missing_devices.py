@@ -21,7 +21,7 @@ from policyc.runtime.endpoints import (
 )
 from policyc.runtime.state import StateDir
 from tests.kernel.support.network import network
-from tests.kernel.support.node_commands import Commands
+from tests.kernel.support.node_commands import Commands, commands
 from tests.kernel.support.node_under_test import (
     A,
     B,
@@ -37,6 +37,8 @@ from tests.kernel.support.table_policy import (
     ANY,
     TablePolicy,
 )
+
+__all__ = ["commands"]
 
 pytestmark = pytest.mark.kernel
 modes = pytest.mark.parametrize("mode", ["tcx", pytest.param("clsact", marks=pytest.mark.slow)])
@@ -146,7 +148,7 @@ def _goes_before(step: Step, patch: pytest.MonkeyPatch, device: str = "pcb") -> 
     return gone
 
 
-@pytest.mark.parametrize(("mode", "step"), FIRST_LOAD, ids=" at ".join)
+@pytest.mark.parametrize(("mode", "step"), FIRST_LOAD, ids=map(" at ".join, FIRST_LOAD))
 def test_a_device_goes_during_the_first_load(
     commands: Commands, monkeypatch: pytest.MonkeyPatch, mode: Mode, step: str
 ) -> None:

@@ -18,6 +18,7 @@ from policyc.runtime import switch
 from policyc.runtime.attach import attach
 from policyc.runtime.load import node as runtime
 from policyc.runtime.state import DEFAULT_ROOT, StateDir
+from tests.kernel.support.killed import forked
 from tests.kernel.support.node_under_test import (
     A,
     B,
@@ -52,11 +53,12 @@ class Held:
             os.write(reached, b"x")
             os.read(go_on, 1)
 
-        self.pid = os.fork()
-        if self.pid == 0:
+        def run() -> int:
             os.close(told)
             patch(stop)
-            os._exit(command())
+            return command()
+
+        self.pid = forked(run)
         self._told = told
         for fd in (reached, go_on):
             os.close(fd)
@@ -196,7 +198,7 @@ def test_a_command_waits_for_a_load(commands: Commands, tmp_path: Path, which: s
         "unload": ["node", "unload"],
         "services": ["node", "services", str(services)],
     }[which]
-    done = {"load": "replaced: epoch 2", "unload": "unloaded", "services": "services: 1 with"}
+    done = {"load": "replaced: epoch 2", "unload": "unloaded", "services": "loaded 1 Service"}
     with commands.held_load() as held:
         code, _, err = _waited(lambda: commands.says(*second), held)
         assert code == 0, err
@@ -245,15 +247,16 @@ def test_status_while_generations_change_is_never_an_error(commands: Commands, a
     """Records and pins of a generation go while status reads them."""
     load = commands.load_command(commands.node.policy())
     assert policyc(load) == 0
-    child = os.fork()
-    if child == 0:
+
+    def generations() -> int:
         for _ in range(6):
             if again == "unload":
                 policyc(["node", "unload", *commands.bpffs])
             if policyc(load) != 0:
-                os._exit(1)
-        os._exit(0)
-    codes = []
+                return 1
+        return 0
+
+    child, codes = forked(generations), []
     while os.waitpid(child, os.WNOHANG) == (0, 0):
         codes.append(commands.says("node", "status", "--format", "json")[0])
     assert set(codes) == {0} and len(codes) > 3

@@ -49,6 +49,7 @@ from tests.kernel.support.service_route import (
     gets,
     heard,
     loaded,
+    routed,
     said,
     sends,
     to,
@@ -60,6 +61,8 @@ from tests.kernel.support.service_yaml import (
     VIP,
     web,
 )
+
+__all__ = ["routed"]
 
 pytestmark = pytest.mark.kernel
 families = pytest.mark.parametrize("family", [4, 6])

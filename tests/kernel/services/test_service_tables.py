@@ -137,7 +137,7 @@ def test_a_change_that_fails_leaves_nothing(
 
 
 def test_services_without_anything_loaded(node: NodeUnderTest) -> None:
-    with pytest.raises(HostError, match="nothing is loaded here"):
+    with pytest.raises(HostError, match="no loaded bundle can use Services"):
         node.serve(web(C))
     assert not node.bpffs.exists()
 
@@ -214,13 +214,13 @@ def test_the_commands(
             json.dumps({"apiVersion": "v1", "kind": "List", "items": [each.raw for each in found]})
         )
     assert policyc(["node", "services", str(files[0]), *bpffs]) == 3
-    assert "nothing is loaded here" in capsys.readouterr().err
+    assert "no loaded bundle can use Services" in capsys.readouterr().err
     load = ["node", "load", bundle, "--endpoints", endpoints, "--services", str(files[0]), *bpffs]
     try:
         assert policyc(load) == 0
         capsys.readouterr()
         assert policyc(["node", "services", str(files[1]), *bpffs]) == 0
-        assert "1 with 2 addresses and ports, 4 endpoints" in capsys.readouterr().err
+        assert "loaded 1 Service: 2 addresses and ports, 4 endpoints" in capsys.readouterr().err
         assert policyc(["node", "status", *bpffs]) == 0
         assert "pc_frontends" in capsys.readouterr().out
         external = web(B)

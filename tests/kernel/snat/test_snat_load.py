@@ -3,10 +3,9 @@
 
 import ipaddress
 import json
-import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -27,6 +26,7 @@ from policyc.runtime.snat.snat import (
     Masquerade,
     read_options,
 )
+from tests.kernel.support.killed import die, killed
 from tests.kernel.support.node_under_test import (
     NODE,
     UPLINK,
@@ -123,14 +123,13 @@ def test_a_load_that_is_killed_leaves_nothing_for_long(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reserve("8080")
-    child = os.fork()
-    if child == 0:
-        monkeypatch.setattr(switch, "store", lambda *_: os.kill(os.getpid(), 9))
-        with suppress(BaseException):
-            loaded(node, ports=PORTS)
-        os._exit(1)
-    _, how = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(how) and reserved() == "8080,50000-50099"
+
+    def step() -> None:
+        monkeypatch.setattr(switch, "store", die)
+        loaded(node, ports=PORTS)
+
+    killed(step)
+    assert reserved() == "8080,50000-50099"
     node.n_bundles += 1
     node.load(node.policy(), uplinks=[UPLINK])
     assert reserved() == "8080"

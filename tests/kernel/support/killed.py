@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps that end in the middle, as by SIGKILL: nothing is undone."""
+"""Steps in a child process, mostly ones that end in the middle, as by SIGKILL: nothing is undone.
+
+A child never leaves its step. One that returned to pytest would run the rest of the suite beside its
+parent, and report tests that the parent runs, too.
+"""
 
 import os
+import traceback
 from collections.abc import Callable
 
 
@@ -10,11 +15,22 @@ def die(*_: object, **__: object) -> None:
     os.kill(os.getpid(), 9)
 
 
-def killed(step: Callable[[], object]) -> None:
-    """Run a step in a child, which is to die by SIGKILL."""
+def forked(step: Callable[[], object]) -> int:
+    """The process id of a child. Its exit code is what the step returns, or 1 for an error."""
     child = os.fork()
     if child == 0:
-        step()
-        os._exit(1)
-    _, how = os.waitpid(child, 0)
+        code = 1
+        try:
+            found = step()
+            code = found if isinstance(found, int) else 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    return child
+
+
+def killed(step: Callable[[], object]) -> None:
+    """Run a step in a child, which is to die by SIGKILL."""
+    _, how = os.waitpid(forked(step), 0)
     assert os.WIFSIGNALED(how)
