@@ -2,9 +2,9 @@
 /* ct_far.h - connections of external clients to endpoints of another node.
  * Gives pc_far_new(), pc_far_known(): they set flow->node, the node to forward the packet to.
  *
- * The entry keeps the connection at that node while
- * packets come. That node selects which of its
- * endpoints answers. This node checks only whether its chosen endpoint still exists, for UDP.
+ * The entry keeps the connection at that node while packets come.
+ * That node selects which of its endpoints answers. This node
+ * checks only whether its chosen endpoint still exists, for UDP.
  */
 #pragma once
 #include "ct_front.h"

@@ -5,8 +5,8 @@
  *
  * A flow begins in the small new-connection table. It moves to the large established table when
  * both ends have sent and the first end again. So a flood of first packets, answered or not, ends
- * no
- * established connection. A pod may fill a quarter of each table (ct_room.h). */
+ * no established connection. A pod may fill a quarter of each table (ct_room.h).
+ */
 #pragma once
 #include "ct_key.h"
 #include "quota.h"
@@ -86,7 +86,7 @@ struct pc_ct_at {
 };
 
 /* The entry of either direction. `surely`: finds the entry also while it moves between the tables.
- * // */
+ */
 static __always_inline struct pc_ct_at pc_ct_get(const struct pc_tuple *t, bool surely)
 {
 	struct pc_ct_at at = {};

@@ -77,7 +77,7 @@ __noinline int pc_detour(struct __sk_buff *skb, struct pc_flow *flow, __u32 by)
 		return pc_verdict(PC_DROP_FRAGMENT);
 	if (pc_detour_is_over(skb->ifindex, flow)) {
 		pc_detour_count(PC_DETOUR_OVER);
-		/* It may be for the node itself, which can reassemble it; not under host policy. //
+		/* It may be for the node itself, which can reassemble it; not under host policy.
 		 */
 		return pc_verdict(by == PC_DETOUR_BY_UPLINK && flow->fragment == PC_FRAG_LATER &&
 					  !(pc_generation(flow) & PC_STATE_HOSTS)

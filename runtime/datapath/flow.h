@@ -64,8 +64,8 @@ struct pc_nat {
 };
 
 /* Which checksum is left to the device (offload.h): none, the transport header's, one in the data,
- * or
- * one at an invalid offset. */
+ * or one at an invalid offset.
+ */
 enum pc_partial { PC_PARTIAL_NOT = 0, PC_PARTIAL_OWN, PC_PARTIAL_DATA, PC_PARTIAL_WRONG };
 
 /* The client for which an endpoint is selected. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* forward.h - the fast path between two pods of this node:
- * docs/decisions/0021-handed-over.md
+/* forward.h - the fast path between two pods of
+ * this node (docs/decisions/0021-handed-over.md).
  * Gives pc_is_forwarded(), pc_may_forward(), pc_forward() to from_pod, pc_forward_learn() to
  * to_pod. A packet of a known connection is redirected to the peer of the receiver's veth. to_pod
  * does not see it, so the entry must hold all that to_pod would check.

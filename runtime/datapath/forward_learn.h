@@ -38,7 +38,7 @@ static __always_inline __u8 pc_out_uplink(const struct __sk_buff *skb)
 	return 0;
 }
 
-/* For a connection to a Service the pre-NAT entry holds the path. Restores the translated tuple. //
+/* For a connection to a Service the pre-NAT entry holds the path. Restores the translated tuple.
  */
 static __always_inline struct pc_ct *pc_out_front(struct pc_flow *flow, const struct pc_ct *ct)
 {

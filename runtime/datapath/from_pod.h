@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* from_pod.h - a packet that a pod sends: is it really from that pod, and is it allowed?
- * Decides both ends if both are of this node, as a redirect skips the other pod's hook.
+/* from_pod.h - a packet that a pod sends: is it really from that pod, and is it allowed? Decides
+ * both ends if both are of this node, as a redirect skips the other pod's hook.
  */
 #pragma once
 #include "detour.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* from_tunnel.h - a packet that another node forwarded: a client's packet to an endpoint of this
- * node,
- * or the answer to a client that came to this node. Only nodes of the cluster are believed. The
- * client's packet continues as if it came in by the device that leads to the client, so the stack
- * sees it where it expects it. The answer leaves without the host's IP stack: the stack accepts no
- * packet from outside that has the node's own address. */
+ * node, or the answer to a client that came to this node. Only nodes of the cluster are believed.
+ * The client's packet continues as if it came in by the device that leads to the client, so the
+ * stack sees it where it expects it. The answer leaves without the host's stack, which accepts no
+ * packet from outside with the node's own address.
+ */
 #pragma once
 #include "device_to.h"
 #include "nat_icmp.h"
@@ -62,7 +62,7 @@ static __always_inline __u32 pc_came_to(const struct pc_flow *flow, __u32 sender
 	return pc_is_same_node(*to, sender) ? *to : 0;
 }
 
-/* The uplink that leads to the client, or else the first one: only uplinks have the next hook. //
+/* The uplink that leads to the client, or else the first one: only uplinks have the next hook.
  */
 static __always_inline __u32 pc_uplink_to(struct __sk_buff *skb, struct pc_flow *flow)
 {

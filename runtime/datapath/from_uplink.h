@@ -178,8 +178,8 @@ static __always_inline enum drop_reason pc_from_uplink_ip(struct __sk_buff *skb,
 	return then == PC_THEN_DECIDE ? pc_ask_policy(skb, slot) : then;
 }
 
-/* Forwarded by another node: its frame had that node's MAC, and it is to a Service or
- * dropped. */
+/* Forwarded by another node: its frame had that node's MAC, and it is to a Service or dropped.
+ */
 static __always_inline enum drop_reason pc_from_node(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	enum drop_reason reason;
@@ -242,7 +242,7 @@ static __always_inline enum drop_reason pc_from_uplink_frame(struct __sk_buff *s
 	}
 	if (!reason)
 		return pc_from_uplink_ip(skb, flow);
-	/* A packet that was not parsed is not translated; to_pod drops it if it is for a pod. //
+	/* A packet that was not parsed is not translated; to_pod drops it if it is for a pod.
 	 */
 	spoofed = pc_is_stranger(flow);
 	return spoofed ? spoofed : pc_host_unknown(flow, PC_HOST_IN, reason);

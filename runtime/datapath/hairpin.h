@@ -128,7 +128,7 @@ __noinline int pc_hairpin_back(struct pc_flow *flow)
 }
 
 /* A later fragment has no ports. Its addresses are
- * translated like those of the first fragment. //
+ * translated like those of the first fragment.
  */
 __noinline int pc_hairpin_follow(struct pc_flow *flow)
 {

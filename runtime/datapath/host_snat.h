@@ -2,8 +2,8 @@
 /* host_snat.h - packets that the host translated to a node address and forwarded (host SNAT).
  * Gives pc_host_routed(), pc_is_host_snat(), pc_host_snat_passes(). The entry admits the peer's
  * answers to the stack, which sends them to the forwarded end. The host's mapping ends earlier or
- * later than the entry. So the entry never lets a packet through to a socket of the node, or from
- * a socket.
+ * later than the entry. So the entry never lets a packet through to a socket of the node, or from a
+ * socket.
  */
 #pragma once
 #include "opener.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* limit.h - limits how many new connections a rule allows, per source.
- * Gives pc_is_limited(). A source is an address. The least recently used source is forgotten when
- * the table is full, and then has its initial burst again. So pods and nodes have a table of their
- * own: external clients, however many addresses they have, evict no pod from it.
- * The other table is for external clients.
+ * Gives pc_is_limited(). A source is an address. When the table is full,
+ * the least recently used source is forgotten, and then has its initial
+ * burst again. So pods and nodes have a table of their own: external
+ * clients, however many addresses they have, evict no pod from it.
  */
 #pragma once
 #include "effects.h"

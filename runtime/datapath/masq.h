@@ -14,7 +14,7 @@
 #define PC_ECHO_ID_AT  4
 
 /* As pc_masq_holds(), for the pod-side entry. The packet must also leave as the last load
- * configured. // */
+ * configured. */
 static __always_inline bool pc_masq_leaves(const struct pc_flow *flow, struct pc_masq_end *end,
 					   const struct pc_masq_key *key)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* masq_fragments.h - later fragments get the address that SNAT gave their first one.
  * Gives pc_masq_frag_note(), pc_masq_follow(). This table is separate, as the pods' own hooks
- * record
- * the same fragments under the same addresses. */
+ * record the same fragments under the same addresses.
+ */
 #pragma once
 #include "fragments.h"
 #include "masq.h"

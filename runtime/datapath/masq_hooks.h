@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* masq_hooks.h - SNAT at the uplinks' hooks: for packets of pods that leave the cluster, and for
- * the
- * answers. Gives pc_masq_out(), pc_masq_asked(), pc_masq_in().
+ * the answers. Gives pc_masq_out(), pc_masq_asked(), pc_masq_in().
  *
  * The host's stack routes a packet, and the pod's hook decides it, by the pod's own address. An
- * answer has that address again before either sees it. So only the uplinks' hooks know of SNAT. */
+ * answer has that address again before either sees it. So only the uplinks' hooks know of SNAT.
+ */
 #pragma once
 #include "masq_fragments.h"
 #include "masq_icmp.h"

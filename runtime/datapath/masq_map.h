@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* masq_map.h - the SNAT table: pods that leave the cluster under the node's address.
- * Gives struct pc_masq_key, struct pc_masq_end, pc_masq_find(), pc_masq_other(),
- * pc_masq_own(), pc_masq_is_port(). The loader writes pc_masq and pc_masq_not
- * (runtime/snat/snat.py). Why: docs/decisions/0030-masquerade.md
+ * Gives struct pc_masq_key, struct pc_masq_end, pc_masq_find(), pc_masq_other(), pc_masq_own(),
+ * pc_masq_is_port(). The loader writes pc_masq and pc_masq_not (runtime/snat/snat.py). Why:
+ * docs/decisions/0030-masquerade.md
  *
  * The two directions have different tuples, so two SNAT entries: the pod-side entry has the pod's
  * tuple, the wire-side entry the tuple on the wire. Each is valid only with the other.

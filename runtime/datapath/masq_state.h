@@ -97,7 +97,7 @@ __noinline int pc_masq_fin_state(struct __sk_buff *skb, const struct pc_flow *fl
 
 /* The state after the packet, without a FIN from outside. A later packet cancels a RST. A SYN on
  * the ports of an ended connection opens a new connection, which keeps at least the old
- * reservation. //
+ * reservation.
  */
 static __always_inline __u32 pc_masq_next(struct __sk_buff *skb, const struct pc_flow *flow,
 					  const struct pc_masq_end *end, __u32 was, bool is_reply)
@@ -136,7 +136,7 @@ static __always_inline void pc_masq_set(struct pc_masq_end *end, __u32 was, __u3
 
 /* Updates the connection for a packet. Updates the other entry once a second, when the state
  * changes, and while no answer came. False: the other entry is gone. The function overwrites the
- * key. //
+ * key.
  */
 static __always_inline bool pc_masq_touch(struct __sk_buff *skb, const struct pc_flow *flow,
 					  struct pc_masq_key *key, struct pc_masq_end *end,

@@ -46,7 +46,7 @@ static __always_inline enum pc_front pc_front_touch(struct pc_flow *flow, struct
 		return PC_FRONT_ALONE;
 	if (!match->is_fresh || back.ct->epoch != flow->epoch)
 		return PC_FRONT_STALE;
-	if (back.ct->state & ~ct->state & PC_CT_CAME_DST) /* from before the pod moved */
+	if (back.ct->state & ~ct->state & PC_CT_CAME_DST) /* learnt by an entry that has moved */
 		__sync_fetch_and_and(&back.ct->state, ~PC_CT_CAME_DST);
 	news = back.ct->state & (PC_CT_REPLIED | PC_CT_FINS | PC_CT_RESET | PC_CT_CAME_SRC) &
 	       ~ct->state;

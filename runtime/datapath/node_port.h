@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* node_port.h - node ports of other nodes. The tables hold a node port at this node's addresses
- * only:
- * otherwise they would grow with nodes times ports.
- * Gives pc_node_port(), pc_node_port_sent(), pc_is_at_itself(), pc_is_node_still(),
- * pc_as_client_knows(), pc_client_knows(). Why:
- * docs/decisions/0036-what-services-may-choose.md */
+ * only, or they would grow with nodes times ports.
+ * Gives pc_node_port(), pc_node_port_sent(), pc_is_at_itself(),
+ * pc_is_node_still(), pc_as_client_knows(), pc_client_knows().
+ * Why: docs/decisions/0036-what-services-may-choose.md
+ */
 #pragma once
 #include "ct_state.h"
 #include "outside_map.h"

@@ -5,8 +5,8 @@
  * The sockets of the ends tell: one has connected, the other has accepted. A port number is no
  * evidence, as a pod chooses its own. Nor is a listening socket without a connection of this tuple:
  * a pod could open one and then send any packet. If the sockets do not tell, the packet passes only
- * if the policy allows the connection whichever end opened it.
- * Why: docs/decisions/0044-which-end-opened-it.md
+ * if the policy allows the connection whichever end opened it. Why:
+ * docs/decisions/0044-which-end-opened-it.md
  */
 #pragma once
 #include "ct_decided.h"

@@ -4,10 +4,10 @@
  * pc_to_outside().
  *
  * The node that a client comes to selects the node that answers. If it selects itself, the
- * connection
- * has two entries, as a pod's has, with a client that is behind no device of ours. Otherwise it has
- * one entry under the client's tuple, with the other node. Packets are forwarded to that node
- * unchanged, and it handles them as if they had come to it. Why: docs/decisions/0024-* */
+ * connection has two entries, as a pod's has, with a client that is behind no device of ours.
+ * Otherwise it has one entry under the client's tuple, with the other node. Packets are forwarded
+ * to that node unchanged, and it handles them as if they had come to it. Why: docs/decisions/0024-*
+ */
 #pragma once
 #include "ct_far.h"
 #include "endpoints.h"

@@ -60,8 +60,8 @@ struct pc_outside {
 	__u32 tunnel;               /* its device; 0: none */
 	__u32 way_back;             /* default for Services that set none (way_back.h) */
 	__u32 uplink[PC_UPLINKS];   /* their devices; 0: end of the list */
-	__u32 past[PC_UPLINKS];     /* those that packets reach past the stack (forward_out.h), in
-				       places     that stay; 0: none */
+	__u32 past[PC_UPLINKS];     /* uplinks of the fast path (forward_out.h), at indices that
+				       stay the same in each load; 0: none */
 	struct pc_addr6 own4, own6; /* an address of this node, where its node ports are */
 	__u32 marks; /* marks that routing rules read: such packets need the stack path */
 };

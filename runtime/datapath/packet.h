@@ -8,7 +8,7 @@
 #include <linux/in.h>
 
 #define PC_READ_AT                                                                                 \
-	1024 /* the verifier has to know a bound; what lies behind it is the helper's              \
+	1024 /* the verifier needs to know a bound; a helper reads the bytes above it              \
 	      */
 
 /* False if the packet ends before. `size` is a constant. (x86 and arm64 read unaligned words; the
