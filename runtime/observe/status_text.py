@@ -13,7 +13,7 @@ from policyc.runtime.state import LoadedEndpoint, LoadedMasquerade
 
 
 def show(status: NodeStatus, console: Console, printable: Callable[[str], str] = str) -> None:
-    """Print every part that has something to say; names in it are made `printable`."""
+    """Print every part that is not empty; names in it pass through `printable`."""
 
     def say(words: str, style: str = "") -> None:
         console.print(printable(words), style=style, markup=False, highlight=False, soft_wrap=True)
