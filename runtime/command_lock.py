@@ -25,8 +25,9 @@ AT_WORK: Mapping[str, str] = {
 _OTHER = "another command is running"
 _POLL = 0.02
 _MOMENT = 0.2
-"""Seconds that a command without patience waits: `at_work` of another one may hold the lock shared for
-an instant.
+"""Seconds that a command without patience waits.
+
+`at_work` of another command may hold the lock shared for an instant.
 """
 
 

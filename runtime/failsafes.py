@@ -19,7 +19,7 @@ from policyc.runtime.undo import Undo
 Side = Literal["inbound", "outbound"]
 MAP = "pc_failsafes"
 MOST = 256
-"""Of each side: those of the load before are in the map until it is over."""
+"""The limit per direction: the map also holds the previous load's ports until the load is complete."""
 _KEY = struct.Struct("=I2sBB")  # struct pc_failsafe
 _IN, _OUT = 0, 1  # enum pc_failsafe_side
 _PROTOCOLS = {"tcp": 6, "udp": 17, "sctp": 132}

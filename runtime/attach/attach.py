@@ -55,10 +55,10 @@ BY_ROLE: Mapping[str, tuple[Hook, ...]] = {
     "detour": (Hook("pc_from_detour", "ingress", bpf_syscall.ATTACH_TCX_INGRESS),),
     "route": (Hook("pc_to_route", "egress", bpf_syscall.ATTACH_TCX_EGRESS),),
 }
-"""The hooks of a device, by what it is for: `Attachment.role`."""
+"""The hooks of a device, by its purpose: `Attachment.role`."""
 HOOKS = tuple(hook for hooks in BY_ROLE.values() for hook in hooks)
 PROGRAMS = (*(hook.program for hook in HOOKS), revoked.PROGRAM)
-"""All programs of the hooks' object; the last one is called, and not attached."""
+"""All programs of the hooks' object; the last one is called by tail call, and not attached."""
 
 
 def hooks_at(at: Attachment) -> tuple[Hook, ...]:

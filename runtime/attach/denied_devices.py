@@ -23,7 +23,7 @@ Patterns = tuple[str, ...]
 
 _PATTERN = re.compile(r"[^\s/:]+")  # other characters cannot be in a device's name
 _LOOPBACK = 1
-"""Its ifindex in each network namespace."""
+"""The ifindex of lo in each network namespace."""
 _OURS = frozenset(
     {tunnel.NAME, reassembly.NAME, own_device.SERVICE_ROUTE, own_device.SERVICE_ROUTE_FAR}
 )

@@ -45,7 +45,7 @@ class DeviceWatch:
         self._events = LinkEvents()  # from here on; existing devices are checked later
         self._now: Generation | None = None
         self._own: dict[int, Attachment] = {}
-        """Those with hooks of ours that are not on record yet."""
+        """Devices with our hooks that are not on record yet."""
         self._is_settled = False
         self._epoch = 0
         self._failed: set[str] = set()

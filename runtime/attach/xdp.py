@@ -37,8 +37,10 @@ from policyc.runtime.state import Warn
 from policyc.runtime.undo import Undo
 
 Mode = Literal["auto", "native", "generic"]
-"""Who runs the program: the device's driver, or the kernel for it. auto: the driver of a real device, if
-it can; the other end of a veth may have nobody to take what its driver would send.
+"""Where the program runs: in the device's driver, or in the kernel's generic hook.
+
+auto: in the driver of a hardware device, if it supports that. The peer of a veth may not receive what a
+veth driver sends.
 """
 PROGRAM = "pc_xdp_from"
 COUNTS = "pc_xdp_count"

@@ -29,7 +29,7 @@ _NEEDED = (POLICY_OBJECT, HOOKS_OBJECT, "plan.json", "classifier.json", "rules.j
 DENY_OWN_NODE = "deny-own-node"
 """The action that also denies what a pod's own node generates (`ir/policy.py: Action`)."""
 MOST_BYTES = 1 << 30
-"""Of all files of a bundle together."""
+"""The limit for all files of a bundle together."""
 WORD = 4  # bytes; seeds consist of little-endian 32-bit words
 
 

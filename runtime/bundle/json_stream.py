@@ -19,7 +19,7 @@ from policyc.runtime.bundle.json_value import (
 from policyc.runtime.errors import InputError
 
 _LONGEST_WORD = 8
-"""More than `false` or an escape that was cut."""
+"""More than the length of `false`, or of a truncated escape."""
 _BLANK = re.compile(r"\s*")
 _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]"]', re.DOTALL)
 _IN_STRING = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)

@@ -17,7 +17,7 @@ from policyc.runtime.bundle.dsse import (
 from policyc.runtime.errors import InputError
 
 SIGNED_PROOF = "proof.dsse.json"
-"""Beside manifest.json, and not in it: it is made when the bundle is there."""
+"""A file beside manifest.json, and not in it: it is made after the bundle."""
 PAYLOAD_TYPE = "application/vnd.policyc.proof+json"
 SCHEMA = "policyc.dev/signed-proof/v1"
 PROVED = "proved"

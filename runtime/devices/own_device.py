@@ -18,9 +18,9 @@ from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.undo import Undo
 
 ROLES = ("tunnel", "detour", "route")
-"""Of attachments: those that are up with their hook alone."""
+"""Roles of attachments whose device is up only while its hook is attached."""
 SERVICE_ROUTE, SERVICE_ROUTE_FAR = "policyc-svc", "policyc-svc-far"
-"""The two ends of the veth of `--service-cidr` (service_route.py)."""
+"""The two ends of the veth of `--service-cidr` (services/route.py)."""
 _DEVICE = struct.Struct("=I")
 
 

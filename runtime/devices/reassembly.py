@@ -2,7 +2,7 @@
 """The network namespace in which the kernel reassembles fragments that arrived out of order.
 
     policyc-frag  --veth--  far            in a network namespace without a name
-    (our hook)              forwards all it gets back, and has the kernel's defragmentation on
+    (our hook)              forwards everything back, with the kernel's defragmentation on
 
 Defragmentation is on only there: in the node's own namespace it would affect every fragment. A mount of
 the namespace's file (`place`) below /run/policyc holds the namespace, which ends with the mount. The
@@ -56,7 +56,10 @@ _SETTINGS = {
     "ipv4/ipfrag_high_thresh": str(16 << 20),
     "netfilter/nf_conntrack_frag6_high_thresh": str(16 << 20),
 }
-"""What is late by more than two seconds is lost, and no flood takes more than 16 MiB of a family."""
+"""Fragments that are late by more than two seconds are lost.
+
+No flood takes more than 16 MiB per family.
+"""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 

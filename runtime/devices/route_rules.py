@@ -25,12 +25,16 @@ _KNOWN = frozenset(
         *("SUPPRESS_IFGROUP", "SUPPRESS_PREFIXLEN", "PROTOCOL", "PAD"),
     )
 )
-"""What the look-up is told, or is no question. Not DSCP (6.13), IPv6's flow label or a tunnel's number,
-whatever a release of pyroute2 has for their names.
+"""Attributes that the FIB lookup knows, or that are no condition.
+
+The list excludes DSCP (6.13), IPv6's flow label and a tunnel's number, by any name that a release of
+pyroute2 has for them.
 """
 _PORT_MASKS = (28, 29)
-"""FRA_SPORT_MASK, FRA_DPORT_MASK: newer kernels say one with each rule that names a port, which the
-look-up is told; pyroute2 may have no names for them.
+"""FRA_SPORT_MASK, FRA_DPORT_MASK.
+
+Newer kernels add one to each rule with a port, which the lookup knows; pyroute2 may have no names for
+them.
 """
 
 

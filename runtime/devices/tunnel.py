@@ -15,7 +15,7 @@ from policyc.runtime.undo import Undo
 
 NAME = "policyc-vxlan"
 PORT = 8477
-"""Of UDP; the nodes' firewalls have to let it in from other nodes."""
+"""The UDP port; the nodes' firewalls must accept it from other nodes."""
 _PURPOSE = "the tunnel between nodes"
 _OVERHEAD = {4: 50, 6: 70}  # excludes the outer Ethernet header, includes the inner one
 

@@ -16,7 +16,7 @@ from policyc.runtime.errors import HostError, InputError
 from policyc.runtime.kernel import rtnetlink
 
 Outside = Literal["tunnel", "dsr"]
-"""How a client is answered that came to another node: back by that one, or by the endpoint's own."""
+"""The return path to a client that came to another node: by that node, or by the endpoint's own."""
 
 _OURS: Mapping[str, str] = {
     tunnel.NAME: "of the tunnel between nodes",
@@ -26,7 +26,7 @@ _OURS: Mapping[str, str] = {
 _SIOCGIFHWADDR, _ARPHRD_ETHER = 0x8927, 1
 _IFREQ = struct.Struct("=16sH22x")
 _MASTERS = 8
-"""As many devices may be above each other in Linux (MAX_NEST_DEV)."""
+"""The maximum nesting of devices in Linux (MAX_NEST_DEV)."""
 
 
 def find(names: Iterable[str], pods: Mapping[str, int]) -> dict[str, int]:

@@ -27,7 +27,7 @@ from policyc.runtime.kernel import bpf_syscall
 TABLES = {"pc_ep4": 4, "pc_ep6": 16}
 """Name -> bytes of an address."""
 STATE = "pc_ep"
-"""The map of the word, of the networks, and of the records of pods of this node."""
+"""The map with the word, the networks, and the records of this node's pods."""
 RECORD = 16
 """Bytes of struct pc_endpoint."""
 _SIZES = {STATE: RECORD, "pc_ep4": LINE, "pc_ep6": LINE}

@@ -37,7 +37,7 @@ from policyc.runtime.undo import Undo
 
 Element = tuple[str, bytes]  # table and key
 Held = dict[Element, bytes]
-"""With the struct pc_endpoint of each."""
+"""The entries, each with its struct pc_endpoint."""
 NODE_FLAG = 1
 """PC_ENDPOINT_NODE of datapath/flow.h."""
 PEER_FLAG = 2
@@ -49,7 +49,7 @@ HOST_FLAG = 4
 """PC_ENDPOINT_HOST."""
 DEVICES = "pc_if"
 SEEDS = 8
-"""How many are tried before it is said that some addresses have no place."""
+"""How many seeds are tried before an error says that some addresses have no place."""
 
 
 def elements(endpoint: LoadedEndpoint) -> list[Element]:

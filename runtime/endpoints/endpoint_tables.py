@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 CAPACITY = 65536
-"""Addresses of a family; the sizes of the maps follow from it."""
+"""Addresses per family; the sizes of the maps follow from it."""
 NETWORKS = 65536
-"""Bits that tell whether anybody is in a network."""
+"""Bits that say whether any endpoint is in a network."""
 LINE = 64
 ID_MASK, NODE, LOCAL, MORE = 0x3FFFF, 0x40000, 0x80000, 0x100000
 WHO_MASK = ID_MASK | NODE | LOCAL
@@ -26,11 +26,11 @@ SPREAD = 0x9E3779B97F4A7C15
 STIR = 0xC2B2AE3D27D4EB4F
 _PLAIN: tuple[int, ...] = (63, *range(0, 30, 3))
 SALTS = tuple(window | plain << 6 for plain in _PLAIN for window in range(62))
-"""The first is for neighbours: it goes by the last three bits alone."""
+"""The first salt is for consecutive addresses: it uses only the last three bits."""
 MAX_MOVES = 500
 SLOTS4, SLOTS6 = 8, 3
 FULLNESS4, FULLNESS6 = 5, 2
-"""Addresses for each line, on the average and at most, unless the table is as large as can be."""
+"""The maximum average of addresses per line, unless the table has its maximum size."""
 
 Who = Mapping[int, int]
 """Address -> id, or number of the record, with NODE or LOCAL; never 0 for the address 0."""

@@ -13,7 +13,7 @@ from policyc.runtime.errors import HostError
 from policyc.runtime.kernel import rtnetlink
 
 Forwarding = Literal["redirect", "stack"]
-"""How packets of known connections go from pod to pod of this node."""
+"""The path of known connections between pods of this node: fast path or stack path."""
 _OTHERWISE = "load with --forwarding stack"
 
 

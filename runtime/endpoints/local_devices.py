@@ -16,10 +16,12 @@ from policyc.runtime.errors import InputError
 from policyc.runtime.state import Generation
 
 Missing = Literal["refuse", "skip"]
-"""What a load does when the device of a pod does not exist."""
+"""How a load handles a pod whose device does not exist."""
 NO_DEVICE = 0xFFFFFFFF
-"""An ifindex of the kernel is a positive int. 0 would make it a pod of another node: then its address
-could be claimed from outside, and packets to it could leave by an uplink.
+"""An ifindex that no device has: the kernel's are positive ints.
+
+0 would make it a pod of another node: then external hosts could claim its address, and packets to it
+could leave by an uplink.
 """
 SKIP_HINT = "--missing-devices skip loads the other pods"
 

@@ -313,7 +313,7 @@ def link_update(link: int, prog: int) -> None:
 
 
 def link_detach(link: int) -> None:
-    """Detach the program from its device, whoever else holds the link."""
+    """Detach the program from its device, even if other processes hold the link."""
     bpf(LINK_DETACH, struct.pack("=I", link))
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from policyc.runtime.errors import HostError
 
 _SPARE = 64
-"""For what else is opened meanwhile: maps, netlink, the connection to an API server."""
+"""For other files that are open meanwhile: maps, netlink, the connection to an API server."""
 
 
 def make_room(more: int, purpose: str) -> None:

@@ -19,7 +19,7 @@ from policyc.runtime.errors import HostError
 _SONAME = "libbpf.so.1"
 _PRINT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
 SAMPLE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
-"""What libbpf calls for each record of a ring buffer: context, record, its size."""
+"""The callback of libbpf for each record of a ring buffer: context, record, its size."""
 _LOG_LIMIT = 1 << 20
 _DEBUG = 2  # LIBBPF_DEBUG
 

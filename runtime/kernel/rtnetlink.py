@@ -12,9 +12,9 @@ from typing import Any
 from policyc.runtime.errors import HostError
 
 _READINGS = 16
-"""Of a list that others change all the while, before it is given up."""
+"""How often a list that keeps changing is read before the function gives up."""
 _DUMP_INTERRUPTED = 0x10
-"""NLM_F_DUMP_INTR: the list changed while it was told, and may lack what was there all the time."""
+"""NLM_F_DUMP_INTR: the list changed during the dump, and may lack entries that existed all the time."""
 
 
 def is_usable() -> bool:

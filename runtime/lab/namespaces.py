@@ -19,7 +19,7 @@ PREFIX = "pclab-"
 NAMESPACES = Path("/run/netns")  # where iproute2 looks, so that `ip netns` shows a lab
 STATE = Path("/run/policyc-lab")
 
-_NAME = re.compile(rf"{PREFIX}[0-9a-f]{{6}}-")  # `pclab-` names of other programs are not ours to remove
+_NAME = re.compile(rf"{PREFIX}[0-9a-f]{{6}}-")  # other programs' `pclab-` is not ours to remove
 _MS_BIND = 0x1000
 _MNT_DETACH = 2
 _GATE = "gate"  # the file locked around claims and sweeps

@@ -73,7 +73,7 @@ SCHEMA = "policyc.dev/attest-result/v1"
 POLICY_PROGRAM = "pc_policy_run"
 _READ_ONLY = 1 << 7  # BPF_F_RDONLY_PROG of <linux/bpf.h>
 MOST_FAULTS = 20
-"""How many of a part are named; the others are counted."""
+"""How many differences of a part are named; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +154,11 @@ def attest(
 
 
 _Own = tuple[int, int, int, int, bytes]
-"""A map that an object shares with nobody: kind, sizes of key, value and map, the constants in it."""
+"""An unshared map of an object: kind, sizes of key, value and map, and its constants."""
 
 
 _Use = tuple[int, str, int]
-"""Where a program names a map: the instruction, the map, the offset into its value."""
+"""A use of a map in a program: the instruction, the map, the offset into its value."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,12 +116,12 @@ class NodeStatus:
     service_cidrs: tuple[str, ...] = ()  # destinations of our routes, for processes outside the cgroup
     reassembly: dict[str, int] | None = None  # reassembled fragments; None: no reassembly
     services_outside: dict[str, int] = field(default_factory=dict)
-    """Addresses and ports of Services that say themselves how: "tunnel", "dsr" -> how many."""
+    """Addresses and ports of Services with their own return path: "tunnel", "dsr" -> how many."""
     xdp: tuple[XdpUplink, ...] = ()  # where XDP forwards packets to other nodes
     missing_devices: tuple[str, ...] = ()  # pods of this node without a device at the load
     services_unfinished: bool = False  # a killed change of Services left it incomplete
     services_left_out: dict[str, int] = field(default_factory=dict)
-    """What of the Services is not in force, as runtime/services/all_objects.py counts it."""
+    """Counts of what is not active of the Services, as runtime/services/all_objects.py counts it."""
 
     denied_devices: tuple[str, ...] = ()  # without an endpoint: no packet passes
     deny_devices: tuple[str, ...] = ()  # patterns of devices that are denied without an endpoint

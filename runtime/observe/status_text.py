@@ -94,7 +94,7 @@ _LEFT_OUT: Mapping[str, tuple[str, str]] = {
     ),
     "wrong_objects": ("{} object is invalid", "{} objects are invalid"),
 }
-"""One, and more."""
+"""Singular and plural."""
 
 
 def _left_out(counts: Mapping[str, int]) -> str:
@@ -116,7 +116,7 @@ def _masquerade(how: LoadedMasquerade) -> str:
 
 
 _Rows = tuple[str, tuple[str, ...], Sequence[tuple[str, ...]]]
-"""A title, the names of columns, and a row of cells for each thing."""
+"""A title, the names of columns, and a line of texts for each item."""
 
 
 def _table(

@@ -21,16 +21,16 @@ FIRST_FACTOR = 0x9E3779B97F4A7C15
 SECOND_FACTOR = 0xC2B2AE3D27D4EB4F
 MAX_MOVES = 500
 NEW_BUCKET = [0] * 12 + [1] + [0] * 3
-"""Nothing in it, and filled."""
+"""An empty bucket that counts as filled."""
 
 
 class Cells(Protocol):
     """The table of one direction."""
 
     n_refused: int
-    """How often there was no room for a cell, which denies instead."""
+    """How often a cell found no room, and denies instead."""
     closed: set[int]
-    """Rows that deny more than their policies say, for want of room."""
+    """Rows that deny more than their policies, because they found no room."""
 
     def new_row(self, row: int, words: Mapping[int, int]) -> list[MapWrite]:
         """Write a row: column id -> word."""

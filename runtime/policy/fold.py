@@ -31,7 +31,7 @@ Ranges = tuple[tuple[int, int], ...] | None
 
 
 Decided = tuple[int, tuple[int, ...]]
-"""The rule that decides, and those before it that make notes."""
+"""The deciding rule, and earlier rules that make notes."""
 
 
 class Match(NamedTuple):

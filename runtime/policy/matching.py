@@ -11,7 +11,7 @@ from typing import Any
 from policyc.runtime.errors import InputError
 
 Attributes = Mapping[str, Mapping[str, str]]
-"""Attribute -> the labels there are; a name stands under the empty key."""
+"""Attribute -> its labels; a name has the empty key."""
 
 ATTRIBUTES = (
     "label",

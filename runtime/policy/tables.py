@@ -227,7 +227,7 @@ class _Direction:
             self._columns.setdefault(viewed, (at, column))
         self._writes: list[MapWrite] = []
         self.subjects: dict[int, dict[str, None]] = {}
-        """Row -> the endpoints that stand in it."""
+        """Row -> its endpoints."""
         self._short_rows: set[int] = set()
         self._short_columns: set[int] = set()
 

@@ -2,7 +2,7 @@
 """Assigns each address, protocol and port to one Service, if several ask for it or it is taken.
 
     claims = Claims(warn)
-    claims.put(name, created, frontends)    as often as a Service changes; () takes it away
+    claims.put(name, created, frontends)    whenever a Service changes; () removes it
     claims.settle(node)                     site -> frontend before and after
 
 The outcome depends only on the objects and the node, not on their order. A Service's clusterIPs and node
@@ -33,9 +33,9 @@ Name = tuple[str, str]
 Site = tuple[Address, str, int]
 Changes = dict[Site, tuple[Frontend | None, Frontend | None]]
 Ranges = tuple[Network, ...]
-"""Those that externalIPs have to be in; empty: any address is taken."""
+"""The allowed ranges of externalIPs; empty: any address is allowed."""
 _YOUNGEST = "~"
-"""After each date, for objects that no API server has dated."""
+"""Sorts after each date, for objects without a creationTimestamp."""
 _SHOWN = 3
 
 
@@ -44,7 +44,7 @@ class Surroundings:
     """The addresses and ports of the node and its pods, which no Service gets."""
 
     addresses: frozenset[Address] = frozenset()
-    """The node's own."""
+    """The node's own addresses."""
     pods: frozenset[Address] = frozenset()
     sockets: Sockets = field(default_factory=Sockets)
     external: Ranges = ()
@@ -90,13 +90,13 @@ class Claims:
 
     warn: Warn = to_nobody
     frontends: dict[Site, Frontend] = field(default_factory=dict)
-    """Those of the last `settle`."""
+    """The frontends of the last `settle`."""
     lost: dict[tuple[Name, Site], str] = field(default_factory=dict)
-    """What is left out, and why."""
+    """What is left out, and the reason."""
     _by_site: dict[Site, dict[Name, _Claim]] = field(default_factory=dict)
     _sites: dict[Name, frozenset[Site]] = field(default_factory=dict)
     _open: set[Site] = field(default_factory=set)
-    """Sites to be decided."""
+    """Sites that need a decision."""
     _node: Surroundings = field(default_factory=Surroundings)
     _is_warned: bool = False
 

@@ -42,7 +42,7 @@ from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
 from policyc.runtime.state import Warn, to_nobody
 
 SETTLED = 1.0
-"""Seconds of silence after which what came first is taken for everything."""
+"""Seconds of silence after which the first events count as complete."""
 _QUIET, _LONGEST = (
     0.002,
     0.05,
@@ -60,11 +60,11 @@ class Applied:
 
     events: int
     changed: int
-    """Addresses and ports of Services."""
+    """The number of addresses and ports of Services."""
     whole: bool
-    """Everything was written anew."""
+    """Whether everything was written anew."""
     seconds: float
-    """From the last event to now."""
+    """The time from the last event until now."""
 
 
 def follow(
@@ -251,7 +251,7 @@ class _Reading:
     def __init__(self, streams: Sequence[Path], held: ExitStack) -> None:
         self._selector = held.enter_context(selectors.PollSelector())
         self.silent = set(streams)
-        """Those that have not begun."""
+        """Streams that have not begun."""
         for path in dict.fromkeys(streams):
             fd = self._opened(path, held)
             self._selector.register(fd, selectors.EVENT_READ, JsonStream(path))

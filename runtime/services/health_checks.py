@@ -2,7 +2,7 @@
 """Answers the health checks by which load balancers ask a node for endpoints of a Service.
 
     checks = HealthChecks(is_healthy, warn)
-    checks.set({(4, 32000): Health("shop", "web", 2)})     as often as something changes
+    checks.set({(4, 32000): Health("shop", "web", 2)})     whenever something changes
     checks.close()
 
 A Service with `externalTrafficPolicy: Local` has a port for that (`healthCheckNodePort`). The answer is
@@ -45,7 +45,7 @@ class Health:
     namespace: str
     name: str
     n_local: int
-    """Endpoints of this node that are ready."""
+    """Ready endpoints of this node."""
 
 
 @dataclass(slots=True)

@@ -2,8 +2,8 @@
 """Limits how much of the tables a Service, and all Services of a namespace, may use.
 
     limits = Limits(warn)
-    limits.put(service, asked)      as often as a Service changes
-    limits.settle()                 name -> what it may have of what it asks for, where that changed
+    limits.put(service, asked)      whenever a Service changes
+    limits.settle()                 name -> what it gets of what it asks for, where that changed
 
 The result depends only on the objects, so that every node decides alike: the oldest Services are kept.
 Node ports count as if each node had four addresses of either family.
@@ -44,12 +44,12 @@ class Demand(NamedTuple):
     """An amount of room in the tables."""
 
     sites: int
-    """Addresses and ports."""
+    """How many addresses and ports."""
     endpoints: int
-    """Behind them, each at each."""
+    """How many endpoints behind them, counted for each address and port."""
     ranges: int
     slots: int
-    """Of Maglev's tables."""
+    """Entries of Maglev tables."""
 
     def plus(self, other: "Demand") -> "Demand":
         """The sum of both."""
@@ -77,9 +77,9 @@ class Grant:
 
     is_served: bool = True
     has_ranges: bool = True
-    """Else its load balancer's addresses are left out: served without ranges they were open."""
+    """Otherwise its load balancer's addresses are left out: without ranges they would be open."""
     has_tables: bool = True
-    """Else its endpoints are chosen by chance."""
+    """Otherwise its endpoints are chosen at random."""
 
     def of(self, frontends: Iterable[Frontend]) -> Iterator[Frontend]:
         """The frontends that remain, within their limits."""
@@ -107,9 +107,9 @@ class Limits:
     _of_namespace: dict[str, Demand] = field(default_factory=dict)
     _of_all: Demand = _NOTHING
     _large: set[Name] = field(default_factory=set)
-    """Those that ask for more than an object may have."""
+    """Services that ask for more than one object may have."""
     _grants: dict[Name, Grant] = field(default_factory=dict)
-    """Those that are not whole."""
+    """Grants that are incomplete."""
     _told: dict[Name, tuple[str, ...]] = field(default_factory=dict)
 
     def put(self, name: Name, created: str, asked: Asked | None) -> None:

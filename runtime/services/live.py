@@ -42,7 +42,7 @@ from policyc.runtime.services.rows import (
 from policyc.runtime.services.services import Frontend
 
 GRACE = 0.2
-"""Seconds until what is nobody's any more is used again: longer than any packet takes."""
+"""Seconds until free entries are reused: longer than any packet takes."""
 
 
 class StaleError(Exception):
@@ -60,9 +60,9 @@ class _Held:
     key: bytes
     value: bytes
     part: tuple[int, int]
-    """Where its choices begin, and how many there are, of either kind."""
+    """The start and the counts of its choices, of either kind."""
     places: dict[bytes, int]
-    """Of its rows, by identity."""
+    """The places of its rows, by identity."""
 
 
 class Live:

@@ -16,11 +16,11 @@ from collections.abc import Iterable, Sequence
 from policyc.runtime.errors import InputError
 
 SLOTS = 1048576
-"""Of a half."""
+"""Entries per buffer."""
 SIZES = (251, 1021, 4093, 16381, 65521)
-"""That a Service may ask for: primes, as a permutation is steps of one length."""
+"""The table sizes that a Service may ask for: primes, because a permutation has a constant step."""
 USUAL = 65521
-"""Of 100 endpoints, one that goes moves 0.6 % of the slots of the others; of any number, about 1 %."""
+"""The default. With 100 endpoints, a removal moves 0.6 % of the others' entries; at most about 1 %."""
 
 
 def slots(names: Sequence[bytes], size: int) -> list[int]:

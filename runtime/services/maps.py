@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes Services into the maps of datapath/service_map.h, in place of the previous ones.
 
-    tables = fill(pins, word, frontends, nodes, undo)   nobody reads it yet
+    tables = fill(pins, word, frontends, nodes, undo)   no hook reads it yet
     switch.store(pins.map("pc_state"), tables.word)
-    tables.finish(pins)                             takes away what only the ones before needed
+    tables.finish(pins)                             removes what only the previous ones needed
 
 Rows are shared. A new row is written before the switch, when no packet uses it. A removed row loses its
 id after the switch, and with the id all its connections.
@@ -63,7 +63,7 @@ class Filled:
     word: Word
     wanted: Wanted
     mark: bytes
-    """Of this filling, and of no other."""
+    """Identifies this filling."""
 
     def finish(self, pins: Pins) -> None:
         """Finish after the word is stored: no new connection uses what this removes."""

@@ -60,7 +60,7 @@ class ServicePort:
     protocol: str
     port: int
     node_port: int
-    """At every address of a node; 0: the Service has none."""
+    """The port at every address of a node; 0: the Service has none."""
     place: JsonValue
 
 
@@ -74,22 +74,22 @@ class Service:
     external_ips: tuple[Address, ...]
     balancer_ips: tuple[Address, ...]
     ranges: tuple[Network, ...]
-    """loadBalancerSourceRanges: who may come to the addresses of the load balancer; empty: all."""
+    """loadBalancerSourceRanges: the clients that may use the load balancer's addresses; empty: all."""
     ports: tuple[ServicePort, ...]
     internal_local: bool
-    """internalTrafficPolicy Local: what is sent to a cluster IP stays on the node (KEP-2086)."""
+    """internalTrafficPolicy Local: traffic to a cluster IP stays on the node (KEP-2086)."""
     external_local: bool
-    """externalTrafficPolicy Local: so does what comes from outside to any other address."""
+    """externalTrafficPolicy Local: external traffic to any other address stays on the node, too."""
     health_port: int
-    """Where load balancers ask whether this node has endpoints (healthCheckNodePort); 0: nowhere."""
+    """The port where load balancers ask for endpoints of this node (healthCheckNodePort); 0: none."""
     affinity: int
-    """Seconds for which a client is sent where it was sent last; 0: not at all."""
+    """Seconds for which a client keeps its endpoint; 0: no session affinity."""
     maglev_slots: int
-    """Of a table that endpoints are chosen by (annotations); 0: by chance."""
+    """Entries of the Maglev table that selects endpoints (annotations); 0: selection at random."""
     way_back: Outside | None
-    """How clients are answered that came to another node (annotation); None: as the load says."""
+    """The return path to clients that came to another node (annotation); None: as the load says."""
     created: str
-    """creationTimestamp, by which objects are in order; empty: it has none."""
+    """creationTimestamp, which orders objects; empty: none."""
     place: JsonValue
 
 
@@ -99,12 +99,12 @@ class Endpoint:
 
     address: Address
     rank: int
-    """READY; 1: terminates, and still serves; 0: takes nothing new."""
+    """READY; 1: terminates and still serves; 0: takes no new connections."""
     node: str
     for_zones: frozenset[str]
-    """The zones whose clients are to be sent there (`hints`, KEP-2433); empty: no hint."""
+    """The zones whose clients should use it (`hints`, KEP-2433); empty: no hint."""
     for_nodes: frozenset[str]
-    """The same of nodes (KEP-3015)."""
+    """The nodes whose clients should use it (KEP-3015)."""
 
 
 @dataclass(frozen=True, slots=True)

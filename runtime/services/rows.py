@@ -25,17 +25,17 @@ from policyc.runtime.services.source_ranges import (
 
 PLACES = 65536
 CHOICES = 65536
-"""Of a half, its mark included."""
+"""Per buffer, including its mark."""
 MARK_SIZE = 8
-"""Bytes at the end of a half's choices that say who wrote the half: no packet is sent there."""
+"""Bytes at the end of a buffer's choices that identify the writer: no packet is sent there."""
 ROOM = CHOICES - MARK_SIZE // 4
-"""Choices that a half has room for."""
+"""Choices that a buffer has room for."""
 FRONTENDS = 32768
-"""Of a half."""
+"""Per buffer."""
 CLOSED = 1
 """PC_ROW_CLOSED."""
 WAYS: Mapping[Outside | None, int] = {None: 0, "tunnel": 2, "dsr": 4}
-"""PC_ROW_TUNNEL, PC_ROW_DSR: what a row's state says of the way back."""
+"""PC_ROW_TUNNEL, PC_ROW_DSR: the return path in a row's state."""
 LOCAL, ELSEWHERE, NODE_PORT = 1, 2, 4
 """PC_FRONTEND_*."""
 FRONTEND = struct.Struct("=11I")
@@ -49,7 +49,7 @@ _USES = 0x7FFF  # of a place, before its ids repeat; the bit above is PC_FRAG_RE
 _NO_NODES: Mapping[str, int] = {}
 
 Identity = bytes
-"""What a row is about: all of it but its id and its state."""
+"""The content of a row, without its id and its state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Wanted:
     rows: dict[int, bytes]
     new: tuple[int, ...]
     frontends: dict[Frontend, bytes]
-    """To struct pc_frontend."""
+    """Frontend -> struct pc_frontend."""
     choices: tuple[int, ...]
     lists: Lists
     tables: Tables

@@ -33,7 +33,7 @@ from policyc.runtime.services.objects import (
 from policyc.runtime.state import Warn
 
 PROTOCOLS = {"TCP": 6, "UDP": 17, "SCTP": 132}
-"""The names of the API's `protocol`, and the numbers of the wire."""
+"""The API's names of `protocol`, and the numbers in packets."""
 
 
 class Kind(Enum):
@@ -53,13 +53,13 @@ class OwnNode:
 
     name: str
     addresses: tuple[Address, ...] = ()
-    """Where its node ports are."""
+    """The addresses of its node ports."""
     zone: str = ""
-    """Its label topology.kubernetes.io/zone, which hints of endpoints name."""
+    """The node's label topology.kubernetes.io/zone, which hints of endpoints name."""
     masquerade_ports: range = range(0)
-    """By which its pods leave the cluster: no node port is one of these."""
+    """The SNAT ports: no node port is one of these."""
     pods: frozenset[Address] = frozenset()
-    """Of the cluster, as far as the endpoints file lists them."""
+    """The cluster's pods, as far as the endpoints file lists them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +69,16 @@ class Backend:
     address: Address
     port: int
     takes_new: bool
-    """New connections go there."""
+    """Whether it takes new connections."""
     takes_local: bool
-    """And those that are to stay on this node. If neither, it only keeps what TCP and SCTP have."""
+    """Whether it takes new ones that must stay on this node.
+
+    If neither holds, it only continues established TCP and SCTP connections.
+    """
     drains: bool
-    """It terminates and still serves, so that UDP goes on as well."""
+    """Whether it terminates and still serves, so that UDP continues as well."""
     node: str = ""
-    """Its nodeName, if that is another node."""
+    """The endpoint's nodeName, if that is another node."""
 
     @property
     def name(self) -> bytes:
@@ -93,22 +96,22 @@ class Frontend:
     protocol: str
     port: int
     affinity: int
-    """Seconds for which a client is sent where it was sent last; 0: not at all."""
+    """Seconds for which a client keeps its endpoint; 0: no session affinity."""
     maglev_slots: int
-    """Of the table that endpoints are chosen by; 0: by chance."""
+    """Entries of the Maglev table that selects endpoints; 0: selection at random."""
     way_back: Outside | None
-    """How clients outside are answered that came to another node; None: as the load says."""
+    """The return path to external clients that came to another node; None: as the load says."""
     number: int
-    """Of the Service's port and family, the same at each of its addresses and in every load."""
+    """The number of the Service's port and family, the same at each address and in every load."""
     is_local: bool
-    """externalTrafficPolicy Local: clients outside the cluster are given this node's endpoints."""
+    """externalTrafficPolicy Local: external clients get only endpoints of this node."""
     is_elsewhere: bool
     """internalTrafficPolicy Local: there are endpoints, and none of them is on this node."""
     is_node_port: bool
-    """The node's own processes find it at the loopback address, too."""
+    """The node's own processes also reach it at the loopback address."""
     kind: Kind
     ranges: tuple[Network, ...] | None
-    """Who may come there, of its family; None: everybody."""
+    """The clients that may use it, of its family; None: all clients."""
     backends: tuple[Backend, ...]
 
 
@@ -122,7 +125,7 @@ class Asked:
     ranges: int
     slots: int
     n_over: int
-    """Addresses and ports that are more than an object may have: the last ones of it."""
+    """Addresses and ports above the limit of one object: its last ones."""
 
 
 def note_node_ports(services: Iterable[Service], own: OwnNode, note: Warn) -> None:
@@ -206,7 +209,7 @@ def frontends_of(
 
 
 _NODE_WEIGHT = 4
-"""Addresses of a family that a node may have; of more the tables may not have all."""
+"""Addresses per family that a node may have; the tables may not hold all of more."""
 
 
 def _places(

@@ -11,7 +11,7 @@ from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.kernel.pins import Pins
 
 RANGES = 8192
-"""Of a half."""
+"""Per buffer."""
 _MAP = "pc_ranges"
 _KEY = struct.Struct("=I4s16s")
 """struct pc_range_key."""

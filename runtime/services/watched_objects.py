@@ -2,8 +2,8 @@
 """The Services of a cluster as a watch reports them, one object at a time.
 
     world = World(own)
-    world.take(event)           as often as there are events
-    world.changes()             site -> frontend before and after, of what has changed since
+    world.take(event)           once per event
+    world.changes()             site -> frontend before and after, for each change since
 
 A site is an address, protocol and port. claims.py decides which Service gets a site that several ask
 for, independent of the order of events.
@@ -52,7 +52,7 @@ class World:
     warn: Warn = to_nobody
     external: Ranges = ()
     health: dict[Name, tuple[int, dict[int, int]]] = field(default_factory=dict)
-    """By Service, the port where health is asked for, and by family the node's endpoints."""
+    """Per Service: its health check port, and the node's endpoints by family."""
     _services: dict[Name, Service] = field(default_factory=dict)
     _slices: dict[Name, EndpointSlice] = field(default_factory=dict)
     _by_service: dict[Name, dict[Name, EndpointSlice]] = field(default_factory=dict)

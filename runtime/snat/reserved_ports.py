@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keeps the node's own sockets off the SNAT ports (net.ipv4.ip_local_reserved_ports).
 
-    require_free(state, ports)     `HostError` where somebody listens there
-    reserve(state, ports, undo)    before the switch: beside what is reserved already
-    settle(state, ports, warn)     after it: what an earlier load reserved goes
+    require_free(state, ports)     `InputError` where a socket listens there
+    reserve(state, ports, undo)    before the switch: adds to the existing reservations
+    settle(state, ports, warn)     after it: removes what an earlier load reserved
 
 The ports that are reserved for us, and not by other software, are on record before the kernel is told.
 So after a killed command the next one does not mistake our ports for those of other software.
@@ -30,8 +30,8 @@ def require_free(state: StateDir, ports: range) -> None:
     """Raise `InputError` if a socket of the node receives packets to one of the ports.
 
     Three kinds of sockets do not count. A socket at a loopback address gets no packet from an uplink. A
-    UDP socket whose port the kernel may have chosen is a client's, and its packets are seen. A port that
-    an earlier load reserved may have got its socket since then.
+    UDP socket whose port the kernel may have chosen is a client's, and its packets are seen. A UDP
+    socket on a port that an earlier load reserved may have been opened since then.
     """
     low, high = map(int, _AUTOMATIC.read_text().split())
     may_ask = _ours(state).union(range(low, high + 1))

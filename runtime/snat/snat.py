@@ -30,10 +30,10 @@ from policyc.runtime.state import LoadedMasquerade, Warn
 from policyc.runtime.undo import Undo
 
 DEFAULT_PORTS = "49152-65535"
-"""Of RFC 6335, 6: those that nobody is assigned. The kernel keeps 32768 to 49151 for the node."""
+"""The unassigned ports of RFC 6335, 6. The kernel keeps 32768 to 49151 for the node."""
 LOWEST_PORT = 1024
 ROOM = 1024
-"""PC_MASQ_EXCEPT: networks; those of the load before count until it is over."""
+"""PC_MASQ_EXCEPT: networks; those of the previous load count until the load is complete."""
 _CONFIG, _EXCEPT = "pc_masq", "pc_masq_not"
 _UPLINKS = 8  # PC_UPLINKS
 _HEAD = struct.Struct("=II")
@@ -50,9 +50,9 @@ class Masquerade:
     """The SNAT options of a load."""
 
     ports: range
-    """By which pods leave, and no socket of the node."""
+    """The ports by which pods leave, and that no socket of the node gets."""
     excepted: tuple[Network, ...] = ()
-    """Where they go under their own address."""
+    """Networks that pods reach under their own address."""
 
 
 def read_options(
