@@ -121,7 +121,7 @@ class Generation:
     drop_reasons: dict[str, int]
     forwarding: str  # "redirect" or "stack"
     outside: str  # "tunnel" or "dsr"
-    cgroup: str  # the cgroup whose sockets reach Services; empty: none
+    cgroup: str  # its processes reach Services by socket hooks; empty: none
     masquerade: LoadedMasquerade | None  # SNAT; None: pods keep their own address
     host: LoadedHost | None = None  # None: the node itself has no host policy
     service_cidrs: tuple[str, ...] = ()  # routed for the node's own packets to Services

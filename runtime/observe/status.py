@@ -110,10 +110,10 @@ class NodeStatus:
     rules: tuple[RuleCount, ...]  # rules with counts
     drops: dict[str, int]  # reason -> packets, for reasons that occurred
     unprotected: tuple[str, ...]  # devices that lack a hook of ours now
-    cgroup: str = ""  # the cgroup whose sockets reach Services; empty: none
+    cgroup: str = ""  # its processes reach Services by socket hooks; empty: none
     masquerade: LoadedMasquerade | None = None  # SNAT; None: pods keep their address
     host: LoadedHost | None = None  # the node under host policy
-    service_cidrs: tuple[str, ...] = ()  # destinations of our routes, for processes outside the cgroup
+    service_cidrs: tuple[str, ...] = ()  # targets of our routes, for processes outside cgroup
     reassembly: dict[str, int] | None = None  # reassembled fragments; None: no reassembly
     services_outside: dict[str, int] = field(default_factory=dict)
     """Addresses and ports of Services with their own return path: "tunnel", "dsr" -> how many."""
