@@ -93,8 +93,8 @@ static __always_inline bool pc_put_all(struct __sk_buff *skb, __u8 family,
 }
 
 /* True: the frame is now the answer, and leaves in the opposite direction. False: the caller drops
- * the frame. `code` is the code of "unreachable". It has no meaning for a reset or "packet too
- * big". */
+ * it. `code` is the code of "unreachable"; a reset and "packet too big" do not use it.
+ */
 static __always_inline bool pc_answer(struct __sk_buff *skb, const struct pc_flow *flow, __u8 code)
 {
 	struct pc_reply reply = {

@@ -48,7 +48,7 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_answer_mac SEC(".maps");
 
-/* The address of one host, which can send and be answered: not in 0/8, 127/8, 224/3, ::, ::1 or
+/* The address of one host, which can send and be answered: not 0/8, 127/8, 224/3, ::, ::1 or
  * ff00::/8. */
 static __always_inline bool pc_is_host(const struct pc_addr6 *a, __u8 family)
 {

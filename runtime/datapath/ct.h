@@ -63,9 +63,9 @@ static __always_inline struct pc_ct_match pc_ct_find(struct pc_flow *flow)
 	if (flow->opens && (match.is_reply || pc_ct_is_over(ct)))
 		return match;
 	if (pc_ct_is_reopened(ct, flow, match.is_reply)) {
-		/* The other end has now opened a new connection. The entry of a denied connection
-		 * no longer tells which end opened it. A SYN-ACK alone must neither reverse the
-		 * entry nor belong to it. */
+		/* The other end has opened a new connection. A denied entry no longer tells which
+		 * end opened it: a SYN-ACK alone must neither reverse it nor belong to it.
+		 */
 		match.at.ct = ct->state & PC_CT_DENIED ? 0 : ct;
 		match.is_reply = !!match.at.ct;
 		return match;

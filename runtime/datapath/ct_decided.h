@@ -94,8 +94,8 @@ static __always_inline __u32 pc_ct_doubt(const struct pc_flow *flow)
 	return flow->opener == PC_OPENER_CLAIMED ? PC_CT_EITHER | PC_CT_CLAIMED : 0;
 }
 
-/* The entry of a connection whose first packet is at hand, in that packet's direction. Never NULL;
- * the check is for the verifier. */
+/* The entry of a new connection, in the direction of its first packet. NULL only for the verifier.
+ */
 static __always_inline struct pc_ct *pc_ct_of(const struct pc_flow *flow, __u32 egress_rule,
 					      __u32 ingress_rule, __u32 state)
 {
@@ -127,8 +127,8 @@ static __always_inline bool pc_ct_insert(const struct pc_flow *flow, __u32 egres
 	return ct && pc_ct_put(flow, &flow->t, ct, flow->is_kept);
 }
 
-/* For a packet to a Service: whether this is the post-NAT entry of its connection, not the entry of
- * another. */
+/* For a packet to a Service: whether this is its own post-NAT entry, not another connection's.
+ */
 static __always_inline bool pc_ct_is_translated_as(const struct pc_ct *ct,
 						   const struct pc_flow *flow)
 {
@@ -210,8 +210,8 @@ static __always_inline bool pc_ct_cross(const struct pc_flow *flow)
 
 /* Moves an entry that is decided again to the established table, as the decision may deny it: a
  * flood of new flows must not evict the entry of a denied connection. Without room there it stays.
- * The caller must not use a pointer to the entry afterwards. The verifier checks this function
- * once. */
+ * No pointer to the entry may be used afterwards. The verifier checks this function once.
+ */
 __noinline int pc_ct_hold(struct pc_flow *flow)
 {
 	struct pc_ct_at at;

@@ -37,8 +37,8 @@ __noinline int pc_far_new(struct pc_flow *flow, __u32 node)
 	return PC_PASS;
 }
 
-/* This node does not see answers that leave by the other node. A client that continues with TCP or
- * SCTP has received an answer. */
+/* Sees no answers that leave by the other node. A client that continues TCP or SCTP has got one.
+ */
 static __always_inline void pc_far_assume(const struct pc_flow *flow, struct pc_ct *ct,
 					  const struct pc_row *row)
 {

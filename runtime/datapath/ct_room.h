@@ -23,10 +23,10 @@ static __always_inline __u32 pc_ct_owner(const struct pc_ct *ct)
 	return ct->state & PC_CT_NODE ? PC_OWNER_NODE : PC_OWNER_OUTSIDE;
 }
 
-/* Of entries that have not expired, the one with the least value gives its place. New connections
- * give theirs in the order of their times, the owner's own first. Established ones stay, except the
- * owner's own idle ones. A denied entry stays: it records in which direction its connection was
- * opened. */
+/* Of live entries, the one with the least value gives its place. New connections give theirs in the
+ * order of their times, the owner's own first. Established ones stay, except the owner's idle ones.
+ * A denied entry stays: it records in which direction its connection was opened.
+ */
 static __always_inline __u64 pc_ct_yields(const struct pc_seek *seek, const struct pc_ct *there,
 					  __u8 proto, __u8 sub)
 {

@@ -66,9 +66,9 @@ static __always_inline __u32 pc_ct_node_bits(const struct pc_flow *flow)
 	return flow->src.ifindex ? flow->node << PC_CT_NODE_AT : 0;
 }
 
-/* The translation of a connection. Packets that find the pre-NAT entry go to the endpoint, those
- * that find the post-NAT entry to the client. Each entry has the gateway of its receiver, and this
- * struct in place of the other end's gateway. */
+/* The translation of a connection. The pre-NAT entry is found by packets to the endpoint, the
+ * post-NAT entry by packets to the client. Each has this in place of its sender's gateway.
+ */
 static __always_inline struct pc_ct_nat *pc_ct_nat_of(struct pc_ct *ct)
 {
 	return ct->state & PC_CT_FRONT ? &ct->src.nat : &ct->dst.nat;

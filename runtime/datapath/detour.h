@@ -60,9 +60,9 @@ static __always_inline bool pc_detour_remember(struct __sk_buff *skb, const stru
 	return !bpf_map_update_elem(&pc_detours, &key, &from, BPF_ANY);
 }
 
-/* At the end of a hook: for a fragment that would be dropped without its first one, or for the
- * first fragment of such a datagram. Its sender is checked. A fragment that came back is not sent
- * again. */
+/* At the end of a hook: for a fragment without its first one, which the hook would drop, or for the
+ * first fragment of such a datagram. Its sender is checked. A returned fragment is not sent again.
+ */
 __noinline int pc_detour(struct __sk_buff *skb, struct pc_flow *flow, __u32 by)
 {
 	const __u8 other_side[PC_MAC_LEN] = PC_DETOUR_MAC;

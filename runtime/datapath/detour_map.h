@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* detour_map.h - where out-of-order fragments go, where they come back to, and how many there may
- * be.
- * Gives pc_detour_now(), pc_detour_key_of(), pc_detour_is_over(), pc_detour_count(). */
+/* detour_map.h - the detour of out-of-order fragments: its device, their return, and their limit.
+ * Gives pc_detour_now(), pc_detour_key_of(), pc_detour_is_over(), pc_detour_count().
+ */
 #pragma once
 #include "flow.h"
 
@@ -88,7 +88,7 @@ static __always_inline void pc_detour_count(__u32 what)
 		*count += 1;
 }
 
-/* Two CPUs that race at the end of a second may miss some fragments. */
+/* Two CPUs that race at the end of a second may count too few fragments. */
 static __always_inline bool pc_detour_is_over(__u32 device, const struct pc_flow *flow)
 {
 	struct pc_detour_pace first = {.since = flow->now, .n = 1};

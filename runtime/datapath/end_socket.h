@@ -93,9 +93,9 @@ static __always_inline bool pc_is_sent_to(const struct pc_flow *flow, enum pc_fl
 }
 
 /* With a raw socket a pod can make its own stack accept what no other end sent. So an accepted
- * socket is no evidence for packets that it sends. Nor is it for a reset that is sent to it: a
- * stack resets connections that it does not know. Under the first load it is a claim, to keep open
- * connections. */
+ * socket is no evidence for packets that it sends; nor for a reset that it gets, as a stack resets
+ * unknown connections. Under the first load it is a claim, which keeps open connections.
+ */
 static __always_inline int pc_socket_accepted(const struct pc_flow *flow, enum pc_flow_end own)
 {
 	if (!pc_is_sent_to(flow, own))

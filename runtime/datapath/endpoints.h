@@ -19,7 +19,7 @@
 #define PC_WHO_SALT  20       /* from this bit on, in the first entry of a line */
 #define PC_WHO_MORE  0x100000 /* in the second entry: other addresses are in their second line */
 
-/* Odd, and without a pattern. The first is 2^64 over the golden ratio: it spreads adjacent keys
+/* Odd, and without a pattern. The first is 2^64 over the golden ratio: it spreads neighbours
  * evenly. */
 #define PC_EP_SPREAD 0x9e3779b97f4a7c15ULL
 #define PC_EP_STIR   0xc2b2ae3d27d4eb4fULL

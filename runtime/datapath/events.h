@@ -9,7 +9,7 @@
 
 #define PC_EVENT_BYTES 262144 /* of unread events */
 
-/* The rate limit of one CPU: a pod that floods a node must not keep the node busy with events. */
+/* The rate limit of one CPU: a flood must not keep the node busy with events. */
 #define PC_EVENT_EVERY 1000000 /* nanoseconds: 1000 a second, bursts of 1000 */
 #define PC_EVENT_SLACK (999ULL * PC_EVENT_EVERY)
 
@@ -24,7 +24,7 @@
 #define PC_EVENT_REPLY                                                                             \
 	8 /* by a packet of the other direction; the event is in that of the flow                  \
 	   */
-#define PC_EVENT_SERVICE 16 /* daddr and dport are the endpoint's, not the Service's */
+#define PC_EVENT_SERVICE 16 /* daddr and dport are the endpoint's; `service` is the Service's */
 
 /* pc_event.reason is zero if the packet passed, otherwise an enum drop_reason. */
 struct pc_event {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* fragments.h - later fragments follow the verdict of their first (semantics A27).
- * Only the first has ports. It is recorded once it has passed; fragments without a record are
- * dropped. */
+ * Only the first has ports. It is recorded once it has passed; others without a record are dropped.
+ */
 #pragma once
 #include "drops.h"
 #include "quota.h"
@@ -9,9 +9,9 @@
 #define PC_FRAG_ENTRIES 16384
 #define PC_FRAG_IDLE    30ULL /* seconds; Linux's reassembly timeout */
 
-/* Of a datagram whose first fragment has not passed. GONE: its later fragments are being
- * reassembled (detour.h). CAME_BACK: all are in order. SEEN: an uplink saw the first one, for no
- * Service. */
+/* If no first fragment has passed. GONE: later ones are being reassembled (detour.h). CAME_BACK:
+ * all are in order. SEEN: the first one was at an uplink, and is for no Service.
+ */
 enum pc_detour_state { PC_DETOUR_NOT = 0, PC_DETOUR_GONE, PC_DETOUR_CAME_BACK, PC_DETOUR_SEEN };
 
 #define PC_FRAG_REPLY 0x80000000 /* to the source; row numbers do not use this bit */

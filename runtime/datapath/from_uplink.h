@@ -22,9 +22,9 @@
 #define PC_PACKET_FOR_US 0 /* PACKET_HOST of <linux/if_packet.h> */
 #define PC_VLAN_ID       0x0fff
 
-/* For a first fragment: why it is dropped, if later fragments came before it. Above the detour
- * limit, later ones pass unless the node is under host policy; then none counts as having come
- * before. */
+/* For a first fragment: why it is dropped, if later ones came before it. Above the detour limit the
+ * later ones have passed, and so does this one; not under host policy.
+ */
 __noinline int pc_outside_first(struct __sk_buff *skb, struct pc_flow *flow, __u32 slot)
 {
 	int spoofed;

@@ -87,9 +87,9 @@ static __always_inline void pc_host_snat_heard(struct pc_ct *ct, const struct pc
 		ct->expires = expires;
 }
 
-/* Whether the entry lets the packet pass. It does not if the packet is the node's, or may be for
- * the node: then it is judged without an entry. A reset from the node only says "no such
- * connection". */
+/* Whether the entry lets the packet pass. It does not if the packet is, or may be, the node's: then
+ * no entry applies. A reset from the node says only that it has no such connection.
+ */
 static __always_inline bool pc_host_snat_passes(struct __sk_buff *skb, struct pc_flow *flow,
 						const struct pc_ct_match *match)
 {

@@ -13,8 +13,8 @@
 #define PC_MASQ_TRIES  32   /* ports that a new connection tries, and then as many again */
 #define PC_ECHO_ID_AT  4
 
-/* As pc_masq_holds(), for the pod-side entry. The packet must also leave as the last load
- * configured. */
+/* As pc_masq_holds(), for the pod-side entry. The last load must still allow this way out.
+ */
 static __always_inline bool pc_masq_leaves(const struct pc_flow *flow, struct pc_masq_end *end,
 					   const struct pc_masq_key *key)
 {
@@ -38,9 +38,9 @@ static __always_inline bool pc_masq_has_port(const struct pc_flow *flow)
 	return pc_l4_header(&flow->t);
 }
 
-/* Where a connection begins its search for a port, and the step of that search. Another connection
- * begins elsewhere. The same tuple begins at the same place, so an evicted connection finds its
- * port again. */
+/* Where a connection begins its search for a port, and the step of that search. Each connection has
+ * its own start. It stays the same, so an evicted connection finds its port again.
+ */
 static __always_inline __u64 pc_masq_spread(const struct pc_tuple *t)
 {
 	__u64 mixed = (pc_addr6_high(&t->saddr) * PC_EP_STIR ^ pc_addr6_low(&t->saddr)) +

@@ -8,9 +8,9 @@
 /* The result for a packet that finds the pre-NAT entry of its connection. */
 enum pc_front { PC_FRONT_PASSED, PC_FRONT_STALE, PC_FRONT_ALONE };
 
-/* The pre-NAT entry moves to the established table after the post-NAT entry, so that it is never
- * there alone. The match is looked up again: the old entry's memory may now hold another
- * connection. */
+/* The pre-NAT entry becomes established after the post-NAT entry, so that it is never there alone.
+ * The match is looked up again: the old entry's memory may now hold another connection.
+ */
 static __always_inline void pc_front_keep(struct pc_flow *flow, struct pc_ct_match *match,
 					  const struct pc_row *row)
 {

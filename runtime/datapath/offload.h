@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* offload.h - the checksum that the sender left to the device, or to the kernel on the path.
  * Gives pc_partial_of(). The kernel writes it after the hook, at an offset that the sender chooses
- * (PACKET_VNET_HDR of a packet socket). Unchecked, it could overwrite a port or address that the
- * hook decided on. */
+ * (PACKET_VNET_HDR of a packet socket). Unchecked, it could overwrite a decided port or address.
+ */
 #pragma once
 #include "parse_l4.h"
 #include <bpf/bpf_core_read.h>

@@ -10,9 +10,9 @@
 #define PC_NODES_MOST 16384 /* as many as PC_CT_NODE_AT leaves bits for */
 #define PC_UPLINKS    8
 
-/* The mark of a packet that another node forwarded, from the tunnel device to the uplink's hook.
- * The low bits are the node's number. No packet from a wire has a mark. PC_ANSWER_MARK is not one
- * of these. */
+/* The mark of a packet that another node forwarded, from the tunnel device to the uplink's hook;
+ * the node's number is below. No packet from a wire has a mark. PC_ANSWER_MARK is none of these.
+ */
 #define PC_HANDED_MARK 0x70630000
 #define PC_HANDED_NODE (PC_NODES_MOST - 1)
 /* The mark of our own error to a pod, which the uplink's hook lets pass. */

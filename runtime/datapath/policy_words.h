@@ -83,8 +83,8 @@ static __always_inline __u32 pc_child(void *nodes, __u32 word, __u64 above)
 	return node->child[child & 7];
 }
 
-/* Eight rounds reach sixteen million leaves. Unrolled by hand, because some compilers would keep a
- * loop. */
+/* Eight rounds reach sixteen million leaves. Unrolled by hand: some compilers would keep a loop.
+ */
 #define PC_ROUND(at)                                                                               \
 	if ((at) < rounds && !(word & (PC_LEAF | PC_NEXT)))                                        \
 	word = pc_child(nodes, word, above)

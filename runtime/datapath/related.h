@@ -100,9 +100,9 @@ struct pc_quoted {
  */
 enum pc_reporter { PC_BY_OTHERS = 0, PC_BY_POD, PC_BY_OUTSIDE, PC_BY_NODE };
 
-/* No policy decides connections to another node, connections of the node itself by its route to
- * Services, and connections of a pod to itself through a Service: a policy change does not affect
- * them. */
+/* No policy decides connections to another node, those of the node by its route to Services, and
+ * those of a pod to itself by a Service: a policy change does not affect them.
+ */
 static __always_inline bool pc_ct_is_asked(const struct pc_ct *ct)
 {
 	return !(ct->state & PC_CT_FAR) && !pc_is_routed(ct) &&

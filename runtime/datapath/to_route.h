@@ -113,8 +113,8 @@ __noinline int pc_route_device(struct __sk_buff *skb, struct pc_flow *flow)
 	return PC_PASS;
 }
 
-/* The node's stack reports an error about a Service's answer: the endpoint gets it, about its own
- * packet. */
+/* The node's stack reports an error about a Service's answer: it goes to the endpoint that sent it.
+ */
 static __always_inline int pc_route_error(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	int error = pc_error(skb, flow, PC_BY_NODE);

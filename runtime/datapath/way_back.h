@@ -6,9 +6,9 @@
 #include "outside_map.h"
 #include "service_map.h"
 
-/* True: the endpoint's node answers directly. False: answers return by the node that the client
- * came to. The endpoint's row has the Service's choice, or else the load. NULL: the Service is
- * gone. */
+/* True: the endpoint's node answers directly; otherwise by the node that the client came to. The
+ * row has the Service's choice, or else the load. NULL: the Service is gone.
+ */
 static __always_inline bool pc_answers_leave_here(const struct pc_row *row)
 {
 	__u8 said = row ? row->state & (PC_ROW_TUNNEL | PC_ROW_DSR) : 0;

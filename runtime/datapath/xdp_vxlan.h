@@ -75,9 +75,9 @@ static __always_inline __u64 pc_xdp_words(const __u16 *at, int count)
 	return sum;
 }
 
-/* The checksum over the outer UDP header and all behind it. Bytes under the inner transport
- * checksum need not be read: with their pseudo header they sum to zero. If the inner checksum is
- * wrong, so is this. */
+/* The checksum over the outer UDP header and all behind it. The bytes under the inner checksum sum
+ * to zero with their pseudo header, so they are not read. If that checksum is wrong, so is this.
+ */
 static __always_inline __u64 pc_xdp_outer_sum(const void *udp, const void *end, __u8 family,
 					      __u32 pseudo)
 {
