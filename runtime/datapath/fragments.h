@@ -9,8 +9,8 @@
 #define PC_FRAG_ENTRIES 16384
 #define PC_FRAG_IDLE    30ULL /* seconds; Linux's reassembly timeout */
 
-/* If no first fragment has passed. GONE: later ones are being reassembled (detour.h). CAME_BACK:
- * all are in order. SEEN: the first one was at an uplink, and is for no Service.
+/* A datagram without a passed first fragment. GONE: later ones are in reassembly (detour.h).
+ * CAME_BACK: all are in order. SEEN: its first one was at an uplink, for no Service.
  */
 enum pc_detour_state { PC_DETOUR_NOT = 0, PC_DETOUR_GONE, PC_DETOUR_CAME_BACK, PC_DETOUR_SEEN };
 

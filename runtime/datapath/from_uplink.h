@@ -202,8 +202,8 @@ static __always_inline void pc_untag(struct __sk_buff *skb)
 		bpf_skb_vlan_pop(skb);
 }
 
-/* Such a tag that is still there: in front of another tag, or inside the frame, where the kernel
- * keeps tags behind the outer one.
+/* Such a tag that is still there: in front of another tag, or inside the frame, from which the
+ * kernel removes outer tags.
  */
 __noinline int pc_is_priority_tagged(struct __sk_buff *skb, const struct pc_flow *flow)
 {

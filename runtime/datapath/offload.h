@@ -30,7 +30,7 @@ extern void *bpf_cast_to_kern_ctx(void *ctx) __ksym __attribute__((weak));
  */
 struct pc_left {
 	__u32 summed; /* CHECKSUM_* */
-	__s32 at;     /* the sender may give an offset before it */
+	__s32 at;     /* may be before it: the sender gives it */
 };
 
 static __always_inline struct pc_left pc_left_of(const struct __sk_buff *ctx)

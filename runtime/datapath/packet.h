@@ -11,8 +11,8 @@
 	1024 /* the verifier needs to know a bound; a helper reads the bytes above it              \
 	      */
 
-/* False if the packet ends before. `size` is a constant. (x86 and arm64 read unaligned words; the
- * attribute keeps the compiler from reading single bytes.)
+/* False if the packet ends before. `size` is a constant. (x86 and arm64 read unaligned words;
+ * without the assumed alignment the compiler would read single bytes.)
  */
 static __always_inline bool pc_read(struct __sk_buff *skb, __u32 at, void *to, __u32 size)
 {

@@ -13,8 +13,8 @@
 #define PC_TUNNEL_PORT 8477 /* of runtime/devices/tunnel.py */
 
 /* The mark of our own tunnel's IPv6 packets. In IPv4 the kernel clears ingress_ifindex there, in
- * IPv6 not always (udp_tunnel6_xmit_skb()). No bits of kube-proxy's, Cilium's or forwarded marks.
- */
+ * IPv6 not always (udp_tunnel6_xmit_skb()). No bits of kube-proxy's and Cilium's, and no forwarded
+ * mark. */
 #define PC_TUNNEL_MARK 0x70642024
 
 static __always_inline bool pc_is_tunnel_port(__u8 proto, __be16 port)

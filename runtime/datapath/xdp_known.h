@@ -17,7 +17,7 @@
 #define PC_XDP_IPV4 2 /* AF_INET, AF_INET6 of <sys/socket.h>, which is not for BPF */
 #define PC_XDP_IPV6 10
 
-#define PC_XDP_LOOPBACK 1 /* ifindex of lo, which routes the node's own packets */
+#define PC_XDP_LOOPBACK 1 /* ifindex of lo, for FIB lookups as for the node's own packets */
 
 /* Flags and states of packets and connections that open or end. Such packets go to tc. */
 #define PC_XDP_FLAGS (PC_TCP_FIN | PC_TCP_SYN | PC_TCP_RST | PC_TCP_ACK)

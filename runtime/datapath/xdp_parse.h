@@ -44,8 +44,8 @@ static __always_inline __u32 pc_xdp_pseudo(const struct pc_tuple *t, __u32 lengt
 	return pc_xdp_fold(sum);
 }
 
-/* Ports, flags and checksum. A checksum that is left to the device holds the pseudo header's sum.
- * XDP cannot see whether that is so, and no device would ever complete such a checksum.
+/* Ports, flags and checksum. False if the checksum equals the pseudo header's sum: the sender may
+ * have left it to the device. XDP cannot see which device, so no device would complete it.
  */
 static __always_inline bool pc_xdp_parse_l4(const void *l4, const void *end, struct pc_flow *flow,
 					    struct pc_xdp_frame *frame, __u32 length)
