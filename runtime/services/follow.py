@@ -48,7 +48,7 @@ _QUIET, _LONGEST = (
     0.05,
 )  # of a change: seconds until it is done, in silence and at the latest
 _ROUND = 0.2  # seconds between two checks of `is_over`
-_UNSETTLED = 30  # the limit if a cluster is never silent, in such waits; then all count as come
+_UNSETTLED = 30  # so many times SETTLED without silence: then the events count as complete
 _LOOK = 1.0  # seconds between two checks of the node's addresses and sockets
 _BUSY = 0.05  # seconds between tries while another command has the lock
 _PIECE = 1 << 16
