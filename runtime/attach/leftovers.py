@@ -48,14 +48,12 @@ def others(
 
 
 def kept(of: Generation) -> Attachments:
-    """The attachments that stay.
+    """The attachments that stay: those of devices without an endpoint.
 
-    These are attachments of devices without an endpoint, and without hooks of another kind or role. A
-    former uplink is left alone, as if it had never been one. So is a device that no pattern denies any
+    Devices that now have hooks of another kind or role are not among them.
+
+    A former uplink is left alone, as if it had never been one. So is a device that no pattern denies any
     more.
-
-    An uplink that is none any more is left alone, as if it had never been one; so is a device that no
-    pattern denies any more.
     """
     hooked = {each.ifindex for each in of.attachments}
     return tuple(

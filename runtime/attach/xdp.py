@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The XDP program at each uplink (datapath/xdp.bpf.c), which forwards known packets of external clients.
+"""The XDP program at each uplink (datapath/xdp.bpf.c).
 
-It runs before the kernel allocates an skb, and forwards to other nodes.
+It forwards known packets of external clients to other nodes, before the kernel allocates an skb.
 
 All other packets go on to tc, which does the same. So packets are not lost while the program is
 detached. Links are pinned below ROOT/xdp, by device. A program of another owner is never replaced.

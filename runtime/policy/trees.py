@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Words and search trees on the node, for diagrams that are first made here.
 
-It is the twin of `ir/trees.py`.
-
-A word with LEAF is a verdict: ALLOW or not, and a rule id. Any other word names a node of `pc_nodes`:
-seven lowest keys, eight children, a zero. Equal nodes are stored once, also those that the compiler
-made.
+It is the twin of `ir/trees.py`. A word with LEAF is a verdict: ALLOW or not, and a rule id. Any other
+word names a node of `pc_nodes`: seven lowest keys, eight children, a zero. Equal nodes are stored once,
+also those that the compiler made.
 """
 
 from collections.abc import Sequence

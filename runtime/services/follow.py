@@ -113,8 +113,8 @@ def _take(
 ) -> int:
     """Read events until silence or a time limit; returns their number.
 
-    Silence counts only after a stream has begun. Otherwise Services without their endpoints would become
-    active, and end all their connections.
+    Silence counts only after every stream has begun. Otherwise Services without their endpoints would
+    become active, and end all their connections.
     """
     quiet, longest = wait
     n, began = 0, 0.0
