@@ -43,10 +43,7 @@ NONE = Patience()
 
 
 class CommandLock:
-    """The lock in a directory.
-
-    The directory is made for the lock, and removed with it if it is empty.
-    """
+    """The lock in a folder. The folder is made for the lock, and removed with it if it is empty."""
 
     def __init__(self, folder: Path, no_place: Callable[[OSError], HostError]) -> None:
         self.file = folder / "lock"
@@ -106,7 +103,7 @@ class CommandLock:
             try:
                 self._folder.mkdir(parents=True, exist_ok=True, mode=0o755)
                 file = self.file.open("a")
-            except FileNotFoundError:  # another command removed the directory meanwhile
+            except FileNotFoundError:  # another command removed the folder meanwhile
                 continue
             except OSError as error:
                 raise self._no_place(error) from error
@@ -130,7 +127,7 @@ class CommandLock:
         if not self._folder.is_dir() or list(self._folder.iterdir()) != [self.file]:
             return
         self.file.unlink()
-        # The next command has its lock there; other nodes of a lab have directories.
+        # The next command has its lock there; other nodes of a lab have folders.
         with suppress(OSError):
             self._folder.rmdir()
             self._folder.parent.rmdir()

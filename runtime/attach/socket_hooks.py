@@ -46,7 +46,7 @@ _SO_NETNS_COOKIE = 71
 
 
 def require_cgroup(cgroup: Path) -> None:
-    """Raise `InputError` unless it is a directory of a cgroup2 file system."""
+    """Raise `InputError` unless it is a folder of a cgroup2 file system."""
     if not cgroup.is_dir() or filesystem_magic(cgroup) != _CGROUP2_MAGIC:
         raise InputError(
             f"{cgroup} is no folder of a cgroup2 file system",

@@ -267,7 +267,7 @@ def _take_off(pin: Path) -> None:
 
 
 def _links(pins: Pins) -> list[Path]:
-    """The links, by device number. In the root of a bpffs, tc has a directory of this name, too."""
+    """The links, by device number. In the root of a bpffs, tc has a folder of this name, too."""
     found = pins.xdp.iterdir() if pins.xdp.is_dir() else ()
     return [pin for pin in found if pin.name.isdecimal()]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads files from a directory that others may write: regular files of bounded size, without blocking.
+"""Reads files from a folder that others may write: regular files of bounded size, without blocking.
 
 A FIFO or a device in place of a file could block the reader, or never end.
 """

@@ -56,7 +56,7 @@ class Word:
 
 
 class Halves:
-    """The maps that are pinned in a directory, mapped into this process while the block lasts."""
+    """The maps that are pinned in a folder, mapped into this process while the block lasts."""
 
     def __init__(self, maps: Path) -> None:
         self._maps = maps

@@ -290,7 +290,7 @@ def link_create_xdp(prog: int, ifindex: int, flags: int) -> Fd:
 
 
 def link_create_cgroup(prog: int, cgroup: int, attach_type: int) -> Fd:
-    """Attach to a cgroup (a descriptor of its directory), beside the programs that are already there."""
+    """Attach to a cgroup (a descriptor of its folder), beside the programs that are already there."""
     return Fd(bpf(LINK_CREATE, struct.pack("=IIII48x", prog, cgroup, attach_type, 0)))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The paths under which kernel objects outlive the command: our own directory in a bpffs.
+"""The paths under which kernel objects outlive the command: our own folder in a bpffs.
 
     ROOT/maps/NAME              the maps that all generations share
     ROOT/hooks/NAME             the hook programs
@@ -70,11 +70,11 @@ class Pins:
         return {int(path.name): path for path in found}
 
     def sockets(self, epoch: int) -> Path:
-        """The directory of the cgroup links that the load of an epoch made."""
+        """The folder of the cgroup links that the load of an epoch made."""
         return self.root / "sockets" / str(epoch)
 
     def all_sockets(self) -> list[Path]:
-        """Every such directory."""
+        """Every such folder."""
         folder = self.root / "sockets"
         return list(folder.iterdir()) if folder.is_dir() else []
 
@@ -87,7 +87,7 @@ class Pins:
         return any((self.root / name).is_dir() for name in _FOLDERS)
 
     def make(self) -> None:
-        """Make the directories; the root's bpffs must be mounted."""
+        """Make the folders; the root's bpffs must be mounted."""
         for folder in (self.maps, self.links, self.root / "hooks", self.root / "generations"):
             folder.mkdir(parents=True, exist_ok=True)
 
@@ -97,7 +97,7 @@ class Pins:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove the pins in a directory, and the directory. A mount point stays, without its contents.
+    """Remove the pins in a folder, and the folder. A mount point stays, without its contents.
 
     Hooks go before maps. If a command dies in between, the next load must not find usable hooks whose
     maps have lost their pins.

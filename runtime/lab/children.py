@@ -31,7 +31,7 @@ _LENGTH = struct.Struct("!Q")
 
 
 class LabError(Exception):
-    """The lab could not do what it was asked: no root, a missing kernel feature, a lost child."""
+    """The lab could not do the work: no root, a missing kernel feature, or a lost child."""
 
 
 def libc() -> ctypes.CDLL:

@@ -188,7 +188,7 @@ def _is_own(ident: int, known: Mapping[str, _Own]) -> bool:
 
 
 def _pinned(folder: Path) -> Mapping[int, str]:
-    """The maps that are pinned in a directory, by id."""
+    """The maps that are pinned in a folder, by id."""
     found = {}
     for path in folder.iterdir() if folder.is_dir() else ():
         if path.name != POLICY_PROGRAM:

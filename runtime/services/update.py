@@ -126,7 +126,7 @@ class LoadedNode:
 
 
 def is_loaded(bpffs: Path) -> bool:
-    """Whether policy and hooks are active, whichever command is changing them."""
+    """Whether policy and hooks are active, even while a command changes them."""
     try:
         return switch.read(Pins(bpffs).map("pc_state")).epoch != 0
     except OSError:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """SNAT: pods that leave the cluster under the node's address. Writes the maps of masq_map.h.
 
-    wanted = read_options(...)               what `node load --masquerade` asks for
-    plan = Masquerading(pins, wanted, ...)   which address at which uplink
+    wanted = read_options(...)               the options of `node load --masquerade`
+    plan = Masquerading(pins, wanted, ...)   the node's address at each uplink
     plan.write(undo)                         before the switch
     plan.forget_others()                     after it
 
