@@ -68,7 +68,7 @@ static __always_inline bool pc_may_be_answered(struct __sk_buff *skb, const stru
 	__u8 type = flow->icmp >> 8, mac = 1;
 
 	if (flow->t.proto == IPPROTO_TCP && (flow->tcp_flags & PC_TCP_RST || flow->fragment))
-		return false; /* before it takes an answer from others */
+		return false; /* here, so that it uses none of the rate limit */
 	/* Translated for the client: an error would quote a packet that no end has sent. */
 	if (flow->frag_row & PC_FRAG_REPLY && flow->t.proto != IPPROTO_TCP)
 		return false;

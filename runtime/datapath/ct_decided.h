@@ -191,7 +191,7 @@ static __always_inline void pc_ct_deny(const struct pc_flow *flow)
 		return;
 	__sync_fetch_and_or(&ct->state, PC_CT_DENIED);
 	if (!pc_ct_own_node(
-		flow)) /* that it is the node's has to be known when either end goes on */
+		flow)) /* later packets of either end must find that the entry is the node's */
 		__sync_fetch_and_and(&ct->state, ~PC_CT_NODE);
 	/* Its epoch stays: another CPU may clear the bit, under the previous policy. */
 	pc_ct_stay(ct, flow);

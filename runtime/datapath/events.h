@@ -18,8 +18,8 @@
 #define PC_EVENT_SHARE(owner)                                                                      \
 	((owner) <= PC_OWNER_NODE ? 2ULL * PC_EVENT_EVERY : 4ULL * PC_EVENT_EVERY)
 
-#define PC_EVENT_EGRESS  1 /* the source's policy was asked, and egress_rule decided */
-#define PC_EVENT_INGRESS 2 /* likewise the destination's; not asked if egress denies */
+#define PC_EVENT_EGRESS  1 /* the source's policy was evaluated, and egress_rule decided */
+#define PC_EVENT_INGRESS 2 /* likewise the destination's; not if egress denies */
 #define PC_EVENT_AGAIN   4 /* of a connection that another policy had allowed */
 #define PC_EVENT_REPLY                                                                             \
 	8 /* by a packet of the other direction; the event is in that of the flow                  \

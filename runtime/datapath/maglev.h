@@ -48,6 +48,6 @@ static __always_inline __u32 pc_maglev_nth(const struct pc_tuple *t, const struc
 		return 0;
 	at = (word & PC_STATE_HALF ? PC_MAGLEV_SLOTS : 0) + part->table;
 	at += pc_maglev_hash(t, with_port) % part->slots;
-	barrier_var(at); /* or compilers drop the mask, which the verifier of 6.1 goes by */
+	barrier_var(at); /* or compilers drop the mask, which the 6.1 verifier needs */
 	return all->nth[at & (2 * PC_MAGLEV_SLOTS - 1)];
 }

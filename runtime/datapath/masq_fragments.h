@@ -97,7 +97,7 @@ __noinline int pc_masq_follow(struct __sk_buff *skb, struct pc_flow *flow, enum 
 		return end == PC_NAT_DST ? PC_MASQ_NOT : PC_MASQ_NEW;
 	was = end == PC_NAT_SRC ? &flow->t.saddr : &flow->t.daddr;
 	if (pc_addr_eq(was, &first->addr))
-		return end == PC_NAT_DST ? PC_MASQ_NOT : PC_PASS; /* the node's own */
+		return end == PC_NAT_DST ? PC_MASQ_NOT : PC_PASS; /* a packet of the node itself */
 	flow->partial = pc_partial_of(skb, flow);
 	return pc_nat_addr(skb, flow, end, was, &first->addr) ? PC_PASS : PC_DROP_MALFORMED;
 }

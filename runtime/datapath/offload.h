@@ -7,7 +7,7 @@
 #include "parse_l4.h"
 #include <bpf/bpf_core_read.h>
 
-/* CHECKSUM_* of <linux/skbuff.h>, which is not for BPF */
+/* CHECKSUM_* of <linux/skbuff.h>, which cannot be included in BPF */
 #define PC_CHECKSUM_COMPLETE 2
 #define PC_CHECKSUM_PARTIAL  3
 
