@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs on a node: loads a bundle, attaches it, keeps its maps, reports."""
+"""The runtime on a node: loads a bundle, attaches its hooks, keeps its maps, and reports."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One command at a time changes a node: an flock on a file, which names the command that holds it.
+"""A lock, so that one command at a time changes a node: an flock on a file that names the command.
 
-The kernel releases the lock when its holder dies, so a command that was killed blocks no other one.
+The kernel releases the lock if its holder dies, so a killed command blocks no other one.
 """
 
 import fcntl
@@ -25,14 +25,15 @@ AT_WORK: Mapping[str, str] = {
 _OTHER = "another command is running"
 _POLL = 0.02
 _MOMENT = 0.2
-"""Seconds that a command without patience waits: `at_work` of another one may hold the lock shared for
-an instant.
+"""Seconds that a command without patience waits.
+
+`at_work` of another command may hold the lock shared for an instant.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How many seconds a command waits for another one, and who is told that it does."""
+    """How many seconds a command waits for another one, and the function that is told about the wait."""
 
     seconds: float = 0
     note: Callable[[str], object] = lambda _: None
@@ -42,7 +43,7 @@ NONE = Patience()
 
 
 class CommandLock:
-    """The lock in a folder, which is made for it and goes again when nothing else is there."""
+    """The lock in a folder. The folder is made for the lock, and removed with it if it is empty."""
 
     def __init__(self, folder: Path, no_place: Callable[[OSError], HostError]) -> None:
         self.file = folder / "lock"
@@ -50,7 +51,10 @@ class CommandLock:
 
     @contextmanager
     def held(self, command: str, patience: Patience) -> Iterator[None]:
-        """Hold it for this command. `BusyError` when another one has it longer than patience lasts."""
+        """Hold the lock for this command.
+
+        Raises `BusyError` if another command holds it for too long.
+        """
         with self._taken(patience) as file:
             file.truncate(0)
             file.write(command)
@@ -61,7 +65,7 @@ class CommandLock:
                 self._leave_if_empty()
 
     def at_work(self) -> str | None:
-        """The command that holds it: a key of AT_WORK, or "" for another; None: no command does."""
+        """The command that holds the lock: a key of AT_WORK, or "" for another; None: no command."""
         try:
             with self.file.open() as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -91,14 +95,15 @@ class CommandLock:
         return file
 
     def _tried(self) -> IO[str] | None:
-        """The file, locked; None where another command has it. A file that its holder removed
-        meanwhile locks no other command out.
+        """The file, locked; None if another command holds it.
+
+        If the holder removed the file meanwhile, its lock does not count.
         """
         while True:
             try:
                 self._folder.mkdir(parents=True, exist_ok=True, mode=0o755)
                 file = self.file.open("a")
-            except FileNotFoundError:  # the folder went in between
+            except FileNotFoundError:  # another command removed the folder meanwhile
                 continue
             except OSError as error:
                 raise self._no_place(error) from error
@@ -118,7 +123,7 @@ class CommandLock:
             return False
 
     def _leave_if_empty(self) -> None:
-        """A command that loaded nothing leaves nothing behind, not even its lock."""
+        """Remove the lock of a command that loaded nothing."""
         if not self._folder.is_dir() or list(self._folder.iterdir()) != [self.file]:
             return
         self.file.unlink()

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong on a node, as far as a user can mend it.
+"""Errors on a node that a user can correct.
 
-Two kinds: what was handed in is wrong (`InputError`, exit 2), or this host cannot do it
-(`HostError`, exit 3). Anything else that escapes is a bug of ours.
+There are two kinds: the input is wrong (`InputError`, exit 2), or this host cannot do it (`HostError`,
+exit 3). Any other exception is a bug of ours.
 """
 
 
 class NodeError(Exception):
-    """A message for the user, a hint what to do about it, and the exit code of the command."""
+    """A message for the user, a hint what to do, and the exit code of the command."""
 
     exit_code = 3
 
@@ -15,7 +15,7 @@ class NodeError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
-        self.detail = detail  # long, and shown only on request: a verifier log
+        self.detail = detail  # long text, shown only on request: a verifier log
 
 
 class InputError(NodeError):
@@ -31,7 +31,7 @@ class HostError(NodeError):
 
 
 class BusyError(HostError):
-    """Another command is changing the node: it may be tried again."""
+    """Another command is changing the node; the user may try again."""
 
     def __init__(self, doing: str) -> None:
         super().__init__(

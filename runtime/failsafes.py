@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Failsafe ports: what no policy closes of a guarded node (datapath/failsafe.h).
+"""Failsafe ports: the ports of a node under host policy that no policy closes (datapath/failsafe.h).
 
 The defaults are Felix's FailsafeInboundHostPorts and FailsafeOutboundHostPorts, as
 `policyc.ir.semantics.FAILSAFE_PORTS` has them for `eval`.
@@ -19,7 +19,7 @@ from policyc.runtime.undo import Undo
 Side = Literal["inbound", "outbound"]
 MAP = "pc_failsafes"
 MOST = 256
-"""Of each side: those of the load before are in the map until it is over."""
+"""The limit per direction: the map also holds the previous load's ports until the load is complete."""
 _KEY = struct.Struct("=I2sBB")  # struct pc_failsafe
 _IN, _OUT = 0, 1  # enum pc_failsafe_side
 _PROTOCOLS = {"tcp": 6, "udp": 17, "sctp": 132}
@@ -30,20 +30,20 @@ _NO_PORTS: tuple[str, ...] = ()
 
 @dataclass(frozen=True, slots=True)
 class Failsafes:
-    """The ports that stay open, as `tcp:22`: at the node, and at others for the node."""
+    """The ports that stay open, as `tcp:22`: at the node, and at other hosts for the node."""
 
     inbound: tuple[str, ...] = ()
     outbound: tuple[str, ...] = ()
 
     def entries(self, epoch: int) -> Iterator[bytes]:
-        """Of the map, one for each port, as the generation of that epoch asks for them."""
+        """The map's entries, one per port, for the generation of that epoch."""
         for side, ports in ((_IN, self.inbound), (_OUT, self.outbound)):
             for text in ports:
                 protocol, _, port = text.partition(":")
                 yield _KEY.pack(epoch, struct.pack("!H", int(port)), _PROTOCOLS[protocol], side)
 
     def describe(self) -> str:
-        """Both sides in words."""
+        """Both lists in words."""
         return (
             f"inbound {', '.join(self.inbound) or 'none'}; "
             f"outbound {', '.join(self.outbound) or 'none'}"
@@ -51,7 +51,7 @@ class Failsafes:
 
 
 def read_ports(text: str, side: Side) -> tuple[str, ...]:
-    """`tcp:22,udp:68`, or `none`; without a protocol it is TCP. `InputError` for anything else."""
+    """Parse `tcp:22,udp:68`, or `none`; without a protocol it is TCP. `InputError` for anything else."""
     if text == "none":
         return _NO_PORTS
     found: dict[str, None] = {}
@@ -76,8 +76,8 @@ DEFAULT = Failsafes(
 
 
 def write(pins: Pins, failsafes: Failsafes, epoch: int, in_force: int, undo: Undo) -> None:
-    """The ports of the generation to come, beside those of the one `in_force`, and of no other."""
-    keep_only(pins, in_force)  # without what a load left that died
+    """Write the ports of the next generation beside those of `in_force`, and remove all others."""
+    keep_only(pins, in_force)  # removes leftovers of a load that died
     undo.by(keep_only, pins, in_force)
     with bpf_syscall.obj_get(pins.map(MAP)) as fd:
         for key in failsafes.entries(epoch):
@@ -85,7 +85,7 @@ def write(pins: Pins, failsafes: Failsafes, epoch: int, in_force: int, undo: Und
 
 
 def keep_only(pins: Pins, epoch: int) -> None:
-    """Forget the ports of every other generation: no hook has asked for them since the switch."""
+    """Remove the ports of every other generation: no hook has read them since the switch."""
     with bpf_syscall.obj_get(pins.map(MAP)) as fd:
         for key in list(bpf_syscall.map_keys(fd, _KEY.size)):
             if _KEY.unpack(key)[0] != epoch:

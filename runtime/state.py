@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node remembers between commands and the kernel does not: one JSON file a generation.
+"""The state of a node that the kernel does not keep between commands: one JSON file per generation.
 
-The file of the next generation is written before the switch, and the kernel's own epoch says which
-file holds: a loader that dies on the way leaves nothing that contradicts the kernel.
+The next generation's file is written before the switch, and the kernel's epoch says which file applies.
+So a loader that dies leaves no file that contradicts the kernel.
 """
 
 import json
@@ -26,11 +26,11 @@ Warn = Callable[[str], object]
 
 
 def to_nobody(_message: str) -> None:
-    """Where warnings go that nobody asked for."""
+    """Discards warnings."""
 
 
 class RecordError(HostError):
-    """A file is damaged, or of another release. Load and unload go on without it."""
+    """A file is damaged, or of another release. Load and unload continue without it."""
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(
@@ -41,7 +41,7 @@ class RecordError(HostError):
 
 @dataclass(frozen=True, slots=True)
 class LoadedEndpoint:
-    """A pod or a node as the maps hold it. ifindex 0: not a pod of this node, or its device is gone."""
+    """A pod or a node in the maps. ifindex 0: not a pod of this node, or its device is gone."""
 
     id: int
     namespace: str
@@ -52,8 +52,8 @@ class LoadedEndpoint:
     mac: str
     place: dict[str, int]  # field of its class -> id
     is_node: bool = False
-    has_peer: bool = False  # packets of other pods of this node may be handed to it
-    is_host: bool = False  # this node itself, which policies guard
+    has_peer: bool = False  # packets of other pods of this node may be redirected to it
+    is_host: bool = False  # this node itself, under host policy
     netns: int | None = None  # the node's id for its network namespace; None: not known
 
     @property
@@ -63,18 +63,18 @@ class LoadedEndpoint:
 
     @property
     def is_missing(self) -> bool:
-        """A pod of this node whose device was gone at the load."""
+        """Whether it is a pod of this node whose device was gone at the load."""
         return bool(self.interface) and not self.ifindex
 
     @property
     def identity(self) -> tuple[str, str, tuple[str, ...]]:
-        """What keeps its id from one load to the next."""
+        """The key under which it keeps its id from one load to the next."""
         return self.namespace, self.name, self.addresses
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedHost:
-    """The node as a subject: its host endpoint (or itself) by name, and the ports that stay open."""
+    """The node as a subject: its host endpoint (or itself) by name, and the open ports."""
 
     name: str
     failsafes: Failsafes
@@ -82,18 +82,18 @@ class LoadedHost:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """Both hooks at one device, by "tcx" or "clsact"."""
+    """Both hooks at one device, attached by "tcx" or "clsact"."""
 
     interface: str
     ifindex: int
     kind: str
-    role: str = "pod"  # a key of attach.BY_ROLE, which says which hooks they are
+    role: str = "pod"  # a key of attach.BY_ROLE, which gives the hooks
     by_pattern: bool = False  # denied by --deny-devices under that name, and never a pod's
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedMasquerade:
-    """How pods leave the cluster. Ports are inclusive; `addresses` are the node's, by uplink."""
+    """The SNAT of pods. Ports are inclusive; `addresses` are the node's, by uplink."""
 
     first_port: int
     last_port: int
@@ -103,7 +103,7 @@ class LoadedMasquerade:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """What was loaded, and from where."""
+    """A loaded generation, and its source."""
 
     epoch: int
     slot: int
@@ -112,26 +112,26 @@ class Generation:
     hooks_digest: str
     node: str
     node_addresses: tuple[str, ...]
-    node_zone: str  # as hints of endpoints name it; "": in none
-    nodes: dict[str, int]  # the cluster's, as runtime/load/cluster_nodes.py numbers them
+    node_zone: str  # in hints of endpoints; "": none
+    nodes: dict[str, int]  # the cluster's, numbered by runtime/load/cluster_nodes.py
     endpoints: tuple[LoadedEndpoint, ...]
     attachments: tuple[Attachment, ...]
-    former: tuple[Attachment, ...]  # of earlier loads; leftovers.py says which of them stay
+    former: tuple[Attachment, ...]  # of earlier loads; leftovers.py selects those that stay
     rules: tuple[dict[str, Any], ...]
     drop_reasons: dict[str, int]
     forwarding: str  # "redirect" or "stack"
     outside: str  # "tunnel" or "dsr"
-    cgroup: str  # whose processes reach Services by their sockets; empty: none
-    masquerade: LoadedMasquerade | None  # None: pods leave the cluster under their own address
-    host: LoadedHost | None = None  # None: no policy guards the node itself
-    service_cidrs: tuple[str, ...] = ()  # what the node's own packets are routed to Services by
+    cgroup: str  # its processes reach Services by socket hooks; empty: none
+    masquerade: LoadedMasquerade | None  # SNAT; None: pods keep their own address
+    host: LoadedHost | None = None  # None: the node itself has no host policy
+    service_cidrs: tuple[str, ...] = ()  # routed for the node's own packets to Services
     deny_devices: tuple[str, ...] = ()  # patterns of devices under default deny without an endpoint
-    resets_revoked: bool = False  # who sends in a connection that the policy denies gets a reset
-    external_cidrs: tuple[str, ...] = ()  # where externalIPs have to be; empty: anywhere
+    resets_revoked: bool = False  # senders in revoked connections get a reset
+    external_cidrs: tuple[str, ...] = ()  # allowed ranges of externalIPs; empty: any
 
     @property
     def masquerade_ports(self) -> range:
-        """Those that are no socket's of the node; empty where pods keep their address."""
+        """The SNAT ports, which no socket of the node gets; empty if pods keep their address."""
         found = self.masquerade
         return range(found.first_port, found.last_port + 1) if found else range(0)
 
@@ -140,10 +140,10 @@ class StateDir:
     """The files of the node whose pins are below one bpffs root."""
 
     def __init__(self, bpffs: Path, root: Path = DEFAULT_ROOT) -> None:
-        self.path = root / quote(str(bpffs.resolve()), safe="")  # a link's too
+        self.path = root / quote(str(bpffs.resolve()), safe="")  # also if it is a link
 
     def read(self, epoch: int) -> Generation | None:
-        """The generation of that epoch; None when it was never written here."""
+        """The generation of that epoch; None if it was never written here."""
         path = self._file(epoch)
         try:
             raw = json.loads(path.read_text())
@@ -156,7 +156,7 @@ class StateDir:
             raise RecordError(path, str(error)) from error
 
     def remembered(self, epoch: int, warn: Warn) -> Generation | None:
-        """As `read`, for who can do without: a record that cannot be used is as good as lost."""
+        """Like `read`, for callers that can continue without: an unusable record counts as lost."""
         try:
             return self.read(epoch) if epoch else None
         except RecordError as error:
@@ -192,7 +192,7 @@ class StateDir:
         self._file(epoch).unlink(missing_ok=True)
 
     def network(self) -> str | None:
-        """The network namespace that the pins belong to (network.py), if it is on record."""
+        """The network namespace of the pins (network.py), if it is on record."""
         try:
             name = json.loads(self._network.read_text())
         except (OSError, ValueError):
@@ -204,11 +204,11 @@ class StateDir:
         self._write(self._network, name)
 
     def forget_network(self) -> None:
-        """Nothing is loaded any more that would belong to one."""
+        """Forget the network namespace: nothing is loaded any more."""
         self._network.unlink(missing_ok=True)
 
     def reserved(self) -> list[tuple[int, int]]:
-        """The ports that are reserved for us, and for nobody else (reserved_ports.py), as ranges."""
+        """The ports that are reserved for us only (reserved_ports.py), as ranges."""
         try:
             found = json.loads(self._reserved.read_text())
             return [(int(low), int(high)) for low, high in found]
@@ -216,14 +216,14 @@ class StateDir:
             return []
 
     def set_reserved(self, ports: Sequence[tuple[int, int]]) -> None:
-        """Remember them; no file where there are none."""
+        """Record the ports; without any there is no file."""
         if ports:
             self._write(self._reserved, ports)
         else:
             self._reserved.unlink(missing_ok=True)
 
     def left_out(self) -> dict[str, int]:
-        """What of the Services in force is left out (services/all_objects.py); empty: nothing."""
+        """The counts of what the active Services leave out (services/all_objects.py); empty: nothing."""
         try:
             found = json.loads(self._left_out.read_text())
             return {str(name): int(count) for name, count in found.items()}
@@ -231,7 +231,7 @@ class StateDir:
             return {}
 
     def set_left_out(self, counts: Mapping[str, int]) -> None:
-        """Remember it; no file where nothing is."""
+        """Record the counts; without any there is no file."""
         if counts:
             self._write(self._left_out, counts)
         else:
@@ -244,8 +244,9 @@ class StateDir:
                 path.unlink(missing_ok=True)
 
     def clear(self) -> None:
-        """Forget everything but the lock, which goes when it is let go, and ports that could not be
-        given back.
+        """Forget everything except the lock, and ports that could not be released.
+
+        The lock's file goes when the lock is released.
         """
         for path in self.path.iterdir():
             if path not in (self._lock, self._reserved):
@@ -254,11 +255,11 @@ class StateDir:
     def lock(
         self, command: str = "", patience: Patience = command_lock.NONE
     ) -> AbstractContextManager[None]:
-        """One command at a time changes a node: a key of command_lock.AT_WORK, or "" for another."""
+        """Lock the node for one command: a key of command_lock.AT_WORK, or "" for another."""
         return self._command_lock.held(command, patience)
 
     def at_work(self) -> str | None:
-        """The command that has the lock now; "" is one without a name, None is none."""
+        """The command that holds the lock now; "" is one without a name, None is none."""
         return self._command_lock.at_work()
 
     @property
@@ -267,7 +268,7 @@ class StateDir:
 
     @property
     def reassembly(self) -> Path:
-        """What holds the namespace of reassembly.py, for as long as there is one."""
+        """The file that holds the namespace of reassembly.py, while there is one."""
         return self.path / "reassembly"
 
     @property
@@ -291,7 +292,7 @@ class StateDir:
 
 
 def _generation(raw: dict[str, Any]) -> Generation:
-    """From plain values; whatever is missing or too much is an exception of Python's."""
+    """The generation from plain values; missing or unknown fields raise a Python exception."""
     endpoints = (
         LoadedEndpoint(**{**each, "addresses": tuple(each["addresses"])})
         for each in raw.pop("endpoints")
@@ -320,7 +321,7 @@ def _generation(raw: dict[str, Any]) -> Generation:
 
 
 def _members(of: Any) -> dict[str, Any]:
-    """Of a dataclass; the encoder asks for those of its members that are dataclasses."""
+    """The members of a dataclass; the encoder calls this for members that are dataclasses."""
     return {each.name: getattr(of, each.name) for each in fields(of)}
 
 

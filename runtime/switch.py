@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one word that says which generation is in force: low half slot, high half epoch.
+"""The one word that names the active generation: slot in the low half, epoch in the high half.
 
-Hooks read it once a packet, and it is stored once, so no packet sees half of a change.
+Hooks read it once per packet, and it is stored once, so no packet sees a partial change.
 """
 
 import ctypes
@@ -25,13 +25,13 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """Slot of pc_policy, and the epoch that connections are stamped with; epoch 0 is "none yet".
+    """The slot of pc_policy, and the epoch that connections are stamped with; epoch 0 is "none yet".
 
-    `services` says whether there are Services, or were, and which half of their tables is in force:
-    PC_STATE_SERVICES and PC_STATE_HALF of datapath/generation.h. `masquerades` is PC_STATE_MASQ, and
-    `has_host` PC_STATE_HOSTS, whether policies guard the node itself; `binds_own_node` is
-    PC_STATE_OWN_NODE, whether they deny some of what it sends to its pods. All three are the
-    generation's, so the next one has to say them again.
+    `services` says whether there are Services, or were, and which buffer of their tables is active:
+    PC_STATE_SERVICES and PC_STATE_HALF of datapath/generation.h. `masquerades` is PC_STATE_MASQ.
+    `has_host` is PC_STATE_HOSTS: the node itself is under host policy. `binds_own_node` is
+    PC_STATE_OWN_NODE: policies deny some of the node's packets to its pods. The last three belong to the
+    generation, so the next generation must set them again.
     """
 
     slot: int
@@ -43,25 +43,25 @@ class Word:
 
     @property
     def with_services(self) -> "Word":
-        """The other half of the tables of Services; everything else stays."""
+        """The word with the other buffer of the tables of Services; everything else stays."""
         half = 0 if self.services & _HALF else _HALF
         return replace(self, services=_SERVICES | half)
 
     @property
     def half(self) -> int:
-        """The half of the tables of Services that is in force."""
+        """The active buffer of the tables of Services."""
         return 1 if self.services & _HALF else 0
 
     @property
     def next(self) -> "Word":
-        """The word that a load switches to. The first goes where the zeroed map points already."""
+        """The word that a load switches to. The first load gets the slot that the zeroed map names."""
         if self.epoch == 0:
             return replace(self, slot=0, epoch=1)
         return replace(self, slot=1 - self.slot, epoch=self.epoch % 0xFFFFFFFF + 1)
 
 
 def read(pin: Path) -> Word:
-    """The word in force; of a map that is not there, the zeroed one."""
+    """The active word; the zeroed one if the map does not exist."""
     if not pin.exists():
         return Word(0, 0)
     with bpf_syscall.obj_get(pin) as fd:
@@ -73,20 +73,20 @@ def read(pin: Path) -> Word:
 
 
 def store(pin: Path, word: Word) -> None:
-    """Put the word in force by one aligned store of eight bytes."""
+    """Activate the word by one aligned store of eight bytes."""
     with bpf_syscall.obj_get(pin) as fd, mmap.mmap(fd, mmap.PAGESIZE) as page:
         cell = ctypes.c_uint64.from_buffer(page)
         flags = _MASQUERADE * word.masquerades | _HOSTS * word.has_host
         flags |= _OWN_NODE * word.binds_own_node
         cell.value = word.epoch << 32 | word.services | flags | word.slot
-        del cell  # the page cannot be unmapped while it is pointed to
+        del cell  # the page cannot be unmapped while a pointer to it exists
 
 
 def wait_for_readers() -> None:
-    """Return when no packet is under way any more that read an older word.
+    """Return when no packet that read an older word is still being processed.
 
-    The global membarrier waits for a grace period of RCU, under which BPF programs run; kernels
-    with nohz_full refuse it, and there a tenth of a second is more than any packet takes.
+    The global membarrier waits for an RCU grace period, under which BPF programs run. Kernels with
+    nohz_full refuse it; there this waits a tenth of a second, which is longer than any packet takes.
     """
     number = _MEMBARRIER.get(platform.machine())
     if number is None or _libc.syscall(number, _MEMBARRIER_GLOBAL, 0, 0) != 0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was done so far, and how to take it back: all of it, in reverse, whatever goes wrong."""
+"""The steps done so far, and their reversal: all of them, in reverse order, despite errors."""
 
 from collections.abc import Callable
 from functools import partial
@@ -7,20 +7,21 @@ from types import TracebackType
 
 
 class Undo:
-    """Runs its steps when the block ends by an exception, unless `forget` came first.
+    """Reverses its steps if the block ends with an exception, unless `forget` was called.
 
-    The exception goes on as it was; a step that fails is noted on it, and the others still run.
+    The exception is raised unchanged. A step that fails adds a note to it, and the other steps still
+    run.
     """
 
     def __init__(self) -> None:
         self._steps: list[Callable[[], object]] = []
 
     def by(self, step: Callable[..., object], *arguments: object) -> None:
-        """Remember a step, for something that is about to be done or just was."""
+        """Record a step, for an action that is about to happen or has just happened."""
         self._steps.append(partial(step, *arguments))
 
     def forget(self) -> None:
-        """What was done is to stay."""
+        """Keep everything that was done."""
         self._steps.clear()
 
     def __enter__(self) -> "Undo":

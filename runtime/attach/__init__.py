@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hooks at devices and cgroups: tcx, clsact, XDP, sockets; what earlier loads left there."""
+"""Hooks at devices and cgroups: tcx, clsact, XDP and sockets, and the hooks that earlier loads left."""

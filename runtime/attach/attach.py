@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hooks at a device, whichever way they are attached."""
+"""Attaches the hooks of a device, by tcx or by clsact."""
 
 import errno
 import socket
@@ -26,7 +26,7 @@ Mode = Literal["auto", "tcx", "clsact"]
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """A hook program, and the side of a device where it runs (the kernel's words, not policy's)."""
+    """A hook program, and the direction at a device where it runs (the kernel's words, not policy's)."""
 
     program: str
     direction: str
@@ -34,7 +34,7 @@ class Hook:
 
 
 class GoneError(HostError):
-    """A device went while it was attached to."""
+    """A device vanished while hooks were attached to it."""
 
     def __init__(self, at: Attachment) -> None:
         hint = SKIP_HINT if at.role == "pod" else ""
@@ -55,19 +55,19 @@ BY_ROLE: Mapping[str, tuple[Hook, ...]] = {
     "detour": (Hook("pc_from_detour", "ingress", bpf_syscall.ATTACH_TCX_INGRESS),),
     "route": (Hook("pc_to_route", "egress", bpf_syscall.ATTACH_TCX_EGRESS),),
 }
-"""The hooks of a device, by what it is for: `Attachment.role`."""
+"""The hooks of a device, by its purpose: `Attachment.role`."""
 HOOKS = tuple(hook for hooks in BY_ROLE.values() for hook in hooks)
 PROGRAMS = (*(hook.program for hook in HOOKS), revoked.PROGRAM)
-"""All programs of the hooks' object; the last one is called, and not attached."""
+"""All programs of the hooks' object; the last one is called by tail call, and not attached."""
 
 
 def hooks_at(at: Attachment) -> tuple[Hook, ...]:
-    """Those that belong to the device."""
+    """Give the hooks that belong to the device."""
     return BY_ROLE[at.role]
 
 
 def kind_for(mode: Mode) -> str:
-    """How this kernel is to be attached to."""
+    """Decide how this kernel attaches hooks: "tcx" or "clsact"."""
     if mode == "tcx":
         features.TCX.require()
     if mode == "auto":
@@ -76,7 +76,7 @@ def kind_for(mode: Mode) -> str:
 
 
 def attach(pins: Pins, at: Attachment, programs: Mapping[str, int]) -> None:
-    """Attach its hooks, or replace those that are attached the same way."""
+    """Attach the device's hooks, or replace those that are attached in the same way."""
     try:
         for hook in hooks_at(at):
             prog = programs[hook.program]
@@ -99,12 +99,12 @@ def is_there(at: Attachment) -> bool:
 
 
 def is_whole(pins: Pins, at: Attachment) -> bool:
-    """Whether each of its hooks runs there."""
+    """Whether each of the device's hooks runs there."""
     return all(attached_program(pins, at, hook) is not None for hook in hooks_at(at))
 
 
 def detach(pins: Pins, at: Attachment) -> None:
-    """Take its hooks off; nothing happens where the device is gone."""
+    """Detach the device's hooks; does nothing if the device is gone."""
     for hook in hooks_at(at):
         if at.kind == tcx.KIND:
             tcx.detach(pins.link(at.ifindex, hook.program))
@@ -113,7 +113,7 @@ def detach(pins: Pins, at: Attachment) -> None:
 
 
 def attached_program(pins: Pins, at: Attachment, hook: Hook) -> int | None:
-    """The id of the program that runs there, or None when none of ours does."""
+    """The id of the program that runs there, or None if it is not one of ours."""
     if at.kind == tcx.KIND:
         link = tcx.find(pins.link(at.ifindex, hook.program))
         return link.prog_id if link else None
@@ -122,7 +122,7 @@ def attached_program(pins: Pins, at: Attachment, hook: Hook) -> int | None:
 
 
 def is_any(pins: Pins, at: Attachment) -> bool:
-    """Whether hooks of the role run there, whichever way they are attached."""
+    """Whether hooks of the role run there, however they are attached."""
     return any(
         attached_program(pins, replace(at, kind=kind), hook) is not None
         for kind in (tcx.KIND, clsact.KIND)

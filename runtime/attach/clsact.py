@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attaching by a clsact filter, for kernels without tcx: a fixed place, and replaced in it.
+"""Attaches by a clsact filter, for kernels without tcx: in a fixed place, and replaced in place.
 
-Never deleted and added again: packets would pass in between. A qdisc or filter of somebody else
-is left alone.
+A filter is never deleted and added again: packets would pass in between. Qdiscs and filters of other
+programs are left alone.
 """
 
 import sys
@@ -17,20 +17,20 @@ PRIORITY = 1000
 HANDLE = 1
 _PARENTS = {"ingress": 0xFFFFFFF2, "egress": 0xFFFFFFF3}
 _ETH_P_ALL = 3
-_TCA_BPF_ID = 11  # which pyroute2 0.9 does not know yet
+_TCA_BPF_ID = 11  # pyroute2 0.9 does not know it yet
 _EEXIST, _ENOENT, _EINVAL, _ENODEV = 17, 2, 22, 19
 
 
 @dataclass(frozen=True, slots=True)
 class FilterInfo:
-    """Our filter as the kernel has it."""
+    """Our filter, as the kernel reports it."""
 
     prog_id: int
     name: str
 
 
 def attach(prog: int, ifindex: int, direction: str, name: str) -> None:
-    """Put the program into our place at the device, whatever was in it of ours."""
+    """Put the program into our place at the device, in place of our previous program."""
     with rtnetlink.connection("attaching by clsact") as netlink:
         occupant = _find(netlink, ifindex, direction)
         if occupant and occupant.name != name:
@@ -60,9 +60,9 @@ def attach(prog: int, ifindex: int, direction: str, name: str) -> None:
 
 
 def detach(ifindex: int, direction: str, name: str) -> None:
-    """Remove our filter; nothing happens when it is not there. The qdisc stays: it may be shared.
+    """Remove our filter; does nothing if there is none. The qdisc stays, as it may be shared.
 
-    The device, the qdisc or the filter may go between the look and the removal.
+    The device, the qdisc or the filter may vanish between the lookup and the removal.
     """
     with rtnetlink.connection("attaching by clsact") as netlink:
         if not _is_ours(netlink, ifindex, direction, name):
@@ -117,7 +117,7 @@ def _find(netlink: Any, ifindex: int, direction: str) -> FilterInfo | None:
 
 
 def _prog_id(options: Any) -> int:
-    """The id of the filter's program; an attribute that pyroute2 leaves undecoded."""
+    """The id of the filter's program, from an attribute that pyroute2 leaves undecoded."""
     for name, value in options["attrs"]:
         if name == "UNKNOWN" and value["header"]["type"] == _TCA_BPF_ID:
             return int.from_bytes(value.data[value.offset + 4 : value.offset + 8], sys.byteorder)

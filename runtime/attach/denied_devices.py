@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices under default deny for want of an endpoint: those that patterns of `--deny-devices` name.
+"""Devices without an endpoint that are denied by default, as the patterns of `--deny-devices` name them.
 
-Such a device has a pod's hooks and no endpoint, and so passes nothing in either direction. A load that
-knows its pod makes it an endpoint: its hooks stay.
+Such a device has a pod's hooks and no endpoint, so no packet passes in either direction. A load that
+knows its pod makes the device an endpoint, and its hooks stay.
 """
 
 import re
@@ -21,18 +21,18 @@ from policyc.runtime.state import Attachment
 
 Patterns = tuple[str, ...]
 
-_PATTERN = re.compile(r"[^\s/:]+")  # a device has no other character in its name
+_PATTERN = re.compile(r"[^\s/:]+")  # other characters cannot be in a device's name
 _LOOPBACK = 1
-"""Its ifindex in each network namespace."""
+"""The ifindex of lo in each network namespace."""
 _OURS = frozenset(
     {tunnel.NAME, reassembly.NAME, own_device.SERVICE_ROUTE, own_device.SERVICE_ROUTE_FAR}
 )
 
 
 def read_patterns(given: Sequence[str]) -> Patterns | None:
-    """Of the option --deny-devices; None where it is not given. One empty pattern: no device is denied.
+    """Read the option --deny-devices; None if it is not given. One empty pattern: no device is denied.
 
-    `InputError` for what can be no device's name.
+    Raises `InputError` for a pattern that no device's name can match.
     """
     if not given:
         return None
@@ -53,12 +53,12 @@ def matches(name: str, patterns: Patterns) -> bool:
 
 
 def is_denied(at: Attachment, patterns: Patterns) -> bool:
-    """The same of one that was denied before, also under another name by now."""
+    """Whether a device that was denied before still is, also if it was renamed."""
     return matches(at.interface, patterns) or matches(name_of(at.ifindex), patterns)
 
 
 def found(patterns: Patterns, spared: Collection[int]) -> dict[str, int]:
-    """Name -> ifindex of the devices that match, without `spared`, loopback and our own."""
+    """The devices that match (name -> ifindex), except `spared`, loopback and our own."""
     if not patterns:
         return {}
     return {
@@ -69,12 +69,12 @@ def found(patterns: Patterns, spared: Collection[int]) -> dict[str, int]:
 
 
 def is_to_be_denied(name: str, ifindex: int, patterns: Patterns) -> bool:
-    """Whether the device is denied, if it is no endpoint's and no uplink."""
+    """Whether the device is denied, provided that it has no endpoint and is no uplink."""
     return ifindex != _LOOPBACK and name not in _OURS and matches(name, patterns)
 
 
 def name_of(ifindex: int) -> str:
-    """The device's present name; empty where it is gone."""
+    """The device's present name; empty if it is gone."""
     with suppress(OSError):
         return socket.if_indextoname(ifindex)
     return ""

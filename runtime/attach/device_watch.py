@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Default deny on devices that appear while nothing is loaded for them, by a thread of its own.
+"""Denies new devices by default, from a thread of its own, until a load knows them.
 
     with DeviceWatch(bpffs, state_root, warn) as watch:
         ...                     until `watch.is_broken`, and then `watch.end()` raises
 
-A device gets its hooks the moment the kernel tells of it, also while another command changes the node;
-the record follows when no command does. Hooks that another program took away are put back then:
-rtnetlink tells of those of clsact, and tcx links are looked at once a second.
+A device gets its hooks as soon as the kernel reports it, even while another command changes the node.
+The record is updated when no command does. The watch also restores hooks that another program removed:
+rtnetlink reports clsact filters, and tcx links are checked once a second.
 """
 
 import os
@@ -33,23 +33,23 @@ from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.state import Attachment, Generation, StateDir, Warn
 
-_ROUND = 0.2  # seconds between two looks at what is loaded
-_LOOK = 1.0  # seconds between two looks at tcx links
+_ROUND = 0.2  # seconds between two checks of what is loaded
+_LOOK = 1.0  # seconds between two checks of tcx links
 
 
 class DeviceWatch:
-    """What is denied are the devices that the patterns of the load in force name."""
+    """Denies the devices that the patterns of the active load name."""
 
     def __init__(self, bpffs: Path, state_root: Path, warn: Warn) -> None:
         self._pins, self._state, self._warn = Pins(bpffs), StateDir(bpffs, state_root), warn
-        self._events = LinkEvents()  # from here on: what is there already is looked at later
+        self._events = LinkEvents()  # from here on; existing devices are checked later
         self._now: Generation | None = None
         self._own: dict[int, Attachment] = {}
-        """Those with hooks of ours that are not on record yet."""
+        """Devices with our hooks that are not on record yet."""
         self._is_settled = False
         self._epoch = 0
         self._failed: set[str] = set()
-        self._lost: set[Attachment] | None = None  # devices that lack a hook; None: any may
+        self._lost: set[Attachment] | None = None  # devices without a hook; None: unknown
         self._look_at = 0.0
         self._error: Exception | None = None
         self._over, self._end = os.pipe()
@@ -72,7 +72,7 @@ class DeviceWatch:
 
     @property
     def is_broken(self) -> bool:
-        """Whether it has stopped by itself: the end of the context says why."""
+        """Whether the watch has stopped by itself: the end of the context raises the reason."""
         return self._error is not None
 
     def _run(self) -> None:
@@ -80,7 +80,7 @@ class DeviceWatch:
             while not self._is_stopped():
                 self._look(self._events.touched())
                 self._events.wait(_ROUND, self._over)
-        except Exception as error:  # it is the main thread's to tell
+        except Exception as error:  # the main thread raises it
             self._error = error
 
     def _is_stopped(self) -> bool:
@@ -99,7 +99,7 @@ class DeviceWatch:
                 self._is_settled = True
 
     def _deny(self, touched: Iterable[int]) -> bool:
-        """At once, by what was loaded when it was looked at last. Whether any device got hooks."""
+        """Attach hooks at once, by the load that was read last. True if any device got hooks."""
         now = self._now
         if now is None:
             return bool(touched)
@@ -114,7 +114,7 @@ class DeviceWatch:
         return sum(self._attach(each) for each in found) > 0
 
     def _is_lost(self, touched: set[int]) -> bool:
-        """Whether a hook is gone from a device that is there."""
+        """Whether an existing device has lost a hook."""
         if self._now is None or self._lost is None:
             return False
         is_time = time.monotonic() >= self._look_at
@@ -132,15 +132,16 @@ class DeviceWatch:
         return attach.is_there(at) and not attach.is_whole(self._pins, at)
 
     def _put_back(self, of: Generation) -> None:
-        """Hooks that the load has attached and another program took away."""
+        """Restore hooks that the load attached and another program removed."""
         for at in of.attachments:
             if (self._lost is None or at in self._lost) and self._lacks(at) and self._attach(at):
                 self._warn(f"{at.interface} had lost a hook; it is attached again")
         self._lost = set()
 
     def _attach(self, at: Attachment, is_again: bool = False) -> bool:
-        """Whether it had not all of its hooks, and has them now; again, as a load may have replaced the
-        programs meanwhile.
+        """Attach the hooks again, and tell whether some were missing and all are there now.
+
+        It may run again, because a load may have replaced the programs meanwhile.
         """
         try:
             if attach.is_whole(self._pins, at) and not is_again:
@@ -156,7 +157,7 @@ class DeviceWatch:
                         for hook in attach.hooks_at(at)
                     },
                 )
-        except (attach.GoneError, FileNotFoundError):  # the device, or what was loaded
+        except (attach.GoneError, FileNotFoundError):  # the device or the programs are gone
             return False
         except HostError as error:
             if at.interface not in self._failed:
@@ -167,12 +168,15 @@ class DeviceWatch:
         return True
 
     def _settle(self) -> None:
-        """Every device that is there, and the record. No other command changes the node meanwhile."""
+        """Handle every existing device, and write the record.
+
+        No other command changes the node meanwhile.
+        """
         self._epoch = _epoch(self._pins)
         self._now = self._state.remembered(self._epoch, self._warn)
         if self._now is None:
             for each in self._own.values():
-                attach.detach(self._pins, each)  # an unload went past it
+                attach.detach(self._pins, each)  # an unload ran meanwhile
             self._own.clear()
             return
         self._put_back(self._now)
@@ -189,8 +193,9 @@ class DeviceWatch:
 
 
 def remember(pins: Pins, state: StateDir, generation: Generation, patterns: Patterns) -> None:
-    """These patterns in place of those of the load, which is held against other commands. A device that
-    none of them names, and that never was a pod's, is let go.
+    """Replace the load's patterns by these, with the load locked against other commands.
+
+    A device is released if no pattern names it and it never was a pod's.
     """
     after = replace(generation, deny_devices=patterns)
     state.write(after)
@@ -198,7 +203,7 @@ def remember(pins: Pins, state: StateDir, generation: Generation, patterns: Patt
 
 
 def _epoch(pins: Pins) -> int:
-    """0: nothing is loaded."""
+    """The epoch; 0 if nothing is loaded."""
     try:
         return switch.read(pins.map("pc_state")).epoch
     except FileNotFoundError:
@@ -206,6 +211,6 @@ def _epoch(pins: Pins) -> int:
 
 
 def _kind(of: Generation) -> str:
-    """As the load attached."""
+    """How the load attached its hooks."""
     hooked = (*of.attachments, *of.former)
     return hooked[0].kind if hooked else attach.kind_for("auto")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hook programs: those that run already, or the bundle's in their place when they are others.
+"""The hook programs: those that already run, or the bundle's if these differ.
 
-A program that is replaced is put aside under a name of its own until the switch, so that it can
-come back. One that is found there is from a load that died: nobody knows which of both runs where.
+A replaced program gets a pin of its own until the switch, so that it can be restored. If a load finds
+such a pin, an earlier load died: then it is unknown which of both programs runs at which device.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ _NAMES = attach.PROGRAMS
 
 @dataclass(frozen=True, slots=True)
 class HookPrograms:
-    """Descriptors by name; `before` are those that ran until now, all of them or none."""
+    """Descriptors by name; `before` are the programs that ran until now, all of them or none."""
 
     programs: Mapping[str, int]
     before: Mapping[str, int]
@@ -34,7 +34,7 @@ class HookPrograms:
 
 @contextmanager
 def opened(pins: Pins, bundle: Bundle, running_digest: str, undo: Undo) -> Iterator[HookPrograms]:
-    """The programs that are to run. `running_digest` is that of the object loaded before, or ""."""
+    """Open the programs that are to run. `running_digest` is that of the object loaded before, or ""."""
     with ExitStack() as held:
         before = {
             name: held.enter_context(bpf_syscall.obj_get(pin))
@@ -56,13 +56,13 @@ def opened(pins: Pins, bundle: Bundle, running_digest: str, undo: Undo) -> Itera
 
 
 def forget_replaced(pins: Pins) -> None:
-    """Nothing goes back to the programs that ran before."""
+    """Drop the replaced programs: they are not restored any more."""
     for name in _NAMES:
         _aside(pins, name).unlink(missing_ok=True)
 
 
 def _last_pin(pins: Pins, name: str) -> Path | None:
-    """Where the program is pinned; aside only, if a load died between moving it and pinning."""
+    """The path of the program's pin; the aside pin only if a load died between moving and pinning."""
     for pin in (pins.hook(name), _aside(pins, name)):
         if pin.exists():
             return pin
@@ -74,7 +74,7 @@ def _aside(pins: Pins, name: str) -> Path:
 
 
 def _pin(pins: Pins, name: str, fd: int, undo: Undo) -> None:
-    """Pin the new program in place of the old, which comes back if the load fails."""
+    """Pin the new program in place of the old one, which is restored if the load fails."""
     pin, aside = pins.hook(name), _aside(pins, name)
     if pin.exists():
         pin.rename(aside)

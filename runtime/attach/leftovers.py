@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hooks that earlier loads left on devices, and which of them stay.
+"""Hooks that earlier loads left on devices, and which of these hooks stay.
 
-A device outlives its pod's entry in the endpoints file: until it is gone its hooks stay, and drop
-for want of an endpoint. So do those of a device that was never a pod's, for as long as a pattern denies
-it. What is taken off is the other kind of attaching, and what is left of gone
-devices. They are on record from before the switch: a load that dies behind it loses none.
+A device may outlive its pod's entry in the endpoints file. Its hooks then stay until the device is gone,
+and drop packets because it has no endpoint. The hooks of a device that was never a pod's stay while a
+pattern denies it. Hooks of the other kind (tcx or clsact) are removed, and so are pins of vanished
+devices. All are on record before the switch: a load that dies after the switch loses none.
 """
 
 import socket
@@ -26,7 +26,7 @@ _ROLES = {hook.program: role for role, hooks in attach.BY_ROLE.items() for hook 
 
 
 def is_all_on_record(pins: Pins, before: Generation | None) -> bool:
-    """Whether no load died before its switch, and the record of the one in force is there."""
+    """Whether no load died before its switch, and the active generation's record exists."""
     epochs = pins.generations().keys()
     return not pins.is_there() or (before is not None and epochs <= {before.epoch})
 
@@ -34,7 +34,7 @@ def is_all_on_record(pins: Pins, before: Generation | None) -> bool:
 def others(
     pins: Pins, before: Generation | None, now: Iterable[Attachment], on_record: bool, warn: Warn
 ) -> Attachments:
-    """What is attached to devices besides `now`, by whatever load. `warn` is told what is not asked."""
+    """Hooks on devices outside `now`, from any load. `warn` is told which places are not checked."""
     if not on_record and not rtnetlink.is_usable():
         warn(
             "clsact is not searched for unrecorded hooks: that needs the Python package pyroute2; "
@@ -48,11 +48,12 @@ def others(
 
 
 def kept(of: Generation) -> Attachments:
-    """Those that go on running: of devices without an endpoint that have no hooks of another kind or
-    role.
+    """The attachments that stay: those of devices without an endpoint.
 
-    An uplink that is none any more is left alone, as if it had never been one; so is a device that no
-    pattern denies any more.
+    Devices that now have hooks of another kind or role are not among them.
+
+    A former uplink is left alone, as if it had never been one. So is a device that no pattern denies any
+    more.
     """
     hooked = {each.ifindex for each in of.attachments}
     return tuple(
@@ -65,7 +66,7 @@ def kept(of: Generation) -> Attachments:
 
 
 def unhooked(of: Generation, kind: str) -> Attachments:
-    """Devices that are to be denied and have no hooks on record; they get them of that kind."""
+    """Devices to deny that have no hooks on record; they get hooks of that kind."""
     hooked = {each.ifindex for each in (*of.attachments, *kept(of))}
     found = denied_devices.found(of.deny_devices, hooked)
     return tuple(Attachment(name, at, kind, by_pattern=True) for name, at in found.items())
@@ -77,9 +78,7 @@ def names_kept(of: Generation) -> tuple[str, ...]:
 
 
 def sweep(pins: Pins, of: Generation) -> None:
-    """Take off what is not kept, links of programs that this release does not have, and the pins of
-    links whose device is gone.
-    """
+    """Remove hooks that do not stay, links of programs that this release lacks, and dead links' pins."""
     staying = kept(of)
     places = {_place(each) for each in staying}
     for each in of.former:
@@ -88,26 +87,24 @@ def sweep(pins: Pins, of: Generation) -> None:
     there = {ifindex for ifindex, _ in socket.if_nameindex()}
     for pin in _links(pins):
         ifindex, role = _of_link(pin)
-        # One that lives elsewhere was attached meanwhile, by device_watch.py.
+        # A link that is alive was attached meanwhile, by device_watch.py.
         if not role or (ifindex not in there and tcx.find(pin) is None):
             tcx.detach(pin)
 
 
 def drop_links(pins: Pins) -> None:
-    """Detach all tcx links, dead ones among them."""
+    """Detach all tcx links, also those of vanished devices."""
     for pin in _links(pins):
         tcx.detach(pin)
 
 
 def is_attached(pins: Pins, at: Attachment) -> bool:
-    """Whether any hook of ours runs there."""
+    """Whether any of our hooks runs there."""
     return any(attach.attached_program(pins, at, hook) is not None for hook in attach.hooks_at(at))
 
 
 def _candidates(pins: Pins, before: Generation | None, on_record: bool) -> Iterator[Attachment]:
-    """Where hooks may be: at pinned links, when the record is not all at any device, and on record,
-    which says most of them.
-    """
+    """Where hooks may be: at pinned links and devices on record; without a complete record, anywhere."""
     for ifindex, role in sorted(_linked(pins)):
         yield Attachment(_name(ifindex), ifindex, tcx.KIND, role)
     if not on_record and rtnetlink.is_usable():
@@ -118,12 +115,12 @@ def _candidates(pins: Pins, before: Generation | None, on_record: bool) -> Itera
 
 
 def _linked(pins: Pins) -> set[tuple[int, str]]:
-    """Devices and roles that have the pin of a link."""
+    """Devices and roles with a pinned link."""
     return {(ifindex, role) for ifindex, role in map(_of_link, _links(pins)) if role}
 
 
 def _of_link(pin: Path) -> tuple[int, str]:
-    """Device and role by the name of the pin; no role where another release has pinned it."""
+    """Device and role from the name of the pin; no role if another release pinned it."""
     ifindex, _, program = pin.name.partition("-")
     return int(ifindex), _ROLES.get(program, "")
 
@@ -137,7 +134,7 @@ def _links(pins: Pins) -> list[Path]:
 
 
 def _place(at: Attachment) -> tuple[int, str, str]:
-    """What makes it the same attachment: a device may be renamed."""
+    """The identity of an attachment, without its name: a device may be renamed."""
     return at.ifindex, at.kind, at.role
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The network namespace that a bpffs root belongs to: pins are named by its devices' numbers.
+"""The network namespace that a bpffs root belongs to: pins are named by ifindexes of that namespace.
 
-In another one the same numbers are other devices: a load there would take the pins for its own and
+In another namespace the same numbers are other devices. A load there would take the pins for its own and
 leave its pods unprotected.
 """
 
@@ -19,13 +19,13 @@ _PROC = Path("/proc")
 
 
 def here() -> str:
-    """The namespace of this thread, as DEVICE:INODE of its file."""
+    """The network namespace of this thread, as DEVICE:INODE of its file."""
     found = _HERE.stat()
     return f"{found.st_dev}:{found.st_ino}"
 
 
 def require_here(where: Pins, state: StateDir) -> None:
-    """`HostError` when what is loaded below this root is in another network namespace."""
+    """Raise `HostError` if the loaded generation below this root is in another network namespace."""
     loaded_in = _elsewhere(where, state)
     if loaded_in is None:
         return
@@ -37,7 +37,7 @@ def require_here(where: Pins, state: StateDir) -> None:
 
 
 def is_reachable(where: Pins, state: StateDir, warn: Warn) -> bool:
-    """Whether the devices are here. False, with a warning, when their namespace is no more."""
+    """Whether the devices are in this namespace. False, with a warning, if their namespace is gone."""
     loaded_in = _elsewhere(where, state)
     if loaded_in is None:
         return True
@@ -51,20 +51,20 @@ def is_reachable(where: Pins, state: StateDir, warn: Warn) -> bool:
 
 
 def _elsewhere(where: Pins, state: StateDir) -> str | None:
-    """The namespace on record if it is not this one."""
+    """The namespace on record, if it is not this one."""
     recorded = state.network()
     return recorded if recorded and where.is_there() and recorded != here() else None
 
 
 def _shown(name: str) -> str:
-    """As `readlink /proc/PID/ns/net` shows it."""
+    """The form that `readlink /proc/PID/ns/net` shows."""
     return f"net:[{name.rpartition(':')[2]}]"
 
 
 def _exists(name: str, where: Pins) -> bool:
-    """Whether a device of ours lives there, or a process, an open file or a mount holds it.
+    """Whether one of our devices is there, or a process, an open file or a mount holds the namespace.
 
-    Links tell even where other processes are hidden, in a container with processes of its own.
+    Links work as evidence even in a container, where other processes are hidden.
     """
     links = where.links.iterdir() if where.links.is_dir() else ()
     if any(tcx.find(pin) is not None for pin in links):
@@ -83,17 +83,17 @@ def _holders() -> Iterator[str]:
             seen.add(mounts)
             try:
                 yield (process / "mountinfo").read_text(errors="replace")
-            except OSError:  # it ended meanwhile
+            except OSError:  # the process ended meanwhile
                 continue
 
 
 def _found(pattern: str) -> Iterator[Path]:
-    # Path.glob raises when a process ends under it (Python 3.11).
+    # Path.glob raises if a process ends while it iterates (Python 3.11).
     return map(Path, glob.iglob(f"{_PROC}/{pattern}"))  # noqa: PTH207
 
 
 def _link(path: Path) -> str:
     try:
         return str(path.readlink())
-    except OSError:  # it ended meanwhile
+    except OSError:  # the process ended meanwhile
         return ""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hooks of a cgroup, by which the node's own processes reach Services (datapath/sockets.bpf.c).
+"""Cgroup hooks by which the node's own processes reach Services (datapath/sockets.bpf.c).
 
-Each load that wants them attaches programs of its own, by pinned links below ROOT/sockets/EPOCH, before
-the switch; what the load before had attached goes after it. For the moment between both translate: what
-one translated means nothing to the other.
+Each load with these hooks attaches its own programs before the switch, by links pinned below
+ROOT/sockets/EPOCH. The previous load's programs are detached after the switch. In between both
+translate: the addresses that one has translated do not match in the other.
 """
 
 import os
@@ -46,7 +46,7 @@ _SO_NETNS_COOKIE = 71
 
 
 def require_cgroup(cgroup: Path) -> None:
-    """`InputError` unless it is a folder of a cgroup2 file system."""
+    """Raise `InputError` unless it is a folder of a cgroup2 file system."""
     if not cgroup.is_dir() or filesystem_magic(cgroup) != _CGROUP2_MAGIC:
         raise InputError(
             f"{cgroup} is no folder of a cgroup2 file system",
@@ -87,25 +87,25 @@ def attach(
 
 
 def keep_only(pins: Pins, epoch: int) -> None:
-    """Take off what other loads than that of this epoch attached; of epoch 0 there is none."""
+    """Detach the programs of all loads except this epoch's; epoch 0 keeps none."""
     for folder in pins.all_sockets():
         if folder != pins.sockets(epoch):
             _take_off(folder)
 
 
 def _take_off(folder: Path) -> None:
-    """At once: a link without a pin would go on until the kernel finds time."""
+    """Detach at once: an unpinned link would stay until the kernel frees it."""
     if not folder.is_dir():
         return
     for pin in folder.iterdir():
-        with bpf_syscall.obj_get(pin) as fd, suppress(OSError):  # its cgroup may be gone
+        with bpf_syscall.obj_get(pin) as fd, suppress(OSError):  # the cgroup may be gone
             bpf_syscall.link_detach(fd)
         pin.unlink()
     folder.rmdir()
 
 
 def attached(pins: Pins, epoch: int) -> dict[str, tuple[bpf_syscall.ProgInfo, int]]:
-    """Program -> what the kernel says of it, and the id of its cgroup; 0: it is gone."""
+    """Program -> the kernel's information, and the id of its cgroup; 0: the cgroup is gone."""
     found = {}
     for name in PROGRAMS:
         pin = pins.sockets(epoch) / name
@@ -119,7 +119,7 @@ def attached(pins: Pins, epoch: int) -> dict[str, tuple[bpf_syscall.ProgInfo, in
 
 
 def cgroup_id(cgroup: str) -> int:
-    """The id that links name a cgroup by; 0 where it is no more."""
+    """The id of the cgroup in links; 0 if it no longer exists."""
     try:
         return Path(cgroup).stat().st_ino
     except OSError:
@@ -141,7 +141,7 @@ def _set_host(pins: Pins, value: bytes) -> None:
 
 
 def network_cookie() -> int:
-    """The kernel's number of this network namespace, which is never used again."""
+    """The kernel's cookie of this network namespace, which is never reused."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
         return int.from_bytes(asked.getsockopt(socket.SOL_SOCKET, _SO_NETNS_COOKIE, 8), "little")
 

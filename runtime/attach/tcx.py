@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attaching by tcx links (Linux 6.6): pinned, so that they outlive us, and replaced in place.
+"""Attaches by tcx links (Linux 6.6): pinned, so that they outlive the command, and replaced in place.
 
-An unpinned link would let everything through the moment the loader dies.
+An unpinned link would let all packets pass as soon as the loader dies.
 """
 
 import errno
@@ -16,13 +16,13 @@ _WAITS, _WAIT = 50, 0.02  # a second, in seconds
 
 
 def attach(prog: int, ifindex: int, attach_type: int, pin: Path) -> None:
-    """Attach to a device, or replace what the pinned link runs there."""
+    """Attach to a device, or replace the program of the pinned link."""
     if pin.exists():
         with bpf_syscall.obj_get(pin) as link:
             try:
                 bpf_syscall.link_update(link, prog)
             except OSError as error:
-                # ENOLINK: the device is gone; another one may have its number by now.
+                # ENOLINK: the device is gone; a new device may already have its number.
                 if error.errno != errno.ENOLINK:
                     raise
             else:
@@ -33,9 +33,10 @@ def attach(prog: int, ifindex: int, attach_type: int, pin: Path) -> None:
 
 
 def _created(prog: int, ifindex: int, attach_type: int) -> bpf_syscall.Fd:
-    """A new link. One whose pin went a moment ago may still be there: the kernel frees it later.
+    """Create a link. A link whose pin was just removed may still exist, as the kernel frees it later.
 
-    A program is at a device once (EEXIST), so that is waited for; what stays is somebody's.
+    A program can be attached to a device only once (EEXIST), so this waits. A link that stays belongs to
+    another program.
     """
     for _ in range(_WAITS):
         try:
@@ -46,7 +47,7 @@ def _created(prog: int, ifindex: int, attach_type: int) -> bpf_syscall.Fd:
 
 
 def detach(pin: Path) -> None:
-    """Take the link off its device, and its pin away. Nothing happens when there is none."""
+    """Detach the link from its device, and remove its pin. Does nothing if there is none."""
     if not pin.exists():
         return
     with bpf_syscall.obj_get(pin) as link:
@@ -59,7 +60,7 @@ def detach(pin: Path) -> None:
 
 
 def find(pin: Path) -> LinkInfo | None:
-    """The link as the kernel has it; None when there is none, or its device is gone."""
+    """The link as the kernel reports it; None if there is none, or its device is gone."""
     if not pin.exists():
         return None
     with bpf_syscall.obj_get(pin) as link:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An XDP program at each uplink (datapath/xdp.bpf.c), which hands known packets of clients outside to
-other nodes before the kernel has made an skb of them.
+"""The XDP program at each uplink (datapath/xdp.bpf.c).
 
-What it does not take, tc does: so nothing is lost where it is not attached, or for a moment is not.
-Links are pinned below ROOT/xdp, by device; another program at a device is never replaced.
+It forwards known packets of external clients to other nodes, before the kernel allocates an skb.
+
+All other packets go on to tc, which does the same. So packets are not lost while the program is
+detached. Links are pinned below ROOT/xdp, by device. A program of another owner is never replaced.
 """
 
 import errno
@@ -36,8 +37,10 @@ from policyc.runtime.state import Warn
 from policyc.runtime.undo import Undo
 
 Mode = Literal["auto", "native", "generic"]
-"""Who runs the program: the device's driver, or the kernel for it. auto: the driver of a real device, if
-it can; the other end of a veth may have nobody to take what its driver would send.
+"""Where the program runs: in the device's driver, or in the kernel's generic hook.
+
+auto: in the driver of a hardware device, if it supports that. The peer of a veth may not receive what a
+veth driver sends.
 """
 PROGRAM = "pc_xdp_from"
 COUNTS = "pc_xdp_count"
@@ -53,7 +56,7 @@ _GONE = (errno.ENODEV, errno.ENOLINK)
 
 @dataclass(frozen=True, slots=True)
 class XdpUplink:
-    """An uplink where the program runs, and how many packets it has sent on since it was put there."""
+    """An uplink where the program runs, and its packet counts since it was attached there."""
 
     interface: str
     mode: str  # "native" or "generic"
@@ -64,7 +67,7 @@ class XdpUplink:
 def require_uplinks(
     mode: Mode | None, uplinks: Collection[str], is_guarded: bool, note: Warn
 ) -> None:
-    """`InputError` where there is nothing to attach to; a note where policies leave it nothing to do."""
+    """Raise `InputError` if there is no uplink; give a note if policies leave the program no work."""
     if mode is None:
         return
     if is_guarded:
@@ -89,9 +92,9 @@ def attach(
     held: ExitStack,
     undo: Undo,
 ) -> None:
-    """Attach to these devices, or replace what is attached there of ours; `mode` None: to none.
+    """Attach to these devices, or replace our programs there; `mode` None: to no device.
 
-    `own` are the node's addresses. `held` keeps the programs before, which may have to come back.
+    `own` are the node's addresses. `held` keeps the previous programs open, in case they are restored.
     """
     if mode is None:
         return
@@ -111,7 +114,7 @@ def attach(
 
 
 def keep_only(pins: Pins, devices: Iterable[int]) -> None:
-    """Take the program off all other devices; what it counted there is forgotten."""
+    """Detach the program from all other devices, and drop their counters."""
     kept = set(devices)
     for pin in _links(pins):
         if int(pin.name) not in kept:
@@ -136,7 +139,7 @@ def attached(pins: Pins) -> dict[str, int]:
 
 
 def uplinks(pins: Pins, sums: Sequence[tuple[int, ...]]) -> tuple[XdpUplink, ...]:
-    """Where it runs; `sums` are those of the map COUNTS, over all CPUs."""
+    """The uplinks where it runs; `sums` are the entries of the map COUNTS, summed over all CPUs."""
     running = attached(pins)
     found = (
         (_name(ifindex), _UPLINK.unpack(raw)[3:])
@@ -151,14 +154,14 @@ def uplinks(pins: Pins, sums: Sequence[tuple[int, ...]]) -> tuple[XdpUplink, ...
 
 @dataclass(frozen=True, slots=True)
 class _Before:
-    """What ran at a device before this load."""
+    """The program that ran at a device before this load."""
 
     program: int
     is_generic: bool
 
 
 class _Device:
-    """One uplink, and the program that is to run there."""
+    """One uplink, and the program to run there."""
 
     def __init__(self, pins: Pins, name: str, ifindex: int, program: int) -> None:
         self._pins, self._name, self._ifindex, self._program = pins, name, ifindex, program
@@ -167,7 +170,7 @@ class _Device:
         self._described = _UPLINK.unpack(described) if described else None
 
     def attach(self, mode: Mode, note: Warn, held: ExitStack, undo: Undo) -> bool:
-        """Whether the kernel runs it in place of the driver: as asked, or as it can be."""
+        """Attach, and tell whether it runs in generic mode: as requested, or as the driver allows."""
         is_generic = mode == "generic" or (mode == "auto" and _is_made_by_kernel(self._ifindex))
         before = self._before(held)
         undo.by(self._restore, before)
@@ -192,7 +195,7 @@ class _Device:
         return is_generic
 
     def describe(self, addresses: Mapping[int, Address], is_generic: bool, undo: Undo) -> None:
-        """What the program has to know of the device. Its count goes on if it was there before."""
+        """Write what the program needs to know of the device. An existing counter continues."""
         own = [packed(addresses[family]) if family in addresses else bytes(16) for family in (4, 6)]
         place = self._described[4] if self._described else self._free_place()
         value = _UPLINK.pack(*own, _mac(self._ifindex), is_generic, place)
@@ -214,7 +217,7 @@ class _Device:
         return place
 
     def _before(self, held: ExitStack) -> _Before | None:
-        """None also where the device that had the number is gone."""
+        """The link of the previous load; None also if its device is gone."""
         if not self._pin.exists() or self._described is None:
             return None
         with bpf_syscall.obj_get(self._pin) as link:
@@ -255,16 +258,16 @@ class _Device:
 
 
 def _take_off(pin: Path) -> None:
-    """At once: a link without a pin would go on until the kernel finds time."""
+    """Detach at once: an unpinned link would stay until the kernel frees it."""
     if not pin.exists():
         return
-    with bpf_syscall.obj_get(pin) as fd, suppress(OSError):  # its device may be gone
+    with bpf_syscall.obj_get(pin) as fd, suppress(OSError):  # the device may be gone
         bpf_syscall.link_detach(fd)
     pin.unlink()
 
 
 def _links(pins: Pins) -> list[Path]:
-    """By the number of their device. In a bpffs's own root tc has a folder of this name, too."""
+    """The links, by device number. In the root of a bpffs, tc has a folder of this name, too."""
     found = pins.xdp.iterdir() if pins.xdp.is_dir() else ()
     return [pin for pin in found if pin.name.isdecimal()]
 
@@ -280,10 +283,10 @@ def _described(pins: Pins) -> dict[int, bytes]:
 
 
 def _is_made_by_kernel(ifindex: int) -> bool:
-    """veth, bridge, bond and the like: a device behind which there is no driver of hardware."""
+    """Whether it is a veth, bridge, bond or similar: a device without a hardware driver."""
     about = _link(ifindex).get_attr(
         "IFLA_LINKINFO"
-    )  # a port of a bond has one, too, without a kind
+    )  # a port of a bond has it as well, without a kind
     return about is not None and about.get_attr("IFLA_INFO_KIND") is not None
 
 
@@ -300,7 +303,7 @@ def _link(ifindex: int) -> Any:
 def _name(ifindex: int) -> str:
     try:
         return socket.if_indextoname(ifindex)
-    except OSError:  # it is gone
+    except OSError:  # the device is gone
         return ""
 
 

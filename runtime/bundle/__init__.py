@@ -1,2 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bundle format: manifests, JSON values, signatures; nothing is believed that no digest covers."""
+"""The bundle format: manifests, JSON values and signatures.
+
+Digests cover everything that is believed.
+"""

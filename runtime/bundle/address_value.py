@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An address of a host, as files for the node have it."""
+"""A host address, as the node's input files hold it."""
 
 import ipaddress
 
@@ -10,7 +10,10 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def host_address(value: JsonValue, why_not: str) -> Address:
-    """The address; `InputError` for none, and for one of no host, of which `why_not` tells more."""
+    """The address; `InputError` if it is none, or no host's.
+
+    `why_not` adds the reason to the message.
+    """
     text = value.text()
     try:
         address = ipaddress.ip_address(text)
@@ -25,10 +28,10 @@ def host_address(value: JsonValue, why_not: str) -> Address:
 
 
 def packed(address: Address) -> bytes:
-    """As struct pc_addr6 has it: of IPv4 in the first word."""
+    """The bytes of struct pc_addr6: IPv4 in the first word."""
     return address.packed.ljust(16, b"\0")
 
 
 def unpacked(raw: bytes, family: int) -> Address:
-    """The other way."""
+    """The inverse of `packed`."""
     return ipaddress.ip_address(raw[:4] if family == 4 else raw)

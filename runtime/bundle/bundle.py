@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a bundle (docs/bundle-format.md) and believes nothing that its digests do not cover.
+"""Reads a bundle (docs/bundle-format.md), and believes nothing that its digests do not cover.
 
-Takes a directory, gives a frozen `Bundle`, touches no kernel. Every complaint is an `InputError`.
+Takes a directory, gives a frozen `Bundle`, and touches no kernel. Every error is an `InputError`.
 """
 
 import hashlib
@@ -29,13 +29,13 @@ _NEEDED = (POLICY_OBJECT, HOOKS_OBJECT, "plan.json", "classifier.json", "rules.j
 DENY_OWN_NODE = "deny-own-node"
 """The action that also denies what a pod's own node generates (`ir/policy.py: Action`)."""
 MOST_BYTES = 1 << 30
-"""Of all files of a bundle together."""
-WORD = 4  # bytes: all that seeds hold are little-endian 32-bit words
+"""The limit for all files of a bundle together."""
+WORD = 4  # bytes; seeds consist of little-endian 32-bit words
 
 
 @dataclass(frozen=True, slots=True)
 class MapSpec:
-    """A map as the manifest declares it; arrays have no key in their seed (`key_words` 0)."""
+    """A map as the manifest declares it; the seed of an array has no keys (`key_words` 0)."""
 
     name: str
     object: str
@@ -53,7 +53,7 @@ class MapSpec:
 
 @dataclass(frozen=True)
 class Bundle:
-    """A bundle whose files are there and have the digests that its manifest states."""
+    """A bundle whose files exist, with the digests that its manifest states."""
 
     path: Path
     digest: str  # of the manifest, and through it of every file
@@ -61,7 +61,7 @@ class Bundle:
     minimum_kernel: tuple[int, int]
     maps: tuple[MapSpec, ...]
     digests: dict[str, str]
-    node: str = ""  # the node whose pods alone it has rows for; empty: any node
+    node: str = ""  # the only node whose pods have rows; empty: any node
 
     @cached_property
     def plan(self) -> dict[str, Any]:
@@ -70,7 +70,7 @@ class Bundle:
 
     @property
     def endpoints(self) -> int:
-        """How many endpoints of the cluster a node can tell apart, with one id for none."""
+        """How many endpoints of the cluster a node can distinguish, including one id for "none"."""
         found = self.plan.get("endpoints")
         if not isinstance(found, int) or found < 1:
             raise InputError(f"{self.path / 'plan.json'}: $.endpoints: expected a number above 0")
@@ -78,12 +78,12 @@ class Bundle:
 
     @cached_property
     def classifier(self) -> dict[str, Any]:
-        """classifier.json: what places an endpoint that the compiler has not seen."""
+        """classifier.json: places endpoints that the compiler has not seen."""
         return self._json("classifier.json").object()
 
     @cached_property
     def rules(self) -> tuple[dict[str, Any], ...]:
-        """rules.json: one entry a rule, in the order of their ids."""
+        """rules.json: one entry per rule, ordered by id."""
         value = self._json("rules.json")
         if isinstance(value.raw, dict) and "rules" in value.raw:
             value = value.members()["rules"]
@@ -102,7 +102,7 @@ class Bundle:
         raise InputError(f"{self.path / MANIFEST}: $.maps: there is no map `{name}`")
 
     def seed(self, name: str) -> bytes:
-        """The seed of a map, whole entries; empty for a map without one."""
+        """The seed of a map, whole entries; empty for a map without a seed."""
         spec = self.map(name)
         return _read(self.path / spec.seed) if spec.seed else b""
 
@@ -205,7 +205,7 @@ def _parsed(raw: bytes, path: Path) -> JsonValue:
 
 
 def _is_name(name: str) -> bool:
-    """Whether a file can be called so."""
+    """Whether a file in a bundle may have this name."""
     try:
         return bool(name) and b"\0" not in name.encode()
     except UnicodeEncodeError:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Signed envelopes: DSSE v1 (github.com/secure-systems-lab/dsse) with Ed25519 (RFC 8032).
 
-What is signed is the type and the payload as bytes, so that nobody has to agree on a form of JSON.
-Keys are PEM, as `openssl genpkey -algorithm ed25519` and `openssl pkey -pubout` write them. The name of
-a key is the SHA-256 of its public half in DER; it helps to find a key, and is not believed.
+The signature covers the type and the payload as bytes, so no canonical form of JSON is needed. Keys are
+PEM, as `openssl genpkey -algorithm ed25519` and `openssl pkey -pubout` write them. A key's name is the
+SHA-256 of its public part in DER. The name only helps to find a key, and is not trusted.
 """
 
 import base64
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def read_private(path: Path) -> "Ed25519PrivateKey":
-    """The key that signs; InputError where the file is no unencrypted Ed25519 key in PEM."""
+    """Read the signing key; InputError unless the file is an unencrypted Ed25519 key in PEM."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -33,7 +33,7 @@ def read_private(path: Path) -> "Ed25519PrivateKey":
     hint = "openssl genpkey -algorithm ed25519 -out KEY"
     try:
         key = load_pem_private_key(data, None)
-    except Exception as failure:  # the library raises many kinds, by what it found
+    except Exception as failure:  # the library raises many kinds of exception
         raise InputError(
             f"{path}: is no private key in PEM: {_first_line(failure)}", hint
         ) from failure
@@ -43,7 +43,7 @@ def read_private(path: Path) -> "Ed25519PrivateKey":
 
 
 def read_public(path: Path) -> "Ed25519PublicKey":
-    """A key that signatures are held against; InputError where the file is none in PEM."""
+    """Read a key that verifies signatures; InputError unless the file is one in PEM."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
@@ -51,7 +51,7 @@ def read_public(path: Path) -> "Ed25519PublicKey":
     hint = "openssl pkey -in KEY -pubout -out PUBLIC"
     try:
         key = load_pem_public_key(data)
-    except Exception as failure:  # the library raises many kinds, by what it found
+    except Exception as failure:  # the library raises many kinds of exception
         raise InputError(
             f"{path}: is no public key in PEM: {_first_line(failure)}", hint
         ) from failure
@@ -69,7 +69,7 @@ def key_name(key: "Ed25519PublicKey") -> str:
 
 
 def seal(payload_type: str, payload: bytes, key: "Ed25519PrivateKey") -> str:
-    """The text of an envelope with one signature."""
+    """Give the text of an envelope with one signature."""
     signature = key.sign(_to_be_signed(payload_type, payload))
     envelope = {
         "payloadType": payload_type,
@@ -82,7 +82,7 @@ def seal(payload_type: str, payload: bytes, key: "Ed25519PrivateKey") -> str:
 
 
 def open_envelope(path: Path, payload_type: str, keys: Iterable["Ed25519PublicKey"]) -> bytes:
-    """The payload of an envelope that one of the keys signed; InputError where none did."""
+    """The payload of an envelope that one of the keys signed; InputError if none did."""
     from cryptography.exceptions import InvalidSignature
 
     value = read_json(path)
@@ -121,7 +121,7 @@ def _to_be_signed(payload_type: str, payload: bytes) -> bytes:
 
 
 def _decoded(text: str) -> bytes:
-    """Base64, or nothing: what is none has no signature that fits."""
+    """The decoded base64, or nothing if it is malformed: then no signature matches."""
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):

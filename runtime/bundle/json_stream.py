@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON values one after the other, as a watch writes them, from text that comes in pieces.
+"""Consecutive JSON values, as a watch writes them, from text that arrives in pieces.
 
-The work is linear in the text: a value that is not complete is parsed again only when its brackets
-close, or when it has doubled, so that what is no JSON is found before its end.
+The work is linear in the text. An incomplete value is parsed again only if its brackets close, or if the
+text has doubled in length: so malformed JSON is found before its end.
 """
 
 import codecs
@@ -19,26 +19,26 @@ from policyc.runtime.bundle.json_value import (
 from policyc.runtime.errors import InputError
 
 _LONGEST_WORD = 8
-"""More than `false` or an escape that was cut."""
+"""More than the length of `false`, or of a truncated escape."""
 _BLANK = re.compile(r"\s*")
 _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]"]', re.DOTALL)
 _IN_STRING = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 
 
 class JsonStream:
-    """The values of one file; positions in messages are those in the whole text."""
+    """The values of one file; positions in messages refer to the whole text."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
         self._line, self._column = 1, 1
-        self._kept: list[str] = []  # from the start of a value that is not complete
-        self._size = self._tried = 0  # characters kept, and of them those that were parsed
+        self._kept: list[str] = []  # from the start of an incomplete value
+        self._size = self._tried = 0  # characters kept, and how many of them were parsed
         self._extent = _Extent()
         self._utf8 = codecs.getincrementaldecoder("utf-8")()
         self._decoder = json.JSONDecoder(object_pairs_hook=without_duplicates)
 
     def values(self, piece: bytes) -> Iterator[JsonValue]:
-        """Those that are complete with this piece; `InputError` where it is no JSON."""
+        """The values that this piece completes; `InputError` if it is no JSON."""
         try:
             text = self._utf8.decode(piece)
         except UnicodeDecodeError as error:
@@ -51,7 +51,7 @@ class JsonStream:
         yield from self._parsed(text)
 
     def end(self) -> None:
-        """There is no more text; `InputError` in the middle of a value."""
+        """End the text; `InputError` in the middle of a value."""
         rest = self._rest()
         if rest.strip():
             raise self._malformed("it ends in the middle of a value", rest, 0, len(rest))
@@ -64,7 +64,10 @@ class JsonStream:
         return "".join(self._kept)
 
     def _is_due(self, added: str) -> bool:
-        """Whether what is kept is to be parsed. What is no object, array or string is short."""
+        """Whether the kept text should be parsed.
+
+        Values other than objects, arrays and strings are short.
+        """
         is_complete = self._extent.ends_in(added)
         return is_complete or self._size >= 2 * self._tried or self._kept[0][0] not in '{["'
 
@@ -100,7 +103,7 @@ class JsonStream:
         self._extent.ends_in(rest)
 
     def _passed(self, text: str, begin: int, end: int) -> int:
-        """Count lines and columns on to `end`, which is returned."""
+        """Advance lines and columns to `end`, and return `end`."""
         newline = text.rfind("\n", begin, end)
         self._line += text.count("\n", begin, end)
         self._column = end - newline if newline >= 0 else self._column + end - begin
@@ -112,14 +115,14 @@ class JsonStream:
 
 
 class _Extent:
-    """Where a value ends, told by its brackets and strings alone. Each character is read once."""
+    """Finds the end of a value by its brackets and strings alone. Reads each character once."""
 
     def __init__(self) -> None:
         self._depth = 0
         self._in_string = self._escaped = False
 
     def ends_in(self, text: str) -> bool:
-        """Whether the value ends in this text, which comes after that of the calls before."""
+        """Whether the value ends in this text, which continues the text of earlier calls."""
         at = 0
         while at < len(text):
             if self._in_string:
@@ -136,7 +139,7 @@ class _Extent:
         return False
 
     def _token(self, token: str) -> bool:
-        """Whether something ends with it."""
+        """Whether the value ends with this token."""
         self._in_string = token == '"'
         if token in "{[":
             self._depth += 1
@@ -146,7 +149,7 @@ class _Extent:
 
     def _after_string(self, text: str, at: int) -> int:
         at = _end(_IN_STRING, text, at + self._escaped)
-        self._escaped = text[at : at + 1] == "\\"  # the text ends behind it
+        self._escaped = text[at : at + 1] == "\\"  # the text ends after it
         self._in_string = text[at : at + 1] != '"'
         return at + 1
 
@@ -157,5 +160,5 @@ def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
 
 
 def _may_go_on(error: json.JSONDecodeError, text: str) -> bool:
-    """The end of what has come so far is the only thing that is wrong, as far as one can say."""
+    """Whether the only error is that the text ends early, as far as can be told."""
     return error.msg.startswith("Unterminated") or len(text) - error.pos < _LONGEST_WORD

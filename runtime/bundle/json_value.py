@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A JSON value that knows where it stands, so that every complaint names the place.
+"""A JSON value that knows its position, so that every error names the place.
 
-Nothing is guessed: a wrong type, an unknown field, a field given twice is an `InputError`.
+Nothing is guessed: a wrong type, an unknown field or a duplicate field is an `InputError`.
 """
 
 import difflib
@@ -18,9 +18,9 @@ _TYPE_NAMES = {dict: "an object", list: "an array", str: "a string", bool: "true
 
 @dataclass(frozen=True, slots=True)
 class JsonValue:
-    """One value, the file it came from and its path there (`$.endpoints[3].mac`).
+    """One value, its file and its path in that file (`$.endpoints[3].mac`).
 
-    `lines` has LINE:COLUMN for each path, where the reader of the file knows.
+    `lines` has LINE:COLUMN for each path, if the file's reader knows it.
     """
 
     raw: Any
@@ -30,7 +30,7 @@ class JsonValue:
 
     @property
     def where(self) -> str:
-        """The place, as messages name it."""
+        """The position, as messages name it."""
         if self.path in self.lines:
             return f"{self.file}:{self.lines[self.path]}: {self.path}"
         return f"{self.file}: {self.path}"
@@ -40,7 +40,7 @@ class JsonValue:
         raise InputError(f"{self.where}: {message}", hint)
 
     def but(self, raw: object) -> "JsonValue":
-        """Another value in this place."""
+        """Another value at this position."""
         return replace(self, raw=raw)
 
     def _of_type(self, wanted: type) -> Any:
@@ -49,7 +49,7 @@ class JsonValue:
         return self.raw
 
     def text(self, may_be_empty: bool = False) -> str:
-        """The string; empty ones are rejected unless they may be empty."""
+        """The string; empty ones are rejected unless `may_be_empty`."""
         if not self._of_type(str) and not may_be_empty:
             self.fail("expected a string that is not empty")
         if any("\ud800" <= each <= "\udfff" for each in self.raw):
@@ -74,7 +74,7 @@ class JsonValue:
             yield JsonValue(item, self.file, f"{self.path}[{i}]", self.lines)
 
     def members(self) -> dict[str, "JsonValue"]:
-        """The members of an object whose keys are the user's own (labels)."""
+        """The members of an object with keys that users choose (labels)."""
         raw: dict[str, Any] = self._of_type(dict)
         return {
             key: JsonValue(value, self.file, f"{self.path}.{key}", self.lines)
@@ -82,17 +82,17 @@ class JsonValue:
         }
 
     def object(self) -> dict[str, Any]:
-        """The object as it stands, for a reader that knows its fields."""
+        """The raw object, for a reader that knows its fields."""
         return dict(self._of_type(dict))
 
     def strings(self) -> dict[str, str]:
-        """The object as text to text; values may be empty, as those of labels."""
+        """The object as a map of text to text; values may be empty, as in labels."""
         return {key: str(value._of_type(str)) for key, value in self.members().items()}
 
     def fields(
         self, required: tuple[str, ...], optional: tuple[str, ...]
     ) -> dict[str, "JsonValue"]:
-        """The members of an object whose fields are ours; unknown and missing ones are rejected."""
+        """The members of an object with fields that we define; rejects unknown and missing fields."""
         members = self.members()
         known = [*required, *optional]
         for name, value in members.items():
@@ -107,7 +107,7 @@ class JsonValue:
 
 
 def describe(raw: object) -> str:
-    """The value as it stands in a message: short, and with its type."""
+    """The value as messages show it: short, and with its type."""
     if raw is None:
         return "null"
     if isinstance(raw, dict | list):
@@ -116,7 +116,7 @@ def describe(raw: object) -> str:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file; `InputError` where there is none."""
+    """The text of a file; `InputError` if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
@@ -126,7 +126,7 @@ def read_text(path: Path) -> str:
 
 
 def read_json(path: Path) -> JsonValue:
-    """Parse a file; `InputError` with line and column where it is no JSON."""
+    """Parse a file; `InputError` with line and column if it is no JSON."""
     return parsed(read_text(path), path)
 
 
@@ -140,12 +140,12 @@ def parsed(text: str, path: Path) -> JsonValue:
         raise InputError(f"{path}: the field `{error}` is given twice in one object") from error
     except RecursionError as error:
         raise InputError(f"{path}: is nested too deeply") from error
-    except ValueError as error:  # a number of thousands of digits
+    except ValueError as error:  # a number with thousands of digits
         raise InputError(f"{path}: not JSON: {error}") from error
 
 
 class DuplicateKeyError(Exception):
-    """A key that occurs twice: JSON would silently keep the last."""
+    """A duplicate key: JSON would silently keep the last value."""
 
 
 def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -159,7 +159,7 @@ def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def one_of(value: JsonValue | None, known: tuple[str, ...], default: str) -> str:
-    """One of the strings; `default` where there is none, or null. `InputError` for any other."""
+    """One of the strings; `default` if it is absent or null. `InputError` for any other."""
     if value is None or value.raw is None:
         return default
     if value.raw not in known:

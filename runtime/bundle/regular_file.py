@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading files of a folder that others may have written: regular, of bounded size, without waiting.
+"""Reads files from a folder that others may write: regular files of bounded size, without blocking.
 
-A FIFO or a device in a file's place would make the reader wait, or never end.
+A FIFO or a device in place of a file could block the reader, or never end.
 """
 
 import errno
@@ -14,15 +14,18 @@ _PIECE = 1 << 20
 
 
 def pieces(path: Path, most: int) -> Iterator[bytes]:
-    """The file's bytes, at most so many. For any other file an `OSError`; its `strerror` says why."""
-    _require_regular(path.stat(), most)  # to open a device may do something
+    """The file's bytes, at most `most`.
+
+    Raises `OSError` for any other file; its `strerror` gives the reason.
+    """
+    _require_regular(path.stat(), most)  # opening a device may have side effects
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     try:
         _require_regular(os.fstat(fd), most)
         n = 0
         while piece := os.read(fd, _PIECE):
             n += len(piece)
-            if n > most:  # it grows, or the kernel makes it up as it is read
+            if n > most:  # it grows, or the kernel generates it on read
                 raise _too_large(most)
             yield piece
     finally:
@@ -30,7 +33,7 @@ def pieces(path: Path, most: int) -> Iterator[bytes]:
 
 
 def read(path: Path, most: int) -> bytes:
-    """As `pieces`, in one."""
+    """Like `pieces`, as one value."""
     return b"".join(pieces(path, most))
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proofs that somebody signed: `policyc prove --sign` writes them, `node load --require-proof` asks.
+"""Signed proofs: `policyc prove --sign` writes them, `node load --require-proof` demands them.
 
-A digest says that a bundle was not changed since, and anybody can make one. A signature says that who
-has the key proved this very bundle; the node believes the key and nothing else.
+A digest shows only that a bundle did not change, and any user can compute one. A signature shows that
+the key's owner proved this bundle. The node trusts only the key.
 """
 
 import json
@@ -17,7 +17,7 @@ from policyc.runtime.bundle.dsse import (
 from policyc.runtime.errors import InputError
 
 SIGNED_PROOF = "proof.dsse.json"
-"""Beside manifest.json, and not in it: it is made when the bundle is there."""
+"""A file beside manifest.json, and not in it: it is made after the bundle."""
 PAYLOAD_TYPE = "application/vnd.policyc.proof+json"
 SCHEMA = "policyc.dev/signed-proof/v1"
 PROVED = "proved"
@@ -25,7 +25,7 @@ _HOW = "sign it: policyc prove BUNDLE -f POLICIES --sign KEY"
 
 
 def require_proof(bundle: Bundle, keys: Sequence[Path]) -> None:
-    """InputError unless the proof beside a bundle is of this bundle, and signed by one of these keys."""
+    """Raise InputError unless the bundle has a proof of this bundle that one of these keys signed."""
     path = bundle.path / SIGNED_PROOF
     known = [read_public(each) for each in keys]
     if not path.is_file():

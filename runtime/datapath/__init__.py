@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C of the datapath, as package data."""
+"""The datapath's C sources, as package data."""

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* addr.h - addresses, as the tables and the conversations hold them.
- * Gives struct pc_addr6 and questions about it. IPv4 sits in word[0], the rest is zero.
+/* addr.h - addresses, as the tables and the connections hold them.
+ * Gives struct pc_addr6 and predicates on it. IPv4 is in word[0], and the other words are zero.
  */
 #pragma once
 #include <linux/bpf.h>
@@ -29,7 +29,7 @@ static __always_inline bool pc_addr_is_zero(const struct pc_addr6 *a)
 	return !(a->word[0] | a->word[1] | a->word[2] | a->word[3]);
 }
 
-/* The halves of an address as numbers in host order: what decision trees compare. */
+/* The two 64-bit halves of an address, as numbers in host order. Decision trees compare these. */
 static __always_inline __u64 pc_addr6_high(const struct pc_addr6 *a)
 {
 	return (__u64)bpf_ntohl(a->word[0]) << 32 | bpf_ntohl(a->word[1]);
@@ -40,7 +40,7 @@ static __always_inline __u64 pc_addr6_low(const struct pc_addr6 *a)
 	return (__u64)bpf_ntohl(a->word[2]) << 32 | bpf_ntohl(a->word[3]);
 }
 
-/* fe80::/10, which never leaves its link. */
+/* Link-local, fe80::/10: such an address never leaves its link. */
 static __always_inline bool pc_addr_is_link_local(const struct pc_addr6 *a)
 {
 	return (a->word[0] & bpf_htonl(0xffc00000)) == bpf_htonl(0xfe800000);
@@ -51,7 +51,7 @@ static __always_inline bool pc_addr6_is_group(const struct pc_addr6 *a)
 	return (a->word[0] & bpf_htonl(0xff000000)) == bpf_htonl(0xff000000);
 }
 
-/* 127/8 and ::1, which no link carries. */
+/* Loopback, 127/8 and ::1: no link carries such an address. */
 static __always_inline bool pc_addr_is_loopback(__u8 family, const struct pc_addr6 *a)
 {
 	if (family == PC_IPV4)
@@ -59,7 +59,7 @@ static __always_inline bool pc_addr_is_loopback(__u8 family, const struct pc_add
 	return !(a->word[0] | a->word[1] | a->word[2]) && a->word[3] == bpf_htonl(1);
 }
 
-/* A multicast group of the link (RFC 4291, 2.7), which no router forwards to either. */
+/* A link-scope multicast group (RFC 4291, 2.7): routers do not forward to it either. */
 static __always_inline bool pc_addr_is_link_group(const struct pc_addr6 *a)
 {
 	return (a->word[0] & bpf_htonl(0xff0f0000)) == bpf_htonl(0xff020000);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* answer.h - a packet becomes the answer that refuses it, from whom it was for to whom sent it.
+/* answer.h - turns a refused packet into its answer: from its destination to its sender.
  * Gives pc_answer().
  */
 #pragma once
@@ -9,8 +9,8 @@
 #define PC_ANSWER_TOS    0xc0 /* of ICMP errors: RFC 1812, 4.3.2.5 */
 #define PC_DONT_FRAGMENT 0x4000
 
-/* The frame is as long as the answer, and no device has a checksum in it to fill in: what stood in
- * front of the place where one was to be is cut off, and the kernel forgets it then.
+/* Resizes the frame to the length of the answer. No device has a checksum left to fill in: this
+ * cuts off the data before the place of that checksum, and the kernel then forgets the place.
  */
 static __always_inline bool pc_make_room(struct __sk_buff *skb, const struct pc_flow *flow,
 					 const struct pc_reply *reply)
@@ -92,8 +92,8 @@ static __always_inline bool pc_put_all(struct __sk_buff *skb, __u8 family,
 	       pc_put(skb, at + sizeof(reply->icmp), quote->bytes, size);
 }
 
-/* True when the frame is the answer now; it goes the other way. False: it is to be dropped. `code`
- * is that of "unreachable", where it is no reset, and not about a packet that is too big.
+/* True: the frame is now the answer, and leaves in the opposite direction. False: the caller drops
+ * it. `code` is the code of "unreachable"; a reset and "packet too big" do not use it.
  */
 static __always_inline bool pc_answer(struct __sk_buff *skb, const struct pc_flow *flow, __u8 code)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* answerable.h - which refused packets are answered, how often, and how a pod gets its answer.
+/* answerable.h - which refused packets are answered, how often, and how the answer reaches the pod.
  * Gives pc_may_be_answered(), pc_answer_due(), pc_return(), pc_return_outside(), pc_is_answer().
  */
 #pragma once
@@ -7,23 +7,23 @@
 #include "fragments.h"
 #include "pace.h"
 
-/* On an answer that the host is to route, for the moment that it takes to reach the pod's hook, or
- * the uplink's where the node itself is told. A pod may be able to set it: the answer's source MAC
- * is what no pod knows.
+/* The mark of an answer that the host routes. The answer has it until it reaches the pod's hook, or
+ * the uplink's hook if the node itself is the receiver. A pod may be able to set this mark. So the
+ * answer also has a source MAC that no pod knows.
  */
 #define PC_ANSWER_MARK 0x70635221
 
 #define PC_PACKET_HOST    0
 #define PC_ICMP_REDIRECT  5
 #define PC_ICMP_QUENCH    4
-#define PC_ICMP6_FIRST_OK 128 /* below are errors */
+#define PC_ICMP6_FIRST_OK 128 /* types below are errors */
 
-/* Answers of one CPU: more would make a reflector of the node, or keep it from its work. */
-#define PC_ANSWER_EVERY 1000000 /* nanoseconds: 1000 a second, and 250 at once */
+/* The rate limit of one CPU. More answers would make the node a reflector, or keep it busy. */
+#define PC_ANSWER_EVERY 1000000 /* nanoseconds: 1000 a second, bursts of 250 */
 #define PC_ANSWER_SLACK (249 * PC_ANSWER_EVERY)
 
 struct pc_answers {
-	__u64 due; /* of pc_is_within() */
+	__u64 due; /* for pc_is_within() */
 	__u64 sent, withheld;
 };
 
@@ -34,7 +34,7 @@ struct {
 	__type(value, struct pc_answers);
 } pc_answers SEC(".maps");
 
-/* The source MAC of such an answer: random, and another one after each load. */
+/* The source MAC of such an answer. It is random, and each load draws a new one. */
 struct pc_answer_mac {
 	__u8 mac[PC_MAC_LEN];
 	__u16 is_set;
@@ -48,7 +48,7 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_answer_mac SEC(".maps");
 
-/* One host, that could have sent or could be spoken for: none of 0/8, 127/8, 224/3, ::, ::1,
+/* The address of one host, which can send and be answered: not 0/8, 127/8, 224/3, ::, ::1 or
  * ff00::/8. */
 static __always_inline bool pc_is_host(const struct pc_addr6 *a, __u8 family)
 {
@@ -60,16 +60,16 @@ static __always_inline bool pc_is_host(const struct pc_addr6 *a, __u8 family)
 	       !(!a->word[0] && !a->word[1] && !a->word[2] && bpf_ntohl(a->word[3]) <= 1);
 }
 
-/* RFC 1122, 3.2.2 and RFC 4443, 2.4 (e): no error about an error, about what went to many or came
- * from nobody. Later fragments do not come here.
+/* RFC 1122, 3.2.2 and RFC 4443, 2.4 (e): no error answers an error, a packet to a group address, or
+ * a packet without a source. Later fragments do not reach this function.
  */
 static __always_inline bool pc_may_be_answered(struct __sk_buff *skb, const struct pc_flow *flow)
 {
 	__u8 type = flow->icmp >> 8, mac = 1;
 
 	if (flow->t.proto == IPPROTO_TCP && (flow->tcp_flags & PC_TCP_RST || flow->fragment))
-		return false; /* before it takes an answer from others */
-	/* Translated for the client: an error would quote what nobody has sent. */
+		return false; /* here, so that it uses none of the rate limit */
+	/* Translated for the client: an error would quote a packet that no end has sent. */
 	if (flow->frag_row & PC_FRAG_REPLY && flow->t.proto != IPPROTO_TCP)
 		return false;
 	if (!pc_is_host(&flow->t.saddr, flow->t.family) ||
@@ -83,7 +83,7 @@ static __always_inline bool pc_may_be_answered(struct __sk_buff *skb, const stru
 	return !pc_is_icmp_error(flow) && type != PC_ICMP_REDIRECT && type != PC_ICMP_QUENCH;
 }
 
-/* NULL where there were too many answers of late. Else it is for the caller to count one as sent.
+/* NULL: the rate limit is reached. Otherwise the caller counts one answer as sent.
  */
 static __always_inline struct pc_answers *pc_answer_due(void)
 {
@@ -98,15 +98,15 @@ static __always_inline struct pc_answers *pc_answer_due(void)
 	return 0;
 }
 
-/* The frame, which a pod sent, goes to it. */
+/* Returns the frame, which a pod sent, to that pod. */
 static __always_inline int pc_return(struct __sk_buff *skb)
 {
 	bpf_skb_change_type(skb, PC_PACKET_HOST);
 	return bpf_redirect_peer(skb->ifindex, 0);
 }
 
-/* The frame, which came in by an uplink, goes to who brought it: the port of a bridge has no routes
- * to find him by. What another node handed over has the MACs of its way in the tunnel.
+/* Returns the frame, which came in by an uplink, to the neighbour that sent it: a bridge port has
+ * no routes to find that neighbour. A frame that another node forwarded has the MACs of the tunnel.
  */
 static __always_inline int pc_return_outside(struct __sk_buff *skb, const struct pc_flow *flow)
 {
@@ -115,7 +115,7 @@ static __always_inline int pc_return_outside(struct __sk_buff *skb, const struct
 	return bpf_redirect_neigh(skb->ifindex, 0, 0, 0);
 }
 
-/* The same of an answer that the host is to route as if it came in here: what the hook returns. */
+/* The same for an answer that the host routes as if it came in here: the hook's return value. */
 static __always_inline int pc_return_routed(struct __sk_buff *skb)
 {
 	__u32 zero = 0;
@@ -127,7 +127,7 @@ static __always_inline int pc_return_routed(struct __sk_buff *skb)
 	return bpf_redirect(skb->ifindex, BPF_F_INGRESS);
 }
 
-/* Whether a packet with the mark of an answer is one. Verified once, by itself. */
+/* Whether a packet with the mark of an answer is one. The verifier checks this function once. */
 __noinline int pc_is_answer(struct __sk_buff *skb)
 {
 	__u32 zero = 0;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* ct.h - which connection a packet belongs to, and whether it may use the entry.
- * Gives pc_ct_find(), pc_ct_sender(), pc_ct_receiver(), pc_ct_tells_opener(). What a decision makes
- * of an entry is in ct_decided.h.
+ * Gives pc_ct_find(), pc_ct_sender(), pc_ct_receiver(), pc_ct_tells_opener(). ct_decided.h writes
+ * decisions into an entry.
  */
 #pragma once
 #include "ct_store.h"
 
-/* What is known about the connection that a packet belongs to. */
+/* The state that is known about a packet's connection. */
 struct pc_ct_match {
-	struct pc_ct_at at; /* at.ct NULL: nothing, or nothing that this packet may use */
+	struct pc_ct_at at; /* at.ct is NULL: no entry, or none that this packet may use */
 	bool is_reply;
-	bool is_fresh; /* decided by the policy in force, for every end of this node */
+	bool is_fresh; /* the active policy has decided it, for every end of this node */
 };
 
 static __always_inline bool pc_ct_is_decided(const struct pc_ct *ct)
@@ -20,8 +20,8 @@ static __always_inline bool pc_ct_is_decided(const struct pc_ct *ct)
 	return !(ct->state & PC_CT_DENIED) && (ct->decided & need) == need;
 }
 
-/* Between the SYN and its SYN-ACK nothing else is of the connection: an older one may have had the
- * same ports, and its packets must not pass as those of this one.
+/* Between a SYN and its SYN-ACK no other packet belongs to the connection. An earlier connection
+ * may have had the same ports, and its packets must not pass as packets of this one.
  */
 static __always_inline bool pc_ct_is_before(const struct pc_ct *ct, const struct pc_flow *flow,
 					    bool is_reply)
@@ -31,15 +31,15 @@ static __always_inline bool pc_ct_is_before(const struct pc_ct *ct, const struct
 	return is_reply ? !(flow->tcp_flags & PC_TCP_SYN) : !flow->opens;
 }
 
-/* The other end sends a SYN: it may have forgotten the connection, or may want to be taken for the
- * end that opened it. The entry stays until that is answered by a SYN-ACK.
+/* The other end sends a SYN. It may have lost the connection, or may pretend to be the end that
+ * opened it. The entry stays until a SYN-ACK answers that SYN.
  */
 static __always_inline bool pc_ct_is_crossed(const struct pc_ct *ct, const struct pc_flow *flow)
 {
 	return pc_has_opening(flow->t.proto) && !(ct->state & (PC_CT_NODE | PC_CT_NAT));
 }
 
-/* A SYN-ACK of the end that opened the connection, after a SYN of the other end. */
+/* A SYN-ACK from the end that opened the connection, after a SYN of the other end. */
 static __always_inline bool pc_ct_is_reopened(const struct pc_ct *ct, const struct pc_flow *flow,
 					      bool is_reply)
 {
@@ -47,7 +47,7 @@ static __always_inline bool pc_ct_is_reopened(const struct pc_ct *ct, const stru
 	       ct->state & PC_CT_CROSSED;
 }
 
-/* A packet that opens a flow uses no entry of a flow the other way, nor one that is over. */
+/* A packet that opens a flow uses no entry of the opposite direction, and no ended entry. */
 static __always_inline struct pc_ct_match pc_ct_find(struct pc_flow *flow)
 {
 	struct pc_ct_match match = {.at = pc_ct_get(&flow->t, !flow->opens)};
@@ -63,8 +63,8 @@ static __always_inline struct pc_ct_match pc_ct_find(struct pc_flow *flow)
 	if (flow->opens && (match.is_reply || pc_ct_is_over(ct)))
 		return match;
 	if (pc_ct_is_reopened(ct, flow, match.is_reply)) {
-		/* Now the other end has opened another one. Of one that was denied, the entry no
-		 * longer tells which end did: a SYN-ACK alone must not turn it, nor be of it.
+		/* The other end has opened a new connection. A denied entry no longer tells which
+		 * end opened it: a SYN-ACK alone must neither reverse it nor belong to it.
 		 */
 		match.at.ct = ct->state & PC_CT_DENIED ? 0 : ct;
 		match.is_reply = !!match.at.ct;
@@ -87,8 +87,8 @@ static __always_inline struct pc_ct_end *pc_ct_receiver(const struct pc_ct_match
 	return match->is_reply ? &match->at.ct->src : &match->at.ct->dst;
 }
 
-/* Whether the entry tells which end has opened the connection. A SYN-ACK of the end that had opened
- * it tells by itself that the other one has opened another.
+/* Whether the entry tells which end has opened the connection. A SYN-ACK from the end that opened
+ * it shows by itself that the other end has opened a new connection.
  */
 static __always_inline bool pc_ct_tells_opener(const struct pc_ct_match *match)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* ct_decided.h - what a decision makes of a connection's entry.
+/* ct_decided.h - writes a decision into a connection's conntrack entry.
  * Gives pc_ct_insert(), pc_ct_renew(), pc_ct_deny(), pc_ct_cross(), pc_ct_hold().
  */
 #pragma once
 #include "ct.h"
 
-/* Of an end that is not of this node, and was not, what is known of the way there stays. */
+/* An end that is not, and was not, of this node keeps what the entry knows of the path to it. */
 static __always_inline void pc_ct_set_end(struct pc_ct_end *end, const struct pc_endpoint *ep)
 {
 	if (!(end->ifindex | ep->ifindex))
@@ -22,8 +22,8 @@ static __always_inline __u64 pc_all_ones(__u32 unless_zero)
 	return -(mask >> 63);
 }
 
-/* Not 0 if the pod is behind another device by now, or has another MAC. Without branches, each of
- * which the verifier would follow.
+/* Not 0 if the pod is now behind another device, or has another MAC. Without branches, because the
+ * verifier would follow each of them.
  */
 static __always_inline __u64 pc_ct_has_moved(const struct pc_ct_end *end,
 					     const struct pc_endpoint *ep)
@@ -35,7 +35,7 @@ static __always_inline __u64 pc_ct_has_moved(const struct pc_ct_end *end,
 		pc_all_ones(ep->ifindex));
 }
 
-/* The ends that are of this node, as bits of pc_decided; without branches, too. */
+/* The ends that are of this node, as bits of pc_decided. Without branches, for the same reason. */
 static __always_inline __u8 pc_ct_ends(const struct pc_flow *flow)
 {
 	__u64 src = -(__u64)flow->src.ifindex, dst = -(__u64)flow->dst.ifindex;
@@ -45,8 +45,8 @@ static __always_inline __u8 pc_ct_ends(const struct pc_flow *flow)
 	return src >> 63 | dst >> 63 << 1;
 }
 
-/* The ends that packets may be handed to past the host's stack. That the other end is of this node
- * too need not be asked: only a pod's own device brings what it sends to from_pod.
+/* The ends to which packets may be redirected (fast path). This need not check that the other end
+ * is of this node: from_pod sees a pod's packets only from the pod's own device.
  */
 static __always_inline __u8 pc_ct_peers(const struct pc_flow *flow)
 {
@@ -54,7 +54,7 @@ static __always_inline __u8 pc_ct_peers(const struct pc_flow *flow)
 	return (flow->src.flags & PC_ENDPOINT_PEER) >> 1 | (flow->dst.flags & PC_ENDPOINT_PEER);
 }
 
-/* A client outside: its own packets say which node it came to, answers do not. */
+/* An external client: its own packets tell by which node it came, answers do not. */
 static __always_inline void pc_ct_set_client(struct pc_ct_end *end, const struct pc_flow *flow)
 {
 	if (flow->src.ifindex || end->ifindex || !flow->is_reply)
@@ -75,7 +75,7 @@ static __always_inline void pc_ct_decide(struct pc_ct *ct, const struct pc_flow 
 	ct->epoch = flow->epoch;
 }
 
-/* Of what the pod's own node has opened: only programs with a rule about that are asked. */
+/* For a connection that the pod's own node opened: only programs with an own-node rule see it. */
 static __always_inline __u32 pc_ct_own_node(const struct pc_flow *flow)
 {
 #ifdef PC_OWN_NODES
@@ -86,7 +86,7 @@ static __always_inline __u32 pc_ct_own_node(const struct pc_flow *flow)
 	return 0;
 }
 
-/* How sure it is which end has opened the connection. */
+/* How certain it is which end has opened the connection. */
 static __always_inline __u32 pc_ct_doubt(const struct pc_flow *flow)
 {
 	if (flow->opener == PC_OPENER_EITHER)
@@ -94,7 +94,7 @@ static __always_inline __u32 pc_ct_doubt(const struct pc_flow *flow)
 	return flow->opener == PC_OPENER_CLAIMED ? PC_CT_EITHER | PC_CT_CLAIMED : 0;
 }
 
-/* A connection whose first packet is at hand, in its direction. NULL never, but for the verifier.
+/* The entry of a new connection, in the direction of its first packet. NULL only for the verifier.
  */
 static __always_inline struct pc_ct *pc_ct_of(const struct pc_flow *flow, __u32 egress_rule,
 					      __u32 ingress_rule, __u32 state)
@@ -118,7 +118,7 @@ static __always_inline struct pc_ct *pc_ct_of(const struct pc_flow *flow, __u32 
 	return ct;
 }
 
-/* False when there is no room. */
+/* False when the tables have no room. */
 static __always_inline bool pc_ct_insert(const struct pc_flow *flow, __u32 egress_rule,
 					 __u32 ingress_rule, __u32 state)
 {
@@ -127,8 +127,8 @@ static __always_inline bool pc_ct_insert(const struct pc_flow *flow, __u32 egres
 	return ct && pc_ct_put(flow, &flow->t, ct, flow->is_kept);
 }
 
-/* Of a packet to a Service: is this the entry proper of its front, not what another connection
- * left? */
+/* For a packet to a Service: whether this is its own post-NAT entry, not another connection's.
+ */
 static __always_inline bool pc_ct_is_translated_as(const struct pc_ct *ct,
 						   const struct pc_flow *flow)
 {
@@ -136,16 +136,16 @@ static __always_inline bool pc_ct_is_translated_as(const struct pc_ct *ct,
 				  ct->dst.nat.port == flow->nat.sport);
 }
 
-/* The connection was allowed again, by the policy of now; its id and state stay. What the host's
- * stack has let pass stays so unless a pod has moved: a firewall that has not seen the packets in
- * between would drop the next ones as invalid. An entry that vanished between lookup and here is
- * made anew.
+/* The active policy has allowed the connection again; its id and state stay. "The stack path has
+ * brought a packet" also stays, unless a pod has moved: a host firewall that missed the packets in
+ * between would drop the next ones as invalid. An entry that vanished since the lookup is created
+ * again.
  */
 static __always_inline bool pc_ct_renew(const struct pc_flow *flow, __u32 egress_rule,
 					__u32 ingress_rule)
 {
 	struct pc_ct_at at = pc_ct_get(&flow->t, true);
-	/* A policy was asked: it is no longer that. */
+	/* A policy has decided it: these bits no longer hold. */
 	__u32 gone = PC_CT_NODE | PC_CT_DENIED | PC_CT_EITHER | PC_CT_CLAIMED;
 	struct pc_ct *ct = at.ct;
 	__u64 moved;
@@ -166,8 +166,8 @@ static __always_inline bool pc_ct_renew(const struct pc_flow *flow, __u32 egress
 	return true;
 }
 
-/* What the node opened needs no decision, only the pod's device and MAC, as they are now. A policy
- * that denied just that is no longer in force.
+/* A connection that the node opened needs no decision, only the pod's present device and MAC. If a
+ * policy denied it (an own-node rule), that policy is no longer active.
  */
 static __always_inline void pc_ct_renew_node(struct pc_ct *ct, const struct pc_flow *flow)
 {
@@ -178,9 +178,9 @@ static __always_inline void pc_ct_renew_node(struct pc_ct *ct, const struct pc_f
 	ct->epoch = flow->epoch;
 }
 
-/* The connection is no longer allowed. Its entry stays and says so: what either end sends next is
- * judged by the direction in which the connection was opened. What is dropped does not end it, and
- * an entry of the other direction is not meant.
+/* The connection is no longer allowed. Its entry stays and records that: later packets of either
+ * end are judged in the direction in which the connection was opened. A dropped packet does not end
+ * the connection. An entry of the opposite direction is not changed.
  */
 static __always_inline void pc_ct_deny(const struct pc_flow *flow)
 {
@@ -191,13 +191,13 @@ static __always_inline void pc_ct_deny(const struct pc_flow *flow)
 		return;
 	__sync_fetch_and_or(&ct->state, PC_CT_DENIED);
 	if (!pc_ct_own_node(
-		flow)) /* that it is the node's has to be known when either end goes on */
+		flow)) /* later packets of either end must find that the entry is the node's */
 		__sync_fetch_and_and(&ct->state, ~PC_CT_NODE);
-	/* Its epoch stays: another CPU may take the bit away, by the policy before. */
+	/* Its epoch stays: another CPU may clear the bit, under the previous policy. */
 	pc_ct_stay(ct, flow);
 }
 
-/* A SYN against the connection passes. False if there is no such connection any more. */
+/* A SYN against the connection passes. False if that connection no longer exists. */
 static __always_inline bool pc_ct_cross(const struct pc_flow *flow)
 {
 	struct pc_ct_at at = pc_ct_get(&flow->t, true);
@@ -208,9 +208,9 @@ static __always_inline bool pc_ct_cross(const struct pc_flow *flow)
 	return true;
 }
 
-/* An entry that is decided again goes where nothing is evicted, as it may be denied: a flood of new
- * flows must not make a denied connection one of which nothing is known. Where there is no room it
- * stays. Nothing may use a pointer to it afterwards. Verified once, by itself.
+/* Moves an entry that is decided again to the established table, as the decision may deny it: a
+ * flood of new flows must not evict the entry of a denied connection. Without room there it stays.
+ * No pointer to the entry may be used afterwards. The verifier checks this function once.
  */
 __noinline int pc_ct_hold(struct pc_flow *flow)
 {

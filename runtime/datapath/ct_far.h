@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* ct_far.h - connections of clients outside to endpoints of another node.
- * Gives pc_far_new(), pc_far_known(): afterwards flow->node says whom the packet is handed to.
+/* ct_far.h - connections of external clients to endpoints of another node.
+ * Gives pc_far_new(), pc_far_known(): they set flow->node, the node to forward the packet to.
  *
- * The entry keeps a connection with its node, as long as packets come. Which of its endpoints
- * answers is for that node to say; here the one that was chosen is only asked whether UDP should go
- * on.
+ * The entry keeps the connection at that node while packets come.
+ * That node selects which of its endpoints answers. This node
+ * checks only whether its chosen endpoint still exists, for UDP.
  */
 #pragma once
 #include "ct_front.h"
@@ -12,7 +12,7 @@
 #include "service_map.h"
 #include "way_back.h"
 
-/* The tuple is translated, and becomes again what the client sent. Verified once, by itself. */
+/* Translates the tuple, then restores what the client sent. Verified once, on its own. */
 __noinline int pc_far_new(struct pc_flow *flow, __u32 node)
 {
 	struct pc_room *room = pc_room_here();
@@ -37,7 +37,7 @@ __noinline int pc_far_new(struct pc_flow *flow, __u32 node)
 	return PC_PASS;
 }
 
-/* Answers that leave by the other node are not seen here. Who goes on with TCP or SCTP has got one.
+/* Sees no answers that leave by the other node. A client that continues TCP or SCTP has got one.
  */
 static __always_inline void pc_far_assume(const struct pc_flow *flow, struct pc_ct *ct,
 					  const struct pc_row *row)
@@ -47,8 +47,8 @@ static __always_inline void pc_far_assume(const struct pc_flow *flow, struct pc_
 		__sync_fetch_and_or(&ct->state, PC_CT_REPLIED);
 }
 
-/* Whether there is nothing that the other node could go on with: the client opens a connection, and
- * was not answered yet, or has ended the one before.
+/* Whether the other node has no connection to continue: the client opens one and has no answer yet,
+ * or has ended the one before.
  */
 static __always_inline bool pc_far_begins(const struct pc_flow *flow, const struct pc_ct *ct)
 {
@@ -57,8 +57,8 @@ static __always_inline bool pc_far_begins(const struct pc_flow *flow, const stru
 	return flow->t.proto == IPPROTO_UDP || (flow->opens && state != PC_CT_REPLIED);
 }
 
-/* False: chooses again, as its endpoint is gone. What TCP and SCTP have open is ended, or not, by
- * the node that has the endpoint.
+/* False: the endpoint is gone, and the caller selects a new one. The node that has the endpoint
+ * ends established TCP and SCTP connections, or keeps them.
  */
 static __always_inline bool pc_far_known(struct pc_flow *flow, struct pc_ct_match *match)
 {
@@ -68,7 +68,7 @@ static __always_inline bool pc_far_known(struct pc_flow *flow, struct pc_ct_matc
 	if ((!row || row->state & PC_ROW_CLOSED) && pc_far_begins(flow, ct))
 		return false;
 	flow->node = ct->src.node;
-	ct->epoch = flow->epoch; /* no policy of this node was, or is, asked */
+	ct->epoch = flow->epoch; /* no policy of this node applies */
 	pc_far_assume(flow, ct, row);
 	pc_ct_touch(&match->at, flow, false);
 	pc_frag_record(flow);

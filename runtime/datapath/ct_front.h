@@ -2,14 +2,14 @@
 /* ct_front.h - a connection to a Service has two entries, as its directions have different tuples.
  * Gives pc_tuple_front(), pc_ct_insert_both(), pc_ct_put_front(), pc_ct_drop_front().
  *
- * The entry proper is that of client and backend, under which policies decide and replies come. The
- * front is a copy of it under client and Service: both have the flow's id, and each says all that
- * its packets need. Why: docs/decisions/0023-services.md
+ * The post-NAT entry has the tuple of client and endpoint: policies decide it, and replies find it.
+ * The pre-NAT entry is a copy under client and Service. Both have the flow's id, and each holds all
+ * that its packets need. Why: docs/decisions/0023-services.md
  */
 #pragma once
 #include "ct_decided.h"
 
-/* Puts into the tuple what the client had there. */
+/* Restores in the tuple what the client sent. */
 static __always_inline void pc_tuple_front(struct pc_tuple *t, const struct pc_nat *nat)
 {
 	t->daddr = nat->daddr;
@@ -17,7 +17,7 @@ static __always_inline void pc_tuple_front(struct pc_tuple *t, const struct pc_n
 	t->sport = nat->sport;
 }
 
-/* The tuple that the client has sent, in this CPU's room. NULL never, but for the verifier. */
+/* The tuple that the client sent, in this CPU's room. Never NULL; the check is for the verifier. */
 static __always_inline struct pc_tuple *pc_front_of(const struct pc_flow *flow)
 {
 	struct pc_room *room = pc_room_here();
@@ -29,7 +29,7 @@ static __always_inline struct pc_tuple *pc_front_of(const struct pc_flow *flow)
 	return &room->front;
 }
 
-/* The front of an entry proper, after that, so that there is never a front alone. */
+/* Adds the pre-NAT entry after the post-NAT entry, so that a pre-NAT entry never exists alone. */
 static __always_inline bool pc_ct_add_front(const struct pc_flow *flow, struct pc_ct *ct)
 {
 	struct pc_tuple *front = pc_front_of(flow);
@@ -42,7 +42,7 @@ static __always_inline bool pc_ct_add_front(const struct pc_flow *flow, struct p
 	return false;
 }
 
-/* A new connection, with its front if it goes to a Service. False when there is no room. */
+/* A new connection, with a pre-NAT entry if it goes to a Service. False when there is no room. */
 static __always_inline bool pc_ct_insert_both(const struct pc_flow *flow, __u32 egress_rule,
 					      __u32 ingress_rule)
 {
@@ -52,8 +52,8 @@ static __always_inline bool pc_ct_insert_both(const struct pc_flow *flow, __u32 
 	       (!flow->nat.row || pc_ct_add_front(flow, ct));
 }
 
-/* Of a connection that was decided again. What the one before it knew of the way to the endpoint
- * goes on, as in pc_ct_renew(). False when there is no room.
+/* The pre-NAT entry of a connection that was decided again. What the previous entry knew of the
+ * path to the endpoint stays, as in pc_ct_renew(). False when there is no room.
  */
 static __always_inline bool pc_ct_put_front(const struct pc_flow *flow)
 {
@@ -81,7 +81,7 @@ static __always_inline bool pc_ct_put_front(const struct pc_flow *flow)
 	return pc_ct_add_front(flow, ct);
 }
 
-/* No policy allows it any more. */
+/* Deletes the pre-NAT entry: no policy allows the connection any more. */
 static __always_inline void pc_ct_drop_front(const struct pc_flow *flow)
 {
 	struct pc_tuple *front;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* ct_key.h - the one key under which both directions of a connection are found.
- * Needs a tuple.  Gives struct pc_ct4_key, struct pc_ct6_key, pc_ct4_key_of(), pc_ct6_key_of().
+ * Needs a tuple. Gives struct pc_ct4_key, struct pc_ct6_key, pc_ct4_key_of(), pc_ct6_key_of().
  */
 #pragma once
 #include "flow.h"
@@ -23,8 +23,8 @@ struct pc_ct6_key {
 };
 _Static_assert(sizeof(struct pc_ct6_key) == 40, "a map key has no hidden padding");
 
-/* True when the tuple runs from hi to lo; equal ends count as lo to hi. Any fixed order will do,
- * so addresses are compared as they lie in memory.
+/* True when the tuple runs from hi to lo; equal ends count as lo to hi. Any fixed order works, so
+ * addresses are compared in their memory representation.
  */
 static __always_inline bool pc_runs_back(const struct pc_tuple *t)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* ct_map.h - the connections: one entry each, in one of two tables a family.
- * Gives struct pc_ct, struct pc_ct_at and get, delete. An entry is there only for a flow that is
- * allowed, or was: see pc_ct_deny().
+/* ct_map.h - conntrack: one entry per connection, in one of two tables per family.
+ * Gives struct pc_ct, struct pc_ct_at and get, delete. An entry exists only for a flow that is
+ * allowed, or was allowed (pc_ct_deny()).
  *
- * A flow begins in a small table, and moves to a large one when both ends have spoken and the first
- * one again: no flood of first packets, answered or not, ends what is going on. Of either a pod may
- * fill a quarter (ct_room.h).
+ * A flow begins in the small new-connection table. It moves to the large established table when
+ * both ends have sent and the first end again. So a flood of first packets, answered or not, ends
+ * no established connection. A pod may fill a quarter of each table (ct_room.h).
  */
 #pragma once
 #include "ct_key.h"
@@ -16,19 +16,19 @@
 #define PC_NEW_ENTRIES                                                                             \
 	32768 /* what a flood may fill; a flow needs its place until it is answered */
 
-/* Of a connection to a Service. */
+/* The translation of a connection to a Service. */
 struct pc_ct_nat {
-	__be16 port; /* the client's, as it is in the tuple of the other half (ct_front.h) */
-	__u32 row;   /* the endpoint's, of service_map.h */
+	__be16 port; /* the client's, as in the tuple of the other entry (ct_front.h) */
+	__u32 row;   /* id of the endpoint's row in service_map.h */
 } __attribute__((packed));
 
-/* One end of a connection, as far as this node has it: ifindex 0 means it has not. */
+/* One end of a connection, as this node knows it. ifindex 0: not an end of this node. */
 struct pc_ct_end {
 	__u32 ifindex;
 	union {
-		__u8 mac[PC_MAC_LEN]; /* or that of whoever is next on the way there, with `out` */
-		/* Of a client outside, of a Service: the node that has the endpoint, if PC_CT_FAR;
-		 * else the one that the client came to. 0: this one.
+		__u8 mac[PC_MAC_LEN]; /* with `out`: the MAC of the next hop towards the end */
+		/* For an external client of a Service. With PC_CT_FAR: the node that has the
+		 * endpoint. Otherwise: the node that the client came to. 0: this node.
 		 */
 		struct {
 			__u32 node;
@@ -36,25 +36,25 @@ struct pc_ct_end {
 		} __attribute__((packed));
 	};
 	union {
-		__u8 gateway[PC_MAC_LEN]; /* whom frames to it come from, if PC_CT_CAME_* */
-		struct pc_ct_nat nat;     /* of the end that this entry hands nothing to */
+		__u8 gateway[PC_MAC_LEN]; /* source MAC of frames to this end, with PC_CT_CAME_* */
+		struct pc_ct_nat nat;     /* at the end to which this entry redirects nothing */
 	};
 };
 
 enum pc_decided { PC_DECIDED_SRC = 1, PC_DECIDED_DST = 2 };
 
-/* src and dst are those of the flow's first packet. */
+/* src and dst are the ends of the flow's first packet. */
 struct pc_ct {
-	__u64 expires; /* a tick; decided at lookup, so it holds while no agent runs */
+	__u64 expires; /* a tick; compared at lookup, so it holds while no agent runs */
 	__u32 flow_id;
 	__u32 epoch; /* of the policy that decided */
 	__u32 state; /* enum pc_ct_state */
 	__u32 egress_rule, ingress_rule;
 	struct pc_ct_end src, dst;
-	__u8 back;    /* the first packet ran from hi to lo */
+	__u8 back;    /* the first packet runs from hi to lo */
 	__u8 decided; /* enum pc_decided: the ends whose policy has allowed it */
-	__u8 peers;   /* the same bits: the ends that packets of the other may be handed to */
-	__u8 out;     /* how packets leave the node (forward_out.h); 0: the stack knows */
+	__u8 peers;   /* the same bits: ends to which the other end's packets may be redirected */
+	__u8 out;     /* how packets leave the node (forward_out.h); 0: by the stack path */
 };
 _Static_assert(sizeof(struct pc_ct) == 64, "one cache line");
 
@@ -72,20 +72,20 @@ PC_CT_TABLE(pc_ct6, BPF_MAP_TYPE_HASH, PC_CT6_ENTRIES, struct pc_ct6_key);
 PC_CT_TABLE(pc_ct4_new, BPF_MAP_TYPE_HASH, PC_NEW_ENTRIES, struct pc_ct4_key);
 PC_CT_TABLE(pc_ct6_new, BPF_MAP_TYPE_HASH, PC_NEW_ENTRIES, struct pc_ct6_key);
 
-/* The places of both, as quota.h has them. */
+/* The places of both tables, as quota.h defines them. */
 PC_PLACES(pc_place4, PC_CT4_ENTRIES, struct pc_ct4_key);
 PC_PLACES(pc_place6, PC_CT6_ENTRIES, struct pc_ct6_key);
 PC_PLACES(pc_place4_new, PC_NEW_ENTRIES, struct pc_ct4_key);
 PC_PLACES(pc_place6_new, PC_NEW_ENTRIES, struct pc_ct6_key);
 
-/* An entry as one of its packets finds it. */
+/* An entry, as one of its packets finds it. */
 struct pc_ct_at {
-	struct pc_ct *ct; /* NULL: there is none */
+	struct pc_ct *ct; /* NULL: no entry */
 	bool back;        /* the packet's tuple runs from hi to lo */
-	bool is_kept;     /* in the table that evicts nothing */
+	bool is_kept;     /* in the established table */
 };
 
-/* The entry of either direction. `surely`: also if it moves from one table to the other meanwhile.
+/* The entry of either direction. `surely`: finds the entry also while it moves between the tables.
  */
 static __always_inline struct pc_ct_at pc_ct_get(const struct pc_tuple *t, bool surely)
 {
@@ -117,7 +117,7 @@ static __always_inline struct pc_ct_at pc_ct_get(const struct pc_tuple *t, bool 
 	return at;
 }
 
-/* A function of its own for its stack. */
+/* A separate function, for its own stack frame. */
 __noinline int pc_ct_delete(const struct pc_tuple *t)
 {
 	struct pc_ct4_key key4;

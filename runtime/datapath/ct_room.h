@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* ct_room.h - which entry of a connection gives its place to another, and to whom it is charged.
+/* ct_room.h - which entry gives its place to another, and to which owner an entry is charged.
  * Gives pc_ct_yields(), pc_room_ct(), pc_ct_seek(). A connection is charged to the end that opened
  * it (quota.h).
  */
 #pragma once
 #include "ct_state.h"
 
-#define PC_PRESSED 16 /* the part of its idle time after which a full quota ends a connection */
+#define PC_PRESSED 16 /* with a full quota, this fraction of the idle time ends a connection */
 
 _Static_assert(sizeof(struct pc_ct) == sizeof(((struct pc_room *)0)->entry), "it fits");
 _Static_assert(sizeof(struct pc_ct6_key) == sizeof(((struct pc_room *)0)->key), "it fits");
@@ -23,9 +23,9 @@ static __always_inline __u32 pc_ct_owner(const struct pc_ct *ct)
 	return ct->state & PC_CT_NODE ? PC_OWNER_NODE : PC_OWNER_OUTSIDE;
 }
 
-/* Of entries that go on, the one with the least gives its place. New ones give theirs in the order
- * of their times, the owner's own first. Kept ones stay, but for the owner's own that are idle. A
- * denied one stays: it says in which direction its connection was opened.
+/* Of live entries, the one with the least value gives its place. New connections give theirs in the
+ * order of their times, the owner's own first. Established ones stay, except the owner's idle ones.
+ * A denied entry stays: it records in which direction its connection was opened.
  */
 static __always_inline __u64 pc_ct_yields(const struct pc_seek *seek, const struct pc_ct *there,
 					  __u8 proto, __u8 sub)
@@ -57,7 +57,7 @@ static __always_inline __u64 pc_ct6_yields(const struct pc_seek *seek, const voi
 	return pc_ct_yields(seek, there, key6->proto, key6->sub);
 }
 
-/* To look for a place of the room's entry. Another second, another search. */
+/* Prepares the search for a place of the room's entry. Each second searches at other places. */
 static __always_inline void pc_ct_seek(struct pc_room *room, __u64 now, __u32 second,
 				       enum pc_refusal is_short)
 {

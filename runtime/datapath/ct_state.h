@@ -1,60 +1,60 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* ct_state.h - what packets do to a connection: TCP's states, and how long an entry lives.
+/* ct_state.h - how packets change a connection: TCP's states, and how long an entry lives.
  * Gives pc_ct_note(), pc_ct_is_over(), pc_ct_idle().
  */
 #pragma once
 #include "ct_map.h"
 #include "parse_l4.h"
 
-/* Seconds. */
+/* In seconds. */
 #define PC_TCP_UNREPLIED   60
 #define PC_TCP_ESTABLISHED (8 * 3600)
-#define PC_TCP_HALF_CLOSED 3600 /* one way may go on sending */
-#define PC_TCP_CLOSED      30   /* the last ACK, and retransmissions */
+#define PC_TCP_HALF_CLOSED 3600 /* one direction may continue to send */
+#define PC_TCP_CLOSED      30   /* for the last ACK and retransmissions */
 #define PC_TCP_RESET       10
 #define PC_UNREPLIED       30
 #define PC_REPLIED         180
 #define PC_SCTP_REPLIED    3600
-#define PC_DENIED_IDLE     (8 * 3600) /* of TCP and SCTP: as long as if it were allowed */
-#define PC_ICMP_OTHER      5          /* nothing answers it */
+#define PC_DENIED_IDLE     (8 * 3600) /* TCP and SCTP: as long as if allowed */
+#define PC_ICMP_OTHER      5          /* ICMP messages without an answer */
 
 enum pc_ct_state {
 	PC_CT_REPLIED = 1,
 	PC_CT_FIN_SRC = 2,
 	PC_CT_FIN_DST = 4,
 	PC_CT_RESET = 8,
-	PC_CT_NODE = 16,   /* opened by the node itself, which no policy is asked about (A22) */
-	PC_CT_DENIED = 32, /* was allowed once; no policy since has allowed it */
-	PC_CT_TRIED = 64,  /* to be kept */
-	/* the host's stack has brought a packet for this end to its device */
+	PC_CT_NODE = 16,   /* opened by the node itself, which no policy decides (A22) */
+	PC_CT_DENIED = 32, /* was allowed once; no policy since then has allowed it */
+	PC_CT_TRIED = 64,  /* the move to the established table was tried */
+	/* the stack path has brought a packet for this end to its device */
 	PC_CT_CAME_SRC = 128,
 	PC_CT_CAME_DST = 256,
 	PC_CT_NAT = 512,    /* translated: one of two entries */
-	PC_CT_FRONT = 1024, /* that of the tuple with the Service's address */
+	PC_CT_FRONT = 1024, /* the entry under the Service's address (pre-NAT) */
 	PC_CT_FAR =
-	    2048, /* a client outside is answered by another node: no other entry (ct_far.h) */
-	PC_CT_OPENING = 4096, /* opened by a SYN that has no SYN-ACK yet (or INIT, INIT ACK) */
+	    2048, /* another node answers the external client: there is no other entry (ct_far.h) */
+	PC_CT_OPENING = 4096, /* opened by a SYN without a SYN-ACK yet (or INIT, INIT ACK) */
 	PC_CT_CROSSED = 8192, /* the other end was allowed to send a SYN, too */
-	PC_CT_EITHER = 16384, /* nothing tells which end opened it: both directions are allowed */
-	/* of host SNAT: the peer has extended the idle time since the forwarded end spoke */
+	PC_CT_EITHER = 16384, /* the opener is unknown: both directions are allowed */
+	/* host SNAT: the peer has extended the idle time since the forwarded end sent */
 	PC_CT_HEARD = 32768,
 	PC_CT_CLAIMED =
-	    65536, /* PC_CT_EITHER, until the end that is said to have opened it sends */
+	    65536, /* PC_CT_EITHER, until the end that is believed to be the opener sends */
 };
 
-/* In the bits of `state` above: of a pod's connection to the node port of another node, the number
- * of the address (outside_map.h).
+/* Above the bits of `state`: the number of the address (outside_map.h), for a pod's connection to
+ * the node port of another node.
  */
 #define PC_CT_NODE_AT 18
 
-/* Of a connection of the node itself that came to a Service by a route (to_route.h). */
+/* For a connection of the node itself that reached a Service by a route (to_route.h). */
 static __always_inline bool pc_is_routed(const struct pc_ct *ct)
 {
 	return (ct->state & (PC_CT_NAT | PC_CT_NODE)) == (PC_CT_NAT | PC_CT_NODE);
 }
 
-/* By which node's address the client of a Service knows that; 0: by this one's, or it is no node
- * port.
+/* The node whose address the client of a Service used. 0: this node, or the connection is not to a
+ * node port.
  */
 static __always_inline __u32 pc_ct_node(const struct pc_ct *ct)
 {
@@ -66,8 +66,8 @@ static __always_inline __u32 pc_ct_node_bits(const struct pc_flow *flow)
 	return flow->src.ifindex ? flow->node << PC_CT_NODE_AT : 0;
 }
 
-/* Of a translated connection. What the front finds is for the endpoint, what the entry proper finds
- * for the client: each has the gateway of that end, and this in the place of the other's.
+/* The translation of a connection. The pre-NAT entry is found by packets to the endpoint, the
+ * post-NAT entry by packets to the client. Each has this in place of its sender's gateway.
  */
 static __always_inline struct pc_ct_nat *pc_ct_nat_of(struct pc_ct *ct)
 {
@@ -77,7 +77,7 @@ static __always_inline struct pc_ct_nat *pc_ct_nat_of(struct pc_ct *ct)
 #define PC_CT_FINS (PC_CT_FIN_SRC | PC_CT_FIN_DST)
 #define PC_CT_CAME (PC_CT_CAME_SRC | PC_CT_CAME_DST)
 
-/* Only its first packet opens a connection: in the middle nothing in a packet tells who did. */
+/* Only the first packet opens a connection: in the middle no packet tells which end opened it. */
 static __always_inline bool pc_has_opening(__u8 proto)
 {
 	return proto == IPPROTO_TCP || proto == IPPROTO_SCTP;
@@ -113,19 +113,19 @@ static __always_inline __u64 pc_ct_idle(const struct pc_flow *flow, __u32 state)
 	return (__u64)pc_idle_seconds(flow->t.proto, flow->t.sub, state) * flow->second;
 }
 
-/* A SYN now asks for another connection between the same ports. */
+/* The connection has ended: a SYN now opens a new connection between the same ports. */
 static __always_inline bool pc_ct_is_over(const struct pc_ct *ct)
 {
 	return ct->state & (PC_CT_RESET | PC_CT_FINS);
 }
 
-/* The state of a connection that the packet begins, as far as its handshake goes. */
+/* The state of a connection that the packet opens, up to this step of its handshake. */
 static __always_inline __u32 pc_ct_opening(const struct pc_flow *flow)
 {
 	return flow->opens && pc_has_opening(flow->t.proto) ? PC_CT_OPENING : 0;
 }
 
-/* What this packet adds to the state. */
+/* The bits that this packet adds to the state. */
 static __always_inline __u32 pc_ct_news(const struct pc_flow *flow, bool is_reply)
 {
 	__u32 news = is_reply ? PC_CT_REPLIED : 0;
@@ -139,7 +139,7 @@ static __always_inline __u32 pc_ct_news(const struct pc_flow *flow, bool is_repl
 	return news;
 }
 
-/* The entry lives for another idle time. True if it was written. */
+/* Extends the entry by another idle time. True if this wrote the entry. */
 static __always_inline bool pc_ct_stay(struct pc_ct *ct, const struct pc_flow *flow)
 {
 	__u64 expires = flow->now + pc_ct_idle(flow, ct->state);
@@ -150,9 +150,9 @@ static __always_inline bool pc_ct_stay(struct pc_ct *ct, const struct pc_flow *f
 	return true;
 }
 
-/* Both CPUs of a connection write here: bits only ever get set, and the time is moved when that
- * makes a second's difference, so that the line is not bounced by every packet. True if the entry
- * was written.
+/* Both CPUs of a connection write here. So bits are only ever set, and the time is written only
+ * when it changes by a second: the cache line does not bounce for every packet. True if this wrote
+ * the entry.
  */
 static __always_inline bool pc_ct_note(struct pc_ct *ct, const struct pc_flow *flow, bool is_reply)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* ct_store.h - an entry is stored among the new connections, and moves to those that are kept.
+/* ct_store.h - stores an entry in the new-connection table, and moves it to the established table.
  * Gives pc_ct_put(), pc_ct_keep(), pc_ct_touch().
  */
 #pragma once
 #include "ct_room.h"
 
-/* Stores the room's entry and its direction among the new. Verified once, by itself. */
+/* Stores the room's entry and direction in the new-connection table. Verified once, on its own. */
 __noinline int pc_ct_put_new(const struct pc_tuple *t, __u64 now, __u32 second)
 {
 	struct pc_room *room = pc_room_here();
@@ -27,8 +27,8 @@ __noinline int pc_ct_put_new(const struct pc_tuple *t, __u64 now, __u32 second)
 	       !bpf_map_update_elem(&pc_ct6_new, room->key, ct, BPF_EXIST);
 }
 
-/* Stores the entry, which is the room's, and its direction: among the new, or in the place of a
- * kept one that is over, which would hide it. False when there was no room.
+/* Stores the room's entry and its direction in the new-connection table, or in place of an ended
+ * entry of the established table, which would hide it. False when there was no room.
  */
 static __always_inline bool pc_ct_put(const struct pc_flow *flow, const struct pc_tuple *t,
 				      struct pc_ct *ct, bool is_kept)
@@ -52,14 +52,14 @@ static __always_inline bool pc_ct_put(const struct pc_flow *flow, const struct p
 	return stored;
 }
 
-/* Moves a new entry to where others evict nothing. Verified once, by itself. */
+/* Moves a new entry to the established table, which evicts nothing. Verified once, on its own. */
 __noinline int pc_ct_move(const struct pc_tuple *t, const struct pc_ct *ct, __u64 now, __u32 second)
 {
 	struct pc_room *room = pc_room_here();
 
 	if (!t || !ct || !room)
 		return false;
-	/* 6.1 stores nothing by a pointer that a function was given. */
+	/* The 6.1 verifier rejects stores through a pointer argument of a function. */
 	*pc_room_ct(room) = *ct;
 	ct = pc_room_ct(room);
 	pc_ct_seek(room, now, second, PC_REFUSED_KEPT);
@@ -75,7 +75,7 @@ __noinline int pc_ct_move(const struct pc_tuple *t, const struct pc_ct *ct, __u6
 	       !bpf_map_delete_elem(&pc_ct6_new, room->key);
 }
 
-/* The same; where there is no place it stays. Nothing may use the pointer afterwards. */
+/* The same. Without a free place the entry stays. Its pointer must not be used afterwards. */
 static __always_inline bool pc_ct_keep(const struct pc_flow *flow, const struct pc_ct *ct)
 {
 	bool moved = pc_ct_move(&flow->t, ct, flow->now, flow->second);
@@ -86,8 +86,8 @@ static __always_inline bool pc_ct_keep(const struct pc_flow *flow, const struct 
 	return moved;
 }
 
-/* Both ends have spoken, and the first one again: an answer alone may be one to a forged address,
- * and a question with one answer is soon over.
+/* Both ends have sent, and the first end again. An answer alone may go to a forged address, and a
+ * request with one answer ends soon.
  */
 static __always_inline bool pc_ct_is_settled(const struct pc_ct *ct, const struct pc_flow *flow,
 					     bool is_reply)
@@ -96,8 +96,8 @@ static __always_inline bool pc_ct_is_settled(const struct pc_ct *ct, const struc
 	       !(ct->state & (PC_CT_RESET | PC_CT_FINS | PC_CT_DENIED));
 }
 
-/* What a packet that passes does to its entry, which may move: where there was no place it is tried
- * again when a second has passed.
+/* Updates the entry for a packet that passes. The entry may move to the established table. Without
+ * a free place there, the move is tried again a second later.
  */
 static __always_inline bool pc_ct_touch(const struct pc_ct_at *at, const struct pc_flow *flow,
 					bool is_reply)

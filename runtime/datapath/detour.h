@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* detour.h - fragments that come before their first one, and then all others of their datagram.
+/* detour.h - detours fragments that arrive before their first one, then the rest of the datagram.
  * Gives pc_first_detours() and pc_detour() to hooks, pc_outside_detours() and pc_outside_seen() to
- * uplinks, pc_come_back() to the device's own.
+ * uplinks, pc_come_back() to the detour device's own hook.
  *
- * They go by a device into a namespace where the kernel puts datagrams together, drops overlaps,
- * and cuts again what it sends back (runtime/devices/reassembly.py). What comes back is in order,
- * and is taken for what it was: a packet of the device that brought it, about which that device's
- * hook knows nothing yet. Why: docs/decisions/0032-fragments-out-of-order.md
+ * They go by a device into a network namespace. There the kernel reassembles datagrams, drops
+ * overlaps, and fragments again what it sends back (runtime/devices/reassembly.py). The returned
+ * fragments are in order. Each is handled as a packet of the device that brought it, about which
+ * that device's hook knows nothing yet. Why: docs/decisions/0032-fragments-out-of-order.md
  */
 #pragma once
 #include "detour_map.h"
@@ -18,13 +18,13 @@
 #include <linux/ipv6.h>
 #include <stddef.h>
 
-/* Of the device's other side: runtime/devices/reassembly.py gives it that. */
+/* The MAC of the device's peer, which runtime/devices/reassembly.py sets. */
 #define PC_DETOUR_MAC                                                                              \
 	{                                                                                          \
 		0x02, 0x70, 0x63, 0, 0, 2                                                          \
 	}
 
-/* Whether a later fragment of the datagram has gone there before this first one. */
+/* Whether a later fragment of the datagram has taken the detour before this first one. */
 static __always_inline bool pc_is_detoured(const struct pc_flow *flow)
 {
 	const struct pc_frag *frag = pc_frag_of(flow);
@@ -32,8 +32,8 @@ static __always_inline bool pc_is_detoured(const struct pc_flow *flow)
 	return frag && frag->detour == PC_DETOUR_GONE && frag->expires > flow->now;
 }
 
-/* Asked of first fragments alone, before anything else is done for them: true if this one has to go
- * after the others. Its ends are filled in then, for the hook to look at its sender.
+/* For first fragments only, before any other step. True: this one has to follow the others on the
+ * detour. Its ends are then filled in, so that the hook can check its sender.
  */
 __noinline int pc_first_detours(struct pc_flow *flow)
 {
@@ -43,10 +43,10 @@ __noinline int pc_first_detours(struct pc_flow *flow)
 	return 1;
 }
 
-/* Which hook sends a fragment there. */
+/* The hook that sends a fragment to the detour. */
 enum pc_detour_by { PC_DETOUR_BY_POD = 0, PC_DETOUR_BY_UPLINK, PC_DETOUR_TO_POD };
 
-/* Where the packet comes back to. False where there is no room. */
+/* Records where the packet comes back to. False when there is no room. */
 static __always_inline bool pc_detour_remember(struct __sk_buff *skb, const struct pc_flow *flow,
 					       const struct ethhdr *eth, __u32 by)
 {
@@ -60,8 +60,8 @@ static __always_inline bool pc_detour_remember(struct __sk_buff *skb, const stru
 	return !bpf_map_update_elem(&pc_detours, &key, &from, BPF_ANY);
 }
 
-/* At the end of a hook, of a fragment that would be dropped for want of its first one, or that is
- * the first one of such. Its sender was looked at. What came back once is not sent again.
+/* At the end of a hook: for a fragment without its first one, which the hook would drop, or for the
+ * first fragment of such a datagram. Its sender is checked. A returned fragment is not sent again.
  */
 __noinline int pc_detour(struct __sk_buff *skb, struct pc_flow *flow, __u32 by)
 {
@@ -77,7 +77,7 @@ __noinline int pc_detour(struct __sk_buff *skb, struct pc_flow *flow, __u32 by)
 		return pc_verdict(PC_DROP_FRAGMENT);
 	if (pc_detour_is_over(skb->ifindex, flow)) {
 		pc_detour_count(PC_DETOUR_OVER);
-		/* It may be for the node itself, which can do without this; not if it is guarded.
+		/* It may be for the node itself, which can reassemble it; not under host policy.
 		 */
 		return pc_verdict(by == PC_DETOUR_BY_UPLINK && flow->fragment == PC_FRAG_LATER &&
 					  !(pc_generation(flow) & PC_STATE_HOSTS)
@@ -92,8 +92,8 @@ __noinline int pc_detour(struct __sk_buff *skb, struct pc_flow *flow, __u32 by)
 	return bpf_redirect(to->device, 0);
 }
 
-/* At an uplink, of a later fragment without a first one that passed to a Service: has it to be put
- * in order, as that may still come?
+/* At an uplink: whether a later fragment without a first one that passed to a Service must be
+ * reassembled, as that first one may still arrive.
  */
 static __always_inline bool pc_outside_detours(const struct pc_flow *flow)
 {
@@ -105,8 +105,8 @@ static __always_inline bool pc_outside_detours(const struct pc_flow *flow)
 	return !frag || frag->detour != PC_DETOUR_SEEN || frag->expires <= flow->now;
 }
 
-/* At an uplink, of a packet that passes as it came. What was not understood has no time; what a
- * guarded node let in has its record.
+/* At an uplink: records a packet that passes unchanged. A packet that was not parsed has no time. A
+ * packet that a node under host policy accepted already has its record.
  */
 __noinline int pc_outside_seen(struct pc_flow *flow)
 {
@@ -116,7 +116,7 @@ __noinline int pc_outside_seen(struct pc_flow *flow)
 	return 0;
 }
 
-/* The hop that the namespace took: the node counts as one router, and not as two. */
+/* Restores the hop that the namespace took: the node counts as one router, not as two. */
 static __always_inline bool pc_give_hop(struct __sk_buff *skb, const struct pc_flow *flow)
 {
 	__be16 was = bpf_htons(flow->hop_limit << 8 | flow->t.proto), is = was + bpf_htons(0x0100);
@@ -132,13 +132,13 @@ static __always_inline bool pc_give_hop(struct __sk_buff *skb, const struct pc_f
 	       !bpf_skb_store_bytes(skb, ETH_HLEN + offsetof(struct iphdr, ttl), &more, 1, 0);
 }
 
-/* Out of the namespace; the flow is parsed and stamped. */
+/* A packet from the namespace; its flow is parsed and stamped. */
 static __always_inline int pc_come_back(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	struct pc_detour_key key = pc_detour_key_of(flow);
 	const struct pc_detour_from *from = bpf_map_lookup_elem(&pc_detours, &key);
 
-	/* The namespace has nobody to speak for itself, and yet its kernel does, of groups. */
+	/* The namespace has no process that sends. Its kernel sends group messages all the same. */
 	if (!from && !flow->fragment)
 		return TC_ACT_SHOT;
 	if (!from || from->expires <= flow->now)

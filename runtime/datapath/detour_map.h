@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* detour_map.h - where fragments out of order go, where they come back to, and how many there may
- * be. Gives pc_detour_now(), pc_detour_key_of(), pc_detour_is_over(), pc_detour_count().
+/* detour_map.h - the detour of out-of-order fragments: its device, their return, and their limit.
+ * Gives pc_detour_now(), pc_detour_key_of(), pc_detour_is_over(), pc_detour_count().
  */
 #pragma once
 #include "flow.h"
 
 #define PC_DETOUR_ENTRIES 16384
 #define PC_DETOUR_PACES   4096
-#define PC_DETOUR_PACE    4000  /* fragments a second of one device */
+#define PC_DETOUR_PACE    4000  /* fragments per second of one device */
 #define PC_DETOUR_IDLE    10ULL /* seconds; the kernel gives a datagram two (reassembly.py) */
 
-/* What the loader says: where fragments go to. 0: nowhere, they are dropped. */
+/* Where fragments go, as the loader says. 0: nowhere, and they are dropped. */
 struct pc_detour_to {
 	__u32 device;
 };
@@ -32,13 +32,13 @@ static __always_inline const struct pc_detour_to *pc_detour_now(void)
 	return to && to->device ? to : 0;
 }
 
-/* Not by the datagram: the kernel cuts IPv6 under a number of its own. */
+/* Without the datagram's id: the kernel fragments IPv6 under a number of its own. */
 struct pc_detour_key {
 	struct pc_addr6 saddr, daddr;
 	__u32 family;
 };
 
-/* To where such a packet comes back, and what was before it. */
+/* Where such a packet comes back to, and its frame before the detour. */
 struct pc_detour_from {
 	__u64 expires;
 	__u32 device;
@@ -56,7 +56,7 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_detours SEC(".maps");
 
-/* How much a device has sent there in the second that began at `since`. */
+/* How much a device has sent to the detour in the second that began at `since`. */
 struct pc_detour_pace {
 	__u64 since;
 	__u64 n;
@@ -88,7 +88,7 @@ static __always_inline void pc_detour_count(__u32 what)
 		*count += 1;
 }
 
-/* Two CPUs that meet at the end of a second count some fragments less. */
+/* Two CPUs that race at the end of a second may count too few fragments. */
 static __always_inline bool pc_detour_is_over(__u32 device, const struct pc_flow *flow)
 {
 	struct pc_detour_pace first = {.since = flow->now, .n = 1};
@@ -103,7 +103,7 @@ static __always_inline bool pc_detour_is_over(__u32 device, const struct pc_flow
 	return __sync_fetch_and_add(&pace->n, 1) >= PC_DETOUR_PACE;
 }
 
-/* The same, of what is not sent there yet. */
+/* The same check for a fragment that is not on the detour yet. */
 static __always_inline bool pc_detour_is_full(__u32 device, const struct pc_flow *flow)
 {
 	const struct pc_detour_pace *pace = bpf_map_lookup_elem(&pc_detour_pace, &device);

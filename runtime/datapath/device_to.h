@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* device_to.h - by which device the host's stack would send a packet.
+/* device_to.h - the device by which the host's IP stack would send a packet.
  * Gives pc_device_to(), pc_is_to_own(), pc_is_uplink().
  */
 #pragma once
@@ -9,15 +9,15 @@
 #define PC_FIB_IPV4 2 /* AF_INET, AF_INET6 of <sys/socket.h>, which is not for BPF */
 #define PC_FIB_IPV6 10
 
-/* Whether rules of routing that name ports see any: of fragments the stack reads none, and an ICMP
- * message has none.
+/* Whether routing rules on ports apply: the stack reads no ports of fragments, and an ICMP message
+ * has none.
  */
 static __always_inline bool pc_fib_has_ports(const struct pc_flow *flow)
 {
 	return !flow->fragment && pc_l4_header(&flow->t) && !pc_is_icmp(&flow->t);
 }
 
-/* The device that was found; 0: there is none. */
+/* The device that was found; 0: none. */
 static __always_inline __u32 pc_fib_device(const struct bpf_fib_lookup *fib, long found)
 {
 	return found == BPF_FIB_LKUP_RET_SUCCESS || found == BPF_FIB_LKUP_RET_NO_NEIGH
@@ -25,7 +25,7 @@ static __always_inline __u32 pc_fib_device(const struct bpf_fib_lookup *fib, lon
 		   : 0;
 }
 
-/* The host's question about the way to where the flow goes; `back`: to where it comes from. */
+/* The FIB lookup of the path to the flow's destination; `back`: to its source. */
 static __always_inline struct bpf_fib_lookup pc_fib_of(const struct __sk_buff *skb,
 						       const struct pc_flow *flow, bool back)
 {
@@ -50,8 +50,8 @@ static __always_inline struct bpf_fib_lookup pc_fib_of(const struct __sk_buff *s
 	return fib;
 }
 
-/* The device that leads to where the flow goes; `back`: to where it comes from. 0: there is none. A
- * function of its own for its stack.
+/* The device that leads to the flow's destination; `back`: to its source. 0: none. A separate
+ * function, for its own stack frame.
  */
 __noinline int pc_device_to(struct __sk_buff *skb, struct pc_flow *flow, bool back)
 {
@@ -65,7 +65,7 @@ __noinline int pc_device_to(struct __sk_buff *skb, struct pc_flow *flow, bool ba
 	return pc_fib_device(&fib, found);
 }
 
-/* Whether the flow goes to an address of the node itself. A function of its own, too. */
+/* Whether the flow goes to an address of the node itself. A function of its own, likewise. */
 __noinline int pc_is_to_own(struct __sk_buff *skb, const struct pc_flow *flow)
 {
 	struct bpf_fib_lookup fib;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* effects.h - what rules ask for beside allow and deny: an answer, a limit, an event.
- * Gives pc_effect_of(). Only new connections meet it, and only where the generated program has such
- * a rule: it then defines PC_REJECTS, PC_LIMITS, PC_LOGS or PC_OWN_NODES.
+/* effects.h - effects of rules besides allow and deny: an answer, a limit, an event.
+ * Gives pc_effect_of(). Only new connections have effects, and only where the generated program has
+ * such a rule: it then defines PC_REJECTS, PC_LIMITS, PC_LOGS or PC_OWN_NODES.
  */
 #pragma once
 #include "flow.h"
@@ -10,12 +10,12 @@
 #define PC_EFFECT_REJECT   1 /* of the kinds of a rule, and of PC_K_EFFECTS in the shell */
 #define PC_EFFECT_LIMIT    2
 #define PC_EFFECT_LOG      4
-#define PC_EFFECT_OWN_NODE 8 /* it denies what a pod's own node generates, too */
+#define PC_EFFECT_OWN_NODE 8 /* it also denies what the pod's own node generates */
 
 struct pc_effect {
 	__u32 kinds;
-	__u32 rule;         /* whose limit it is: ids with other notes share it */
-	__u64 every, slack; /* of pc_is_within() */
+	__u32 rule;         /* the rule that owns the limit: ids with other notes share it */
+	__u64 every, slack; /* for pc_is_within() */
 };
 
 struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* end_socket.h - what the socket of a flow's end says about which end has opened the connection.
+/* end_socket.h - what the socket of a flow's end says about which end opened the connection.
  * Gives pc_socket_says(). Why: docs/decisions/0044-which-end-opened-it.md
  */
 #pragma once
@@ -17,13 +17,13 @@ enum pc_socket {
 	PC_SOCKET_SILENT = 0,
 	PC_SOCKET_CONNECTED,
 	PC_SOCKET_ACCEPTED,
-	PC_SOCKET_CLAIMS, /* that it was accepted, and its own pod may have forged that */
+	PC_SOCKET_CLAIMS, /* that it was accepted, which its own pod may have forged */
 };
 
-/* The end of a flow that is the own one, or has opened it; the node is the destination. */
+/* The own end of a flow, or the end that opened it; PC_FLOW_NODE: the node is the destination. */
 enum pc_flow_end { PC_FLOW_SRC = 0, PC_FLOW_DST, PC_FLOW_NONE, PC_FLOW_NODE };
 
-/* The kernel's own, as far as it is read; the loader puts in where this kernel has it. */
+/* The fields of the kernel's struct that are read; the loader writes in their offsets. */
 struct sock {
 	__u32 sk_max_ack_backlog;
 } __attribute__((preserve_access_index));
@@ -38,7 +38,7 @@ struct tcp_sock {
 } __attribute__((preserve_access_index));
 
 struct pc_socket_at {
-	struct bpf_sock_tuple tuple; /* as a packet to the end has it */
+	struct bpf_sock_tuple tuple; /* the tuple of a packet to the end */
 	__u64 netns;
 	__u32 size;
 };
@@ -68,7 +68,7 @@ static __always_inline struct pc_socket_at pc_socket_at(const struct pc_tuple *t
 	return at;
 }
 
-/* The tuple with no port at the other end: only what listens has that. */
+/* The lookup tuple has no port for the other end: only a listening socket matches it. */
 static __always_inline bool pc_socket_listens(struct __sk_buff *skb, struct pc_socket_at *at)
 {
 	struct bpf_sock *sk;
@@ -86,15 +86,15 @@ static __always_inline bool pc_socket_listens(struct __sk_buff *skb, struct pc_s
 	return listens;
 }
 
-/* The packet goes to this end of the flow. */
+/* Whether the packet goes to this end of the flow. */
 static __always_inline bool pc_is_sent_to(const struct pc_flow *flow, enum pc_flow_end own)
 {
 	return (own == PC_FLOW_DST) != flow->is_reply;
 }
 
-/* A pod can make its own stack accept what no other end has sent, by a raw socket. So such a socket
- * is no evidence for what it sends; nor for a reset that is sent to it, by which a stack answers
- * what it knows nothing about. Under the first load it is a claim, as that keeps what was open.
+/* With a raw socket a pod can make its own stack accept what no other end sent. So an accepted
+ * socket is no evidence for packets that it sends; nor for a reset that it gets, as a stack resets
+ * unknown connections. Under the first load it is a claim, which keeps open connections.
  */
 static __always_inline int pc_socket_accepted(const struct pc_flow *flow, enum pc_flow_end own)
 {
@@ -103,7 +103,7 @@ static __always_inline int pc_socket_accepted(const struct pc_flow *flow, enum p
 	return flow->tcp_flags & PC_TCP_RST ? PC_SOCKET_CLAIMS : PC_SOCKET_ACCEPTED;
 }
 
-/* Before it is answered a SYN says nothing about data: those may be of an older connection. */
+/* Before a SYN-ACK a SYN says nothing about data, which may belong to an older connection. */
 static __always_inline int pc_socket_connects(const struct pc_flow *flow, enum pc_flow_end own)
 {
 	return pc_is_sent_to(flow, own) && flow->tcp_flags & (PC_TCP_SYN | PC_TCP_RST)
@@ -111,8 +111,8 @@ static __always_inline int pc_socket_connects(const struct pc_flow *flow, enum p
 		   : PC_SOCKET_SILENT;
 }
 
-/* A socket that was accepted has the backlog of the one that listened, one that has connected has
- * none: that and a listening socket have to say the same. Verified once, by itself.
+/* An accepted socket has the backlog of its listener, and a connected one has none. Both the
+ * backlog and a lookup of a listening socket must agree. Verified once, on its own.
  */
 __noinline int pc_socket_says(struct __sk_buff *skb, const struct pc_flow *flow, __u32 own,
 			      __u64 netns)

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* endpoints.h - which pods there are, by address and by device.
- * Gives pc_endpoint_at(), pc_endpoints_of(), pc_has_address(). Written by the loader; only hooks
- * read. Why tables of two halves and not hash maps: docs/decisions/0020-pods-in-two-halves.md
+/* endpoints.h - finds pods by address and by device.
+ * Gives pc_endpoint_at(), pc_endpoints_of(), pc_has_address(). The loader writes these maps; hooks
+ * only read. Why double-buffered tables, not hash maps: docs/decisions/0020-pods-in-two-halves.md
  */
 #pragma once
 #include "flow.h"
 
-#define PC_EP4_LINES      16384 /* of a half: 65,536 addresses leave every other slot free */
-#define PC_EP6_LINES      32768 /* of a half: 65,536 addresses leave a third free */
-#define PC_EP_NETWORKS    65536 /* bits of a half */
-#define PC_LOCALS         4096  /* of a half */
+#define PC_EP4_LINES      16384 /* per buffer: 65,536 addresses leave half of the entries free */
+#define PC_EP6_LINES      32768 /* per buffer: 65,536 addresses leave a third free */
+#define PC_EP_NETWORKS    65536 /* bits per buffer */
+#define PC_LOCALS         4096  /* per buffer */
 #define PC_DEVICE_ENTRIES 4096
 
-/* Who has an address: 0 is nobody. */
-#define PC_WHO_ID    0x3ffff /* the endpoint's id; of a pod of this node, its number in pc_ep */
+/* The owner of an address: 0 means that no endpoint has it. */
+#define PC_WHO_ID    0x3ffff /* the endpoint's id; for a pod of this node, its number in pc_ep */
 #define PC_WHO_NODE  0x40000
 #define PC_WHO_LOCAL 0x80000
-#define PC_WHO_SALT  20       /* from this bit on, in the first slot of a line */
-#define PC_WHO_MORE  0x100000 /* in the second: who is not here may be in his other line */
+#define PC_WHO_SALT  20       /* from this bit on, in the first entry of a line */
+#define PC_WHO_MORE  0x100000 /* in the second entry: other addresses are in their second line */
 
-/* Odd, and without a pattern; the first is 2^64 over the golden ratio, and spreads neighbours
+/* Odd, and without a pattern. The first is 2^64 over the golden ratio: it spreads neighbours
  * evenly. */
 #define PC_EP_SPREAD 0x9e3779b97f4a7c15ULL
 #define PC_EP_STIR   0xc2b2ae3d27d4eb4fULL
 
-/* Address above, who below. The salt says in which slot an address is, if it is in the line. */
+/* Addresses, then owners. The salt gives the entry in which an address is, if it is in the line. */
 struct pc_ep4_line {
 	__u64 slot[8];
 };
@@ -37,7 +37,7 @@ struct pc_ep6_line {
 };
 _Static_assert(sizeof(struct pc_ep6_line) == 64, "a line is a cache line");
 
-/* Each map is one value, so that finding a line in it takes no more than masking a number. */
+/* Each map is one value, so that finding a line takes only a mask of the index. */
 struct pc_ep4_halves {
 	struct pc_ep4_line line[2 * PC_EP4_LINES];
 };
@@ -46,9 +46,9 @@ struct pc_ep6_halves {
 	struct pc_ep6_line line[2 * PC_EP6_LINES];
 };
 
-/* What is in force: one word, stored once, and read once a search. Bit 0 says which half, the rest
- * how it is laid out. Which networks have anybody at all. And the pods of this node, whose verdicts
- * need more than an id.
+/* The active state: one word, stored once, and read once per lookup. Bit 0 names the active buffer,
+ * and the other bits its layout. Then the networks that have any endpoint, and the pods of this
+ * node, whose verdicts need more than an id.
  */
 struct pc_ep_state {
 	__u64 word;
@@ -75,7 +75,7 @@ PC_EP_MAP(pc_ep, struct pc_ep_state);
 PC_EP_MAP(pc_ep4, struct pc_ep4_halves);
 PC_EP_MAP(pc_ep6, struct pc_ep6_halves);
 
-/* ifindex of the host's side -> the pod behind it. */
+/* ifindex of the host-side veth -> the pod behind it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, PC_DEVICE_ENTRIES);
@@ -85,8 +85,8 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_if SEC(".maps");
 
-/* Whether anybody has an address in this /24 or /64, or in one that shares its bit: strangers are
- * told by 8 KiB, and bring no lines of the tables into the caches.
+/* Whether any endpoint has an address in this /24 or /64, or in one that shares its bit. Unknown
+ * addresses cost 8 KiB of bitmap, and bring no lines of the tables into the caches.
  */
 static __always_inline bool pc_ep_is_settled(const struct pc_ep_state *state, __u64 word,
 					     __u64 network)
@@ -94,12 +94,12 @@ static __always_inline bool pc_ep_is_settled(const struct pc_ep_state *state, __
 	__u64 bit = network * PC_EP_SPREAD >> 48;
 	__u64 at = (word & 1) * (PC_EP_NETWORKS / 64) + (bit >> 6);
 
-	/* 6.1 forgets the bounds of what is put together by `or`, and compilers drop the mask. */
+	/* The 6.1 verifier loses the bounds after `or`, and compilers drop the mask. */
 	barrier_var(at);
 	return state->network[at & (2 * PC_EP_NETWORKS / 64 - 1)] >> (bit & 63) & 1;
 }
 
-/* The only slot of its line where the address can be. */
+/* The only entry of its line where the address can be. */
 static __always_inline __u64 pc_ep4_slot(const struct pc_ep4_line *line, __u64 address)
 {
 	__u32 salt = (__u32)line->slot[0] >> PC_WHO_SALT;
@@ -108,8 +108,8 @@ static __always_inline __u64 pc_ep4_slot(const struct pc_ep4_line *line, __u64 a
 	return line->slot[((mixed >> (salt & 63)) + (address >> (salt >> 6))) & 7];
 }
 
-/* Who has an IPv4 address. Eight that follow each other share their first line; only where that
- * says so some have gone to their second.
+/* The owner of an IPv4 address. Eight consecutive addresses share their first line. The lookup
+ * reads the second line only where the first one says that addresses are there.
  */
 static __always_inline __u32 pc_who4(__u64 word, __u64 address)
 {
@@ -137,7 +137,7 @@ static __always_inline __u32 pc_who4(__u64 word, __u64 address)
 	return 0;
 }
 
-/* Without a branch: with keys that nobody can guess one costs more than all three. */
+/* Without a branch: with unpredictable keys one branch costs more than all three comparisons. */
 static __always_inline __u32 pc_in_line6(const struct pc_ep6_line *line, __u64 high, __u64 low)
 {
 	__u32 who = 0;
@@ -153,7 +153,7 @@ static __always_inline __u32 pc_in_line6(const struct pc_ep6_line *line, __u64 h
 	return who;
 }
 
-/* Who has an IPv6 address. The whole of it leads to its lines. */
+/* The owner of an IPv6 address. The whole address selects its lines. */
 static __always_inline __u32 pc_who6(__u64 word, __u64 high, __u64 low)
 {
 	__u64 mixed = (high ^ PC_EP_SEED(word)) * PC_EP_STIR;
@@ -191,8 +191,8 @@ static __always_inline __u32 pc_who(const struct pc_ep_state *state, __u64 word,
 	return pc_ep_is_settled(state, word, high) ? pc_who6(word, high, pc_addr6_low(addr)) : 0;
 }
 
-/* Fills *ep with the pod or node that has the address; id 0 where nobody has. Verified once, by
- * itself, and not wherever it is called.
+/* Fills *ep with the pod or node that has the address; id 0 where none has it. The verifier checks
+ * this function once, not at each call.
  */
 __noinline int pc_endpoint_at(__u32 family, const struct pc_addr6 *addr, struct pc_endpoint *ep)
 {
@@ -222,7 +222,7 @@ static __always_inline void pc_endpoints_of(struct pc_flow *flow)
 	pc_endpoint_at(flow->t.family, &flow->t.daddr, &flow->dst);
 }
 
-/* Whether the address is that of the pod behind the device. */
+/* Whether the pod behind the device has the address. */
 __noinline int pc_has_address(__u32 ifindex, __u32 family, const struct pc_addr6 *addr)
 {
 	struct pc_endpoint ep = {};

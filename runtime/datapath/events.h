@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* events.h - what becomes of a first packet that a rule wants logged, told to who reads it.
+/* events.h - reports what happened to a first packet that a rule logs, to the reader of events.
  * Gives pc_log(). A packet never waits for a reader: without room its event is lost, and counted.
  */
 #pragma once
@@ -7,31 +7,31 @@
 #include "pace.h"
 #include "quota.h"
 
-#define PC_EVENT_BYTES 262144 /* not read yet */
+#define PC_EVENT_BYTES 262144 /* of unread events */
 
-/* Events of one CPU: who floods a node must not keep it busy with notes. */
-#define PC_EVENT_EVERY 1000000 /* nanoseconds: 1000 a second, and 1000 at once */
+/* The rate limit of one CPU: a flood must not keep the node busy with events. */
+#define PC_EVENT_EVERY 1000000 /* nanoseconds: 1000 a second, bursts of 1000 */
 #define PC_EVENT_SLACK (999ULL * PC_EVENT_EVERY)
 
-/* Of these a pod may have a quarter, clients outside together a half. */
+/* A pod may use a quarter of these, and all external clients together half of them. */
 #define PC_EVENT_PACES 4096
 #define PC_EVENT_SHARE(owner)                                                                      \
 	((owner) <= PC_OWNER_NODE ? 2ULL * PC_EVENT_EVERY : 4ULL * PC_EVENT_EVERY)
 
-#define PC_EVENT_EGRESS  1 /* the source's policy was asked, and egress_rule decided */
-#define PC_EVENT_INGRESS 2 /* likewise the destination's; not where egress denies */
+#define PC_EVENT_EGRESS  1 /* the source's policy was evaluated, and egress_rule decided */
+#define PC_EVENT_INGRESS 2 /* likewise the destination's; not if egress denies */
 #define PC_EVENT_AGAIN   4 /* of a connection that another policy had allowed */
 #define PC_EVENT_REPLY                                                                             \
 	8 /* by a packet of the other direction; the event is in that of the flow                  \
 	   */
-#define PC_EVENT_SERVICE 16 /* daddr and dport are an endpoint's, in the place of `service` */
+#define PC_EVENT_SERVICE 16 /* daddr and dport are the endpoint's; `service` is the Service's */
 
-/* Zero in pc_event.reason where the packet passed, else an enum drop_reason. */
+/* pc_event.reason is zero if the packet passed, otherwise an enum drop_reason. */
 struct pc_event {
-	__u64 time; /* of the monotonic clock, in nanoseconds */
+	__u64 time; /* monotonic clock, nanoseconds */
 	__u32 epoch;
 	__u32 egress_rule, ingress_rule;
-	__u32 src, dst; /* ids of endpoints, 0: of none */
+	__u32 src, dst; /* ids of endpoints, 0: no endpoint */
 	struct pc_addr6 saddr, daddr, service;
 	__be16 sport, dport, service_port;
 	__u16 icmp; /* type << 8 | code */
@@ -45,10 +45,10 @@ struct {
 } pc_events SEC(".maps");
 
 struct pc_event_count {
-	__u64 due; /* of pc_is_within() */
+	__u64 due; /* for pc_is_within() */
 	__u64 written;
-	__u64 withheld; /* over the rate */
-	__u64 lost;     /* there was no room */
+	__u64 withheld; /* above the rate limit */
+	__u64 lost;     /* without room in the ring buffer */
 };
 
 struct {
@@ -58,7 +58,7 @@ struct {
 	__type(value, struct pc_event_count);
 } pc_event_count SEC(".maps");
 
-/* When the next event of the device, or of clients outside, is due. */
+/* When the next event of the device, or of external clients, is due. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, PC_EVENT_PACES);
@@ -66,7 +66,7 @@ struct {
 	__type(value, __u64);
 } pc_event_paces SEC(".maps");
 
-/* Whether the owner has one more event. */
+/* Whether the owner may have one more event now. */
 static __always_inline bool pc_event_is_due(__u32 owner, __u64 now)
 {
 	__u64 every = PC_EVENT_SHARE(owner), first = now + every, *due;
@@ -94,7 +94,7 @@ static __always_inline __u8 pc_event_flags(const struct pc_flow *flow, bool deni
 	return flags;
 }
 
-/* One event, where a rule that decided asks for it, or one that was met before it. */
+/* Writes one event if the deciding rule asks for it, or a log rule that matched before it. */
 static __always_inline void pc_log(const struct pc_flow *flow, __u32 egress_rule,
 				   __u32 ingress_rule, bool allowed)
 {

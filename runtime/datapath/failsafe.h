@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* failsafe.h - ports of the node that no policy closes, so that it does not cut itself off.
+/* failsafe.h - ports of the node that no policy closes, so that the node stays reachable.
  * Gives pc_is_failsafe(). Written by the loader (runtime/failsafes.py); only hooks read.
  */
 #pragma once
 #include "flow.h"
 
-#define PC_FAILSAFES_MOST 1024 /* 256 a side, of two generations */
+#define PC_FAILSAFES_MOST 1024 /* 256 per direction, in two generations */
 
 enum pc_failsafe_side { PC_FAILSAFE_IN = 0, PC_FAILSAFE_OUT = 1 };
 
-/* A port that others reach at the node, or the node at others, while the generation is in force:
- * a load writes those of its own before it switches to it.
+/* A port that other hosts reach at the node, or the node at other hosts, while the generation is
+ * active. A load writes the ports of its generation before it switches to it.
  */
 struct pc_failsafe {
 	__u32 epoch;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* forward.h - between two pods of this node, past the host's stack:
- * docs/decisions/0021-handed-over.md
+/* forward.h - the fast path between two pods of
+ * this node (docs/decisions/0021-handed-over.md).
  * Gives pc_is_forwarded(), pc_may_forward(), pc_forward() to from_pod, pc_forward_learn() to
- * to_pod. A packet of a known connection is handed to the peer of the receiver's device; to_pod
- * does not see it, so that the entry has to know all that to_pod would ask.
+ * to_pod. A packet of a known connection is redirected to the peer of the receiver's veth. to_pod
+ * does not see it, so the entry must hold all that to_pod would check.
  */
 #pragma once
 #include "ct.h"
@@ -24,14 +24,14 @@ static __always_inline bool pc_has_peer(const struct pc_ct_match *match)
 	return match->at.ct->peers & (match->is_reply ? PC_DECIDED_SRC : PC_DECIDED_DST);
 }
 
-/* The stack has brought such packets to the receiver. Until then it may do anything with them. */
+/* The stack path has brought such packets here. Until then the stack may change or drop them. */
 static __always_inline bool pc_is_forwarded(const struct pc_ct_match *match)
 {
 	return match->at.ct->state & pc_came(match) && pc_has_peer(match);
 }
 
-/* to_pod: whether a packet that passes here has something to teach. If it goes to another MAC than
- * the pod's, it has not.
+/* to_pod: whether the entry can learn from a packet that passes here. It cannot if the packet goes
+ * to a MAC other than the pod's.
  */
 static __always_inline bool pc_forward_teaches(struct __sk_buff *skb,
 					       const struct pc_ct_match *match)
@@ -44,7 +44,7 @@ static __always_inline bool pc_forward_teaches(struct __sk_buff *skb,
 	       pc_mac_eq(mac, pc_ct_receiver(match)->mac);
 }
 
-/* What the stack has put before the packet is what the next ones get. */
+/* Later packets get the MACs with which the stack sent this one. */
 static __always_inline void pc_forward_learn(const struct pc_flow *flow,
 					     const struct pc_ct_match *match)
 {
@@ -52,7 +52,7 @@ static __always_inline void pc_forward_learn(const struct pc_flow *flow,
 	__sync_fetch_and_or(&match->at.ct->state, pc_came(match));
 }
 
-/* From the Ethernet header on, as far as forwarding changes it. */
+/* The part from the Ethernet header on that forwarding changes. */
 struct pc_head {
 	__u8 dmac[PC_MAC_LEN], smac[PC_MAC_LEN];
 	__be16 ethertype;
@@ -76,8 +76,8 @@ _Static_assert(offsetof(struct pc_head, ip6.hop_limit) ==
 		   sizeof(struct ethhdr) + offsetof(struct ipv6hdr, hop_limit),
 	       "as on the wire");
 
-/* No options and no extension headers, which are for whoever forwards; no fragment, as those are
- * recorded; and hops left, or the sender is told.
+/* No options and no extension headers, which routers must process; no fragment, because fragments
+ * are recorded; and hops left, or the sender must be told.
  */
 static __always_inline bool pc_is_plain(const struct pc_flow *flow)
 {
@@ -86,9 +86,9 @@ static __always_inline bool pc_is_plain(const struct pc_flow *flow)
 	return flow->l4 == ETH_HLEN + header && !flow->fragment && flow->hop_limit > 1;
 }
 
-/* As the stack sends it on: to the pod's MAC, from its gateway's, with one hop less. The sum is
- * changed by as much (RFC 1624), so that one that was wrong stays so. One store: it is all done or
- * nothing.
+/* Forwards like the stack: to the pod's MAC, from its gateway's MAC, with one hop less. The
+ * checksum changes by the same amount (RFC 1624), so a wrong checksum stays wrong. One store:
+ * either all of it happens, or nothing.
  */
 static __always_inline bool pc_readdress(struct __sk_buff *skb, const struct pc_flow *flow,
 					 const struct pc_ct_end *to)
@@ -110,7 +110,7 @@ static __always_inline bool pc_readdress(struct __sk_buff *skb, const struct pc_
 	return !bpf_skb_store_bytes(skb, 0, &head, sizeof(head), 0);
 }
 
-/* Not one of those that the stack has to see. */
+/* Whether the stack need not see this packet. */
 static __always_inline bool pc_may_forward(struct __sk_buff *skb, const struct pc_flow *flow,
 					   const struct pc_ct_end *to)
 {
@@ -122,7 +122,7 @@ static __always_inline bool pc_may_forward(struct __sk_buff *skb, const struct p
 	       BPF_MTU_CHK_RET_SUCCESS;
 }
 
-/* Sets forward_to, unless the packet is one of those. Verified once, by itself. */
+/* Sets forward_to, unless the stack must see the packet. The verifier checks this function once. */
 __noinline int pc_forward(struct __sk_buff *skb, struct pc_flow *flow, const struct pc_ct_end *to)
 {
 	if (!flow || !to || !pc_may_forward(skb, flow, to) || !pc_readdress(skb, flow, to))

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* forward_in.h - from outside to a pod of this node, past the host's stack.
- * Gives pc_forward_in() to from_uplink. to_pod does not see such a packet, so that all it would do
- * is done here.
+/* forward_in.h - the fast path from an uplink to a pod of this node.
+ * Gives pc_forward_in() to from_uplink. to_pod does not see such a packet, so this does all that
+ * to_pod would do.
  */
 #pragma once
 #include "nat_forward.h"
 
-/* A match, but for its entry. */
+/* The bits of a match, without its entry. */
 enum pc_in { PC_IN_REPLY = 1, PC_IN_BACK = 2, PC_IN_KEPT = 4 };
 
-/* A packet of a connection that is known and decided: an answer, or to no Service. The stack has
- * brought such ones to the pod before. What the node has opened is for to_pod to judge. A function
- * of its own for its stack; not verified by itself, as 6.1 keeps no entry that such a function is
- * given.
+/* A packet of a connection that is known and decided: an answer, or a packet to no Service. The
+ * stack path has brought such packets to the pod before. to_pod judges connections that the node
+ * has opened. A separate function for its stack frame; not verified on its own, as 6.1 does not
+ * keep an entry that such a function gets as an argument.
  */
 static __noinline int pc_forward_match(struct __sk_buff *skb, struct pc_flow *flow,
 				       struct pc_ct *ct, __u32 how)
@@ -24,8 +24,8 @@ static __noinline int pc_forward_match(struct __sk_buff *skb, struct pc_flow *fl
 
 	if (flow->client != PC_CLIENT_OUTSIDE || ct->state & PC_CT_NODE || !pc_is_forwarded(&match))
 		return PC_PASS;
-	/* What the pod sends has to leave past the stack by this uplink: connection tracking would
-	 * else see one way alone, and reverse path filters would not be asked.
+	/* The pod's packets must leave on the fast path by this uplink. Otherwise connection
+	 * tracking would see one direction only, and no reverse path filter would apply.
 	 */
 	if (!ct->out || pc_out_device(ct) != skb->ifindex)
 		return PC_PASS;

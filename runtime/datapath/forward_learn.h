@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* forward_learn.h - what to_uplink learns from the packets of pods, for forward_out.h.
+/* forward_learn.h - what to_uplink learns from packets of pods, for forward_out.h.
  * Gives pc_out_teaches(), pc_out_learn().
  */
 #pragma once
 #include "forward_out.h"
 #include "node_port.h"
 
-/* Whether a packet of a known connection has something to teach: it is a pod's, which may be handed
- * over, to somebody who is not of this node. Answers of Services to clients outside leave as
- * something else.
+/* Whether the entry can learn from this packet of a known connection: it comes from a pod that may
+ * use the fast path, and goes to an end that is not of this node. Answers of Services to external
+ * clients leave with another tuple.
  */
 static __always_inline bool pc_out_teaches(const struct __sk_buff *skb, const struct pc_flow *flow,
 					   const struct pc_ct_match *match)
@@ -23,8 +23,8 @@ static __always_inline bool pc_out_teaches(const struct __sk_buff *skb, const st
 	       (!ct->out || (ct->out & PC_OUT_TIME) != pc_out_time(flow));
 }
 
-/* 1 + the place of the device; 0: it has none, or came here by its mark, of which the look-up for
- * the next packets is not told.
+/* 1 + the place of the device; 0: the device has none, or a mark routed the packet here. The FIB
+ * lookup for later packets does not know that mark.
  */
 static __always_inline __u8 pc_out_uplink(const struct __sk_buff *skb)
 {
@@ -38,7 +38,7 @@ static __always_inline __u8 pc_out_uplink(const struct __sk_buff *skb)
 	return 0;
 }
 
-/* Of a connection to a Service the way is the front's to know. The tuple is what it was afterwards.
+/* For a connection to a Service the pre-NAT entry holds the path. Restores the translated tuple.
  */
 static __always_inline struct pc_ct *pc_out_front(struct pc_flow *flow, const struct pc_ct *ct)
 {
@@ -58,7 +58,7 @@ static __always_inline struct pc_ct *pc_out_front(struct pc_flow *flow, const st
 	return front && front->flow_id == ct->flow_id && front->state & PC_CT_FRONT ? front : 0;
 }
 
-/* The first one to leave says that the way is to be looked at, and the next ones when that was. */
+/* The first packet makes the next one look up the path; later packets note the time of a lookup. */
 __noinline int pc_out_learn(struct __sk_buff *skb, struct pc_flow *flow, struct pc_ct *ct,
 			    bool is_reply)
 {

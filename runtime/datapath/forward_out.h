@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* forward_out.h - from a pod to somebody who is not of this node, past the host's stack.
- * Gives pc_is_sent_out(), pc_send_out() to from_pod, pc_out_learn() to to_uplink, which sees such
- * packets however they got there. What the stack has put before a packet that left unchanged is
- * what the next ones get; the tables of routes and neighbours are asked again every second or so.
+/* forward_out.h - the fast path from a pod to an end that is not of this node.
+ * Gives pc_is_sent_out(), pc_send_out() to from_pod, pc_out_learn() to to_uplink. to_uplink sees
+ * such packets on either path. Later packets get the MACs with which the stack sent an unchanged
+ * one. The routing and neighbour tables are looked up again every second or so.
  * Why: docs/decisions/0033-past-the-stack-to-other-nodes.md
  */
 #pragma once
 #include "forward.h"
 #include "outside_map.h"
 
-/* Of pc_ct's `out`: the uplink, as 1 + its place in `past` of outside_map.h, and when the way was
- * looked at, in 256 ticks.
+/* The fields of pc_ct's `out`: the uplink, as 1 + its place in `past` of outside_map.h; and the
+ * time of the last route lookup, in units of 256 ticks.
  */
 #define PC_OUT_UPLINK 0x0f
 #define PC_OUT_TIME   0xf0
-#define PC_OUT_NEVER  0x0f /* no uplink's place: the route takes less than the device */
+#define PC_OUT_NEVER  0x0f /* not an uplink's place: the route's MTU is below the device's */
 
 #define PC_OUT_IPV4 2 /* AF_INET, AF_INET6 of <sys/socket.h>, which is not for BPF */
 #define PC_OUT_IPV6 10
@@ -24,14 +24,14 @@ static __always_inline __u8 pc_out_time(const struct pc_flow *flow)
 	return flow->now >> 8 << 4 & PC_OUT_TIME;
 }
 
-/* The bit of `peers` that says whether what the sender sends may be handed over at all. */
+/* The bit of `peers` that says whether the sender's packets may use the fast path at all. */
 static __always_inline __u8 pc_out_sender(const struct pc_ct_match *match)
 {
 	return match->is_reply ? PC_DECIDED_DST : PC_DECIDED_SRC;
 }
 
-/* TCP passes the stack both ways or not at all: connection tracking that sees one way alone takes
- * its packets for nobody's, and firewalls drop those.
+/* TCP uses the fast path in both directions or in neither. Connection tracking that sees one
+ * direction classifies its packets as invalid, and firewalls drop those.
  */
 static __always_inline bool pc_is_sent_out(const struct pc_flow *flow,
 					   const struct pc_ct_match *match)
@@ -43,7 +43,7 @@ static __always_inline bool pc_is_sent_out(const struct pc_flow *flow,
 	       (ct->state & other || flow->t.proto != IPPROTO_TCP);
 }
 
-/* The uplink's device; 0: the last load has none in that place. */
+/* The uplink's device; 0: the last load has no uplink in that place. */
 static __always_inline __u32 pc_out_device(const struct pc_ct *ct)
 {
 	const struct pc_outside *outside = pc_outside_now();
@@ -52,7 +52,7 @@ static __always_inline __u32 pc_out_device(const struct pc_ct *ct)
 	return outside && place < PC_UPLINKS ? outside->past[place] : 0;
 }
 
-/* The way to the receiver as it is now; true if it is by the device. */
+/* The present path to the receiver; true if it leads by the device. */
 static __always_inline bool pc_out_is_right(struct __sk_buff *skb, const struct pc_flow *flow,
 					    struct bpf_fib_lookup *fib, __u32 device)
 {
@@ -77,9 +77,9 @@ static __always_inline bool pc_out_is_right(struct __sk_buff *skb, const struct 
 	       fib->ifindex == device;
 }
 
-/* As the kernel finds the neighbour, who is kept in its table by that. to_uplink learns from this
- * packet, too. Where the way has changed, it is the stack's again. Verified once, by itself, as the
- * next one.
+/* Sends by the kernel's neighbour lookup, which keeps the neighbour in its table. to_uplink learns
+ * from this packet, too. If the path has changed, the packet takes the stack path again. Verified
+ * once, on its own, like the next function.
  */
 __noinline int pc_out_again(struct __sk_buff *skb, struct pc_flow *flow, struct pc_ct *ct)
 {
@@ -110,16 +110,16 @@ __noinline int pc_out_again(struct __sk_buff *skb, struct pc_flow *flow, struct 
 	return 0;
 }
 
-/* The time comes around, every 4096 ticks: who has said nothing for long is not taken for one that
- * asked just now.
+/* The time wraps every 4096 ticks. So a connection that was silent for long does not count as one
+ * that looked up its path just now.
  */
 static __always_inline bool pc_out_was_silent(const struct pc_flow *flow, const struct pc_ct *ct)
 {
 	return ct->expires + 2 * flow->second < flow->now + pc_ct_idle(flow, ct->state);
 }
 
-/* Sets forward_to, unless the packet is one that the stack has to see; the tuple is that of what
- * leaves. 1: pc_out_again() is to be asked.
+/* Sets forward_to, unless the stack must see the packet. The tuple is that of the packet as it
+ * leaves. 1: the caller calls pc_out_again().
  */
 __noinline int pc_out(struct __sk_buff *skb, struct pc_flow *flow, struct pc_ct *ct, bool is_reply)
 {
@@ -127,7 +127,7 @@ __noinline int pc_out(struct __sk_buff *skb, struct pc_flow *flow, struct pc_ct 
 	__u32 device, mtu = 0;
 
 	if (!flow || !ct || skb->pkt_type != PACKET_HOST || skb->mark || !pc_is_plain(flow))
-		return 0; /* somebody before us has marked it for the stack */
+		return 0; /* an earlier program has marked it for the stack */
 	to = is_reply ? &ct->src : &ct->dst;
 	device = pc_out_device(ct);
 	if (!device || device == skb->ifindex ||
@@ -143,7 +143,7 @@ __noinline int pc_out(struct __sk_buff *skb, struct pc_flow *flow, struct pc_ct 
 	return 0;
 }
 
-/* One after the other, as the stack has no room for one inside the other. */
+/* Calls one after the other: the BPF stack has no room for one inside the other. */
 static __always_inline void pc_send_out(struct __sk_buff *skb, struct pc_flow *flow,
 					struct pc_ct *ct, bool is_reply)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* frag_sender.h - first fragments that pass a hook which has not looked at their ends.
+/* frag_sender.h - records first fragments for a hook that does not look up their ends.
  * Gives pc_frag_by(), pc_frag_passed(). A datagram is charged to its sender (quota.h).
  */
 #pragma once
 #include "endpoints.h"
 #include "fragments.h"
 
-/* As pc_frag_put(). A function of its own for its stack. */
+/* As pc_frag_put(). A separate function, for its own stack frame. */
 __noinline int pc_frag_by(const struct pc_flow *flow, __u32 detour)
 {
 	struct pc_endpoint sender = {};
@@ -17,7 +17,7 @@ __noinline int pc_frag_by(const struct pc_flow *flow, __u32 detour)
 	return pc_frag_put(flow, detour, sender.ifindex);
 }
 
-/* For every packet that passes; does nothing for a whole one. */
+/* Called for every packet that passes; does nothing for an unfragmented one. */
 static __always_inline void pc_frag_passed(const struct pc_flow *flow)
 {
 	if (flow->fragment == PC_FRAG_FIRST)

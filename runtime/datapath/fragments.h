@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* fragments.h - later fragments follow the verdict of their first (semantics A27).
- * Only the first carries ports. It is recorded once it has passed; what is not recorded is dropped.
+ * Only the first has ports. It is recorded once it has passed; others without a record are dropped.
  */
 #pragma once
 #include "drops.h"
 #include "quota.h"
 
 #define PC_FRAG_ENTRIES 16384
-#define PC_FRAG_IDLE    30ULL /* seconds: what Linux gives a datagram to come together */
+#define PC_FRAG_IDLE    30ULL /* seconds; Linux's reassembly timeout */
 
-/* Of a datagram whose first fragment has not passed: its later ones have gone to be put in order
- * (detour.h), or all are in order, or an uplink has seen the first, which is for no Service.
+/* A datagram without a passed first fragment. GONE: later ones are in reassembly (detour.h).
+ * CAME_BACK: all are in order. SEEN: its first one was at an uplink, for no Service.
  */
 enum pc_detour_state { PC_DETOUR_NOT = 0, PC_DETOUR_GONE, PC_DETOUR_CAME_BACK, PC_DETOUR_SEEN };
 
-#define PC_FRAG_REPLY 0x80000000 /* to the source; no row has this bit */
+#define PC_FRAG_REPLY 0x80000000 /* to the source; row numbers do not use this bit */
 
 struct pc_frag4_key {
 	__be32 saddr, daddr;
@@ -33,10 +33,10 @@ struct pc_frag6_key {
 struct pc_frag {
 	__u64 expires;
 	__u32 epoch;
-	__u32 row;    /* by which they are translated, with PC_FRAG_REPLY; 0: they are not */
-	__u32 node;   /* to which, or by which, they are handed over */
-	__u32 detour; /* enum pc_detour_state; unless it is 0, no first one has passed */
-	__u32 owner;  /* who has sent it, as quota.h says it */
+	__u32 row;    /* by which later fragments are translated, with PC_FRAG_REPLY; 0: none */
+	__u32 node;   /* the node to which or by which they are forwarded */
+	__u32 detour; /* enum pc_detour_state; if not 0, no first fragment has passed */
+	__u32 owner;  /* the sender, as in quota.h */
 	__u32 zero;
 };
 _Static_assert(sizeof(struct pc_frag) == 32, "without hidden padding");
@@ -67,8 +67,8 @@ static __always_inline struct pc_addr6 pc_frag_daddr(const struct pc_flow *flow)
 	return flow->is_reply ? flow->t.saddr : flow->t.daddr;
 }
 
-/* In the packet's own direction, as it came: t may have been turned to that of the flow, or
- * translated.
+/* In the packet's own direction, before translation: t may already be turned to the flow's
+ * direction, or translated.
  */
 static __always_inline struct pc_frag4_key pc_frag4_key_of(const struct pc_flow *flow)
 {
@@ -90,7 +90,7 @@ static __always_inline struct pc_frag6_key pc_frag6_key_of(const struct pc_flow 
 	};
 }
 
-/* The oldest datagram of the sender gives its place first. */
+/* The sender's oldest datagram gives its place first. */
 static __always_inline __u64 pc_frag_yields(const struct pc_seek *seek, const void *there,
 					    const void *key)
 {
@@ -117,7 +117,7 @@ static __always_inline bool pc_frag_store(struct pc_room *room, const struct pc_
 			pc_frag_yields);
 }
 
-/* Makes the room ready to look for a place of a datagram. */
+/* Prepares the room for the search for a datagram's place. */
 static __always_inline void pc_frag_seek(struct pc_room *room, const struct pc_flow *flow,
 					 __u32 sender)
 {
@@ -129,9 +129,9 @@ static __always_inline void pc_frag_seek(struct pc_room *room, const struct pc_f
 	room->seek.refusal = PC_REFUSED_NONE;
 }
 
-/* What is known of the datagram, by its addresses as it came: that its first fragment has passed,
- * or where it has gone. `sender` is its device. False where there is no room. A function of its
- * own for its stack.
+/* Records a datagram by its untranslated addresses: its first fragment has passed, or the datagram
+ * takes the detour. `sender` is the sender's device. False when there is no room. A separate
+ * function, for its own stack frame.
  */
 __noinline int pc_frag_put(const struct pc_flow *flow, __u32 detour, __u32 sender)
 {
@@ -160,7 +160,7 @@ static __always_inline __u32 pc_frag_sender(const struct pc_flow *flow)
 	return flow->is_reply ? flow->dst.ifindex : flow->src.ifindex;
 }
 
-/* For every packet that passes, once its ends are known; does nothing for a whole one. */
+/* Called for every packet that passes, once its ends are known; skips unfragmented packets. */
 static __always_inline void pc_frag_record(const struct pc_flow *flow)
 {
 	if (flow->fragment == PC_FRAG_FIRST)
@@ -180,7 +180,7 @@ static __always_inline const struct pc_frag *pc_frag_of(const struct pc_flow *fl
 	return bpf_map_lookup_elem(&pc_frag6, &key6);
 }
 
-/* The record of the first one; NULL where that has not passed. */
+/* The record of the first fragment; NULL if that one has not passed. */
 static __always_inline const struct pc_frag *pc_frag_first(const struct pc_flow *flow)
 {
 	const struct pc_frag *first = pc_frag_of(flow);

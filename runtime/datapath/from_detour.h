@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* from_detour.h - what comes out of the namespace where fragments are put in order.
- * Nothing is decided here: it goes back to where it came from, and that hook decides.
+/* from_detour.h - fragments that come back from the namespace in order.
+ * Nothing is decided here: each returns to the device that it came from, whose hook decides.
  */
 #pragma once
 #include "detour.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* from_pod.h - what a pod sends: is it from that pod, and may it go where it wants to?
- * Decides both ends if both are of this node, as a redirect would skip the other pod's hook.
+/* from_pod.h - a packet that a pod sends: is it really from that pod, and is it allowed? Decides
+ * both ends if both are of this node, as a redirect skips the other pod's hook.
  */
 #pragma once
 #include "detour.h"
@@ -19,7 +19,7 @@
 #include "related.h"
 #include "tunnel_port.h"
 
-/* A connection that the policy in force has decided: one lookup, and no other map. */
+/* A connection that the active policy has decided: one lookup, and no other map. */
 static __always_inline enum drop_reason
 pc_from_pod_known(struct __sk_buff *skb, struct pc_flow *flow, const struct pc_ct_match *match)
 {
@@ -27,7 +27,7 @@ pc_from_pod_known(struct __sk_buff *skb, struct pc_flow *flow, const struct pc_c
 
 	if (reason)
 		return reason;
-	/* The client's hook notes what is answered for a Service, as it has to tell the front. */
+	/* The client's hook records answers of a Service, as it must update the pre-NAT entry. */
 	if (match->at.ct->state & PC_CT_NAT) {
 		if (match->is_reply && pc_is_forwarded(match)) {
 			reason = pc_forward_answer(skb, flow, match->at.ct);
@@ -45,9 +45,9 @@ pc_from_pod_known(struct __sk_buff *skb, struct pc_flow *flow, const struct pc_c
 	return PC_PASS;
 }
 
-/* The policy changed since the connection was decided: it is asked about the first packet. What the
- * node opened stays allowed, unless a policy denies just that, or a pod has the node's address by
- * now.
+/* The policy changed since the connection was decided. The decision is made for its first packet. A
+ * connection that the node opened stays allowed, unless an own-node rule denies it, or a pod now
+ * has the node's address.
  */
 static __always_inline enum drop_reason pc_from_pod_stale(struct __sk_buff *skb,
 							  struct pc_flow *flow,
@@ -111,7 +111,7 @@ static __always_inline enum drop_reason pc_from_pod_ip(struct __sk_buff *skb, st
 	}
 	if (match.at.ct)
 		return pc_from_pod_stale(skb, flow, &match, slot);
-	/* The node, to which it may go, is asked as a pod is. */
+	/* The packet may go to the node, whose policy decides it like a pod's. */
 	if (slot & PC_STATE_HOSTS)
 		pc_host_receives(flow);
 	return pc_ask_new(skb, flow, slot);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* from_tunnel.h - what another node has handed over: a client's packet for an endpoint of this one,
- * or the answer to one that came to this one. Nothing is believed but from a node of the cluster.
- * The client's packet goes on as if it had come in by the device that leads to the client, so that
- * the stack sees it where it would expect it; the answer goes out past the stack, which lets nobody
- * else have the node's own address.
+/* from_tunnel.h - a packet that another node forwarded: a client's packet to an endpoint of this
+ * node, or the answer to a client that came to this node. Only nodes of the cluster are believed.
+ * The client's packet continues as if it came in by the device that leads to the client, so the
+ * stack sees it where it expects it. The answer leaves without the host's stack, which accepts no
+ * packet from outside with the node's own address.
  */
 #pragma once
 #include "device_to.h"
@@ -12,7 +12,7 @@
 #include "parse.h"
 #include "tunnel.h"
 
-/* The answer is one that this node waits for, and from the node that it asked. */
+/* This node waits for the answer, and the answer comes from the node that this node asked. */
 static __always_inline enum drop_reason pc_is_awaited(struct __sk_buff *skb, struct pc_flow *flow,
 						      __u32 sender)
 {
@@ -52,7 +52,7 @@ static __always_inline enum drop_reason pc_tunnel_answer(struct __sk_buff *skb,
 	return flow->forward_to ? pc_take_hop(skb, flow) : PC_DROP_NO_ROUTE;
 }
 
-/* A node hands over what came to itself: to an address of its own, or to one that is no node's. */
+/* A node forwards packets to one of its own addresses, or to an address that no node has. */
 static __always_inline __u32 pc_came_to(const struct pc_flow *flow, __u32 sender)
 {
 	const __u32 *to = pc_node_at(flow->t.family, &flow->t.daddr);
@@ -62,7 +62,7 @@ static __always_inline __u32 pc_came_to(const struct pc_flow *flow, __u32 sender
 	return pc_is_same_node(*to, sender) ? *to : 0;
 }
 
-/* The uplink that leads to the client, or else the first: only uplinks have the hook that goes on.
+/* The uplink that leads to the client, or else the first one: only uplinks have the next hook.
  */
 static __always_inline __u32 pc_uplink_to(struct __sk_buff *skb, struct pc_flow *flow)
 {
@@ -88,8 +88,8 @@ static __always_inline enum drop_reason pc_tunnel_request(struct __sk_buff *skb,
 	return flow->forward_to ? PC_PASS : PC_DROP_NO_ROUTE;
 }
 
-/* Sets forward_to: of an answer, the device that it leaves by; of a client's packet, and that one
- * has a mark, the device that it comes in by.
+/* Sets forward_to. For an answer: the device that it leaves by. For a client's packet, which gets a
+ * mark: the device that it comes in by.
  */
 static __always_inline enum drop_reason pc_from_tunnel_frame(struct __sk_buff *skb,
 							     struct pc_flow *flow)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* from_uplink.h - what comes in from outside, or was handed over by another node: is it to a
- * Service? The uplink is to a client outside what its own device is to a pod: its packets are
- * translated here, before the host's stack routes them; so is what answers a pod that left under
- * the node's address. Everything else passes, unless policies guard the node and it is for that
- * (host.h): to_pod decides what goes to pods.
+/* from_uplink.h - a packet from outside, or forwarded by another node: is it to a Service? This
+ * hook is to an external client what the hook of its veth is to a pod. It translates the client's
+ * packets before the host's stack routes them, and answers to a pod that left under the node's
+ * address (SNAT). All others pass, except packets to a node under host policy (host.h). to_pod
+ * decides packets to pods.
  */
 #pragma once
 #include "answerable.h"
@@ -22,8 +22,8 @@
 #define PC_PACKET_FOR_US 0 /* PACKET_HOST of <linux/if_packet.h> */
 #define PC_VLAN_ID       0x0fff
 
-/* Of a first fragment: why it does not go on, if others have gone before it. Over the limit later
- * ones pass, unless the node is guarded; so this one is taken as if none had come.
+/* For a first fragment: why it is dropped, if later ones came before it. Above the detour limit the
+ * later ones have passed, and so does this one; not under host policy.
  */
 __noinline int pc_outside_first(struct __sk_buff *skb, struct pc_flow *flow, __u32 slot)
 {
@@ -37,7 +37,7 @@ __noinline int pc_outside_first(struct __sk_buff *skb, struct pc_flow *flow, __u
 	return spoofed ? spoofed : PC_DROP_FRAGMENT;
 }
 
-/* Fragments behind the first, as that went. */
+/* Later fragments follow their first one. */
 static __always_inline enum drop_reason pc_outside_follow(struct __sk_buff *skb,
 							  struct pc_flow *flow)
 {
@@ -53,15 +53,15 @@ static __always_inline enum drop_reason pc_outside_follow(struct __sk_buff *skb,
 	return pc_nat_follow(skb, flow, false);
 }
 
-/* A packet of a connection that is not to a Service, as far as it is known; or an answer. False: it
- * is to a Service, or to an endpoint, from a port that the client has for a Service.
+/* A packet of a known connection that is not to a Service, or an answer. False: a packet to a
+ * Service, or to an endpoint from a port that the client uses for a Service.
  */
 static __always_inline bool pc_is_other(const struct pc_ct_match *match)
 {
 	return match->at.ct && (match->is_reply || !(match->at.ct->state & PC_CT_NAT));
 }
 
-/* What finds no front. The same ends again, as what they are to the stack and to to_pod. */
+/* A packet without a pre-NAT entry. Looks up the ends that the stack and to_pod will see. */
 static __always_inline int pc_from_stranger(struct __sk_buff *skb, struct pc_flow *flow,
 					    const struct pc_ct_match *match, __u32 slot)
 {
@@ -97,7 +97,7 @@ static __always_inline enum drop_reason pc_from_uplink_service(struct __sk_buff 
 	ct = match.at.ct;
 	if (ct && pc_is_routed(ct))
 		return match.is_reply && !(ct->state & PC_CT_FRONT)
-			   ? PC_DROP_NODE_ANSWER /* goes on in route_back.h */
+			   ? PC_DROP_NODE_ANSWER /* continues in route_back.h */
 			   : PC_DROP_SPOOFED_IP;
 	if (ct && match.is_fresh && pc_ct_sender(&match)->ifindex)
 		return PC_DROP_SPOOFED_IP;
@@ -129,8 +129,8 @@ static __always_inline enum drop_reason pc_from_uplink_service(struct __sk_buff 
 	return then == PC_THEN_DECIDE ? pc_outside_decide(skb, flow, slot) : then;
 }
 
-/* Of a later fragment that follows nothing: it may be of an answer to a pod, whose first one may
- * still come.
+/* For a later fragment without a first one: it may belong to an answer to a pod, whose first
+ * fragment may still come.
  */
 __noinline int pc_masq_detours(struct pc_flow *flow)
 {
@@ -140,7 +140,7 @@ __noinline int pc_masq_detours(struct pc_flow *flow)
 	       !pc_frag_first(flow) && pc_outside_detours(flow);
 }
 
-/* PC_MASQ_NOT: it answers no pod that left under the node's address. */
+/* PC_MASQ_NOT: the packet answers no pod that left under the node's address. */
 static __always_inline int pc_from_uplink_masq(struct __sk_buff *skb, struct pc_flow *flow,
 					       __u32 slot)
 {
@@ -156,7 +156,7 @@ static __always_inline int pc_from_uplink_masq(struct __sk_buff *skb, struct pc_
 	return then;
 }
 
-/* As it is after translation: what is not a Service's may be for the node itself. */
+/* The packet after SNAT: unless it is to a Service, it may be for the node itself. */
 static __always_inline enum drop_reason pc_from_uplink_ip(struct __sk_buff *skb,
 							  struct pc_flow *flow)
 {
@@ -178,8 +178,8 @@ static __always_inline enum drop_reason pc_from_uplink_ip(struct __sk_buff *skb,
 	return then == PC_THEN_DECIDE ? pc_ask_policy(skb, slot) : then;
 }
 
-/* Handed over by another node: its frame was for that node's MAC, and it is to a Service or
- * nothing. */
+/* Forwarded by another node: its frame had that node's MAC, and it is to a Service or dropped.
+ */
 static __always_inline enum drop_reason pc_from_node(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	enum drop_reason reason;
@@ -191,9 +191,9 @@ static __always_inline enum drop_reason pc_from_node(struct __sk_buff *skb, stru
 	return reason;
 }
 
-/* A tag of the VLAN 0 says a priority alone: the kernel takes such a frame for the device's own,
- * with 8021q or without. So it is taken off first. Other tags are for devices behind this one, or
- * for nobody; one behind this tag would be the kernel's next.
+/* A tag of VLAN 0 has only a priority: the kernel takes such a frame as the device's own, with or
+ * without 8021q. So this removes the tag first. Other tags belong to devices on top of this one, or
+ * to none; the kernel would process a tag behind this one next.
  */
 static __always_inline void pc_untag(struct __sk_buff *skb)
 {
@@ -202,8 +202,8 @@ static __always_inline void pc_untag(struct __sk_buff *skb)
 		bpf_skb_vlan_pop(skb);
 }
 
-/* Such a tag that is still there: before another one, or in the frame itself, where the kernel
- * leaves no outer tag.
+/* Such a tag that is still there: in front of another tag, or inside the frame, from which the
+ * kernel removes outer tags.
  */
 __noinline int pc_is_priority_tagged(struct __sk_buff *skb, const struct pc_flow *flow)
 {
@@ -224,7 +224,7 @@ static __always_inline enum drop_reason pc_from_uplink_frame(struct __sk_buff *s
 
 	pc_untag(skb);
 	reason = pc_parse(skb, flow);
-	/* Not IP, or tagged. */
+	/* Not IP, or with a VLAN tag. */
 	if (!flow->t.family)
 		return reason == PC_DROP_VLAN && pc_is_priority_tagged(skb, flow) ? PC_DROP_VLAN
 										  : PC_PASS;
@@ -242,7 +242,7 @@ static __always_inline enum drop_reason pc_from_uplink_frame(struct __sk_buff *s
 	}
 	if (!reason)
 		return pc_from_uplink_ip(skb, flow);
-	/* What is not understood is translated for nobody; to_pod drops it, should it be for a pod.
+	/* A packet that was not parsed is not translated; to_pod drops it if it is for a pod.
 	 */
 	spoofed = pc_is_stranger(flow);
 	return spoofed ? spoofed : pc_host_unknown(flow, PC_HOST_IN, reason);

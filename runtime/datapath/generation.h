@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* generation.h - which policy is in force, and how to ask it.
- * Gives pc_generation(), pc_ask_policy(). A change of policy takes effect by one store of one word.
+/* generation.h - the active policy, and the tail call to it.
+ * Gives pc_generation(), pc_ask_policy(). A policy change takes effect by one store of one word.
  */
 #pragma once
 #include "drops.h"
 #include "flow.h"
 
 #define PC_STATE_SLOT     0xffff
-#define PC_STATE_SERVICES 0x10000  /* there are Services, or were */
-#define PC_STATE_HALF     0x20000  /* which half of their tables is in force */
-#define PC_STATE_MASQ     0x40000  /* pods leave the cluster under the node's address */
-#define PC_STATE_HOSTS    0x100000 /* policies guard this node itself */
-#define PC_STATE_OWN_NODE 0x200000 /* policies deny some of what this node sends to its pods */
+#define PC_STATE_SERVICES 0x10000  /* there are Services, or there were */
+#define PC_STATE_HALF     0x20000  /* which buffer of their tables is active */
+#define PC_STATE_MASQ     0x40000  /* SNAT for pods that leave the cluster */
+#define PC_STATE_HOSTS    0x100000 /* this node itself is under host policy */
+#define PC_STATE_OWN_NODE 0x200000 /* policies deny some packets of this node to its pods */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__type(key, __u32);
-	__type(value, __u64); /* low half slot and PC_STATE_*, high half epoch */
+	__type(value, __u64); /* low 32 bits: slot and PC_STATE_*; high 32 bits: epoch */
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_state SEC(".maps");
 
-/* How many of the kernel's ticks make a second, as the loader was told by the kernel. */
+/* The number of kernel ticks per second, which the loader read from the kernel. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -39,9 +39,9 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_policy SEC(".maps");
 
-/* Reads the word once, stamps the flow with its epoch, returns its low half. The time is that of
- * the tick: to ask for any other costs as much as half of what is done for a known connection.
- * Without a rate everything is over at once.
+/* Reads the word once, stamps the flow with its epoch, and returns the low 32 bits. The time is
+ * that of the last tick: any other clock costs as much as half of the work for a known connection.
+ * Without a tick rate every entry has expired.
  */
 static __always_inline __u32 pc_generation(struct pc_flow *flow)
 {
@@ -56,7 +56,7 @@ static __always_inline __u32 pc_generation(struct pc_flow *flow)
 	return word;
 }
 
-/* Does not return, unless the slot is empty: then nothing passes. */
+/* Does not return unless the slot is empty: then no packet passes. */
 static __always_inline enum drop_reason pc_ask_policy(struct __sk_buff *skb, __u32 slot)
 {
 	bpf_tail_call(skb, &pc_policy, slot & PC_STATE_SLOT);

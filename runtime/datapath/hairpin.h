@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* hairpin.h - a pod that is an endpoint of a Service reaches itself through it.
- * Gives pc_hairpin() for the end of from_pod, where all of it is done: what the pod sends to the
- * Service comes back to it from an address that is nobody's, and what it answers to that one comes
- * back from the Service. No policy is asked, as a pod cannot block itself (semantics A23).
+/* hairpin.h - a pod that is an endpoint of a Service reaches itself through that Service.
+ * Gives pc_hairpin() for the end of from_pod, which does all of it. The pod's packet to the Service
+ * comes back to it from a reserved address. Its answer to that address comes back from the Service.
+ * No policy decides it, as a pod cannot block itself (semantics A23).
  *
- * The node that is its own endpoint goes the same way at the device of to_route.h.
+ * A node that is its own endpoint uses the same path at the device of to_route.h.
  *
- * Such a connection has two entries as others have (ct_front.h), with the reserved address in the
- * place of the client's in the entry proper. They stay in the new-connection table.
+ * Such a connection has two entries as other Service connections have (ct_front.h). The post-NAT
+ * entry has the reserved address in place of the client's. Both stay in the new-connection table.
  */
 #pragma once
 #include "hairpin_addr.h"
@@ -15,7 +15,7 @@
 #include "nat_hooks.h"
 #include "service_refuse.h"
 
-/* A connection begins. The tuple is translated but for the source, and its port is free. */
+/* Opens a connection. The tuple is translated except for its source, and its port is free. */
 __noinline int pc_hairpin_open(struct pc_flow *flow)
 {
 	struct pc_room *room = pc_room_here();
@@ -46,7 +46,7 @@ __noinline int pc_hairpin_open(struct pc_flow *flow)
 	ct->state |= PC_CT_FRONT;
 	ct->src.nat.port = port;
 	ct->dst.nat.port = port;
-	/* The front's tuple, while that is put. */
+	/* The pre-NAT entry's tuple, while that entry is stored. */
 	flow->t.saddr = flow->t.daddr;
 	pc_tuple_front(&flow->t, &flow->nat);
 	if (!pc_ct_put(flow, &flow->t, ct, flow->is_front_kept))
@@ -58,7 +58,7 @@ __noinline int pc_hairpin_open(struct pc_flow *flow)
 	return PC_PASS;
 }
 
-/* The entry of flow->t, in its direction or against it. */
+/* The entry of flow->t, in its direction or in the reverse direction. */
 static __always_inline struct pc_ct *pc_hairpin_find(const struct pc_flow *flow, bool is_reply)
 {
 	struct pc_ct_at at = pc_ct_get(&flow->t, true);
@@ -69,8 +69,8 @@ static __always_inline struct pc_ct *pc_hairpin_find(const struct pc_flow *flow,
 	return at.ct;
 }
 
-/* To the Service, on a connection that there is. A front without its other half is forgotten: it
- * would keep the next one from beginning.
+/* To the Service, on an existing connection. A pre-NAT entry without its post-NAT entry is deleted:
+ * it would block the next connection.
  */
 __noinline int pc_hairpin_on(struct pc_flow *flow)
 {
@@ -127,8 +127,8 @@ __noinline int pc_hairpin_back(struct pc_flow *flow)
 	return PC_PASS;
 }
 
-/* A fragment behind the first, which has no ports: its addresses become what those of the first
- * did.
+/* A later fragment has no ports. Its addresses are
+ * translated like those of the first fragment.
  */
 __noinline int pc_hairpin_follow(struct pc_flow *flow)
 {
@@ -159,7 +159,7 @@ static __always_inline bool pc_hairpin_ports_into(struct __sk_buff *skb, const s
 	       pc_nat_port(skb, flow, PC_NAT_DST, port[1], flow->t.dport);
 }
 
-/* Writes flow->t into the packet, in the place of what is there, which flow->t is afterwards. */
+/* Writes flow->t into the packet. Afterwards flow->t holds what the packet had before. */
 __noinline int pc_hairpin_write(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	struct pc_addr6 src = {}, dst = {};
@@ -182,7 +182,7 @@ __noinline int pc_hairpin_write(struct __sk_buff *skb, struct pc_flow *flow)
 	return PC_PASS;
 }
 
-/* By its addresses as it came, under which those behind it are looked for. */
+/* Records the untranslated addresses, under which later fragments are looked up. */
 __noinline int pc_hairpin_record(struct pc_flow *flow)
 {
 	if (!flow)
@@ -192,7 +192,7 @@ __noinline int pc_hairpin_record(struct pc_flow *flow)
 	return 0;
 }
 
-/* A function of its own for its stack. */
+/* A separate function, for its own stack frame. */
 __noinline int pc_hairpin_macs(struct __sk_buff *skb)
 {
 	return pc_turn_macs(skb) ? PC_PASS : PC_DROP_MALFORMED;
@@ -207,7 +207,7 @@ static __always_inline enum drop_reason pc_hairpin_ends(struct pc_flow *flow)
 	return flow->nat.row ? pc_hairpin_open(flow) : pc_hairpin_on(flow);
 }
 
-/* Makes of the packet what comes back to who sent it, and turns the frame around. */
+/* Rewrites the packet so that it returns to its sender, and swaps the frame's MACs. */
 static __always_inline enum drop_reason pc_hairpin_turn(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	enum drop_reason reason;
@@ -224,7 +224,7 @@ static __always_inline enum drop_reason pc_hairpin_turn(struct __sk_buff *skb, s
 	return reason ? reason : pc_hairpin_macs(skb);
 }
 
-/* What the hook of a pod returns for a packet that is to come back to it. */
+/* The return value of a pod's hook for a packet that returns to that pod. */
 static __always_inline int pc_hairpin(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	enum drop_reason reason = pc_refused_sender(skb, flow);

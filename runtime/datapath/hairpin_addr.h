@@ -2,9 +2,9 @@
 /* hairpin_addr.h - the address that a pod sees when it reaches itself through a Service.
  * Gives pc_hairpin_address(), pc_is_hairpin(), pc_is_hairpin_answer().
  *
- * IPv4: 169.254.255.1, of those link-local addresses that nobody may take by himself (RFC
- * 3927, 2.1), and no link's own here. IPv6: fd70:6353:6870::1, a unique local address (RFC 4193),
- * as what is sent to a link-local one would ask the link for it, and not come to the gateway.
+ * IPv4: 169.254.255.1, one of the link-local addresses that no host may choose itself (RFC 3927,
+ * 2.1), and of no link here. IPv6: fd70:6353:6870::1, a unique local address (RFC 4193): for a
+ * link-local one the pod would send a neighbour solicitation, and not use its gateway.
  */
 #pragma once
 #include "ct_state.h"
@@ -32,7 +32,7 @@ static __always_inline bool pc_is_hairpin(const struct pc_addr6 *a, __u8 family)
 	return pc_addr6_high(a) == PC_HAIRPIN6_HIGH && pc_addr6_low(a) == PC_HAIRPIN6_LOW;
 }
 
-/* Whether a packet against the direction of its connection is to become one of the Service here. */
+/* Whether this hook translates a reply packet of the connection to a reply of the Service. */
 static __always_inline bool pc_is_hairpin_answer(const struct pc_ct *ct, const struct pc_tuple *t)
 {
 	return ct->state & PC_CT_NAT && pc_is_hairpin(&t->daddr, t->family);

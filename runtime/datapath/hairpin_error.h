@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* hairpin_error.h - ICMP errors of a pod, or of the node, about a connection to itself through a
- * Service (hairpin.h). Gives pc_hairpin_error().
+/* hairpin_error.h - ICMP errors of a pod or the node about a connection to itself by a Service
+ * (hairpin.h). Gives pc_hairpin_error().
  *
- * Such a one has two ends that are both itself: what it reports on as the endpoint it is told about
- * as the client, and the other way round. So both ends of what is quoted are translated, and both
- * of the message (RFC 792; RFC 4443, 2.4; RFC 5508, 4).
+ * Both ends of such a connection are the sender itself. It reports an error as the endpoint, and
+ * receives it as the client, or the reverse. So both ends of the quoted packet are translated, and
+ * both of the message (RFC 792; RFC 4443, 2.4; RFC 5508, 4).
  */
 #pragma once
 #include "nat_icmp.h"
 
-/* One end of what is quoted, the source if quoted->is_reply, and both ports: those that it is to
- * have, in its own order. Verified once, by itself.
+/* Writes one end of the quoted packet (the source if quoted->is_reply) and both ports, which
+ * `ports` gives in the quoted packet's order. The verifier checks this function once.
  */
 __noinline int pc_hairpin_quoted(struct __sk_buff *skb, struct pc_flow *flow,
 				 const struct pc_quoted *quoted, const struct pc_addr6 *to,
@@ -24,8 +24,8 @@ __noinline int pc_hairpin_quoted(struct __sk_buff *skb, struct pc_flow *flow,
 			     quoted->is_reply ? dst : src);
 }
 
-/* The ports that what is quoted had where it was sent. A client sees the Service's, and an endpoint
- * its own; each sees the other's as that end does.
+/* The ports that the quoted packet had at its sender. The client sees the Service's port, and the
+ * endpoint its own; each sees the client's port as that end knows it.
  */
 static __always_inline __u32 pc_hairpin_ports(const struct pc_quoted *quoted,
 					      const struct pc_row *row)
@@ -35,7 +35,7 @@ static __always_inline __u32 pc_hairpin_ports(const struct pc_quoted *quoted,
 	return (__u32)quoted->nat_port << 16 | row->frontend_port;
 }
 
-/* Both ends of the message itself. A function of its own for its stack. */
+/* Both ends of the message itself. A separate function, for its own stack frame. */
 __noinline int pc_hairpin_readdress(struct __sk_buff *skb, struct pc_flow *flow,
 				    const struct pc_addr6 *to)
 {
@@ -43,7 +43,7 @@ __noinline int pc_hairpin_readdress(struct __sk_buff *skb, struct pc_flow *flow,
 	       pc_nat_addr(skb, flow, PC_NAT_DST, &flow->t.daddr, to);
 }
 
-/* Both ends of what is quoted, and both of the message; flow->nat.daddr is whom it is from. */
+/* Both ends of the quoted packet, and both of the message; flow->nat.daddr is its new source. */
 static __always_inline bool pc_hairpin_requote(struct __sk_buff *skb, struct pc_flow *flow,
 					       struct pc_quoted *quoted, const struct pc_row *row)
 {
@@ -59,7 +59,7 @@ static __always_inline bool pc_hairpin_requote(struct __sk_buff *skb, struct pc_
 	       pc_hairpin_readdress(skb, flow, &row->backend);
 }
 
-/* Whom it is from, which flow->nat.daddr has no other use for here. */
+/* The message's new source, in flow->nat.daddr, which has no other use here. */
 __noinline int pc_hairpin_sender(struct pc_flow *flow, const struct pc_row *row, __u32 node,
 				 bool is_front)
 {
@@ -72,8 +72,8 @@ __noinline int pc_hairpin_sender(struct pc_flow *flow, const struct pc_row *row,
 	return 0;
 }
 
-/* The error becomes one to who sent it. As the client he has seen the Service, and tells the
- * endpoint, which has sent to the reserved address; as the endpoint the other way round.
+/* The error returns to its sender. Sent as the client, it quotes an answer of the Service, and goes
+ * to the endpoint, which sent that answer to the reserved address. As the endpoint, the reverse.
  */
 __noinline int pc_hairpin_error(struct __sk_buff *skb, struct pc_flow *flow)
 {

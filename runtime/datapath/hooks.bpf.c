@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* hooks.bpf.c - the programs on each pod's host-side veth, on the node's uplinks and on its tunnel;
- * the same for every policy. A connection that is known and decided passes here; any other goes on
- * to the policy program.
+ * the same for every policy. A packet of a known and decided connection passes here. Any other
+ * packet goes on to the policy program.
  */
 #include "detour.h"
 #include "from_detour.h"
@@ -20,7 +20,7 @@
 #include "tunnel.h"
 #include "way_out.h"
 
-/* tc ingress: the pod sends. */
+/* tc ingress: a pod sends. */
 SEC("tc")
 int pc_from_pod(struct __sk_buff *skb)
 {
@@ -48,7 +48,7 @@ int pc_from_pod(struct __sk_buff *skb)
 	return pc_verdict(flow->reason);
 }
 
-/* tc egress: the pod is sent to. */
+/* tc egress: a pod receives. */
 SEC("tc")
 int pc_to_pod(struct __sk_buff *skb)
 {
@@ -59,13 +59,13 @@ int pc_to_pod(struct __sk_buff *skb)
 	flow->reason = pc_to_pod_frame(skb, flow);
 	if (!flow->reason && pc_has_no_endpoint(skb, flow))
 		flow->reason = PC_DROP_NO_ENDPOINT;
-	/* What a pod of this node sends was put in order where it was sent. */
+	/* Fragments of this node's pods were reassembled at the sender's hook. */
 	if (flow->reason == PC_DROP_FRAGMENT && !flow->src.ifindex)
 		return pc_detour(skb, flow, PC_DETOUR_TO_POD);
 	return pc_verdict(flow->reason);
 }
 
-/* What the hook returns for a packet that is handed to another node. */
+/* The hook's return value for a packet that is forwarded to another node. */
 static __always_inline int pc_hand_over(struct __sk_buff *skb, struct pc_flow *flow, __u32 network)
 {
 	flow->reason = pc_into_tunnel(skb, flow, network);
@@ -74,7 +74,7 @@ static __always_inline int pc_hand_over(struct __sk_buff *skb, struct pc_flow *f
 	return flow->reason ? pc_verdict(flow->reason) : bpf_redirect(flow->forward_to, 0);
 }
 
-/* tc ingress: somebody outside sends. */
+/* tc ingress: an external host sends. */
 SEC("tc")
 int pc_from_uplink(struct __sk_buff *skb)
 {
@@ -127,7 +127,7 @@ int pc_to_uplink(struct __sk_buff *skb)
 	return pc_verdict(flow->reason);
 }
 
-/* tc ingress: another node hands over. */
+/* tc ingress: another node forwards. */
 SEC("tc")
 int pc_from_tunnel(struct __sk_buff *skb)
 {
@@ -143,8 +143,8 @@ int pc_from_tunnel(struct __sk_buff *skb)
 	return bpf_redirect(flow->forward_to, BPF_F_INGRESS);
 }
 
-/* tc egress: the node itself sends to a Service, and a route of ours has brought that here. What is
- * neither dropped nor sent on is the link's own talk, which nobody is there to hear.
+/* tc egress: the node itself sends to a Service, and a route of ours led the packet here. A packet
+ * that is neither dropped nor redirected is a link-local protocol's, which has no receiver here.
  */
 SEC("tc")
 int pc_to_route(struct __sk_buff *skb)
@@ -163,7 +163,7 @@ int pc_to_route(struct __sk_buff *skb)
 	return flow->forward_to ? bpf_redirect_neigh(flow->forward_to, 0, 0, 0) : TC_ACT_SHOT;
 }
 
-/* tc ingress: what was put in order comes back. */
+/* tc ingress: reassembled fragments come back. */
 SEC("tc")
 int pc_from_detour(struct __sk_buff *skb)
 {
@@ -175,8 +175,8 @@ int pc_from_detour(struct __sk_buff *skb)
 	return flow->reason ? pc_verdict(flow->reason) : pc_come_back(skb, flow);
 }
 
-/* From the policy program, where the load asks for it: a packet in the middle of a connection that
- * the policy denies. Who sent it is told, as where a rule rejects.
+/* From the policy program, if the load enables resets: a packet in the middle of a connection that
+ * the policy denies. Its sender is told, as by a rule that rejects.
  */
 SEC("tc")
 int pc_resets(struct __sk_buff *skb)

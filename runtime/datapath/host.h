@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* host.h - what goes to the node itself or comes from it, by an uplink, where policies guard it.
- * Gives pc_host_decides(), pc_host_unknown(). A bit of the generation's word leads here; what is
- * forwarded is not asked about. Why: docs/decisions/0031-the-node-as-a-subject.md
+/* host.h - packets to or from a node under host policy, at an uplink.
+ * Gives pc_host_decides(), pc_host_unknown(). A bit of the generation's word enables it. Forwarded
+ * packets are not decided here. Why: docs/decisions/0031-the-node-as-a-subject.md
  */
 #pragma once
 #include "host_opener.h"
@@ -11,9 +11,9 @@
 #include "outside.h"
 #include "tunnel_port.h"
 
-/* What is to be done next, where it is no reason: of a packet that begins something, of one in its
- * entry's direction or against it, whose policy is to be asked; of one whose client is asked; of
- * one that no policy is asked about.
+/* The next step, if the value is no reason: the packet opens a connection (NEW); the policy decides
+ * again, in the entry's direction (STALE) or the reverse (REPLY); the client's Service connection
+ * is decided again (NAT); the host forwards it (ROUTED); no policy decides it (OPEN).
  */
 enum pc_host_next {
 	PC_HOST_NEW = -3,
@@ -24,13 +24,13 @@ enum pc_host_next {
 	PC_HOST_OPEN = -8,
 };
 
-/* Nobody who has it is a pod of this node: it is for this hook to keep it alive. */
+/* No end of the connection is a pod of this node: this hook must keep the entry alive. */
 static __always_inline bool pc_is_without_pods(const struct pc_ct *ct)
 {
 	return ct->src.ifindex <= PC_HOST_DEVICE && ct->dst.ifindex <= PC_HOST_DEVICE;
 }
 
-/* What nodes hand to each other: its inside is asked about. Both ends have the one port. */
+/* Packets that nodes forward to each other: the inner one is decided. Both ends have that port. */
 static __always_inline bool pc_is_between_nodes(const struct pc_flow *flow, enum pc_host_side side)
 {
 	const __u32 *other;
@@ -41,14 +41,14 @@ static __always_inline bool pc_is_between_nodes(const struct pc_flow *flow, enum
 	return other && *other;
 }
 
-/* The link's own talk: where it would be routed it is none. */
+/* Link-local protocols (ND, MLD). Routed packets of these kinds do not count. */
 static __always_inline bool pc_is_link_talk(const struct pc_flow *flow)
 {
 	return pc_is_nd(flow) || (pc_is_mld(flow) && pc_addr_is_link_group(&flow->t.daddr));
 }
 
-/* A known connection passes; of a pod's, its own hook does the rest. A function of its own, as the
- * next ones: the hooks' stacks are full.
+/* A known connection passes; if it is a pod's, the pod's own hook does the rest. This and the next
+ * functions are separate, because the hooks' stacks are full.
  */
 __noinline int pc_host_known(struct __sk_buff *skb, struct pc_flow *flow, enum pc_host_side side)
 {
@@ -71,7 +71,7 @@ __noinline int pc_host_known(struct __sk_buff *skb, struct pc_flow *flow, enum p
 	}
 	if (match.at.ct->state & PC_CT_DENIED && match.at.ct->state & PC_CT_NAT &&
 	    side == PC_HOST_OUT && pc_is_without_pods(match.at.ct))
-		return PC_DROP_POLICY; /* the client's last one was asked about, and refused */
+		return PC_DROP_POLICY; /* the policy denied the client's last packet */
 	if (!match.is_fresh && match.at.ct->state & PC_CT_NAT)
 		return PC_HOST_NAT;
 	if (!match.is_fresh) {
@@ -97,20 +97,20 @@ __noinline int pc_host_related(struct __sk_buff *skb, struct pc_flow *flow)
 	       pc_find_related(skb, flow, PC_BY_OTHERS, &quoted);
 }
 
-/* An answer from a failsafe port of whose connection nothing is known: it was there before. */
+/* An answer from a failsafe port without an entry: its connection is older than the hooks. */
 static __always_inline bool pc_is_failsafe_answer(const struct pc_flow *flow)
 {
 	return flow->t.proto == IPPROTO_TCP && !flow->opens &&
 	       pc_is_failsafe(flow, PC_FAILSAFE_IN, flow->t.sport);
 }
 
-/* To loopback, which is the node as well where the host's stack lets it in (route_localnet). */
+/* To loopback: that is the node too, if the host's stack accepts it (route_localnet). */
 static __always_inline bool pc_is_to_loopback(const struct pc_flow *flow, enum pc_host_side side)
 {
 	return side == PC_HOST_IN && pc_addr_is_loopback(flow->t.family, &flow->t.daddr);
 }
 
-/* Whether the node is at one end, and what is asked of it. */
+/* Whether the node is one end, and what must be decided for it. */
 __noinline int pc_host_asks(struct __sk_buff *skb, struct pc_flow *flow, enum pc_host_side side,
 			    int known, __u32 slot)
 {
@@ -128,7 +128,7 @@ __noinline int pc_host_asks(struct __sk_buff *skb, struct pc_flow *flow, enum pc
 	if (side == PC_HOST_OUT && skb->ingress_ifindex)
 		return PC_HOST_ROUTED;
 	if (flow->src.id == flow->dst.id)
-		return PC_DROP_SPOOFED_IP; /* to itself there is no way by an uplink */
+		return PC_DROP_SPOOFED_IP; /* no uplink leads from the node to itself */
 	if (pc_is_between_nodes(flow, side))
 		return PC_PASS;
 	if (side == PC_HOST_OUT && known == PC_HOST_NEW && pc_is_failsafe_answer(flow))
@@ -141,8 +141,8 @@ __noinline int pc_host_asks(struct __sk_buff *skb, struct pc_flow *flow, enum pc
 									     : PC_HOST_OPEN;
 }
 
-/* PC_PASS, a reason, or PC_THEN_DECIDE: the policy is to be asked about the flow as it is left. Of
- * a failsafe port nobody is asked, and what is remembered holds until the next policy.
+/* PC_PASS, a reason, or PC_THEN_DECIDE: the policy decides the flow as this function left it. For a
+ * failsafe port no policy decides, and the entry holds until the next policy.
  */
 static __always_inline int pc_host_decides(struct __sk_buff *skb, struct pc_flow *flow,
 					   enum pc_host_side side, __u32 slot)
@@ -166,7 +166,7 @@ static __always_inline int pc_host_decides(struct __sk_buff *skb, struct pc_flow
 	return PC_PASS;
 }
 
-/* What is not understood does not pass the node's policy by that. */
+/* A packet that was not parsed must not bypass the host policy. */
 __noinline int pc_host_unknown(struct pc_flow *flow, enum pc_host_side side, int reason)
 {
 	struct pc_endpoint own = {};

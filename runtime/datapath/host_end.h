@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* host_end.h - the node as an end whose policy is asked, where it is guarded.
- * Gives pc_host_receives() and pc_host_sends(). Only what a hook says is the node's is: its address
- * alone may be forged, or that of what the host's stack has translated.
+/* host_end.h - a node under host policy, as an end whose policy decides.
+ * Gives pc_host_receives() and pc_host_sends(). Only a hook can say that a packet is the node's: an
+ * address alone may be forged, or come from the host's own translation.
  */
 #pragma once
 #include "endpoints.h"
 #include "failsafe.h"
 
-/* What the node has in the place of a pod's device: loopback, at which no hook is. */
+/* The node's ifindex in place of a pod's device: loopback, which has no hook. */
 #define PC_HOST_DEVICE 1
 
 static __always_inline bool pc_is_guarded(const struct pc_endpoint *ep)
@@ -15,8 +15,8 @@ static __always_inline bool pc_is_guarded(const struct pc_endpoint *ep)
 	return ep->flags & PC_ENDPOINT_HOST;
 }
 
-/* The flow's destination, if it is the node, is asked; not about a failsafe port. A function of its
- * own: inlined, the verifier would tell its ways apart through all that follows.
+/* If the node is the flow's destination, its policy decides; not at a failsafe port. A separate
+ * function: inlined, the verifier would track its branches through the rest of the hook.
  */
 __noinline int pc_host_receives(struct pc_flow *flow)
 {
@@ -27,7 +27,7 @@ __noinline int pc_host_receives(struct pc_flow *flow)
 	return true;
 }
 
-/* The same of its source. */
+/* The same for the flow's source. */
 __noinline int pc_host_sends(struct pc_flow *flow)
 {
 	if (!flow || !pc_is_guarded(&flow->src))

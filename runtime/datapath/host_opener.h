@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* host_opener.h - in which direction a flow of a node under host policy is decided.
- * Gives pc_host_is_asked() and enum pc_host_side. As with pods (opener.h): the node's socket tells
- * which end has opened a connection without an entry; else both directions have to be allowed.
+ * Gives pc_host_is_asked() and enum pc_host_side. As for pods (opener.h), the node's socket tells
+ * which end has opened a connection without an entry. Otherwise both directions must be allowed.
  */
 #pragma once
 #include "host_end.h"
 #include "opener.h"
 
-/* Which way a packet passes the uplink. */
+/* The direction in which a packet passes the uplink. */
 enum pc_host_side { PC_HOST_IN = 0, PC_HOST_OUT = 1 };
 
 /* The node's end of the flow. */
@@ -27,9 +27,9 @@ static __always_inline bool pc_host_is_failsafe(const struct pc_flow *flow, enum
 	       pc_is_failsafe(flow, back, flow->t.sport);
 }
 
-/* The end that has opened the flow's connection; PC_FLOW_NONE where nothing tells. Of a failsafe
- * port one direction is allowed anyway, so the packet's own is decided. What a socket of the node
- * claims holds until the next load, as in opener.h.
+/* The end that has opened the flow's connection; PC_FLOW_NONE if nothing tells. At a failsafe port
+ * one direction is allowed anyway, so the packet's own direction is decided. A claim of a socket of
+ * the node holds until the next load, as in opener.h.
  */
 __noinline int pc_host_flow_opener(struct __sk_buff *skb, struct pc_flow *flow, __u32 own)
 {
@@ -50,7 +50,7 @@ __noinline int pc_host_flow_opener(struct __sk_buff *skb, struct pc_flow *flow, 
 	return (says == PC_SOCKET_CONNECTED) == (own == PC_FLOW_SRC) ? PC_FLOW_SRC : PC_FLOW_DST;
 }
 
-/* Turns the flow so that it runs from the end that opened it, or has both directions decided. */
+/* Turns the flow so that it runs from its opener, or has both directions decided. */
 static __always_inline void pc_host_turn(struct __sk_buff *skb, struct pc_flow *flow,
 					 enum pc_host_side side, __u32 slot)
 {
@@ -65,8 +65,8 @@ static __always_inline void pc_host_turn(struct __sk_buff *skb, struct pc_flow *
 		pc_flow_turn(flow);
 }
 
-/* Whether policy is asked about the flow, and not a failsafe port alone. `is_known`: the flow has
- * an entry of another policy, and runs in its direction; PC_OPENER_PROBE: both were allowed then.
+/* Whether the policy decides the flow, and not a failsafe port alone. `is_known`: the flow has an
+ * entry of another policy, and runs in its direction. PC_OPENER_PROBE: both were allowed then.
  */
 static __always_inline bool pc_host_is_asked(struct __sk_buff *skb, struct pc_flow *flow,
 					     enum pc_host_side side, bool is_known, __u32 slot)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* host_snat.h - what the host's stack gave an address of the node, and forwarded (host SNAT).
- * Gives pc_host_routed(), pc_is_host_snat(), pc_host_snat_passes(). The entry lets the peer's
- * answers in to the stack, which gives them to the forwarded end. The host forgets its mapping
- * earlier or later than the entry ends, so the entry is no way to a socket of the node, nor one of
- * a socket.
+/* host_snat.h - packets that the host translated to a node address and forwarded (host SNAT).
+ * Gives pc_host_routed(), pc_is_host_snat(), pc_host_snat_passes(). The entry admits the peer's
+ * answers to the stack, which sends them to the forwarded end. The host's mapping ends earlier or
+ * later than the entry. So the entry never lets a packet through to a socket of the node, or from a
+ * socket.
  */
 #pragma once
 #include "opener.h"
 #include "related.h"
 
-/* A connection of the node with no pod: only pc_host_routed() makes such an entry. */
+/* A connection of the node without a pod: only pc_host_routed() makes such an entry. */
 static __always_inline bool pc_is_host_snat(const struct pc_ct *ct)
 {
 	return (ct->state & (PC_CT_NODE | PC_CT_NAT)) == PC_CT_NODE;
@@ -24,7 +24,7 @@ static __always_inline bool pc_node_takes_udp(struct __sk_buff *skb, struct pc_s
 	return sk;
 }
 
-/* A listener takes no packet that is no SYN. */
+/* A listening socket accepts no packet except a SYN. */
 static __always_inline bool pc_node_takes_tcp(struct __sk_buff *skb, struct pc_socket_at *at)
 {
 	struct bpf_sock *sk = bpf_skc_lookup_tcp(skb, &at->tuple, at->size, at->netns, 0);
@@ -37,8 +37,8 @@ static __always_inline bool pc_node_takes_tcp(struct __sk_buff *skb, struct pc_s
 	return !listens;
 }
 
-/* Whether the node has a socket that would take the packet, were it for the node. Verified once, by
- * itself.
+/* Whether the node has a socket that would accept the packet if the packet were for the node.
+ * Verified once, on its own.
  */
 __noinline int pc_node_takes(struct __sk_buff *skb, const struct pc_flow *flow)
 {
@@ -51,8 +51,8 @@ __noinline int pc_node_takes(struct __sk_buff *skb, const struct pc_flow *flow)
 					    : pc_node_takes_tcp(skb, &at);
 }
 
-/* Whether the answer may be for the node instead. Of SCTP and ICMP only what opens could begin
- * something, and that uses no entry; of protocols without ports nothing tells.
+/* Whether the answer may be for the node instead. With SCTP and ICMP only an opening packet could
+ * begin a flow, and that uses no entry. Protocols without ports give no evidence.
  */
 static __always_inline bool pc_answers_node(struct __sk_buff *skb, const struct pc_flow *flow)
 {
@@ -61,15 +61,15 @@ static __always_inline bool pc_answers_node(struct __sk_buff *skb, const struct 
 	return !pc_l4_header(&flow->t);
 }
 
-/* Generated here: fragments that are forwarded may have lost the device that they came by, and have
- * no socket.
+/* Generated here. Forwarded fragments may have lost the device that they came by, and have no
+ * socket.
  */
 static __always_inline bool pc_is_of_node(const struct __sk_buff *skb)
 {
 	return !skb->ingress_ifindex && skb->sk;
 }
 
-/* The peer extends the idle time once, then the forwarded end has to speak. */
+/* The peer extends the idle time once. After that the forwarded end has to send. */
 static __always_inline void pc_host_snat_heard(struct pc_ct *ct, const struct pc_flow *flow)
 {
 	__u32 news = pc_ct_news(flow, true);
@@ -87,8 +87,8 @@ static __always_inline void pc_host_snat_heard(struct pc_ct *ct, const struct pc
 		ct->expires = expires;
 }
 
-/* Whether the entry lets the packet pass. Not if that is the node's, or may be for it: then it is
- * judged as if there were no entry. A reset of the node's says only that it has no such connection.
+/* Whether the entry lets the packet pass. It does not if the packet is, or may be, the node's: then
+ * no entry applies. A reset from the node says only that it has no such connection.
  */
 static __always_inline bool pc_host_snat_passes(struct __sk_buff *skb, struct pc_flow *flow,
 						const struct pc_ct_match *match)
@@ -111,8 +111,8 @@ static __always_inline bool pc_host_snat_passes(struct __sk_buff *skb, struct pc
 	return true;
 }
 
-/* Answers are let in as those of what the node opened. Answers of our own go the same way, and have
- * none.
+/* Admits answers like those of connections that the node opened. Our own answers also pass here,
+ * and get no entry.
  */
 __noinline int pc_host_routed(struct pc_flow *flow)
 {

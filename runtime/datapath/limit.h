@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* limit.h - how many new connections a rule lets through, of each source.
- * Gives pc_is_limited(). A source is an address. What is remembered of it goes when as many others
- * as there are places have come since: it may then come at once again as it could at first. So pods
- * and nodes have a table of their own: however many addresses clients outside have, they push out
- * no pod's.
+/* limit.h - limits how many new connections a rule allows, per source.
+ * Gives pc_is_limited(). A source is an address. When the table is full,
+ * the least recently used source is forgotten, and then has its initial
+ * burst again. So pods and nodes have a table of their own: external
+ * clients, however many addresses they have, evict no pod from it.
  */
 #pragma once
 #include "effects.h"
 
-#define PC_LIMITED 65536 /* rules and sources that are remembered */
+#define PC_LIMITED 65536 /* pairs of rule and source */
 
 struct pc_limit_key {
 	struct pc_addr6 source;
@@ -28,7 +28,7 @@ _Static_assert(sizeof(struct pc_limit_key) == 24, "a key without padding");
 PC_LIMIT_TABLE(pc_limits);
 PC_LIMIT_TABLE(pc_limits_out); /* of sources that are no endpoint */
 
-/* One too many of this source, for a rule that allows it. */
+/* True: this connection exceeds the source's limit for the rule, which allows it. */
 static __always_inline bool pc_is_over_in(void *table, const struct pc_limit_key *key,
 					  const struct pc_effect *effect, __u64 now)
 {
@@ -58,8 +58,8 @@ static __always_inline bool pc_is_over(const struct pc_flow *flow, __u32 rule, _
 			    : pc_is_over_in(&pc_limits_out, &key, effect, now);
 }
 
-/* A connection that both ends allow, and one of them not now. What goes on is not new, nor is what
- * a changed policy is asked about again.
+/* Whether one of the two ends, which both allow the connection, limits it now. Established
+ * connections, and those that a changed policy decides again, are not new.
  */
 static __always_inline bool pc_is_limited(const struct pc_flow *flow, __u32 egress_rule,
 					  __u32 ingress_rule)

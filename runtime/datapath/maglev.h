@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* maglev.h - tables in which each client finds its endpoint, the same on every node.
- * Gives pc_maglev_nth(). Written by the loader (runtime/services/maglev.py), in halves as all that
- * is chosen from.
+/* maglev.h - Maglev tables: each client gets the same endpoint on every node.
+ * Gives pc_maglev_nth(). Written by the loader (runtime/services/maglev.py), double-buffered as all
+ * tables of endpoints are.
  */
 #pragma once
 #include "service_map.h"
 
-#define PC_MAGLEV_SLOTS 1048576 /* of a half */
+#define PC_MAGLEV_SLOTS 1048576 /* per buffer */
 
-/* Which of a part's endpoints, from 0 on. */
+/* The index of an endpoint in its part, from 0 on. */
 struct pc_maglev_halves {
 	__u16 nth[2 * PC_MAGLEV_SLOTS];
 };
@@ -22,7 +22,7 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_maglev SEC(".maps");
 
-/* Of who sends, and from which port if that is to matter; the same on every node, so without a
+/* A hash of the source, and of its port if that matters. It is the same on every node, so it has no
  * seed. The constants are those of endpoints.h.
  */
 static __always_inline __u64 pc_maglev_hash(const struct pc_tuple *t, bool with_port)
@@ -35,7 +35,7 @@ static __always_inline __u64 pc_maglev_hash(const struct pc_tuple *t, bool with_
 	return mixed ^ mixed >> 32;
 }
 
-/* The endpoint of the part for the client of the tuple. */
+/* The endpoint of the part for the tuple's client. */
 static __always_inline __u32 pc_maglev_nth(const struct pc_tuple *t, const struct pc_part *part,
 					   bool with_port, __u32 word)
 {
@@ -48,6 +48,6 @@ static __always_inline __u32 pc_maglev_nth(const struct pc_tuple *t, const struc
 		return 0;
 	at = (word & PC_STATE_HALF ? PC_MAGLEV_SLOTS : 0) + part->table;
 	at += pc_maglev_hash(t, with_port) % part->slots;
-	barrier_var(at); /* or compilers drop the mask, which the verifier of 6.1 goes by */
+	barrier_var(at); /* or compilers drop the mask, which the 6.1 verifier needs */
 	return all->nth[at & (2 * PC_MAGLEV_SLOTS - 1)];
 }

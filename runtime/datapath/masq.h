@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* masq.h - which connections are masqueraded, and by which port.
+/* masq.h - which connections get SNAT, and from which SNAT port.
  * Gives pc_masq_leaves(), pc_masq_open(), pc_masq_write().
  */
 #pragma once
@@ -7,13 +7,13 @@
 #include "nat.h"
 #include "offload.h"
 
-#define PC_MASQ_NOT    -1   /* nothing of ours: it passes as it is */
-#define PC_MASQ_NEW    -2   /* nothing is known of it yet */
-#define PC_MASQ_SHARED 1024 /* ports: of as many, or more, a pod has half */
-#define PC_MASQ_TRIES  32   /* ports that are looked at for a new connection, and again as many */
+#define PC_MASQ_NOT    -1   /* no SNAT here: it passes unchanged */
+#define PC_MASQ_NEW    -2   /* no SNAT entry of it exists yet */
+#define PC_MASQ_SHARED 1024 /* ports: of a range this large or larger, a pod may use half */
+#define PC_MASQ_TRIES  32   /* ports that a new connection tries, and then as many again */
 #define PC_ECHO_ID_AT  4
 
-/* As pc_masq_holds(), of the half that the pod finds: it leaves as the last load said, too.
+/* As pc_masq_holds(), for the pod-side entry. The last load must still allow this way out.
  */
 static __always_inline bool pc_masq_leaves(const struct pc_flow *flow, struct pc_masq_end *end,
 					   const struct pc_masq_key *key)
@@ -30,7 +30,7 @@ static __always_inline bool pc_masq_leaves(const struct pc_flow *flow, struct pc
 	return pc_masq_holds(flow, end, &key->here, &key->there);
 }
 
-/* Whether there is something in the packet by which an answer is known. */
+/* Whether the packet has a port or id by which its answer can be looked up. */
 static __always_inline bool pc_masq_has_port(const struct pc_flow *flow)
 {
 	if (pc_is_icmp(&flow->t))
@@ -38,8 +38,8 @@ static __always_inline bool pc_masq_has_port(const struct pc_flow *flow)
 	return pc_l4_header(&flow->t);
 }
 
-/* Where a connection begins to look for a port, and by how much it goes on: another one begins
- * elsewhere, the same one at the same place, so that what was forgotten is found again.
+/* Where a connection begins its search for a port, and the step of that search. Each connection has
+ * its own start. It stays the same, so an evicted connection finds its port again.
  */
 static __always_inline __u64 pc_masq_spread(const struct pc_tuple *t)
 {
@@ -50,8 +50,8 @@ static __always_inline __u64 pc_masq_spread(const struct pc_tuple *t)
 	return (mixed ^ mixed >> 32) * PC_EP_STIR;
 }
 
-/* How many ports of the range an owner may have towards one other side: a pod every other one of a
- * large range, so that it leaves some to others.
+/* How many ports of the range an owner may use towards one remote address and port. In a large
+ * range a pod may use every other port, so that it leaves ports to other pods.
  */
 static __always_inline __u32 pc_masq_share(const struct pc_masq_conf *conf, __u32 device)
 {
@@ -60,7 +60,7 @@ static __always_inline __u32 pc_masq_share(const struct pc_masq_conf *conf, __u3
 	return device && size >= PC_MASQ_SHARED ? size / 2 : size;
 }
 
-/* Which port that is; the one of each two that the pod has. */
+/* The port at an index. A pod's share has one port of each pair. */
 static __always_inline __u32 pc_masq_port_at(const struct pc_masq_conf *conf, __u32 device,
 					     __u32 share, __u32 at)
 {
@@ -80,9 +80,9 @@ static __always_inline bool pc_masq_is_its(const struct pc_masq_conf *conf, __u3
 		pc_masq_port_at(conf, device, share, (number - conf->low) / 2) == number);
 }
 
-/* The half that answers find, with the first port that is free towards the other side. Gives the
- * port; 0: all that were tried are taken. The pod's own comes first, if it is one of its ports; a
- * port of a connection of its own that has ended comes last. SCTP has no other, as its checksum
+/* The wire-side entry, with the first port that is free towards the remote end. Returns the port;
+ * 0: all tried ports are taken. The pod's own port comes first, if it is in its share. A port of an
+ * ended connection of the same pod comes last. SCTP can use only its own port, as its checksum
  * covers ports.
  */
 static __always_inline __be16 pc_masq_port(const struct pc_flow *flow,
@@ -94,7 +94,7 @@ static __always_inline __be16 pc_masq_port(const struct pc_flow *flow,
 	__u32 at = (__u32)spread % share, step = 1;
 	bool is_sctp = flow->t.proto == IPPROTO_SCTP;
 
-	if (share > PC_MASQ_TRIES) /* once around in as many: no port is looked at twice */
+	if (share > PC_MASQ_TRIES) /* each port at most once */
 		step += (__u32)(spread >> 32) % (share / PC_MASQ_TRIES);
 	key->port = flow->t.sport;
 	if ((is_sctp || pc_masq_is_its(conf, end->device, share, key->port)) &&
@@ -114,7 +114,7 @@ static __always_inline __be16 pc_masq_port(const struct pc_flow *flow,
 	return 0;
 }
 
-/* Stores the pod's half, also over one that is there. */
+/* Stores the pod-side entry, and overwrites an existing one. */
 static __always_inline bool pc_masq_put(const struct pc_flow *flow, const struct pc_masq_key *key,
 					const struct pc_masq_end *end)
 {
@@ -127,8 +127,8 @@ static __always_inline bool pc_masq_put(const struct pc_flow *flow, const struct
 		!bpf_map_update_elem(&pc_masq_ends, key, end, BPF_EXIST));
 }
 
-/* A connection begins: of the pod flow->src, or of the node. The half that answers find is written
- * first, and deleted last.
+/* Opens a connection, of the pod flow->src or of the node. The wire-side entry is written first and
+ * deleted last.
  */
 __noinline int pc_masq_open(struct pc_flow *flow, __u32 uplink)
 {
@@ -184,7 +184,7 @@ static __always_inline bool pc_masq_echo(struct __sk_buff *skb, const struct pc_
 	       !bpf_skb_store_bytes(skb, flow->l4 + PC_ECHO_ID_AT, &to, sizeof(to), 0);
 }
 
-/* Puts what the half says into the packet, at one end: of what leaves the source. */
+/* Writes the entry's address and port into the packet, at one end: the source if it leaves. */
 __noinline int pc_masq_write(struct __sk_buff *skb, struct pc_flow *flow,
 			     const struct pc_masq_end *to, enum pc_nat_end end)
 {

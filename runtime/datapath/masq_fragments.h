@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* masq_fragments.h - later fragments get the address that their first one got.
- * Gives pc_masq_frag_note(), pc_masq_follow(). A table of its own, as what pods send and get is
- * recorded by their own hooks as well, under the same addresses.
+/* masq_fragments.h - later fragments get the address that SNAT gave their first one.
+ * Gives pc_masq_frag_note(), pc_masq_follow(). This table is separate, as the pods' own hooks
+ * record the same fragments under the same addresses.
  */
 #pragma once
 #include "fragments.h"
@@ -9,7 +9,7 @@
 
 #define PC_MASQ_FRAGS 4096
 
-/* As the packet came. */
+/* The packet's untranslated addresses. */
 struct pc_masq_frag {
 	struct pc_addr6 saddr, daddr;
 	__be32 id;
@@ -21,9 +21,9 @@ _Static_assert(sizeof(struct pc_masq_frag) == 40, "a map key has no hidden paddi
 
 struct pc_masq_first {
 	__u64 expires;
-	struct pc_addr6 addr; /* in the place of the one that is translated; or the same */
+	struct pc_addr6 addr; /* replaces the translated address; may equal it */
 	__u32 epoch;
-	__u32 owner; /* who has sent it, as quota.h says it */
+	__u32 owner; /* the sender, as in quota.h */
 };
 
 struct {
@@ -47,7 +47,7 @@ static __always_inline struct pc_masq_frag pc_masq_frag_of(const struct pc_flow 
 	};
 }
 
-/* The oldest datagram of the sender gives its place first. */
+/* The sender's oldest datagram gives its place first. */
 static __always_inline __u64 pc_masq_frag_yields(const struct pc_seek *seek, const void *there,
 						 const void *key)
 {
@@ -58,7 +58,7 @@ static __always_inline __u64 pc_masq_frag_yields(const struct pc_seek *seek, con
 	return first->owner == seek->owner ? left : left + PC_OTHERS;
 }
 
-/* For every packet that passes; does nothing for a whole one. `sender` is its device, 0 outside. */
+/* For every packet that passes; skips unfragmented ones. `sender` is its device, 0 if external. */
 __noinline int pc_masq_frag_note(const struct pc_flow *flow, const struct pc_addr6 *addr,
 				 __u32 sender)
 {
@@ -82,7 +82,7 @@ __noinline int pc_masq_frag_note(const struct pc_flow *flow, const struct pc_add
 	return stored;
 }
 
-/* PC_MASQ_NEW, PC_MASQ_NOT of what comes in: nothing is known of its first one. */
+/* PC_MASQ_NEW, or PC_MASQ_NOT for a packet that comes in: its first fragment has no record. */
 __noinline int pc_masq_follow(struct __sk_buff *skb, struct pc_flow *flow, enum pc_nat_end end)
 {
 	const struct pc_masq_first *first;
@@ -97,7 +97,7 @@ __noinline int pc_masq_follow(struct __sk_buff *skb, struct pc_flow *flow, enum 
 		return end == PC_NAT_DST ? PC_MASQ_NOT : PC_MASQ_NEW;
 	was = end == PC_NAT_SRC ? &flow->t.saddr : &flow->t.daddr;
 	if (pc_addr_eq(was, &first->addr))
-		return end == PC_NAT_DST ? PC_MASQ_NOT : PC_PASS; /* the node's own */
+		return end == PC_NAT_DST ? PC_MASQ_NOT : PC_PASS; /* a packet of the node itself */
 	flow->partial = pc_partial_of(skb, flow);
 	return pc_nat_addr(skb, flow, end, was, &first->addr) ? PC_PASS : PC_DROP_MALFORMED;
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* masq_hooks.h - what the uplinks' hooks do to packets of pods that leave the cluster, and to the
- * answers. Gives pc_masq_out(), pc_masq_asked(), pc_masq_in().
+/* masq_hooks.h - SNAT at the uplinks' hooks: for packets of pods that leave the cluster, and for
+ * the answers. Gives pc_masq_out(), pc_masq_asked(), pc_masq_in().
  *
- * The host's stack has routed what leaves, and the pod's hook has decided, both by the pod's own
- * address; an answer has that again before either sees it. So nobody else knows of the translation.
+ * The host's stack routes a packet, and the pod's hook decides it, by the pod's own address. An
+ * answer has that address again before either sees it. So only the uplinks' hooks know of SNAT.
  */
 #pragma once
 #include "masq_fragments.h"
 #include "masq_icmp.h"
 
-/* Is it the answer in a connection that somebody outside has opened? He knows the pod's address. */
+/* Whether this answers an external host, which opened the connection to the pod's own address. */
 static __always_inline bool pc_masq_is_answer(const struct pc_flow *flow)
 {
 	struct pc_ct_at at = pc_ct_get(&flow->t, true);
@@ -17,9 +17,9 @@ static __always_inline bool pc_masq_is_answer(const struct pc_flow *flow)
 	return at.ct && at.ct->expires > flow->now && !at.ct->src.ifindex && at.back != at.ct->back;
 }
 
-/* Whether a connection begins with a packet that nothing is known of. What the node sends from one
- * of the ports, and every echo with such an id, is remembered as a pod's is, so that nobody else
- * gets that port. A later fragment of a pod's does not leave by its own address.
+/* Whether a packet without a SNAT entry opens a connection. A packet of the node from a port of the
+ * range, and every echo with such an id, is recorded like a pod's, so that no pod gets that port. A
+ * pod's later fragment never leaves under the pod's own address.
  */
 __noinline int pc_masq_begin(struct __sk_buff *skb, struct pc_flow *flow)
 {
@@ -45,7 +45,7 @@ __noinline int pc_masq_begin(struct __sk_buff *skb, struct pc_flow *flow)
 	return pc_masq_has_port(flow) ? PC_PASS : PC_DROP_NOT_MASQUERADED;
 }
 
-/* The node's own, from a port that no pod is given: most of what the node sends. */
+/* The node's own packet, from a port outside the SNAT range: the most common case for the node. */
 static __always_inline bool pc_masq_is_nodes(const struct __sk_buff *skb,
 					     const struct pc_flow *flow)
 {
@@ -56,7 +56,7 @@ static __always_inline bool pc_masq_is_nodes(const struct __sk_buff *skb,
 	       (!pc_masq_is_port(conf, flow->t.sport) || !pc_masq_has_port(flow));
 }
 
-/* A packet of a connection that is known. */
+/* A packet of a known connection. */
 __noinline int pc_masq_known(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	struct pc_masq_key key = {};
@@ -69,7 +69,7 @@ __noinline int pc_masq_known(struct __sk_buff *skb, struct pc_flow *flow)
 	if (pc_masq_is_nodes(skb, flow))
 		return PC_PASS;
 	pc_endpoint_at(flow->t.family, &flow->t.daddr, &flow->dst);
-	if (flow->dst.id) /* most of what a pod sends, and it costs no other look-up */
+	if (flow->dst.id) /* the most common case for pods; needs no other lookup */
 		return PC_PASS;
 	pc_masq_set_ends(&key, flow, true);
 	end = pc_masq_has_port(flow) ? pc_masq_find(flow, &key) : 0;
@@ -80,8 +80,8 @@ __noinline int pc_masq_known(struct __sk_buff *skb, struct pc_flow *flow)
 	return pc_masq_write(skb, flow, end, PC_NAT_SRC);
 }
 
-/* What leaves by an uplink, and is no ICMP error. One after the other, as the stack has no room for
- * one inside the other.
+/* For a packet that leaves by an uplink, except ICMP errors. Calls the functions one after the
+ * other: the BPF stack has no room for one inside the other.
  */
 static __always_inline int pc_masq_out(struct __sk_buff *skb, struct pc_flow *flow)
 {
@@ -101,8 +101,8 @@ static __always_inline int pc_masq_out(struct __sk_buff *skb, struct pc_flow *fl
 	return then == PC_MASQ_NEW ? PC_DROP_CT_FULL : then;
 }
 
-/* The same of what the node sends and its policy is to be asked about, which ends the hook: so it
- * goes first, and the policy is asked about the flow as it was sent.
+/* The same for a packet of the node whose policy must decide. That decision is a tail call and ends
+ * the hook, so this runs first. The policy still decides the flow as the node sent it.
  */
 __noinline int pc_masq_asked(struct __sk_buff *skb, struct pc_flow *flow)
 {
@@ -119,8 +119,8 @@ __noinline int pc_masq_asked(struct __sk_buff *skb, struct pc_flow *flow)
 	return then;
 }
 
-/* What comes in by an uplink, and is no ICMP error. PC_MASQ_NOT: it answers no pod. An answer to
- * the node itself, which may be guarded, is none either: it has the port that was translated back.
+/* For a packet that comes in by an uplink, except ICMP errors. PC_MASQ_NOT: it answers no pod. That
+ * includes an answer to the node itself, maybe under host policy: its port is then translated back.
  */
 __noinline int pc_masq_in(struct __sk_buff *skb, struct pc_flow *flow)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* masq_icmp.h - ICMP errors about masqueraded packets, both ways.
- * Gives pc_masq_error_in(), pc_masq_error_out(), pc_masq_may_report(). What is quoted becomes what
- * the side that is told has sent.
+/* masq_icmp.h - ICMP errors about packets with SNAT, in both directions.
+ * Gives pc_masq_error_in(), pc_masq_error_out(), pc_masq_may_report(). The quoted packet is
+ * translated to what the receiver of the error has sent.
  */
 #pragma once
 #include "masq.h"
 #include "nat_icmp.h"
 #include "outside.h"
 
-/* Reads what the error quotes, as far as it has ports. Verified once, by itself. */
+/* Reads the packet that the error quotes, if it has ports. Verified once, on its own. */
 __noinline int pc_masq_quote(struct __sk_buff *skb, struct pc_flow *flow, struct pc_quoted *quoted)
 {
 	__u32 at;
@@ -21,7 +21,7 @@ __noinline int pc_masq_quote(struct __sk_buff *skb, struct pc_flow *flow, struct
 	return quoted->l4 && pc_inner_ports(skb, quoted->l4, &quoted->t);
 }
 
-/* The other end's port stays. */
+/* The other end's port does not change. */
 static __always_inline bool pc_masq_quoted_echo(struct __sk_buff *skb, const struct pc_flow *flow,
 						const struct pc_quoted *quoted,
 						const struct pc_masq_end *to)
@@ -44,7 +44,7 @@ static __always_inline bool pc_masq_quoted_echo(struct __sk_buff *skb, const str
 	       pc_quoted_half(skb, flow, quoted->l4 + PC_ECHO_ID_AT, was, is);
 }
 
-/* The end of the quoted packet that is translated is its source if `is_reply`, as in nat_icmp.h. */
+/* Translates the source of the quoted packet if `is_reply`, else its destination (nat_icmp.h). */
 __noinline int pc_masq_requote(struct __sk_buff *skb, struct pc_flow *flow,
 			       const struct pc_quoted *quoted, const struct pc_masq_end *to)
 {
@@ -73,8 +73,8 @@ static __always_inline struct pc_masq_key pc_masq_quoted_key(const struct pc_quo
 	};
 }
 
-/* From outside about what a pod has sent: the quoted packet gets the pod's source back, and the
- * pod's hook knows it as one of a connection that passes. PC_MASQ_NOT also of the node's own.
+/* An error from outside about a pod's packet. The quoted packet gets the pod's source back, so the
+ * pod's hook finds its connection. PC_MASQ_NOT also for errors about the node's own packets.
  */
 __noinline int pc_masq_error_in(struct __sk_buff *skb, struct pc_flow *flow)
 {
@@ -90,7 +90,7 @@ __noinline int pc_masq_error_in(struct __sk_buff *skb, struct pc_flow *flow)
 	if (!end || !pc_masq_holds(flow, end, &end->addr, &key.there))
 		return PC_MASQ_NOT;
 	if (end->port == key.port && pc_addr_eq(&end->addr, &key.here))
-		return PC_MASQ_NOT; /* the node's own */
+		return PC_MASQ_NOT; /* a packet of the node itself */
 	if (pc_is_stranger(flow))
 		return PC_DROP_SPOOFED_IP;
 	flow->partial = pc_partial_of(skb, flow);
@@ -100,8 +100,8 @@ __noinline int pc_masq_error_in(struct __sk_buff *skb, struct pc_flow *flow)
 	return end->device ? PC_PASS : PC_MASQ_NOT;
 }
 
-/* Of a pod, or of the node's stack, about what a pod was answered: the quoted packet gets the
- * destination that it had on the wire. A pod's own address becomes the node's, too.
+/* An error of a pod, or of the node's stack, about an answer to a pod. The quoted packet gets the
+ * destination that it had on the wire. A pod's own source address becomes the node's, too.
  */
 __noinline int pc_masq_error_out(struct __sk_buff *skb, struct pc_flow *flow)
 {
@@ -124,8 +124,8 @@ __noinline int pc_masq_error_out(struct __sk_buff *skb, struct pc_flow *flow)
 									      : PC_DROP_MALFORMED;
 }
 
-/* An error that was not translated: under a pod's address it leaves to exceptions, and about
- * connections that were opened from outside. A Service may have given it another source by now.
+/* An error without translation. It may leave under a pod's address to excepted networks, and about
+ * connections that were opened from outside. A Service may already have given it another source.
  */
 __noinline int pc_masq_may_report(struct __sk_buff *skb, struct pc_flow *flow)
 {

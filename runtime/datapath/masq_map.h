@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* masq_map.h - pods that leave the cluster under the node's address: what is remembered of them.
- * Gives struct pc_masq_key, struct pc_masq_end, pc_masq_find(), pc_masq_other(),
- * pc_masq_own(), pc_masq_is_port(). pc_masq and pc_masq_not are written by the loader
- * (runtime/snat/snat.py). Why: docs/decisions/0030-masquerade.md
+/* masq_map.h - the SNAT table: pods that leave the cluster under the node's address.
+ * Gives struct pc_masq_key, struct pc_masq_end, pc_masq_find(), pc_masq_other(), pc_masq_own(),
+ * pc_masq_is_port(). The loader writes pc_masq and pc_masq_not (runtime/snat/snat.py). Why:
+ * docs/decisions/0030-masquerade.md
  *
- * A connection has two halves, as its directions have different tuples: the pod's, and what the
- * other side sees. Each says what the other has in its place. A half without the other is nothing.
+ * The two directions have different tuples, so two SNAT entries: the pod-side entry has the pod's
+ * tuple, the wire-side entry the tuple on the wire. Each is valid only with the other.
  */
 #pragma once
 #include "ct_state.h"
 #include "quota.h"
 #include "outside_map.h"
 
-#define PC_MASQ_ENTRIES 131072 /* halves, of both families */
+#define PC_MASQ_ENTRIES 131072 /* entries, of both families */
 #define PC_MASQ_EXCEPT  1024
 
-/* The node's address at an uplink; zero where it has none of the family. */
+/* The node's address at an uplink; zero if it has none of that family. */
 struct pc_masq_own {
-	__u32 uplink; /* 0: no more */
+	__u32 uplink; /* 0: end of the list */
 	__u32 zero;
 	struct pc_addr6 own4, own6;
 };
 
-/* What the last load said. Ports are in host order, and both ends are used. */
+/* The configuration of the last load. Ports are in host order, and both bounds are included. */
 struct pc_masq_conf {
 	__u32 low, high;
 	struct pc_masq_own at[PC_UPLINKS];
@@ -36,18 +36,18 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_masq SEC(".maps");
 
-/* Of an echo the port is its id, and the other side's is 0. */
+/* An echo has its id as port, and 0 as the other side's port. */
 struct pc_masq_key {
-	struct pc_addr6 here, there; /* the pod's, or the node's; the other side's */
+	struct pc_addr6 here, there; /* the pod's or the node's; the remote end's */
 	__be16 port, there_port;
 	__u8 family;
 	__u8 proto;
-	__u8 is_out; /* `here` is the node's: the half that answers find */
+	__u8 is_out; /* wire-side entry: `here` is the node's address */
 	__u8 zero;
 };
 _Static_assert(sizeof(struct pc_masq_key) == 40, "a map key has no hidden padding");
 
-/* The key of a packet that is sent from `here`, or comes there. */
+/* The key of a packet that is sent from `here` or to `here`. */
 static __always_inline void pc_masq_set_ends(struct pc_masq_key *key, const struct pc_flow *flow,
 					     bool is_sent)
 {
@@ -59,29 +59,29 @@ static __always_inline void pc_masq_set_ends(struct pc_masq_key *key, const stru
 	key->proto = flow->t.proto;
 }
 
-/* A CPU finds out whose the half is, or writes it (pc_masq_lock() of masq_whose.h). Packets of a
- * connection that goes on need not ask; they leave the bit as it is.
+/* A CPU is checking which connection owns the entry, or writes it (pc_masq_lock() of masq_whose.h).
+ * Packets of established connections need no check, and leave the bit unchanged.
  */
 #define PC_MASQ_TAKING (1U << 31)
 
-/* Outside has answered, by something else than a RST; then the pod has gone on. Of TCP alone: a FIN
- * from outside has a number that the pod has not gone beyond (masq_state.h).
+/* The external host answered, with a packet other than a RST; then the pod sent again. TCP only: a
+ * FIN from outside has a sequence number that the pod has not acknowledged beyond (masq_state.h).
  */
 #define PC_MASQ_ANSWERED    (1U << 30)
 #define PC_MASQ_ESTABLISHED (1U << 29)
 #define PC_MASQ_FIN_SEEN    (1U << 28)
 
 struct pc_masq_end {
-	__u64 expires;        /* a tick, decided at lookup */
-	struct pc_addr6 addr; /* what the other half has in the place of `here` */
+	__u64 expires;        /* a tick, compared at lookup */
+	struct pc_addr6 addr; /* the other entry's address in place of `here` */
 	__be16 port;
 	__u16 zero;
 	__u32 state;  /* of enum pc_ct_state: REPLIED, FIN_*, RESET; and PC_MASQ_* above */
-	__u32 epoch;  /* when the pod was last seen to be who it was */
-	__u32 device; /* of the pod; 0: the node's own connection */
+	__u32 epoch;  /* the last epoch in which the pod was seen to own its address */
+	__u32 device; /* the pod's; 0: the node's own connection */
 	__u32 uplink;
-	__u32 id;  /* the same in both halves */
-	__u32 fin; /* what the pod acknowledges a FIN from outside by (PC_MASQ_FIN_SEEN) */
+	__u32 id;  /* the same in both entries */
+	__u32 fin; /* acknowledgement number for the FIN from outside (PC_MASQ_FIN_SEEN) */
 	__u32 zero2;
 };
 _Static_assert(sizeof(struct pc_masq_end) == 56, "without padding");
@@ -96,9 +96,9 @@ struct {
 
 PC_PLACES(pc_masq_place, PC_MASQ_ENTRIES, struct pc_masq_key);
 
-/* Where pods go under their own address. */
+/* Networks that pods reach under their own address. */
 struct pc_masq_net {
-	__u32 length; /* bits of all that follows */
+	__u32 length; /* prefix length: bits of the following fields */
 	__be32 family;
 	struct pc_addr6 addr;
 };
@@ -127,7 +127,7 @@ static __always_inline bool pc_masq_is_port(const struct pc_masq_conf *conf, __b
 	return number >= conf->low && number <= conf->high;
 }
 
-/* The node's address at the uplink; NULL: it has none. */
+/* The node's address at the uplink; NULL: none. */
 static __always_inline const struct pc_addr6 *pc_masq_own(const struct pc_masq_conf *conf,
 							  __u8 family, __u32 uplink)
 {
@@ -143,7 +143,7 @@ static __always_inline const struct pc_addr6 *pc_masq_own(const struct pc_masq_c
 	return 0;
 }
 
-/* Whether the address is the node's at any of them: an answer may come in by another one. */
+/* Whether it is the node's address at any uplink: an answer may come in by another one. */
 static __always_inline bool pc_masq_is_own(const struct pc_masq_conf *conf, __u8 family,
 					   const struct pc_addr6 *addr)
 {
@@ -165,7 +165,7 @@ static __always_inline struct pc_masq_end *pc_masq_find(const struct pc_flow *fl
 	return end && end->expires > flow->now ? end : 0;
 }
 
-/* The other half, and its key in the place of this one's. NULL: it is gone, or another's. */
+/* The other entry; its key replaces this one's. NULL: it is gone, or of another connection. */
 static __always_inline struct pc_masq_end *
 pc_masq_other(const struct pc_flow *flow, struct pc_masq_key *key, const struct pc_masq_end *end)
 {

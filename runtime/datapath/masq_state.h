@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* masq_state.h - what packets do to a masqueraded connection, and how long its port is reserved.
+/* masq_state.h - how packets change a SNAT connection, and how long its port stays reserved.
  * Gives pc_masq_touch(), pc_masq_idle(), pc_masq_is_over().
  *
- * The half that answers find reserves the port. A host outside can forge what comes in, so nothing
- * that comes in makes that shorter, but a FIN that the pod has acknowledged by its number.
+ * The wire-side entry reserves the port. An external host can forge packets that come in. So no
+ * packet from outside shortens the reservation, except a FIN whose number the pod has acknowledged.
  * Why: docs/decisions/0045-when-a-port-is-free.md
  */
 #pragma once
 #include "masq_map.h"
 
-/* Seconds. */
-#define PC_MASQ_RESTS      120 /* after FINs both ways */
-#define PC_MASQ_OWN_RESET  10  /* until the same pod may take it, for another port of its own */
+/* In seconds. */
+#define PC_MASQ_RESTS      120 /* after FINs in both directions */
+#define PC_MASQ_OWN_RESET  10  /* until the same pod may reuse it for another port of its own */
 #define PC_MASQ_OWN_CLOSED 30
 
 #define PC_TCP_SEQ_AT  4
@@ -23,7 +23,7 @@ static __always_inline bool pc_masq_is_closed(__u32 state)
 	return (state & PC_CT_FINS) == PC_CT_FINS;
 }
 
-/* For how many ticks of silence the halves are found, and the port is no other pod's. */
+/* For how many ticks of silence lookups find the entries, and no other pod gets the port. */
 static __always_inline __u64 pc_masq_idle(const struct pc_flow *flow, __u32 state)
 {
 	__u32 seconds = PC_TCP_ESTABLISHED;
@@ -37,7 +37,7 @@ static __always_inline __u64 pc_masq_idle(const struct pc_flow *flow, __u32 stat
 	return (__u64)seconds * flow->second;
 }
 
-/* The connection has ended, and was silent for long enough that its pod may use the port again. */
+/* The connection has ended, and was silent long enough for its own pod to reuse the port. */
 static __always_inline bool pc_masq_is_over(const struct pc_flow *flow,
 					    const struct pc_masq_end *end)
 {
@@ -55,8 +55,8 @@ static __always_inline bool pc_masq_is_over(const struct pc_flow *flow,
 	return end->expires + rests * flow->second <= flow->now + pc_masq_idle(flow, state);
 }
 
-/* Notes the number by which the pod acknowledges this FIN from outside. False where it is not
- * known, as in a fragment.
+/* Records the number with which the pod will acknowledge this FIN from outside. False if the number
+ * is unknown, as in a fragment.
  */
 __noinline int pc_masq_fin_note(struct __sk_buff *skb, const struct pc_flow *flow,
 				struct pc_masq_end *end, struct pc_masq_end *other)
@@ -77,8 +77,8 @@ __noinline int pc_masq_fin_note(struct __sk_buff *skb, const struct pc_flow *flo
 	return true;
 }
 
-/* What the pod's packet says about the FIN that was noted: it acknowledges exactly that, or more,
- * and then that was none.
+/* Compares the pod's packet with the recorded FIN. If it acknowledges exactly that FIN, the FIN
+ * counts. If it acknowledges more, the packet was no real FIN.
  */
 __noinline int pc_masq_fin_state(struct __sk_buff *skb, const struct pc_flow *flow,
 				 const struct pc_masq_end *end, __u32 state)
@@ -95,9 +95,9 @@ __noinline int pc_masq_fin_state(struct __sk_buff *skb, const struct pc_flow *fl
 	return past > 0 ? state & ~(PC_CT_FIN_DST | PC_MASQ_FIN_SEEN) : state;
 }
 
-/* The state after the packet, but for a FIN from outside. What goes on after a RST takes that back.
- * A SYN by the ports of a connection that has ended begins another one, which has its reservation
- * at least.
+/* The state after the packet, without a FIN from outside. A later packet cancels a RST. A SYN on
+ * the ports of an ended connection opens a new connection, which keeps at least the old
+ * reservation.
  */
 static __always_inline __u32 pc_masq_next(struct __sk_buff *skb, const struct pc_flow *flow,
 					  const struct pc_masq_end *end, __u32 was, bool is_reply)
@@ -120,8 +120,8 @@ static __always_inline __u32 pc_masq_next(struct __sk_buff *skb, const struct pc
 	return was & PC_MASQ_FIN_SEEN ? pc_masq_fin_state(skb, flow, end, state) : state;
 }
 
-/* Bits that the half has no more, or has from now on; and its time, which only FINs both ways make
- * shorter.
+/* Clears and sets bits of the entry, and sets its time. Only FINs in both directions shorten that
+ * time.
  */
 static __always_inline void pc_masq_set(struct pc_masq_end *end, __u32 was, __u32 then,
 					__u64 expires)
@@ -134,9 +134,9 @@ static __always_inline void pc_masq_set(struct pc_masq_end *end, __u32 was, __u3
 		end->expires = expires;
 }
 
-/* What a packet does to the connection. The other half is told once a second, when the state
- * changes, and for as long as nothing was answered. False: the other half is gone. The key is used
- * up.
+/* Updates the connection for a packet. Updates the other entry once a second, when the state
+ * changes, and while no answer came. False: the other entry is gone. The function overwrites the
+ * key.
  */
 static __always_inline bool pc_masq_touch(struct __sk_buff *skb, const struct pc_flow *flow,
 					  struct pc_masq_key *key, struct pc_masq_end *end,

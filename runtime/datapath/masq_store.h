@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* masq_store.h - a half of a masqueraded connection gets a place, of its pod's quota.
- * Gives pc_masq_store(). What goes on gives its place to no other: who else had the port would get
- * what comes for it.
+/* masq_store.h - stores a SNAT entry in a place of its pod's quota.
+ * Gives pc_masq_store(). An established connection gives its place to no other: a new owner of the
+ * port would get its packets.
  */
 #pragma once
 #include "masq_state.h"
 #include "quota.h"
 
 #define PC_MASQ_PRESSED                                                                            \
-	10 /* seconds of silence: then a full quota ends a question, answered or not */
+	10 /* seconds of silence after which a full quota ends a UDP or ICMP exchange */
 
-/* Of the same pod a question and its answer, of which nothing more is expected. */
+/* Only an exchange of the same pod yields: a request and its answer, with no packet expected. */
 static __always_inline __u64 pc_masq_yields(const struct pc_seek *seek, const void *there,
 					    const void *key)
 {
@@ -26,7 +26,7 @@ static __always_inline __u64 pc_masq_yields(const struct pc_seek *seek, const vo
 											 : PC_STAYS;
 }
 
-/* A connection that begins: the stack has no room for it. */
+/* A new connection's entry, which is too large for the stack. */
 struct pc_masq_new {
 	struct pc_masq_end end;
 	struct pc_masq_key key;
@@ -41,7 +41,7 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_masq_new SEC(".maps");
 
-/* That of this CPU. NULL never, but for the verifier. */
+/* This CPU's pc_masq_new. Never NULL; the check is for the verifier. */
 static __always_inline struct pc_masq_new *pc_masq_new_here(void)
 {
 	__u32 zero = 0;
@@ -51,7 +51,7 @@ static __always_inline struct pc_masq_new *pc_masq_new_here(void)
 
 enum pc_masq_stored { PC_MASQ_STORED = 0, PC_MASQ_THERE, PC_MASQ_FULL };
 
-/* Stores the half if there is none of the key. Verified once, by itself. */
+/* Stores the entry if its key has none. The verifier checks this function once. */
 __noinline int pc_masq_store(const struct pc_masq_key *key, const struct pc_masq_end *end,
 			     __u64 now, __u32 second)
 {
@@ -59,7 +59,7 @@ __noinline int pc_masq_store(const struct pc_masq_key *key, const struct pc_masq
 
 	if (!key || !end || !room)
 		return PC_MASQ_FULL;
-	/* 6.1 stores nothing by a pointer that a function was given. */
+	/* The 6.1 verifier rejects stores through a pointer argument of a function. */
 	*(struct pc_masq_key *)room->key = *key;
 	*(struct pc_masq_end *)room->entry = *end;
 	room->seek.now = now;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* masq_whose.h - whose a half of a masqueraded connection is, and how its port becomes another's.
+/* masq_whose.h - which connection owns a SNAT entry, and how its port passes to another connection.
  * Gives pc_masq_is_except(), pc_masq_holds(), pc_masq_take().
  */
 #pragma once
 #include "endpoints.h"
 #include "masq_store.h"
 
-#define PC_MASQ_LOOKS 2   /* at each, should another CPU take it meanwhile */
-#define PC_MASQ_WAITS 512 /* reads of a state, until another CPU has written the rest */
+#define PC_MASQ_LOOKS 2   /* attempts per port, in case another CPU takes it meanwhile */
+#define PC_MASQ_WAITS 512 /* reads of a state, while another CPU writes the entry */
 
-/* To a pod, a node, or what the load has excepted. A function of its own for its stack. */
+/* Whether the address is a pod, a node, or excepted by the load. Separate for its stack frame. */
 __noinline int pc_masq_is_except(__u32 family, const struct pc_addr6 *addr)
 {
 	struct pc_masq_net net = {};
@@ -26,8 +26,8 @@ __noinline int pc_masq_is_except(__u32 family, const struct pc_addr6 *addr)
 	return !!bpf_map_lookup_elem(&pc_masq_not, &net);
 }
 
-/* After a load: the address is still that of the pod that opened the connection, and what it goes
- * to is not excepted by now. Else the entry is nobody's.
+/* After a load: the address still belongs to the pod that opened the connection, and the
+ * destination is not excepted now. Otherwise the entry has no owner.
  */
 static __always_inline bool pc_masq_holds(const struct pc_flow *flow, struct pc_masq_end *end,
 					  const struct pc_addr6 *pod, const struct pc_addr6 *there)
@@ -45,8 +45,8 @@ static __always_inline bool pc_masq_holds(const struct pc_flow *flow, struct pc_
 	return true;
 }
 
-/* Whether it is for this CPU to say whose the half is, until pc_masq_unlock(). Another one that
- * says it just now is waited for: that takes it a few instructions. Verified once, by itself.
+/* Locks the entry: this CPU may change its owner until pc_masq_unlock(). It waits for another CPU
+ * that has the lock; that CPU needs only a few instructions. Verified once, on its own.
  */
 __noinline int pc_masq_lock(struct pc_masq_end *there)
 {
@@ -70,9 +70,9 @@ static __always_inline void pc_masq_unlock(struct pc_masq_end *there)
 	__sync_fetch_and_and(&there->state, ~PC_MASQ_TAKING);
 }
 
-/* Writes over a half that is nobody's. Who looks for a connection finds none before all of it is
- * there: its time goes first and comes last. Swaps are ordered on every machine, plain writes are
- * not.
+/* Overwrites an entry without an owner. A lookup on another CPU finds no connection before the
+ * entry is complete: the time is cleared first, and set last. Atomic swaps are ordered on every
+ * machine, plain writes are not.
  */
 static __always_inline void pc_masq_become(struct pc_masq_end *there, const struct pc_masq_end *end)
 {
@@ -87,9 +87,9 @@ static __always_inline void pc_masq_become(struct pc_masq_end *there, const stru
 	__sync_lock_test_and_set(&there->expires, end->expires);
 }
 
-/* The connection `end` gets the port of one that has ended, of the same pod, and its reservation:
- * the other side may not know of the end. The pod's half of that is deleted; a connection of the
- * same tuple that has begun since then has another id.
+/* The connection `end` takes over the port of an ended connection of the same pod, and its
+ * reservation: the remote end may not know that it ended. The old pod-side entry is deleted. A
+ * newer connection with the same tuple has another id, and stays.
  */
 __noinline int pc_masq_inherit(const struct pc_masq_key *key, const struct pc_masq_end *there,
 			       struct pc_masq_end *end)
@@ -113,8 +113,8 @@ __noinline int pc_masq_inherit(const struct pc_masq_key *key, const struct pc_ma
 	return 0;
 }
 
-/* No packet passes by the half any more. One that is of a pod that is gone rests for as long as one
- * that both ends have closed: what may still come for it comes to no other pod.
+/* No packet passes by the entry any more. If its pod is gone, the port stays reserved as long as
+ * after FINs in both directions: late packets for it must not reach another pod.
  */
 static __always_inline bool pc_masq_is_free(const struct pc_flow *flow,
 					    const struct pc_masq_key *key,
@@ -128,10 +128,10 @@ static __always_inline bool pc_masq_is_free(const struct pc_flow *flow,
 	       there->expires + rests <= flow->now + pc_masq_idle(flow, there->state);
 }
 
-/* Whether the half, which is locked, is the connection's afterwards: it is nobody's before, or the
- * same pod has it already, for the same. Its other half was pushed out then, or is only about to be
- * written on another CPU. `is_own`: also if it is of a connection of
- * the same pod that has ended.
+/* Whether the connection owns the locked entry afterwards. It does if the entry had no owner, or if
+ * the same pod has it already, for the same source port. Then the other entry was evicted, or
+ * another CPU is about to write it. `is_own`: also if the entry is of an ended connection of the
+ * same pod.
  */
 static __always_inline bool pc_masq_is_given(const struct pc_flow *flow,
 					     const struct pc_masq_key *key,
@@ -161,9 +161,9 @@ static __always_inline bool pc_masq_is_given(const struct pc_flow *flow,
 	return true;
 }
 
-/* Takes the port of the connection that begins. Of two CPUs that want it one gets it, or both for
- * the same connection. So no half that answers find is deleted for another one: of two that have
- * seen it dead, the second would delete what the first has made. Verified once, by itself.
+/* Takes the port for a new connection. Of two CPUs that want the port, one gets it, or both for the
+ * same connection. So a wire-side entry is never deleted for another: of two CPUs that see it
+ * expired, the second would delete the new entry of the first. Verified once, on its own.
  */
 __noinline int pc_masq_take(const struct pc_flow *flow, __u32 is_own)
 {
@@ -182,7 +182,7 @@ __noinline int pc_masq_take(const struct pc_flow *flow, __u32 is_own)
 		if (!there && pc_masq_store(key, end, flow->now, flow->second) == PC_MASQ_STORED)
 			return true;
 		if (!there || !pc_masq_lock(there))
-			continue; /* another CPU was first: whose is it now? */
+			continue; /* another CPU was first: check the owner again */
 		is_given = pc_masq_is_given(flow, key, there, end, is_own);
 		pc_masq_unlock(there);
 		return is_given;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* nat.h - another address, another port in a packet, and the checksums that cover them.
- * Gives pc_nat_addr(), pc_nat_port(); false where the packet cannot be written to, or a checksum in
- * its data is left to the device: the kernel's helpers would take the header's for that one.
+/* nat.h - writes another address or port into a packet, and updates the checksums over it.
+ * Gives pc_nat_addr(), pc_nat_port(). They return false if the packet is not writable, or if a
+ * checksum in its data is left to the device: the kernel's helpers would take the header's for it.
  *
- * What a checksum that is left to the device has in its field is the sum of the pseudo header, with
- * the addresses and without the ports: the kernel's helpers know. (Of IPv6 they would spoil a
- * CHECKSUM_COMPLETE before 6.16; forwarding has taken that from a packet before any hook of ours.)
- * SCTP's CRC covers the ports and not the addresses: the loader takes no Service that changes them.
+ * A checksum that is left to the device has the sum of the pseudo header in its field: addresses
+ * included, ports not. The kernel's helpers know that. (For IPv6 they would break CHECKSUM_COMPLETE
+ * before 6.16; forwarding has cleared that before any hook here.) SCTP's CRC covers ports, but not
+ * addresses: the loader rejects Services that change the port.
  */
 #pragma once
 #include "parse_l4.h"
@@ -20,8 +20,8 @@
 
 enum pc_nat_end { PC_NAT_SRC = 0, PC_NAT_DST = 1 };
 
-/* UDP's checksum 0 says that there is none, and stays; one that comes to 0 is written as ffff. That
- * of a pseudo header may be 0, and is a checksum nevertheless.
+/* UDP's checksum 0 means "none", and stays; a computed 0 is written as ffff. The sum of a pseudo
+ * header may be 0, and still counts as a checksum.
  */
 static __always_inline __u64 pc_nat_flags(const struct pc_flow *flow)
 {
@@ -30,7 +30,7 @@ static __always_inline __u64 pc_nat_flags(const struct pc_flow *flow)
 	return BPF_F_MARK_MANGLED_0 | (flow->partial == PC_PARTIAL_OWN ? BPF_F_MARK_ENFORCE : 0);
 }
 
-/* Whether the transport header is in this packet, with a checksum over the addresses. */
+/* Whether the packet has the transport header, with a checksum over the addresses. */
 static __always_inline bool pc_nat_is_summed(const struct pc_flow *flow)
 {
 	return flow->fragment != PC_FRAG_LATER &&

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* nat_follow.h - fragments of packets to Services, and of the answers.
+/* nat_follow.h - later fragments of packets to Services, and of the answers.
  * Gives pc_nat_follow().
  */
 #pragma once
@@ -9,8 +9,8 @@
 #include "outside_map.h"
 #include "service_map.h"
 
-/* Fragments behind the first, which have no ports: they follow it, and are translated as it was.
- * Both hooks of a pod find one record; `reply` says at which end this one translates.
+/* Later fragments have no ports. They follow the first one, and are translated like it. Both hooks
+ * of a pod find the same record; `reply` says which end this hook translates.
  */
 static __always_inline enum drop_reason pc_nat_follow(struct __sk_buff *skb, struct pc_flow *flow,
 						      bool reply)
@@ -22,7 +22,7 @@ static __always_inline enum drop_reason pc_nat_follow(struct __sk_buff *skb, str
 	if (!first)
 		return PC_DROP_FRAGMENT;
 	if (!reply && first->row && pc_is_hairpin(&flow->t.daddr, flow->t.family))
-		return PC_DROP_HAIRPIN; /* goes on in hairpin.h */
+		return PC_DROP_HAIRPIN; /* continues in hairpin.h */
 	if (!first->row || !(first->row & PC_FRAG_REPLY) == reply)
 		return PC_PASS;
 	row = pc_row_of(first->row & ~PC_FRAG_REPLY);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* nat_forward.h - connections to Services with an endpoint on this node, past the host's stack.
- * Gives pc_forward_answer() to from_pod and pc_forward_seen() to to_pod; what is sent to a Service
- * is handed over where it is translated (nat_hooks.h). docs/decisions/0023-services.md says which
- * entry knows what.
+/* nat_forward.h - the fast path of connections to Services with an endpoint on this node.
+ * Gives pc_forward_answer() to from_pod and pc_forward_seen() to to_pod. Packets to a Service are
+ * redirected where they are translated (nat_hooks.h). docs/decisions/0023-services.md says which
+ * entry holds what.
  */
 #pragma once
 #include "nat_hooks.h"
 #include "outside_map.h"
 
-/* An answer whose client is behind a device of this node: translated and noted here, as to_pod of
- * the client does not see it. What the stack has to see it gets as it came. Verified once, by
- * itself.
+/* An answer whose client is behind a device of this node. It is translated and recorded here, as
+ * the client's to_pod does not see it. If the stack must see the answer, it passes untranslated.
+ * Verified once, on its own.
  */
 __noinline int pc_forward_answer(struct __sk_buff *skb, struct pc_flow *flow, struct pc_ct *ct)
 {
@@ -38,7 +38,7 @@ __noinline int pc_forward_answer(struct __sk_buff *skb, struct pc_flow *flow, st
 	return PC_PASS;
 }
 
-/* The way to an endpoint is the front's to know. The tuple is what it was afterwards. */
+/* The pre-NAT entry holds the path to an endpoint. Restores the translated tuple afterwards. */
 __noinline int pc_forward_learn_front(struct pc_flow *flow, struct pc_ct *ct)
 {
 	const struct pc_row *row;

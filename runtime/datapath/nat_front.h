@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* nat_front.h - what a packet to a Service does to the two entries of its connection (ct_front.h).
+/* nat_front.h - how a packet to a Service updates the two entries of its connection (ct_front.h).
  * Gives pc_front_touch().
  */
 #pragma once
 #include "service_pick.h"
 
-/* What came of a packet that finds the front of its connection. */
+/* The result for a packet that finds the pre-NAT entry of its connection. */
 enum pc_front { PC_FRONT_PASSED, PC_FRONT_STALE, PC_FRONT_ALONE };
 
-/* A front is kept after the entry proper, so that it is never kept alone. Afterwards the match has
- * the entry that is there now: the one that has moved may be somebody else's.
+/* The pre-NAT entry becomes established after the post-NAT entry, so that it is never there alone.
+ * The match is looked up again: the old entry's memory may now hold another connection.
  */
 static __always_inline void pc_front_keep(struct pc_flow *flow, struct pc_ct_match *match,
 					  const struct pc_row *row)
@@ -23,9 +23,9 @@ static __always_inline void pc_front_keep(struct pc_flow *flow, struct pc_ct_mat
 	pc_tuple_translate(flow, row, flow->nat.row, port);
 }
 
-/* The front tells and asks the entry proper: whenever something is written, which is once a second,
- * and for as long as it may be evicted. Expects the translated tuple. match->at.ct may be NULL
- * afterwards.
+/* Updates the post-NAT entry, and reads its news: whenever the pre-NAT entry is written (once a
+ * second), and while that entry may be evicted. Expects the translated tuple. match->at.ct may be
+ * NULL afterwards.
  */
 static __always_inline enum pc_front pc_front_touch(struct pc_flow *flow, struct pc_ct_match *match,
 						    const struct pc_row *row)
@@ -46,7 +46,7 @@ static __always_inline enum pc_front pc_front_touch(struct pc_flow *flow, struct
 		return PC_FRONT_ALONE;
 	if (!match->is_fresh || back.ct->epoch != flow->epoch)
 		return PC_FRONT_STALE;
-	if (back.ct->state & ~ct->state & PC_CT_CAME_DST) /* learnt by a front that had to move */
+	if (back.ct->state & ~ct->state & PC_CT_CAME_DST) /* learnt by an entry that has moved */
 		__sync_fetch_and_and(&back.ct->state, ~PC_CT_CAME_DST);
 	news = back.ct->state & (PC_CT_REPLIED | PC_CT_FINS | PC_CT_RESET | PC_CT_CAME_SRC) &
 	       ~ct->state;

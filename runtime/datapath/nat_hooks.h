@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* nat_hooks.h - what hooks do to packets to Services, and to the answers.
+/* nat_hooks.h - what the hooks do to packets to Services, and to the answers.
  * Gives pc_to_service() for from_pod, pc_from_service() for to_pod.
  *
- * The client's hooks translate, on its own node: to the endpoint before the host's stack routes the
- * packet and policy sees it, and back when the answer is about to reach the client. So answers of
- * any endpoint are met in one place, and the stack sees the same two addresses both ways.
+ * The client's hooks translate, on the client's node. They translate to the endpoint before routing
+ * and policy see the packet, and back when the answer is about to reach the client. So answers of
+ * all endpoints pass one place, and the stack sees the same two addresses in both directions.
  */
 #pragma once
 #include "forward_out.h"
@@ -16,8 +16,8 @@
 #include "rewrite.h"
 #include "sender.h"
 
-/* Of a translated connection: is the endpoint still one? Only what TCP and SCTP have open goes on
- * to one that takes no new connections.
+/* The endpoint of a translated connection, if it still exists. An endpoint that takes no new
+ * connections continues only established TCP and SCTP connections.
  */
 static __always_inline const struct pc_row *pc_nat_row(__u32 id, __u8 proto)
 {
@@ -28,7 +28,7 @@ static __always_inline const struct pc_row *pc_nat_row(__u32 id, __u8 proto)
 	return row;
 }
 
-/* Writes the flow's tuple, which is translated, into its packet. */
+/* Writes the flow's translated tuple into its packet. */
 static __always_inline enum drop_reason pc_nat_to_backend(struct __sk_buff *skb,
 							  struct pc_flow *flow)
 {
@@ -40,8 +40,8 @@ static __always_inline enum drop_reason pc_nat_to_backend(struct __sk_buff *skb,
 	return PC_DROP_MALFORMED;
 }
 
-/* A packet to a Service that starts a connection. Afterwards it is one to an endpoint, about which
- * nothing is known.
+/* A packet to a Service that opens a connection. Afterwards it is a packet to an endpoint, without
+ * an entry.
  */
 static __always_inline enum drop_reason pc_service_new(struct __sk_buff *skb, struct pc_flow *flow,
 						       struct pc_ct_match *match, __u32 word)
@@ -54,8 +54,8 @@ static __always_inline enum drop_reason pc_service_new(struct __sk_buff *skb, st
 	return pc_nat_to_backend(skb, flow);
 }
 
-/* Handed to the endpoint, if that is behind a device of this node and the stack need not see the
- * packet; then forward_to is set. Verified once, by itself.
+/* Sets forward_to (fast path) if the endpoint is behind a device of this node, and the stack need
+ * not see the packet. The verifier checks this function once.
  */
 __noinline int pc_forward_request(struct __sk_buff *skb, struct pc_flow *flow,
 				  const struct pc_ct_end *to)
@@ -73,8 +73,8 @@ __noinline int pc_forward_request(struct __sk_buff *skb, struct pc_flow *flow,
 	return pc_rewrite(skb, flow, &what, to) ? PC_PASS : PC_DROP_MALFORMED;
 }
 
-/* A packet of a connection to a Service. What is not passed here is left to the policy, translated:
- * as what is to be decided again, or as a connection of its own.
+/* A packet of a connection to a Service. If it does not pass here, the policy decides the
+ * translated packet: as a stale connection, or as a new connection.
  */
 static __always_inline enum drop_reason pc_service_known(struct __sk_buff *skb,
 							 struct pc_flow *flow,
@@ -91,7 +91,7 @@ static __always_inline enum drop_reason pc_service_known(struct __sk_buff *skb,
 		return pc_service_new(skb, flow, match, word);
 	}
 	if (pc_addr_eq(&row->backend, &flow->t.saddr))
-		return PC_DROP_HAIRPIN; /* goes on in hairpin.h */
+		return PC_DROP_HAIRPIN; /* continues in hairpin.h */
 	reason = pc_sender_is_end(skb, flow, &ct->src);
 	if (reason && match->is_fresh)
 		return reason;
@@ -120,9 +120,9 @@ static __always_inline enum drop_reason pc_service_known(struct __sk_buff *skb,
 	return reason;
 }
 
-/* From a pod, when there are Services. *passed: it is known, and there is nothing more to be done.
- * Else the flow is as if the pod had sent to the endpoint. A connection that is not translated goes
- * on as it began, once it was answered: somebody else may have translated it.
+/* From a pod, when there are Services. *passed: the connection is known, and nothing is left to do.
+ * Otherwise the flow looks as if the pod had sent to the endpoint. An untranslated connection that
+ * was answered continues untranslated: another program may have translated it.
  */
 static __always_inline enum drop_reason pc_to_service(struct __sk_buff *skb, struct pc_flow *flow,
 						      struct pc_ct_match *match, __u32 word,
@@ -132,16 +132,16 @@ static __always_inline enum drop_reason pc_to_service(struct __sk_buff *skb, str
 
 	if (ct && ct->state & PC_CT_FRONT) {
 		if (match->is_reply)
-			return PC_DROP_SPOOFED_IP; /* an endpoint that says it is the Service */
+			return PC_DROP_SPOOFED_IP; /* an endpoint that claims to be the Service */
 		return pc_service_known(skb, flow, match, word, passed);
 	}
 	if (ct && (match->is_reply || ct->state & PC_CT_NAT ||
 		   (ct->state & PC_CT_REPLIED && !(flow->opens && flow->t.proto == IPPROTO_TCP)))) {
 		if (match->is_reply && pc_is_routed(ct))
-			return PC_DROP_NODE_ANSWER; /* goes on in route_back.h */
+			return PC_DROP_NODE_ANSWER; /* continues in route_back.h */
 		if (match->is_reply || !(ct->state & PC_CT_NAT))
 			return pc_is_hairpin_answer(ct, &flow->t) ? PC_DROP_HAIRPIN : PC_PASS;
-		/* To the endpoint itself, from a port that the pod has for the Service. */
+		/* To the endpoint itself, from a port that the pod uses for the Service. */
 		if (!(ct->state & PC_CT_DENIED) && pc_nat_row(ct->dst.nat.row, flow->t.proto))
 			return PC_DROP_NAT_TAKEN;
 		match->at.ct = 0;
@@ -151,8 +151,8 @@ static __always_inline enum drop_reason pc_to_service(struct __sk_buff *skb, str
 	return pc_service_new(skb, flow, match, word);
 }
 
-/* Tells the front what an answer has changed; `frontend` is what the client knows. The tuple is
- * what it was afterwards: a copy would not fit the hook's stack.
+/* Copies changes by an answer to the pre-NAT entry; `frontend` is the address that the client uses.
+ * Restores the tuple afterwards: a copy would not fit the hook's stack.
  */
 static __always_inline void pc_front_note(struct pc_flow *flow, const struct pc_ct *ct,
 					  const struct pc_row *row, const struct pc_addr6 *frontend)
@@ -171,8 +171,8 @@ static __always_inline void pc_front_note(struct pc_flow *flow, const struct pc_
 	flow->t.dport = port;
 }
 
-/* To a pod, when there are Services: an answer of an endpoint becomes one of the Service. The tuple
- * stays, as it is by that that the connection is known.
+/* To a pod, when there are Services: an answer of an endpoint becomes an answer of the Service. The
+ * tuple stays, as the entry is found under it.
  */
 static __always_inline enum drop_reason pc_from_service(struct __sk_buff *skb, struct pc_flow *flow,
 							const struct pc_ct_match *match,
@@ -185,10 +185,10 @@ static __always_inline enum drop_reason pc_from_service(struct __sk_buff *skb, s
 	if (!ct || !(ct->state & PC_CT_NAT))
 		return PC_PASS;
 	if (ct->state & PC_CT_FRONT)
-		return PC_DROP_SPOOFED_IP; /* nobody but this hook says it is the Service */
+		return PC_DROP_SPOOFED_IP; /* only this hook writes the Service's source */
 	if (!match->is_reply)
 		return PC_PASS;
-	/* What is not the endpoint's must not end the connection. */
+	/* Packets of other senders must not end the connection. */
 	reason = from_node ? PC_PASS : pc_sender_came_in(skb, pc_ct_sender(match)->ifindex);
 	if (reason && match->is_fresh)
 		return reason;

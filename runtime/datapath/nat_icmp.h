@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* nat_icmp.h - ICMP errors about translated packets, so that who sent one knows it again (RFC 5508,
- * 4). Gives pc_error(). The quoted headers are translated back, with their checksums and that of
- * the message; so is the address of an endpoint that reports itself. Routers report under their
- * own.
+/* nat_icmp.h - ICMP errors about translated packets, so that the sender recognises them (RFC 5508,
+ * 4). Gives pc_error(). The quoted headers are translated back, with their checksums and the
+ * message's. The source is translated if the endpoint itself reports. Routers keep their own
+ * address.
  */
 #pragma once
 #include "nat_hooks.h"
@@ -16,7 +16,7 @@
 #define PC_QUOTED_SADDR4_AT 12
 #define PC_QUOTED_SADDR6_AT 8
 
-/* Two bytes of the message, which its checksum covers. */
+/* Writes two bytes of the message, and updates its checksum. */
 static __always_inline bool pc_quoted_half(struct __sk_buff *skb, const struct pc_flow *flow,
 					   __u32 at, __be16 from, __be16 to)
 {
@@ -24,7 +24,7 @@ static __always_inline bool pc_quoted_half(struct __sk_buff *skb, const struct p
 	       !bpf_skb_store_bytes(skb, at, &to, sizeof(to), 0);
 }
 
-/* The same of an address. */
+/* The same for an address. */
 static __always_inline bool pc_quoted_addr(struct __sk_buff *skb, const struct pc_flow *flow,
 					   __u32 at, const struct pc_addr6 *from,
 					   const struct pc_addr6 *to)
@@ -36,7 +36,7 @@ static __always_inline bool pc_quoted_addr(struct __sk_buff *skb, const struct p
 	       !bpf_skb_store_bytes(skb, at, to, size, 0);
 }
 
-/* A quoted checksum over what has changed by `sum`. */
+/* Updates a quoted checksum over data that changed by `sum`, and the message's own. */
 static __always_inline bool pc_quoted_check(struct __sk_buff *skb, const struct pc_flow *flow,
 					    __u32 at, __s64 sum, __u64 flags)
 {
@@ -49,8 +49,8 @@ static __always_inline bool pc_quoted_check(struct __sk_buff *skb, const struct 
 	return !bpf_l4_csum_replace(skb, flow->l4 + PC_ICMP_CHECK_AT, from, to, sizeof(to));
 }
 
-/* Of the transport header as much as there is is quoted: always a UDP checksum, which may be none,
- * seldom one of TCP. SCTP's covers neither addresses nor what else is translated of it.
+/* The quote may cut off the transport header. It always has a UDP checksum, which may be 0, and
+ * rarely a TCP checksum. SCTP's checksum covers no addresses, and no other translated field.
  */
 static __always_inline bool pc_quoted_l4_check(struct __sk_buff *skb, const struct pc_flow *flow,
 					       const struct pc_quoted *quoted, __s64 sum)
@@ -68,8 +68,8 @@ static __always_inline bool pc_quoted_l4_check(struct __sk_buff *skb, const stru
 			       quoted->t.proto == IPPROTO_UDP ? BPF_F_MARK_MANGLED_0 : 0);
 }
 
-/* The end that was translated is the quoted packet's destination, or of an answer its source. `to`
- * is what the other side knows of it, `port` what that side knows of the client's.
+/* Translates the quoted packet's destination, or its source if it is an answer. `to` is that end as
+ * the other side knows it, and `port` is the client's port as that side knows it.
  */
 static __always_inline bool pc_nat_quoted(struct __sk_buff *skb, const struct pc_flow *flow,
 					  const struct pc_quoted *quoted, const struct pc_addr6 *to,
@@ -95,8 +95,8 @@ static __always_inline bool pc_nat_quoted(struct __sk_buff *skb, const struct pc
 	       pc_quoted_half(skb, flow, quoted->l4 + 2, ports[1], then[1]);
 }
 
-/* From a client about an answer of a Service it becomes one to the endpoint; to a client about what
- * it sent to a Service it becomes one about that. What is about anything else passes as it is.
+/* An error of a client about a Service's answer becomes one to the endpoint. An error to a client
+ * about its packet to a Service becomes one about that packet. Any other error passes unchanged.
  */
 __noinline int pc_nat_error(struct __sk_buff *skb, struct pc_flow *flow,
 			    const struct pc_quoted *quoted, bool own)
@@ -109,14 +109,14 @@ __noinline int pc_nat_error(struct __sk_buff *skb, struct pc_flow *flow,
 		return PC_DROP_MALFORMED;
 	front = quoted->state & PC_CT_FRONT;
 	row = pc_row_of(quoted->nat_row);
-	/* What a client says about an answer that left here is for nobody else; what is said to a
-	 * client goes as answers do.
+	/* If the answer left the cluster here, the client's error about it goes to no other node.
+	 * An error to a client takes the path of answers.
 	 */
 	if (own ? quoted->state & PC_CT_FAR
 		: quoted->is_outside && quoted->state & PC_CT_NAT && !pc_answers_leave_here(row))
 		flow->node = quoted->node;
 	if (quoted->state & PC_CT_FAR)
-		return PC_PASS; /* for the other node to translate */
+		return PC_PASS; /* the other node translates it */
 	if (!(quoted->state & PC_CT_NAT) || front != own || quoted->is_reply != own)
 		return PC_PASS;
 	row = pc_nat_row(quoted->nat_row, quoted->t.proto);
@@ -132,12 +132,12 @@ __noinline int pc_nat_error(struct __sk_buff *skb, struct pc_flow *flow,
 	if (!pc_nat_addr(skb, flow, front ? PC_NAT_DST : PC_NAT_SRC, from, to))
 		return PC_DROP_MALFORMED;
 	if (front && flow->client == PC_CLIENT_NODE)
-		flow->t.daddr = *to; /* by which its way is found */
+		flow->t.daddr = *to; /* its path is looked up by this address */
 	return PC_PASS;
 }
 
-/* About what the node itself has sent to a Service by a route: it is the node that is told, and no
- * hook behind this one knows of the Service.
+/* Whether the error is about a packet that the node itself sent to a Service by a route. Then the
+ * node is told, and no later hook knows of the Service.
  */
 static __always_inline bool pc_is_to_routed(const struct pc_quoted *quoted)
 {
@@ -146,8 +146,8 @@ static __always_inline bool pc_is_to_routed(const struct pc_quoted *quoted)
 	return (quoted->state & (routed | PC_CT_FRONT)) == routed && !quoted->is_reply;
 }
 
-/* Of who reaches itself: hairpin_error.h goes on. It has seen the reserved address, or the Service
- * answers it under its own.
+/* Whether a pod or node reaches itself: hairpin_error.h continues. The quoted packet has the
+ * reserved address, or is an answer of the Service to one of its endpoints.
  */
 static __always_inline bool pc_is_to_itself(const struct pc_quoted *quoted)
 {
@@ -159,10 +159,10 @@ static __always_inline bool pc_is_to_itself(const struct pc_quoted *quoted)
 	return row && pc_addr_eq(&row->backend, &quoted->t.daddr);
 }
 
-/* Whether the error, which belongs to nothing, says that it is about a packet of a Service: nobody
- * is there to be told, and an address alone, which any error can quote, makes no connection. At the
- * node's own address a server of its own may have the Service's port, and nobody translates that:
- * such an error is for the node's stack, which knows its sockets.
+/* Whether an error without a connection claims to be about a Service's packet. It has no receiver:
+ * any error can quote an address, and that makes no connection. At the node's own address, a server
+ * of the node may have the Service's port without translation. Then the error is for the node's
+ * stack, which knows its sockets.
  */
 __noinline int pc_error_is_forged(struct __sk_buff *skb, struct pc_flow *flow, __u32 word)
 {
@@ -182,17 +182,17 @@ __noinline int pc_error_is_forged(struct __sk_buff *skb, struct pc_flow *flow, _
 	return !pc_is_own_node(to.family, &to.daddr) && pc_frontend_of(&to, word);
 }
 
-/* Verified once, by itself, as the one above. */
+/* The verifier checks this function once, like the one above. */
 __noinline int pc_find_related(struct __sk_buff *skb, struct pc_flow *flow, enum pc_reporter by,
 			       struct pc_quoted *quoted)
 {
 	return flow && quoted && pc_is_related(skb, flow, by, quoted);
 }
 
-/* What is to become of an ICMP error; PC_UNRELATED if it belongs to nothing. PC_DROP_HAIRPIN and
- * PC_DROP_NODE_ANSWER are no drops yet, as with other packets: of what reaches itself nothing is
- * translated, and what is for the node from a Service is to come in by the route to that. A
- * function of its own, as the hooks' stacks are full.
+/* The result for an ICMP error; PC_UNRELATED if it belongs to no connection. PC_DROP_HAIRPIN and
+ * PC_DROP_NODE_ANSWER are no drops here: the hook continues. A hairpin error is not translated yet,
+ * and an error of a Service to the node must come in by the route to that Service. A separate
+ * function, as the hooks' stacks are full.
  */
 __noinline int pc_error(struct __sk_buff *skb, struct pc_flow *flow, enum pc_reporter by)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* neighbour.h - IPv6 neighbour discovery and multicast listener messages.
- * On the link they pass whatever the policy (semantics A26), as long as a pod speaks of itself
- * only: its link-layer address, and in an advertisement or a duplicate check its address. What
- * would be forwarded is ordinary ICMPv6.
+/* neighbour.h - IPv6 neighbour discovery (ND) and multicast listener discovery (MLD).
+ * On the link these pass under any policy (semantics A26), if the pod speaks for itself only: its
+ * link-layer address, and its own address in an advertisement or duplicate address detection. A
+ * message that would be forwarded is ordinary ICMPv6.
  */
 #pragma once
 #include "sender.h"
@@ -33,7 +33,7 @@ static __always_inline bool pc_is_nd(const struct pc_flow *flow)
 {
 	__u8 type = flow->icmp >> 8;
 
-	/* Nothing that was routed has the full hop limit left. */
+	/* A routed packet no longer has the full hop limit. */
 	return pc_is_icmp6(flow) && type >= PC_ND_ROUTER_SOLICIT && type <= PC_ND_REDIRECT &&
 	       flow->hop_limit == 255;
 }
@@ -47,8 +47,8 @@ static __always_inline bool pc_is_mld(const struct pc_flow *flow)
 	       flow->hop_limit == 1;
 }
 
-/* A pod is no router. Believed, it would be its neighbours' gateway, or have the node send to it
- * what is for others.
+/* A pod is no router. Neighbours that believed it would use it as gateway, or the node would send
+ * it packets for other pods.
  */
 static __always_inline bool pc_is_router_speech(const struct pc_flow *flow)
 {
@@ -57,14 +57,14 @@ static __always_inline bool pc_is_router_speech(const struct pc_flow *flow)
 	return pc_is_icmp6(flow) && (type == PC_ND_ROUTER_ADVERT || type == PC_ND_REDIRECT);
 }
 
-/* The destination is a neighbour by its address alone. */
+/* The destination address alone proves that the receiver is a neighbour. */
 static __always_inline bool pc_nd_stays_on_link(const struct pc_flow *flow)
 {
 	return pc_addr_is_link_local(&flow->t.daddr) || pc_addr_is_link_group(&flow->t.daddr);
 }
 
-/* From a pod: the same, or the node itself, whose other addresses are probed and answered too. What
- * the node would forward is no discovery: in its options it could carry anything to anyone.
+/* From a pod: the same, or to the node itself, whose other addresses pods probe and answer too. A
+ * message that the node would forward is no discovery: its options could carry any data anywhere.
  */
 static __always_inline bool pc_nd_ends_here(struct __sk_buff *skb, const struct pc_flow *flow)
 {
@@ -77,7 +77,7 @@ static __always_inline bool pc_nd_ends_here(struct __sk_buff *skb, const struct 
 	if (pc_nd_stays_on_link(flow))
 		return true;
 	if (pc_addr6_is_group(&flow->t.daddr))
-		return false; /* of which the lookup says that it is not forwarded */
+		return false; /* the lookup says that it is not forwarded */
 	__builtin_memcpy(fib.ipv6_src, &flow->t.saddr, sizeof(fib.ipv6_src));
 	__builtin_memcpy(fib.ipv6_dst, &flow->t.daddr, sizeof(fib.ipv6_dst));
 	return bpf_fib_lookup(skb, &fib, sizeof(fib), 0) == BPF_FIB_LKUP_RET_NOT_FWDED;
@@ -91,8 +91,8 @@ static __always_inline bool pc_is_said_to_link(struct __sk_buff *skb, const stru
 	return pc_is_nd(flow) && pc_nd_ends_here(skb, flow);
 }
 
-/* To a pod, and not from the node. A report's sender has a link-local address: any other may have
- * come from afar, with just enough hops.
+/* To a pod, and not from the node. The sender of an MLD report must be link-local: any other may be
+ * routed from afar, with exactly enough hops.
  */
 static __always_inline bool pc_is_heard_on_link(const struct pc_flow *flow)
 {
@@ -102,7 +102,7 @@ static __always_inline bool pc_is_heard_on_link(const struct pc_flow *flow)
 	return pc_is_nd(flow) && pc_nd_stays_on_link(flow);
 }
 
-/* Where the options of the message begin, from its start. */
+/* Offset of the message's options, from its start. */
 static __always_inline __u32 pc_nd_options_at(__u8 type)
 {
 	switch (type) {
@@ -149,8 +149,8 @@ static __always_inline bool pc_is_own_address(const struct __sk_buff *skb,
 	return pc_addr_is_link_local(addr) || pc_has_address(skb->ifindex, PC_IPV6, addr);
 }
 
-/* An advertisement says "this address is mine"; so does a solicitation from the unspecified
- * address, which is how a duplicate is looked for.
+/* An advertisement says "this address is mine". So does a solicitation from the unspecified
+ * address: duplicate address detection.
  */
 static __always_inline enum drop_reason pc_nd_target(struct __sk_buff *skb,
 						     const struct pc_flow *flow)
@@ -165,7 +165,7 @@ static __always_inline enum drop_reason pc_nd_target(struct __sk_buff *skb,
 	return pc_is_own_address(skb, &target) ? PC_PASS : PC_DROP_SPOOFED_ND;
 }
 
-/* The message is one of the two kinds above, and comes from a pod. */
+/* The message is of one of the two kinds above, and comes from a pod. */
 static __always_inline enum drop_reason pc_sender_of_nd(struct __sk_buff *skb,
 							const struct pc_flow *flow)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* no_endpoint.h - a device with hooks and no endpoint: the pod is gone, or no load knows it yet.
- * Gives pc_has_no_endpoint(), for what to_pod.h lets pass.
+/* no_endpoint.h - a device with hooks and no endpoint: its pod is gone, or no load knows it yet.
+ * Gives pc_has_no_endpoint(), for packets that to_pod.h lets pass.
  */
 #pragma once
 #include "neighbour.h"
 
-/* What was forwarded is for the endpoint of this device, or to_pod.h dropped it. The rest passes a
- * known pod whatever its addresses: what the node says, ARP, and neighbour discovery.
+/* A forwarded packet is for this device's endpoint, or to_pod.h dropped it. Other packets pass to a
+ * known pod whatever its addresses: the node's own packets, ARP, and neighbour discovery.
  */
 static __always_inline bool pc_has_no_endpoint(const struct __sk_buff *skb,
 					       const struct pc_flow *flow)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* node_port.h - node ports of other nodes: the tables have a node port at this node's addresses
+/* node_port.h - node ports of other nodes. The tables hold a node port at this node's addresses
  * only, or they would grow with nodes times ports.
- * Gives pc_node_port(), pc_node_port_sent(), pc_is_at_itself(), pc_is_node_still(),
- * pc_as_client_knows(), pc_client_knows(). Why:
- * docs/decisions/0036-what-services-may-choose.md
+ * Gives pc_node_port(), pc_node_port_sent(), pc_is_at_itself(),
+ * pc_is_node_still(), pc_as_client_knows(), pc_client_knows().
+ * Why: docs/decisions/0036-what-services-may-choose.md
  */
 #pragma once
 #include "ct_state.h"
@@ -12,7 +12,7 @@
 
 _Static_assert(PC_NODES_MOST <= 1U << (32 - PC_CT_NODE_AT), "a number fits into the bits left");
 
-/* After pc_node_port(): who asks has sent to that node, and says so in its front. */
+/* After pc_node_port(): restores the other node's address, as in the client's pre-NAT entry. */
 __noinline int pc_node_port_sent(struct pc_flow *flow)
 {
 	struct pc_addr6 *to;
@@ -27,10 +27,10 @@ __noinline int pc_node_port_sent(struct pc_flow *flow)
 	return 0;
 }
 
-/* Whether the tuple, which is nothing to Services, goes to the node port of another node; then it
- * is that of this node's own afterwards, and flow->node the number of the address. A client
- * outside is on its way to that node, and a pod is, too, where that node's endpoints alone are
- * meant (externalTrafficPolicy Local).
+/* Whether the tuple, which matches no frontend, goes to the node port of another node. Then the
+ * tuple gets this node's own address, and flow->node the number of the other address. Not for an
+ * external client, whose packet is on its way to that node; and not for a pod where only that
+ * node's endpoints may answer (externalTrafficPolicy Local).
  */
 __noinline int pc_node_port(struct pc_flow *flow, __u32 word)
 {
@@ -55,15 +55,15 @@ __noinline int pc_node_port(struct pc_flow *flow, __u32 word)
 	return false;
 }
 
-/* Whether the endpoint has the very address and port that were asked for. */
+/* Whether the endpoint has exactly the address and port that the client sent to. */
 __noinline int pc_is_at_itself(const struct pc_flow *flow, const struct pc_row *row)
 {
 	return flow && row && row->backend_port == flow->t.dport &&
 	       pc_addr_eq(&row->backend, pc_as_known(&flow->t.daddr, flow->t.family, flow->node));
 }
 
-/* Of a pod's front: whether the node that it went to has the address still, and so its number. Sets
- * flow->node.
+/* For a pod's pre-NAT entry: whether the node that the pod sent to still has the address, and so
+ * its number. Sets flow->node.
  */
 static __always_inline bool pc_is_node_still(struct pc_flow *flow, const struct pc_ct *front)
 {
@@ -76,15 +76,15 @@ static __always_inline bool pc_is_node_still(struct pc_flow *flow, const struct 
 	return end && pc_addr_eq(&end->addr, &flow->t.daddr);
 }
 
-/* The address of a Service as the client of the connection knows it. */
+/* The address of a Service as the connection's client knows it. */
 static __always_inline const struct pc_addr6 *
 pc_as_client_knows(const struct pc_row *row, __u8 family, const struct pc_ct *ct)
 {
 	return pc_as_known(&row->frontend, family, pc_ct_node(ct));
 }
 
-/* The same, of an answer that has no other use for flow->nat.daddr: there. Sets flow->node.
- * Verified once, by itself.
+/* The same for an answer, which does not use flow->nat.daddr otherwise: the address goes there.
+ * Sets flow->node. The verifier checks this function once.
  */
 __noinline int pc_client_knows(struct pc_flow *flow, const struct pc_row *row,
 			       const struct pc_ct *ct)

@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* offload.h - the checksum that the sender has left to the device, or to the kernel on the way.
- * Gives pc_partial_of(). It is written behind the hook, where the sender says (a packet socket's
- * PACKET_VNET_HDR): over a port or an address that was decided on, if nobody looks.
+/* offload.h - the checksum that the sender left to the device, or to the kernel on the path.
+ * Gives pc_partial_of(). The kernel writes it after the hook, at an offset that the sender chooses
+ * (PACKET_VNET_HDR of a packet socket). Unchecked, it could overwrite a decided port or address.
  */
 #pragma once
 #include "parse_l4.h"
 #include <bpf/bpf_core_read.h>
 
-/* CHECKSUM_* of <linux/skbuff.h>, which is not for BPF */
+/* CHECKSUM_* of <linux/skbuff.h>, which cannot be included in BPF */
 #define PC_CHECKSUM_COMPLETE 2
 #define PC_CHECKSUM_PARTIAL  3
 
-/* What is read of the kernel's own sk_buff, wherever this kernel has it. */
+/* The fields of the kernel's sk_buff that are read, at this kernel's offsets (CO-RE). */
 struct sk_buff___pc {
 	unsigned char *head, *data;
 	__u16 csum_start, csum_offset;
 	__u8 ip_summed : 2;
 } __attribute__((preserve_access_index));
 
-/* A kernel that has these links has the function as well (6.6, and 6.2). */
+/* A kernel with these links also has the function (6.6, and 6.2). */
 struct tcx_link___pc {
 	int any;
 } __attribute__((preserve_access_index));
 
 extern void *bpf_cast_to_kern_ctx(void *ctx) __ksym __attribute__((weak));
 
-/* What is said of the sum; if some is left to do, where from the frame's start. Plain loads, where
- * the kernel lets us; by a helper they cost as much as finding the connection.
+/* What is known of the checksum; if part is left to do, its offset from the frame's start. Plain
+ * loads, where the kernel allows them: a helper costs as much as the connection lookup.
  */
 struct pc_left {
 	__u32 summed; /* CHECKSUM_* */
-	__s32 at;     /* the sender may have said one before it */
+	__s32 at;     /* may be before it: the sender gives it */
 };
 
 static __always_inline struct pc_left pc_left_of(const struct __sk_buff *ctx)
@@ -53,9 +53,9 @@ static __always_inline struct pc_left pc_left_of(const struct __sk_buff *ctx)
 	return left;
 }
 
-/* The place is the header's own, or in the data, as in a tunnel that the pod makes: there is
- * nothing that a policy asks about. Of ICMP errors and discovery the data is looked at too. Whoever
- * cuts a packet into fragments completes it first.
+/* The offset is valid if it is the header's own, or in the data, as in a tunnel that the pod makes:
+ * no policy reads data. For ICMP errors and neighbour discovery the data is checked too. The kernel
+ * completes the checksum before it fragments a packet.
  */
 static __always_inline enum pc_partial pc_partial_of(const struct __sk_buff *ctx,
 						     struct pc_flow *flow)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* opener.h - which end has opened the connection of a packet that finds no entry and is no SYN.
+/* opener.h - which end opened the connection of a packet that has no entry and is no SYN.
  * Gives pc_ask_new(), pc_ask_again() to the hooks, pc_node_has_opened() to to_pod.
  *
- * The sockets of the ends tell: of the two, one has connected and the other has accepted. A port
- * number tells nothing, as a pod chooses its own; nor does a socket that listens while no
- * connection has this packet's tuple, as a pod could send what it likes by its side. Where the
- * sockets do not tell, the packet passes if it is allowed whichever end has opened the connection.
- * Why: docs/decisions/0044-which-end-opened-it.md
+ * The sockets of the ends tell: one has connected, the other has accepted. A port number is no
+ * evidence, as a pod chooses its own. Nor is a listening socket without a connection of this tuple:
+ * a pod could open one and then send any packet. If the sockets do not tell, the packet passes only
+ * if the policy allows the connection whichever end opened it. Why:
+ * docs/decisions/0044-which-end-opened-it.md
  */
 #pragma once
 #include "ct_decided.h"
@@ -18,7 +18,7 @@
 #include "host_end.h"
 #include "own_node.h"
 
-/* Of a pod of this node, in its network namespace. */
+/* For a pod of this node: the lookup runs in its network namespace. */
 static __always_inline int pc_pod_says(struct __sk_buff *skb, const struct pc_flow *flow,
 				       enum pc_flow_end own)
 {
@@ -30,7 +30,7 @@ static __always_inline int pc_pod_says(struct __sk_buff *skb, const struct pc_fl
 	return pc_socket_says(skb, flow, own, netns - 1);
 }
 
-/* Whether sockets of this end are found: it has no socket where none says anything. */
+/* Whether lookups reach this end's sockets: then no result means that it has no socket. */
 static __always_inline bool pc_is_stack_here(struct __sk_buff *skb, const struct pc_flow *flow,
 					     enum pc_flow_end own)
 {
@@ -41,9 +41,9 @@ static __always_inline bool pc_is_stack_here(struct __sk_buff *skb, const struct
 	return own == PC_FLOW_DST && pc_is_to_own(skb, flow);
 }
 
-/* A socket claims that the other end has opened the connection. The stack of that end has to know
- * the connection where it is here; a reset says that it knows it no more. Elsewhere the claim holds
- * until the next load, which asks again.
+/* A socket claims that the other end opened the connection. If that end's stack is on this node, it
+ * must know the connection; a reset says that it no longer does. Otherwise the claim holds until
+ * the next load, which checks it again.
  */
 static __always_inline int pc_flow_claimed(struct __sk_buff *skb, struct pc_flow *flow,
 					   enum pc_flow_end other, int says)
@@ -60,8 +60,8 @@ static __always_inline int pc_flow_claimed(struct __sk_buff *skb, struct pc_flow
 	return other;
 }
 
-/* The end that has opened the flow's connection; PC_FLOW_NONE where its sockets do not tell, or
- * contradict each other. Ends that are filled in.
+/* The end that opened the flow's connection; PC_FLOW_NONE if its sockets do not tell, or contradict
+ * each other. The flow's ends must be filled in.
  */
 __noinline int pc_flow_opener(struct __sk_buff *skb, struct pc_flow *flow)
 {
@@ -84,29 +84,29 @@ __noinline int pc_flow_opener(struct __sk_buff *skb, struct pc_flow *flow)
 	return src == PC_SOCKET_CONNECTED || dst == PC_SOCKET_ACCEPTED ? PC_FLOW_SRC : PC_FLOW_DST;
 }
 
-/* Whether the node has opened what it sends in the middle of: its socket tells. */
+/* Whether the node opened the connection of its own mid-connection packet: its socket tells. */
 static __always_inline bool pc_node_has_opened(struct __sk_buff *skb, const struct pc_flow *flow)
 {
 	return flow->t.proto == IPPROTO_TCP &&
 	       pc_socket_says(skb, flow, PC_FLOW_SRC, BPF_F_CURRENT_NETNS) == PC_SOCKET_CONNECTED;
 }
 
-/* A pod answers on a connection that the node has opened, which passes where no policy denies just
- * that (semantics A22). A function of its own for its stack.
+/* A pod answers on a connection that the node opened. It passes unless an own-node rule denies it
+ * (semantics A22). A separate function, for its own stack frame.
  */
 __noinline int pc_node_opened(struct pc_flow *flow)
 {
 	if (!flow)
 		return PC_DROP_CT_FULL;
 	pc_flow_turn(flow);
-	flow->src.ifindex = 0; /* also of a node under host policy */
+	flow->src.ifindex = 0; /* also for a node under host policy */
 	if (!pc_ct_insert(flow, 0, 0, PC_CT_NODE))
 		return PC_DROP_CT_FULL;
 	pc_frag_record(flow);
 	return PC_PASS;
 }
 
-/* Asks the policy about a flow whose opener no entry tells; does not return then. */
+/* Calls the policy for a flow whose opener no entry tells; does not return then. */
 static __always_inline enum drop_reason pc_ask_unknown(struct __sk_buff *skb, struct pc_flow *flow,
 						       __u32 slot)
 {
@@ -127,7 +127,7 @@ static __always_inline enum drop_reason pc_ask_unknown(struct __sk_buff *skb, st
 	return pc_ask_policy(skb, slot);
 }
 
-/* Asks about a packet that finds no entry. */
+/* Calls the policy for a packet without an entry. */
 static __always_inline enum drop_reason pc_ask_new(struct __sk_buff *skb, struct pc_flow *flow,
 						   __u32 slot)
 {
@@ -136,7 +136,7 @@ static __always_inline enum drop_reason pc_ask_new(struct __sk_buff *skb, struct
 	return pc_ask_policy(skb, slot);
 }
 
-/* Asks about a connection that another policy has decided; the flow is in its direction. */
+/* Calls the policy for a connection that another policy decided; the flow is in its direction. */
 static __always_inline enum drop_reason pc_ask_again(struct __sk_buff *skb, struct pc_flow *flow,
 						     const struct pc_ct_match *match, __u32 slot)
 {

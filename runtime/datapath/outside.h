@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* outside.h - connections of clients outside the cluster to Services.
+/* outside.h - connections of external clients to Services.
  * Gives pc_is_stranger(), pc_outside_known(), pc_outside_new(), pc_outside_decide(),
  * pc_to_outside().
  *
- * The node that a client comes to decides by which node it is answered. If that is this one, the
- * connection has two entries, as one of a pod has, with a client that is behind no device of ours.
- * If not, it has one entry, of what the client sees, that says which node: packets are handed to
- * that one as they are, and it does the same as if they had come to it. Why: docs/decisions/0024-*
+ * The node that a client comes to selects the node that answers. If it selects itself, the
+ * connection has two entries, as a pod's has, with a client that is behind no device of ours.
+ * Otherwise it has one entry under the client's tuple, with the other node. Packets are forwarded
+ * to that node unchanged, and it handles them as if they had come to it. Why: docs/decisions/0024-*
  */
 #pragma once
 #include "ct_far.h"
@@ -16,11 +16,11 @@
 #include "outside_map.h"
 #include "way_back.h"
 
-/* What these functions return if it is no reason: what is to be done next. */
+/* The next step, if the return value is no reason. */
 #define PC_THEN_NEW    -1
 #define PC_THEN_DECIDE -2
 
-/* From outside: not a pod of this node, and not the node. Fills flow->src. */
+/* From outside: the source is neither a pod of this node nor the node. Fills flow->src. */
 static __always_inline enum drop_reason pc_is_stranger(struct pc_flow *flow)
 {
 	pc_endpoint_at(flow->t.family, &flow->t.saddr, &flow->src);
@@ -29,8 +29,8 @@ static __always_inline enum drop_reason pc_is_stranger(struct pc_flow *flow)
 	return PC_PASS;
 }
 
-/* What the node itself serves; there is no policy to ask. Functions of their own, as the stack has
- * no room for both entries of each.
+/* Connections that the node itself serves; no policy decides them. Separate functions, as the BPF
+ * stack has no room for both entries in one.
  */
 __noinline int pc_outside_own(struct pc_flow *flow)
 {
@@ -52,7 +52,7 @@ static __always_inline bool pc_outside_own_again(struct pc_flow *flow)
 	return pc_outside_renew(flow) && pc_outside_front(flow);
 }
 
-/* The tuple is that of client and endpoint, and the packet translated. */
+/* The tuple is that of client and endpoint, and the packet is translated. */
 static __always_inline enum drop_reason pc_outside_decide(struct __sk_buff *skb,
 							  struct pc_flow *flow, __u32 word)
 {
@@ -64,7 +64,7 @@ static __always_inline enum drop_reason pc_outside_decide(struct __sk_buff *skb,
 	if (flow->dst.ifindex)
 		return pc_ask_policy(skb, word);
 	if (!pc_is_own_node(flow->t.family, &flow->t.daddr))
-		return PC_DROP_NO_NODE; /* no way leads back from there */
+		return PC_DROP_NO_NODE; /* no return path from there */
 	stored = flow->entry == PC_ENTRY_RENEW ? pc_outside_own_again(flow) : pc_outside_own(flow);
 	if (!stored)
 		return PC_DROP_CT_FULL;
@@ -72,8 +72,8 @@ static __always_inline enum drop_reason pc_outside_decide(struct __sk_buff *skb,
 	return PC_PASS;
 }
 
-/* A packet to a Service that starts a connection; nat.row stays 0 if it goes to none. Functions of
- * their own, this one and the next, as the hook's stack is full.
+/* A packet to a Service that opens a connection; nat.row stays 0 if it is to no Service. This and
+ * the next function are separate, as the hook's stack is full.
  */
 __noinline int pc_outside_new(struct __sk_buff *skb, struct pc_flow *flow, __u32 word)
 {
@@ -94,7 +94,7 @@ __noinline int pc_outside_new(struct __sk_buff *skb, struct pc_flow *flow, __u32
 	return reason ? reason : PC_THEN_DECIDE;
 }
 
-/* The client comes by another node than before: answers go back by that one. */
+/* The client now comes by another node: answers go back by that node. */
 static __always_inline void pc_outside_moved(const struct pc_flow *flow, struct pc_ct *front)
 {
 	struct pc_ct *back = pc_ct_get(&flow->t, true).ct;
@@ -105,8 +105,8 @@ static __always_inline void pc_outside_moved(const struct pc_flow *flow, struct 
 	front->src.node = flow->node;
 }
 
-/* A packet that has found the front of its connection, which is looked up once more: 6.1 writes no
- * map from what a function was given.
+/* A packet with a pre-NAT entry. The entry is looked up again: the 6.1 verifier rejects map writes
+ * through a pointer argument.
  */
 __noinline int pc_outside_known(struct __sk_buff *skb, struct pc_flow *flow, bool is_fresh)
 {
@@ -138,8 +138,8 @@ __noinline int pc_outside_known(struct __sk_buff *skb, struct pc_flow *flow, boo
 		flow->is_kept = match.at.is_kept;
 		return PC_THEN_NEW;
 	}
-	/* Not past the stack, as the answer is not: connection tracking that sees one way alone
-	 * forgets it, and the host's own translation takes the next answer for a new connection.
+	/* Stack path, as for the answer: connection tracking that sees one direction only forgets
+	 * the connection, and the host's own NAT takes the next answer for a new connection.
 	 */
 	reason = pc_nat_to_backend(skb, flow);
 	if (reason)
@@ -152,9 +152,9 @@ __noinline int pc_outside_known(struct __sk_buff *skb, struct pc_flow *flow, boo
 	return PC_PASS;
 }
 
-/* An endpoint's answer on its way out: it becomes one of the Service, as the client knows that. Its
- * entry may be stale: the pod's own hook has decided just now, and the node's own has no policy.
- * flow->node is the node that it is handed to; 0: it leaves here.
+/* An endpoint's answer on its way out becomes the Service's, as the client knows it. Its entry may
+ * be stale: the pod's own hook has just decided, and the node itself has no policy. flow->node is
+ * the node to forward it to; 0: it leaves here.
  */
 static __always_inline enum drop_reason pc_to_outside(struct __sk_buff *skb, struct pc_flow *flow,
 						      struct pc_ct *ct)
@@ -174,7 +174,7 @@ static __always_inline enum drop_reason pc_to_outside(struct __sk_buff *skb, str
 	    !pc_nat_port(skb, flow, PC_NAT_SRC, flow->t.sport, row->frontend_port) ||
 	    !pc_nat_port(skb, flow, PC_NAT_DST, flow->t.dport, ct->dst.nat.port))
 		return PC_DROP_MALFORMED;
-	/* With the node, which those behind the first ask for. */
+	/* With the node, which later fragments need. */
 	if (flow->fragment == PC_FRAG_FIRST)
 		pc_frag_put(flow, PC_DETOUR_NOT, ct->dst.ifindex);
 	if (pc_answers_leave_here(row))

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* outside_map.h - the cluster's nodes, and how packets of clients outside get from one to another.
+/* outside_map.h - the cluster's nodes, and how they forward packets of external clients.
  * Gives pc_node_at(), pc_node_of(), pc_is_same_node(), pc_outside_now(). Written by the loader
  * (runtime/load/cluster_nodes.py); only hooks read.
  */
 #pragma once
 #include "flow.h"
 
-/* Addresses of nodes have numbers: 0 is any of this node, and where one may be missing nobody's. */
+/* Node addresses have numbers. 0: any address of this node; or, where optional, no node. */
 #define PC_NODES_MOST 16384 /* as many as PC_CT_NODE_AT leaves bits for */
 #define PC_UPLINKS    8
 
-/* On a packet that another node has handed over, from the tunnel's device to the uplink's hook; the
- * node's number below. Nothing that comes from a wire has a mark. PC_ANSWER_MARK is none of these.
+/* The mark of a packet that another node forwarded, from the tunnel device to the uplink's hook;
+ * the node's number is below. No packet from a wire has a mark. PC_ANSWER_MARK is none of these.
  */
 #define PC_HANDED_MARK 0x70630000
 #define PC_HANDED_NODE (PC_NODES_MOST - 1)
-/* Our own error to a pod, which the uplink's hook lets pass. */
+/* The mark of our own error to a pod, which the uplink's hook lets pass. */
 #define PC_ERROR_MARK 0x70635222
 
-/* The networks of the VXLAN between nodes (tunnel.h), and its packets' hop limit. */
+/* The VNIs of the VXLAN between nodes (tunnel.h), and the hop limit of its packets. */
 #define PC_VNI_REQUEST 0x706301
 #define PC_VNI_ANSWER  0x706302
 #define PC_OUTER_HOPS  64
@@ -40,9 +40,9 @@ struct {
 /* An address of another node. */
 struct pc_node_end {
 	struct pc_addr6 addr;
-	struct pc_addr6 end; /* where that node gets what is handed to it */
-	__u32 end_family;    /* 0: nobody has the number */
-	__u32 end_number;    /* which is the same for all addresses of a node */
+	struct pc_addr6 end; /* where that node receives forwarded packets */
+	__u32 end_family;    /* 0: no node has the number */
+	__u32 end_number;    /* the same for all addresses of a node */
 };
 
 struct {
@@ -55,15 +55,15 @@ struct {
 
 enum pc_way_back { PC_BACK_TUNNEL = 0, PC_BACK_DSR };
 
-/* What the last load said. */
+/* The configuration of the last load. */
 struct pc_outside {
-	__u32 tunnel;               /* its device; 0: there is none */
-	__u32 way_back;             /* of Services that do not say it (way_back.h) */
-	__u32 uplink[PC_UPLINKS];   /* their devices; 0: no more */
-	__u32 past[PC_UPLINKS];     /* those that packets reach past the stack (forward_out.h), in
-				       places     that stay; 0: none */
+	__u32 tunnel;               /* its device; 0: none */
+	__u32 way_back;             /* default for Services that set none (way_back.h) */
+	__u32 uplink[PC_UPLINKS];   /* their devices; 0: end of the list */
+	__u32 past[PC_UPLINKS];     /* uplinks of the fast path (forward_out.h), at indices that
+				       stay the same in each load; 0: none */
 	struct pc_addr6 own4, own6; /* an address of this node, where its node ports are */
-	__u32 marks; /* that rules of routing read: what has one is the stack's to route */
+	__u32 marks; /* marks that routing rules read: such packets need the stack path */
 };
 
 struct {
@@ -89,7 +89,7 @@ static __always_inline bool pc_is_own_node(__u8 family, const struct pc_addr6 *a
 	return number && !*number;
 }
 
-/* The address with the number; NULL: there is none. */
+/* The address with the number; NULL: none. */
 static __always_inline const struct pc_node_end *pc_node_of(__u32 number)
 {
 	const struct pc_node_end *end = bpf_map_lookup_elem(&pc_node_ends, &number);
@@ -112,8 +112,8 @@ static __always_inline const struct pc_outside *pc_outside_now(void)
 	return bpf_map_lookup_elem(&pc_outside, &zero);
 }
 
-/* What a client outside knows of a Service: of a node port the address of the node that it came to.
- * `service` is as the row has it, `node` as the connection.
+/* The address that an external client uses for a Service. For a node port: the address of the node
+ * that the client came to. `service` is the row's address, and `node` the connection's.
  */
 static __always_inline const struct pc_addr6 *pc_as_known(const struct pc_addr6 *service,
 							  __u8 family, __u32 node)

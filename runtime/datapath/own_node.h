@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* own_node.h - what the node generates for a pod of its own passes, unless a rule denies just that.
- * Gives pc_ask_own_node(). Policies are asked only where they have such a rule (semantics A22).
+/* own_node.h - packets of the node to its own pods pass, unless an own-node rule denies them.
+ * Gives pc_ask_own_node(). Policies decide only where they have such a rule (semantics A22).
  * Why: docs/decisions/0048-a-deny-of-the-pods-own-node.md
  */
 #pragma once
@@ -8,7 +8,7 @@
 #include "generation.h"
 #include "host_end.h"
 
-/* The node, under whatever address it sends, is what policies know it as. It has no policy here. */
+/* Policies know the node as this end, under any of its addresses. It has no policy here. */
 static __always_inline void pc_own_node(struct pc_endpoint *src)
 {
 	__u32 device = PC_HOST_DEVICE;
@@ -19,8 +19,8 @@ static __always_inline void pc_own_node(struct pc_endpoint *src)
 	src->ifindex = 0;
 }
 
-/* About a flow from the node to a pod, whose ends are filled in. Does not return, unless there is
- * no policy.
+/* Calls the policy for a flow from the node to a pod, whose ends are filled in. Returns only if
+ * there is no policy.
  */
 static __always_inline enum drop_reason pc_ask_own_node(struct __sk_buff *skb, struct pc_flow *flow,
 							__u32 slot)

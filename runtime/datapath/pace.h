@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* pace.h - so many a second, by one word and without a lock.
+/* pace.h - a rate limit in one word, without a lock.
  * Gives pc_is_within().
  */
 #pragma once
 #include "addr.h"
 
-/* Whether one more may come now, where one may come `every` nanoseconds, and up to `slack` before
- * it is due: `due` is when the next one is, at an even pace. Two CPUs that meet here try again;
- * after a few times it is one too many.
+/* Whether one more may come now. One may come every `every` nanoseconds, and up to `slack` before
+ * it is due; `due` is when the next one is due at an even pace. Two CPUs that race try again; after
+ * a few attempts the result is false.
  */
 static __always_inline bool pc_is_within(__u64 *due, __u64 now, __u64 every, __u64 slack)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* parse.h - a frame, from Ethernet to the transport header, into the scratch.
+/* parse.h - parses a frame, from Ethernet to the transport header, into the scratch.
  * Gives pc_parse(). After it, t.family is 0 only for ARP.
  */
 #pragma once
@@ -23,8 +23,8 @@ static __always_inline enum drop_reason pc_parse_ethernet(struct __sk_buff *skb,
 	return PC_PASS;
 }
 
-/* An enum drop_reason. Verified once, by itself: inlined, what the verifier has to tell apart here
- * it would tell apart through all of each hook.
+/* Returns an enum drop_reason. The verifier checks this function once: inlined, it would track all
+ * the parser's branches through the rest of each hook.
  */
 __noinline int pc_parse(struct __sk_buff *skb, struct pc_flow *flow)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* parse_ip4.h - the IPv4 header, its options walked.
- * Fills addresses, protocol, l4, end and what there is to know of fragments.
+/* parse_ip4.h - parses the IPv4 header, and walks its options.
+ * Fills addresses, protocol, l4, end and the fragment fields.
  */
 #pragma once
 #include "drops.h"
@@ -13,7 +13,7 @@
 #define PC_IP4_MORE   0x2000
 #define PC_IP4_OFFSET 0x1fff
 
-#define PC_IP4_OPTIONS 40 /* bytes of them, and an option has at least one */
+#define PC_IP4_OPTIONS 40 /* bytes of options; an option has at least one */
 #define PC_IP4_END     0
 #define PC_IP4_NOTHING 1
 #define PC_IP4_LOOSE   131
@@ -32,10 +32,10 @@ static __always_inline enum drop_reason pc_fragment4(struct pc_flow *flow, const
 	return pc_is_laid_over(ip->protocol, offset * 8) ? PC_DROP_MALFORMED : PC_PASS;
 }
 
-/* With a source route the destination in the header is a waypoint: the policy would be asked about
- * the wrong end, and a router that honours the option would send it on to a denied one. Options
- * that run over the header's end are nothing that a router takes. Verified once, by itself: with
- * what the verifier knows of `end` it takes thirty times as much.
+/* With a source route the destination in the header is a waypoint: the policy would decide about
+ * the wrong end, and a router that honours the option would send the packet on to a denied one.
+ * Routers drop options that exceed the header. Verified once, on its own: in the caller the bounds
+ * of `end` would make the verifier's work thirty times as long.
  */
 __noinline int pc_walk_options(struct __sk_buff *skb, __u32 end)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* parse_ip6.h - the IPv6 header, and its extension headers walked within a bound.
- * Fills addresses, protocol, l4, end and what there is to know of fragments.
- * AH, ESP and "no next header" are protocols like any other: what is inside is not ours to read.
+/* parse_ip6.h - parses the IPv6 header, and walks its extension headers within a bound.
+ * Fills addresses, protocol, l4, end and the fragment fields. AH, ESP and "no next header" count as
+ * protocols like any other: the datapath does not read their contents.
  */
 #pragma once
 #include "drops.h"
@@ -16,7 +16,7 @@
 #define PC_IP6_OFFSET  0xfff8
 #define PC_IP6_MORE    0x0001
 
-/* The start of every extension header; of a fragment header all of it. */
+/* The start of every extension header, and the whole fragment header. */
 struct pc_ext {
 	__u8 next;
 	__u8 length;
@@ -31,7 +31,7 @@ struct pc_ext {
 };
 _Static_assert(sizeof(struct pc_ext) == 8, "an extension header has at least eight bytes");
 
-/* An "atomic" fragment, first and last at once, is a whole packet. */
+/* An "atomic" fragment is the first and the last at once: a whole packet. */
 static __always_inline enum drop_reason pc_fragment6(struct pc_flow *flow, const struct pc_ext *ext)
 {
 	__u16 word = bpf_ntohs(ext->offset);
@@ -53,8 +53,8 @@ static __always_inline bool pc_is_ext(__u8 next)
 	       next == IPPROTO_FRAGMENT;
 }
 
-/* With segments left, the destination in the header is a waypoint: the policy would be asked
- * about the wrong end.
+/* With segments left, the destination in the header is a waypoint: the policy would decide about
+ * the wrong end.
  */
 static __always_inline enum drop_reason pc_walk_ext(struct __sk_buff *skb, struct pc_flow *flow,
 						    __u8 next)
@@ -89,7 +89,7 @@ static __always_inline enum drop_reason pc_walk_ext(struct __sk_buff *skb, struc
 	return PC_PASS;
 }
 
-/* A payload length of 0 is a jumbogram, which the kernel makes of large GSO packets. */
+/* A payload length of 0 is a jumbogram: the kernel builds large GSO packets that way. */
 static __always_inline enum drop_reason pc_parse_ip6(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	struct ipv6hdr ip;

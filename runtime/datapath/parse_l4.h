@@ -17,8 +17,8 @@
 #define PC_SCTP_ABORT   6
 #define PC_SCTP_CHUNK   12 /* offset of the first one's type */
 
-/* The shortest header of the protocol that makes sense; a first fragment must hold all of it,
- * or a later one could rewrite what was decided on.
+/* The shortest valid header of the protocol. A first fragment must hold all of it, or a later
+ * fragment could overwrite what the decision used.
  */
 static __always_inline __u32 pc_l4_header(const struct pc_tuple *t)
 {
@@ -30,13 +30,13 @@ static __always_inline __u32 pc_l4_header(const struct pc_tuple *t)
 	case IPPROTO_UDP:
 		return 8;
 	case IPPROTO_SCTP:
-		return 16; /* with the header of a chunk, as no packet is without */
+		return 16; /* with a chunk header, which every packet has */
 	default:
 		return 0;
 	}
 }
 
-/* Where the transport protocol has its checksum, from its header. */
+/* Offset of the transport protocol's checksum, from its header. */
 static __always_inline __u32 pc_l4_checksum_at(const struct pc_tuple *t)
 {
 	switch (t->proto) {
@@ -47,11 +47,11 @@ static __always_inline __u32 pc_l4_checksum_at(const struct pc_tuple *t)
 	case IPPROTO_SCTP:
 		return 8;
 	default:
-		return 2; /* ICMP and ICMPv6; no other is asked */
+		return 2; /* ICMP and ICMPv6; callers use no other */
 	}
 }
 
-/* What an ICMP message's first eight bytes say about its conversation. */
+/* What the first eight bytes of an ICMP message say about its connection. */
 static __always_inline void pc_icmp_tuple(struct pc_tuple *t, __u16 icmp, __be16 id)
 {
 	__u8 echo = t->family == PC_IPV4 ? PC_ICMP_ECHO : PC_ICMP6_ECHO;
@@ -74,7 +74,7 @@ static __always_inline bool pc_is_echo_reply(const struct pc_flow *flow)
 	return flow->icmp == type << 8;
 }
 
-/* What a packet's first SCTP chunk does to an association, as the flags that do so in TCP. */
+/* What a packet's first SCTP chunk does to an association, as the equivalent TCP flags. */
 static __always_inline __u8 pc_sctp_flags(struct __sk_buff *skb, const struct pc_flow *flow)
 {
 	__u8 chunk = 0;
@@ -100,7 +100,7 @@ static __always_inline enum drop_reason pc_parse_l4(struct __sk_buff *skb, struc
 		__be16 half[4];
 	} head;
 	__u32 need = pc_l4_header(&flow->t);
-	__be16 flags; /* in the second byte */
+	__be16 flags; /* in the low byte */
 
 	if (!pc_is_icmp(&flow->t) &&
 	    (flow->t.proto == IPPROTO_ICMP || flow->t.proto == IPPROTO_ICMPV6))

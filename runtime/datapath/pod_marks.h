@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* pod_marks.h - a pod's packet with a mark of ours, which a later hook would take for our packet.
+/* pod_marks.h - a pod's packet with one of our marks, which a later hook would take for our packet.
  * Gives pc_pod_mark() to from_pod.
  */
 #pragma once
@@ -7,17 +7,17 @@
 #include "endpoints.h"
 #include "tunnel_port.h"
 
-/* Every mark of ours but the tunnel's: docs/node.md keeps the whole range from other software. */
+/* Every mark of ours except the tunnel's: docs/node.md reserves the whole range. */
 #define PC_MARKS      0x70630000
 #define PC_MARKS_MASK 0xffff0000
 _Static_assert((PC_ANSWER_MARK & PC_MARKS_MASK) == PC_MARKS, "a mark of ours");
 
 enum pc_mark { PC_MARK_OTHER = 0, PC_MARK_SPOOFED, PC_MARK_ANSWER };
 
-/* Our answer for a pod also comes in by the pod's device (reject.h), and is told by its source MAC:
- * a pod can set its mark where the device keeps marks, or by BPF of its own. The pod's MAC takes
- * the place of that one, and the mark is taken off. A function of its own: from_pod's stack is
- * full.
+/* Our answer for a pod also comes in by the pod's device (reject.h).
+ * Its source MAC identifies it: a pod can set its mark where the device
+ * keeps marks, or by its own BPF. This replaces that MAC by the pod's,
+ * and clears the mark. A separate function: from_pod's stack is full.
  */
 __noinline int pc_pod_mark(struct __sk_buff *skb)
 {

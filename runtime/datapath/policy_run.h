@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* policy_run.h - the policy program: decides a flow's ends, remembers the connection, counts.
- * Included by the generated policy.bpf.c after pc_egress() and pc_ingress(), which give the word of
- * an end's verdict. Gives pc_policy_run and its license. The hooks have filled pc_flow, in the
- * direction of the flow's first packet, and tail called here.
+/* policy_run.h - the policy program: decides a flow's ends, records the connection, counts.
+ * The generated policy.bpf.c includes it after pc_egress() and pc_ingress(), which return the
+ * verdict word of an end. Gives pc_policy_run and its license. The hooks have filled pc_flow, in
+ * the direction of the flow's first packet, and made the tail call to here.
  */
 #pragma once
 #ifdef PC_OWN_NODES
@@ -36,7 +36,7 @@ struct pc_decision {
 struct pc_count {
 	__u64 packets;
 #if PC_COUNTED_WORDS > 1
-	__u64 bytes; /* of the packet at hand, from its Ethernet header on */
+	__u64 bytes; /* the packet's, from its Ethernet header on */
 #endif
 };
 
@@ -48,12 +48,12 @@ struct {
 } pc_counts SEC(".maps");
 #endif
 
-/* A map of each generation, so that the choice changes with the policy. */
+/* One map per generation, so that this choice changes with the policy. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, __u32); /* pc_resets where the load asks for resets, or nothing */
+	__type(value, __u32); /* pc_resets if the load enables resets, otherwise empty */
 } pc_on_revoked SEC(".maps");
 
 static __always_inline void pc_count(const struct __sk_buff *skb, __u32 rule)
@@ -71,10 +71,10 @@ static __always_inline void pc_count(const struct __sk_buff *skb, __u32 rule)
 #if PC_COUNTED_WORDS > 1
 	count->bytes += skb->len;
 #endif
-	(void)skb, (void)rule; /* not asked for where less is counted */
+	(void)skb, (void)rule; /* unused where less is counted */
 }
 
-/* What a word says. One that is no verdict, or of a rule that is not there, is not believed. */
+/* Decodes a word. A word that is no verdict, or has an unknown rule, counts as a denial. */
 static __always_inline bool pc_end(const struct __sk_buff *skb, __u32 word, __u32 *rule)
 {
 	bool allowed = word & PC_ALLOW;
@@ -88,7 +88,7 @@ static __always_inline bool pc_end(const struct __sk_buff *skb, __u32 word, __u3
 	return allowed;
 }
 
-/* Whether the pod's own node sends it, and what decides does not deny just that (semantics A22). */
+/* Whether the pod's own node sends it, and the rule is not an own-node deny (semantics A22). */
 static __always_inline bool pc_passes_own_node(const struct pc_flow *flow, __u32 word)
 {
 #ifdef PC_OWN_NODES
@@ -99,15 +99,15 @@ static __always_inline bool pc_passes_own_node(const struct pc_flow *flow, __u32
 	return false;
 }
 
-/* Whether the end that receives allows it. */
+/* Whether the receiving end allows it. */
 static __always_inline bool pc_receives(const struct __sk_buff *skb, const struct pc_flow *flow,
 					__u32 word, __u32 *rule)
 {
 	return pc_passes_own_node(flow, word) || pc_end(skb, word, rule);
 }
 
-/* Every end of this node must allow it (semantics A4). Egress first: a packet that may not leave
- * never meets the other end's policy. Without an end of this node there is nobody to ask.
+/* Every end of this node must allow it (semantics A4). Egress first: if egress denies a packet, the
+ * other end's policy is not evaluated. Without an end of this node no policy decides.
  */
 static __always_inline struct pc_decision pc_decide(const struct __sk_buff *skb,
 						    const struct pc_flow *flow)
@@ -127,8 +127,8 @@ static __always_inline struct pc_decision pc_decide(const struct __sk_buff *skb,
 	return decision;
 }
 
-/* Nothing tells which end has opened the connection, and one of the two readings is allowed: this
- * program decides the other one, too.
+/* The opener is unknown, and one of the two directions is allowed: this program decides the other
+ * direction, too.
  */
 static __always_inline int pc_decide_other(struct __sk_buff *skb, struct pc_flow *flow)
 {
@@ -139,7 +139,7 @@ static __always_inline int pc_decide_other(struct __sk_buff *skb, struct pc_flow
 	return pc_verdict(PC_DROP_NO_POLICY);
 }
 
-/* Denied: no entry is made. Allowed: the connection is there before its reply can be. */
+/* Denied: no entry is stored. Allowed: the entry is stored before a reply can arrive. */
 static __always_inline enum drop_reason pc_conclude(const struct pc_flow *flow,
 						    const struct pc_decision *decision)
 {
@@ -164,8 +164,8 @@ static __always_inline enum drop_reason pc_conclude(const struct pc_flow *flow,
 	return PC_PASS;
 }
 
-/* Whether a packet that is denied is in the middle of a connection that is known to be revoked. One
- * whose ends the policy does not know may be of a pod that the next policy knows, and allows.
+/* Whether a denied packet is in the middle of a connection that is known to be revoked. If the
+ * policy does not know an end, that end may be a pod that the next policy knows, and allows.
  */
 static __always_inline bool pc_is_revoked(const struct pc_flow *flow, __u32 rule)
 {
@@ -173,13 +173,13 @@ static __always_inline bool pc_is_revoked(const struct pc_flow *flow, __u32 rule
 	       flow->opener != PC_OPENER_PROBE && flow->opener != PC_OPENER_EITHER;
 }
 
-/* Counted as dropped, and answered where the rule that denied it says so; a packet of a revoked
- * connection also where the load says so.
+/* Counts the drop, and answers it if the denying rule rejects. A packet of a revoked connection is
+ * also answered if the load enables resets.
  */
 static __always_inline int pc_end_of(struct __sk_buff *skb, struct pc_flow *flow,
 				     const struct pc_decision *decision)
 {
-	/* ingress is not asked where egress denies */
+	/* ingress is not evaluated if egress denies */
 	__u32 rule = decision->ingress_rule ? decision->ingress_rule : decision->egress_rule;
 	int verdict = pc_verdict(flow->reason);
 
@@ -199,7 +199,7 @@ static __always_inline void pc_tell(const struct pc_flow *flow, const struct pc_
 	if (PC_LOGS)
 		pc_log(flow, decision->egress_rule, decision->ingress_rule, decision->allowed);
 #endif
-	(void)flow, (void)decision; /* asked where rules have effects */
+	(void)flow, (void)decision; /* used where rules have effects */
 }
 
 SEC("tc")

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* policy_shell.bpf.c - the policy program without a policy, for machines without clang.
- * It is kept as LLVM bitcode. The LLVM backend defines the functions below, puts the sizes of the
- * maps in the place of the numbers that stand for them, and lets everything that is not used be
- * optimised away.
+ * It is kept as LLVM bitcode. The LLVM backend defines the
+ * functions below, replaces placeholder numbers by the sizes of
+ * the maps, and lets the optimiser remove all that is not used.
  */
-#define PC_RULES         2047934465 /* numbers that occur nowhere else: sizes are put in their place */
+#define PC_RULES         2047934465 /* unique placeholders, which the backend replaces by sizes */
 #define PC_ENDPOINTS     2047934466
 #define PC_NODES         2047934467
 #define PC_IN_CELLS      2047934468
@@ -39,7 +39,7 @@ enum pc_known {
 	PC_K_FANS,
 	PC_K_EFFECTS,
 	PC_K_IS_USED,
-	PC_K_ROW, /* the word of a class that has it */
+	PC_K_ROW, /* index of the class's word that holds its row */
 	PC_K_COLUMN4,
 	PC_K_COLUMN6,
 	PC_K_IS_DENSE,
@@ -47,10 +47,10 @@ enum pc_known {
 	PC_K_COLUMNS,
 	PC_K_BUCKETS,
 	PC_K_LAYOUT4, /* enum pc_layout */
-	PC_K_SHIFT4,  /* of an address that indexes pc_root4; 0: there is none */
+	PC_K_SHIFT4,  /* of an address, as index of pc_root4; 0: none */
 	PC_K_ROOT4,
 	PC_K_ROUNDS4,
-	PC_K_FANS4, /* what pc_root4 leads to is for the second half of the address */
+	PC_K_FANS4, /* pc_root4 leads to searches of the address's low half */
 	PC_K_LAYOUT6,
 	PC_K_ROOT6,
 	PC_K_ROUNDS6_0,
@@ -61,7 +61,7 @@ enum pc_known {
 
 enum pc_layout { PC_BY_CODE = 0, PC_BY_TREE = 1, PC_BY_TRIE = 2 };
 
-/* Defined by the backend. A diagram that is not in code gives PC_NOTHING. */
+/* The backend defines these. A diagram that is not in code gives PC_NOTHING. */
 __u32 pc_constant(enum pc_side side, enum pc_known which);
 __u32 pc_diagram(__u32 word, __u32 service);
 __u32 pc_column4(enum pc_side side, __u32 address);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* policy_words.h - words, and the searches that give them (docs/bundle-format.md).
- * Included by the generated policy.bpf.c before its maps and code. Gives the words, the maps'
- * kinds, the search in nodes, dense tables and buckets. Whatever is not there leads to PC_NOTHING,
+ * The generated policy.bpf.c includes it before its maps and code. Gives the words, the kinds of
+ * maps, and the search in nodes, dense tables and buckets. A missing entry leads to PC_NOTHING,
  * which denies.
  */
 #pragma once
 #include "flow.h"
 
-#define PC_LEAF  0x80000000U /* an answer; else a node */
-#define PC_ALLOW 0x40000000U /* of a leaf that is a verdict */
-#define PC_NEXT  0x40000000U /* of a node: asked about the next 32 bits of the key */
-#define PC_FAN   0x20000000U /* lines with a word for each value of the key's leading bits */
+#define PC_LEAF  0x80000000U /* a result; otherwise a node */
+#define PC_ALLOW 0x40000000U /* in a leaf that is a verdict */
+#define PC_NEXT  0x40000000U /* in a node: continue with the next 32 bits of the key */
+#define PC_FAN   0x20000000U /* cache lines with one word per value of the key's leading bits */
 #define PC_ID    0x3fffffffU
 
 #define PC_NOTHING        0U
@@ -19,9 +19,9 @@
 #define PC_COLUMN(column) (PC_LEAF | (column))
 
 #define PC_RULE_NOT_ISOLATED 0 /* allowed: no policy selects the end in this direction */
-#define PC_RULE_FAIL_CLOSED  1 /* denied: an id that nothing was compiled or filled in for */
+#define PC_RULE_FAIL_CLOSED  1 /* denied: an id without compiled or filled-in policy */
 
-/* Mapped memory starts at a page, so that a node or a bucket is one cache line. */
+/* Mapped memory starts at a page, so a node or a bucket is exactly one cache line. */
 #define PC_TABLE(name, size, of)                                                                   \
 	struct {                                                                                   \
 		__uint(type, BPF_MAP_TYPE_ARRAY);                                                  \
@@ -41,7 +41,7 @@
 	} name SEC(".maps")
 
 struct pc_node {
-	__u32 lowest[7]; /* key from which on the children from the second on are meant */
+	__u32 lowest[7]; /* the lowest keys of the second child and of later ones */
 	__u32 child[8];
 	__u32 zero;
 };
@@ -50,7 +50,7 @@ _Static_assert(sizeof(struct pc_node) == 64, "a node is a cache line");
 struct pc_bucket {
 	__u64 key[4]; /* row << 32 | column; 0 is free, as no row is 0 */
 	__u32 word[4];
-	__u32 filled; /* 1, or nobody wrote the bucket, and what is not in it is not known */
+	__u32 filled; /* 1; if not, the bucket was never written, and denies */
 	__u32 zero[3];
 };
 _Static_assert(sizeof(struct pc_bucket) == 64, "a bucket is a cache line");
@@ -65,9 +65,9 @@ struct pc_cidr6_key {
 	struct pc_addr6 address;
 };
 
-/* The child whose keys begin at or below the key, counted by subtraction: with keys that nobody can
- * guess a branch costs more than all seven. `above` is the key and one, from a volatile: compilers
- * that see that it has 32 bits make branches of it.
+/* The child whose keys begin at or below the key, counted by subtraction: with unpredictable keys a
+ * branch costs more than all seven. `above` is the key plus one, read from a volatile: compilers
+ * that see its 32-bit range make branches of it.
  */
 static __always_inline __u32 pc_child(void *nodes, __u32 word, __u64 above)
 {
@@ -83,13 +83,13 @@ static __always_inline __u32 pc_child(void *nodes, __u32 word, __u64 above)
 	return node->child[child & 7];
 }
 
-/* Eight rounds reach sixteen million leaves. Written out, as a loop would be kept by some
- * compilers. */
+/* Eight rounds reach sixteen million leaves. Unrolled by hand: some compilers would keep a loop.
+ */
 #define PC_ROUND(at)                                                                               \
 	if ((at) < rounds && !(word & (PC_LEAF | PC_NEXT)))                                        \
 	word = pc_child(nodes, word, above)
 
-/* One word for the keys of a range, another for all others. Four share a line. */
+/* One word for the keys of a range, another for all others. Four ranges share a cache line. */
 struct pc_range {
 	__u32 lowest, span;
 	__u32 word[2]; /* inside, outside */
@@ -110,7 +110,7 @@ static __always_inline __u32 pc_in_range(void *nodes, __u32 word, __u32 key)
 	return range->word[((__u64)range->span - (__u32)(seen - range->lowest)) >> 63];
 }
 
-/* Down from a word to a leaf, or to where the next 32 bits of the key are asked. */
+/* Searches from a word to a leaf, or to a node that needs the next 32 bits of the key. */
 static __always_inline __u32 pc_search(void *nodes, __u32 word, __u32 key, int rounds)
 {
 	volatile __u64 seen = (__u64)key + 1;
@@ -134,7 +134,7 @@ _Static_assert(sizeof(struct pc_line) == sizeof(struct pc_node), "lines are in t
 
 #define PC_FAN_AT(line, below, kinds) (PC_FAN | (kinds) << 26 | (below) << 22 | (line))
 
-/* Keys of kinds that are above those of the fan share the last word. */
+/* Kinds with keys above those of the fan share the last word. */
 static __always_inline __u32 pc_in_fan(void *nodes, __u32 word, __u32 key)
 {
 	__u32 most = (word >> 26 & 7) << 16, place, at;
@@ -148,7 +148,7 @@ static __always_inline __u32 pc_in_fan(void *nodes, __u32 word, __u32 key)
 	return line ? line->word[place & 15] : PC_NOTHING;
 }
 
-/* The verdict word of a service. Its key is one word, so that "next" has another meaning here. */
+/* The verdict word of a service. Its key is one word, so "next" has another meaning here. */
 static __always_inline __u32 pc_search_service(void *nodes, __u32 word, __u32 service, int rounds)
 {
 	if (!(word & PC_LEAF) && word & PC_NEXT)
@@ -156,7 +156,7 @@ static __always_inline __u32 pc_search_service(void *nodes, __u32 word, __u32 se
 	return pc_search(nodes, word, service, rounds);
 }
 
-/* Down from what may be a fan: over a service, or over the second half of an IPv4 address. */
+/* Searches from a possible fan: over a service, or over the low half of an IPv4 address. */
 static __always_inline __u32 pc_search_fan(void *nodes, __u32 word, __u32 key, int rounds)
 {
 	if (!(word & (PC_LEAF | PC_NEXT)) && word & PC_FAN)
@@ -164,7 +164,7 @@ static __always_inline __u32 pc_search_fan(void *nodes, __u32 word, __u32 key, i
 	return pc_search(nodes, word, key, rounds);
 }
 
-/* Of a service where some diagrams begin with a fan, or are a range that leads on into one. */
+/* For services where some diagrams begin with a fan, or with a range that leads to a fan. */
 static __always_inline __u32 pc_search_fans(void *nodes, __u32 word, __u32 service, int rounds)
 {
 	if (!(word & PC_LEAF) && word & PC_NEXT)
@@ -172,7 +172,7 @@ static __always_inline __u32 pc_search_fans(void *nodes, __u32 word, __u32 servi
 	return pc_search_fan(nodes, word, service, rounds);
 }
 
-/* A search over the four words of an IPv6 address, with the rounds that each needs. */
+/* Searches the four words of an IPv6 address, with the number of rounds that each word needs. */
 static __always_inline __u32 pc_search6(void *nodes, __u32 word, const struct pc_addr6 *address,
 					int r0, int r1, int r2, int r3)
 {
@@ -186,7 +186,7 @@ static __always_inline __u32 pc_search6(void *nodes, __u32 word, const struct pc
 	return word;
 }
 
-/* The column that a search gave; 0, which fails closed, if it gave none. */
+/* The column that a search found; 0, which fails closed, if it found none. */
 static __always_inline __u32 pc_column_of(__u32 word)
 {
 	return word & PC_LEAF ? word & PC_ID : 0;
@@ -199,7 +199,7 @@ static __always_inline __u32 pc_word_at(void *table, __u32 index)
 	return word ? *word : PC_NOTHING;
 }
 
-/* The word of a cell, where every cell has one. */
+/* The word of a cell in a dense table, which has every cell. */
 static __always_inline __u32 pc_dense(void *cells, __u32 rows, __u32 columns, __u32 row,
 				      __u32 column)
 {
@@ -221,7 +221,7 @@ static __always_inline __u32 pc_in_bucket(void *buckets, __u32 at, __u64 key)
 	return bucket->filled ? PC_NOTHING : PC_DENIED(PC_RULE_FAIL_CLOSED);
 }
 
-/* The word of a cell, where only those are kept that differ from their row's usual one. */
+/* The word of a cell in a table that holds only cells that differ from their row's usual word. */
 static __always_inline __u32 pc_hashed(void *buckets, __u32 n_buckets, void *usual, __u32 row,
 				       __u32 column)
 {

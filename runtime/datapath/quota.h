@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* quota.h - how much of a table each pod may fill, and what it was refused.
+/* quota.h - how much of a table each pod may fill, and what each pod was refused.
  * Gives PC_PLACES(), PC_STORE(), struct pc_room, pc_refuse(). Why:
  * docs/decisions/0046-quotas-by-place.md
  *
  * Each entry of a table has a place in an array beside it, which holds the entry's key. Places are
- * in groups of eight. A pod may use one place of each group, as its device says: so it fills an
- * eighth of the table at most, and no counter has to be right. Clients outside share half of the
- * places, and the node's own connections the other half.
+ * in groups of four. A pod may use one place of each group, which a hash of its device selects. So
+ * it fills a quarter of the table at most, and no counter has to be right. External clients share
+ * half of the places, and the node's own connections the other half.
  */
 #pragma once
 #include "flow.h"
 
-#define PC_OWNER_OUTSIDE 0 /* in the place of a pod's device */
+#define PC_OWNER_OUTSIDE 0 /* instead of a pod's device */
 #define PC_OWNER_NODE    1 /* loopback, as PC_HOST_DEVICE */
 
 #define PC_GROUP        4 /* places */
 #define PC_PLACES_TRIED 8
-#define PC_STAYS        (~0ULL)      /* an entry that gives its place to no other */
+#define PC_STAYS        (~0ULL)      /* an entry that never gives its place to another */
 #define PC_OTHERS       (1ULL << 48) /* more ticks than any entry lives */
 
 /* `turn` is odd while a CPU gives the place to another entry. */
@@ -33,14 +33,14 @@
 		__uint(pinning, LIBBPF_PIN_BY_NAME);                                               \
 	} name SEC(".maps")
 
-/* What an owner was refused, or lost to a newer one of its own. Status reads the names from BTF. */
+/* What an owner was refused, or lost to its own newer entry. Status reads the names from BTF. */
 enum pc_refusal {
 	PC_REFUSED_NONE = 0,
-	PC_REFUSED_NEW,       /* a connection that was not answered yet gave its place */
-	PC_REFUSED_KEPT,      /* an established connection got no place in the table that is safe */
-	PC_REFUSED_IDLE,      /* an established connection that was idle gave its place */
-	PC_REFUSED_FRAGMENTS, /* a datagram whose fragments are not all here gave its place */
-	PC_REFUSED_SNAT,      /* a connection got no port, or no place, to leave the cluster */
+	PC_REFUSED_NEW,       /* an unanswered connection gave its place */
+	PC_REFUSED_KEPT,      /* an established connection got no place in the established table */
+	PC_REFUSED_IDLE,      /* an idle established connection gave its place */
+	PC_REFUSED_FRAGMENTS, /* a datagram with missing fragments gave its place */
+	PC_REFUSED_SNAT,      /* a connection got no SNAT port, or no place in the SNAT table */
 	PC_REFUSED_EVENTS,    /* an event was not written */
 	PC_REFUSALS
 };
@@ -48,7 +48,7 @@ enum pc_refusal {
 #define PC_REFUSED_ENTRIES 16384
 
 struct pc_refused_key {
-	__u32 device; /* of the pod, or PC_OWNER_* */
+	__u32 device; /* the pod's, or PC_OWNER_* */
 	__u32 what;   /* enum pc_refusal */
 };
 
@@ -60,7 +60,7 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_refused SEC(".maps");
 
-/* Counts one refusal. Verified once, by itself. */
+/* Counts one refusal. The verifier checks this function once. */
 __noinline int pc_refuse(__u32 device, __u32 what)
 {
 	struct pc_refused_key key = {.device = device, .what = what};
@@ -73,22 +73,22 @@ __noinline int pc_refuse(__u32 device, __u32 what)
 	return 0;
 }
 
-/* What a place is looked for with. */
+/* The parameters and the state of a search for a place. */
 struct pc_seek {
 	__u64 now;
 	__u32 second;
-	__u32 owner;    /* whose quota it takes */
+	__u32 owner;    /* the owner whose quota it uses */
 	__u32 roll;     /* where the search begins */
-	__u16 is_short; /* enum pc_refusal: what it means that no place is free */
-	__u16 refusal;  /* what the search came to */
-	__u64 found;    /* how soon the entry at hand gives its place */
-	__u64 best;     /* the least of those so far */
-	__u32 best_at;  /* where that one is */
+	__u16 is_short; /* enum pc_refusal: counted if no place is free */
+	__u16 refusal;  /* enum pc_refusal: the result of the search */
+	__u64 found;    /* how soon the present entry gives its place */
+	__u64 best;     /* the lowest value so far */
+	__u32 best_at;  /* the place with that value */
 	__u32 best_turn;
 };
 _Static_assert(sizeof(struct pc_seek) == 48, "without padding");
 
-/* What is stored, and how: the stack has no room for it. */
+/* The entry to store, and how: the BPF stack has no room for it. */
 struct pc_room {
 	__u64 entry[8];
 	__u32 key[10];
@@ -104,7 +104,7 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_room SEC(".maps");
 
-/* That of this CPU. NULL never, but for the verifier. */
+/* This CPU's pc_room. Never NULL; the check is for the verifier. */
 static __always_inline struct pc_room *pc_room_here(void)
 {
 	__u32 zero = 0;
@@ -112,23 +112,23 @@ static __always_inline struct pc_room *pc_room_here(void)
 	return bpf_map_lookup_elem(&pc_room, &zero);
 }
 
-/* Counts what the owner was refused, or has lost. */
+/* Counts what the owner was refused, or lost. */
 static __always_inline void pc_room_tell(const struct pc_room *room)
 {
 	if (room->seek.refusal)
 		pc_refuse(room->seek.owner, room->seek.refusal);
 }
 
-/* The next number of a series that begins with any. */
+/* The next number of a pseudo-random series, from any start. */
 static __always_inline __u32 pc_quota_roll(__u32 roll)
 {
 	return roll * 1664525 + 1013904223;
 }
 
-/* The place that the owner has in the group that a number leads to. */
+/* The owner's place in the group that a number selects. */
 static __always_inline __u32 pc_quota_place(__u32 owner, __u32 roll, __u32 places)
 {
-	__u32 group = (__u64)roll * (places / PC_GROUP) >> 32, in; /* the best bits are high */
+	__u32 group = (__u64)roll * (places / PC_GROUP) >> 32, in; /* high bits are more random */
 
 	if (owner <= PC_OWNER_NODE)
 		in = (roll >> 8 & 1) << 1 | owner;
@@ -137,13 +137,13 @@ static __always_inline __u32 pc_quota_place(__u32 owner, __u32 roll, __u32 place
 	return group * PC_GROUP + (in & (PC_GROUP - 1));
 }
 
-/* How soon an entry that goes on gives its place: the one with the least does, PC_STAYS never. */
+/* How soon a live entry gives its place: the lowest value does so first, PC_STAYS never. */
 typedef __u64 pc_yields(const struct pc_seek *seek, const void *there, const void *key);
 
-/* Takes a place, which stays locked. What had it is deleted. NULL: all that were tried stay, or
- * another CPU was first. Entries of the table begin with the tick at which they expire. What is
- * compared is kept in memory, of which the verifier knows nothing: the ways through a round are one
- * where the next begins.
+/* Takes a place, and leaves it locked. Deletes the entry that had the place. NULL: all tried
+ * entries stay, or another CPU was first. Table entries begin with the tick at which they expire.
+ * The compared values stay in memory, about which the verifier knows nothing: so all branches of a
+ * round reach the next round in one state.
  */
 static __always_inline __u32 *pc_place_take(void *table, void *places, __u32 n,
 					    struct pc_seek *seek, pc_yields *yields)
@@ -155,8 +155,8 @@ static __always_inline __u32 *pc_place_take(void *table, void *places, __u32 n,
 
 	seen->best = PC_STAYS;
 
-	/* Linux 6.1 takes no loop that falls through to its beginning. Compilers make one where
-	 * they load a register there, so none is free at that place.
+	/* Linux 6.1 rejects a loop that falls through to its own beginning. Compilers emit one if
+	 * they load a register there, so no register is free at that point.
 	 */
 #pragma clang loop unroll(disable)
 	do {
@@ -195,8 +195,8 @@ static __always_inline __u32 *pc_place_take(void *table, void *places, __u32 n,
 	return place;
 }
 
-/* The place has the key from now on, or none, and other CPUs may use it. A swap is ordered after
- * the key on every machine.
+/* Sets the key of the place, or clears it, and unlocks the place for other CPUs. The swap is
+ * ordered after the key on every machine.
  */
 static __always_inline bool pc_place_give(__u32 *place, const __u32 *key, __u32 words, bool is_used)
 {
@@ -208,7 +208,7 @@ static __always_inline bool pc_place_give(__u32 *place, const __u32 *key, __u32 
 	return is_used;
 }
 
-/* Stores an entry under the room's key in a table that has no other of that key. */
+/* Stores an entry under the room's key, in a table without an entry of that key. */
 #define PC_STORE(table, places, entries, room, key_type, entry, yields)                            \
 	({                                                                                         \
 		__u32 *place = pc_place_take(&table, &places, entries, &(room)->seek, yields);     \

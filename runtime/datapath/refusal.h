@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* refusal.h - what a packet is refused with, before anything is written.
+/* refusal.h - builds the answer to a refused packet, before any byte of the packet is written.
  * Gives pc_reset(): a reset (RFC 9293, 3.10.7.1); and pc_unreachable(): an ICMP error that says
  * "administratively prohibited" or "port unreachable" (RFC 1812, 5.2.7.1; RFC 4443, 3.1) and quotes
  * the packet.
@@ -14,13 +14,13 @@
 #define PC_ICMP6_NO_PORT    4
 #define PC_ICMP_TOO_BIG     4     /* RFC 1191, 4 */
 #define PC_ICMP6_TOO_BIG    2     /* a type: RFC 4443, 3.2 */
-#define PC_QUOTE4           548U  /* an error of 576 bytes: RFC 1812, 4.3.2.3 */
-#define PC_QUOTE6           1232U /* of 1280: RFC 4443, 2.4 */
-#define PC_QUOTE_ROOM       2048U /* a power of two above those */
-#define PC_SUM_MOST         512U  /* what bpf_csum_diff() takes at once */
+#define PC_QUOTE4           548U  /* an error has 576 bytes: RFC 1812, 4.3.2.3 */
+#define PC_QUOTE6           1232U /* it has 1280: RFC 4443, 2.4 */
+#define PC_QUOTE_ROOM       2048U /* the next power of two */
+#define PC_SUM_MOST         512U  /* the most that bpf_csum_diff() takes at once */
 
 struct pc_quote {
-	__u8 bytes[PC_QUOTE_ROOM + PC_SUM_MOST]; /* behind what is quoted are zeros */
+	__u8 bytes[PC_QUOTE_ROOM + PC_SUM_MOST]; /* zeros follow the quote */
 };
 
 struct {
@@ -30,7 +30,7 @@ struct {
 	__type(value, struct pc_quote);
 } pc_quotes SEC(".maps");
 
-/* One sum for both families: the words that one has not are zero. */
+/* One sum for both families: words that a family lacks are zero. */
 struct pc_pseudo {
 	struct pc_addr6 from, to;
 	__be32 length, proto;
@@ -39,10 +39,10 @@ struct pc_pseudo {
 struct pc_icmp_head {
 	__u8 type, code;
 	__be16 check;
-	__be32 about; /* the MTU, where that is too small */
+	__be32 about; /* the MTU, for "too big" */
 };
 
-/* What the answer is made of. */
+/* The parts of the answer. */
 struct pc_reply {
 	struct pc_addr6 from, to;
 	union {
@@ -50,7 +50,7 @@ struct pc_reply {
 		struct pc_icmp_head icmp;
 	};
 	__u32 head;   /* bytes of the transport header */
-	__u32 quoted; /* bytes in pc_quotes that follow it */
+	__u32 quoted; /* bytes of the quote in pc_quotes */
 	__u8 proto;
 };
 
@@ -73,9 +73,9 @@ static __always_inline __u32 pc_pseudo_sum(const struct pc_reply *reply)
 	return bpf_csum_diff(0, 0, (__be32 *)&pseudo, sizeof(pseudo), 0);
 }
 
-/* The segment is read in full, so that nothing is acknowledged that was not sent; the ports are
- * those of the tuple, as an endpoint's answer is translated by now. Resets are never answered, nor
- * fragments, of which nobody knows how long the segment is.
+/* The whole segment must be present, so that the reset acknowledges only bytes that were sent. The
+ * ports are the tuple's, as an endpoint's answer is translated by now. Resets are never answered;
+ * nor are fragments, because the length of their segment is unknown.
  */
 static __always_inline bool pc_reset(struct __sk_buff *skb, const struct pc_flow *flow,
 				     struct pc_reply *reply)
@@ -105,8 +105,8 @@ static __always_inline bool pc_reset(struct __sk_buff *skb, const struct pc_flow
 	return true;
 }
 
-/* The size, which is 1 to PC_QUOTE6, so that 6.1's verifier sees that it is not 0 and not too much.
- * By a mask, as of what is kept on the stack it forgets what it was compared with.
+/* Bounds the size to 1 to PC_QUOTE6, so that 6.1's verifier accepts it. It uses a mask, because the
+ * verifier forgets comparisons of values that are kept on the stack.
  */
 static __always_inline __u32 pc_quotable(__u32 size)
 {
@@ -116,7 +116,7 @@ static __always_inline __u32 pc_quotable(__u32 size)
 	return (last & (PC_QUOTE_ROOM - 1)) + 1;
 }
 
-/* As much of the packet as fits, and zeros up to a whole word. */
+/* Quotes as much of the packet as fits, with zeros up to a whole word. */
 static __always_inline bool pc_quote(struct __sk_buff *skb, const struct pc_flow *flow,
 				     struct pc_quote *quote, struct pc_reply *reply)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* reject.h - whether a packet that a rule refuses is answered, and which way the answer goes.
+/* reject.h - whether a packet that a rule rejects is answered, and which path the answer takes.
  * Gives pc_reject().
  */
 #pragma once
@@ -13,9 +13,9 @@ static __always_inline bool pc_is_sent_by_pod(const struct __sk_buff *skb,
 	return (flow->is_reply ? flow->dst.ifindex : flow->src.ifindex) == skb->ifindex;
 }
 
-/* A pod's own packet comes back to it at once. What was sent to a pod is answered as if by the pod:
- * through the host, which may have to translate addresses back. A client outside that is refused
- * where it comes in is answered there, from the Service.
+/* A pod's own packet is answered to the pod at once. The answer to a packet for a pod looks like
+ * the pod's, and goes through the host, which may have to translate addresses back. An external
+ * client that is refused at the uplink is answered there, from the Service.
  */
 static __always_inline int pc_send_back(struct __sk_buff *skb, const struct pc_flow *flow)
 {
@@ -26,8 +26,8 @@ static __always_inline int pc_send_back(struct __sk_buff *skb, const struct pc_f
 	return pc_return_routed(skb);
 }
 
-/* A packet to a Service is answered as it was sent. Of an answer of an endpoint the tuple was never
- * another one.
+/* A packet to a Service is answered as the client sent it. The tuple of an endpoint's answer was
+ * never translated.
  */
 static __always_inline bool pc_untranslate(struct __sk_buff *skb, struct pc_flow *flow)
 {
@@ -42,7 +42,7 @@ static __always_inline bool pc_untranslate(struct __sk_buff *skb, struct pc_flow
 }
 
 /* A SYN against a connection of the other direction (RFC 9293, 3.10.7.4: no reset). The answer
- * would be taken for that connection's, and end its entry.
+ * would count as a packet of that connection, and end its entry.
  */
 static __always_inline bool pc_meets_another(const struct pc_flow *flow)
 {
@@ -54,7 +54,7 @@ static __always_inline bool pc_meets_another(const struct pc_flow *flow)
 	return at.ct && at.ct->expires > flow->now && at.ct->back != at.back;
 }
 
-/* What the hook returns for a packet that a rule refuses: `dropped` where there is no answer. */
+/* The hook's return value for a packet that a rule rejects: `dropped` if no answer is sent. */
 static __always_inline int pc_reject(struct __sk_buff *skb, struct pc_flow *flow, int dropped)
 {
 	__u8 code = flow->t.family == PC_IPV4 ? PC_ICMP_PROHIBITED : PC_ICMP6_PROHIBITED;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* related.h - ICMP errors about a connection that is allowed (semantics A24).
- * Gives pc_is_icmp_error() and pc_is_related(). An error that belongs to nothing is an ordinary
- * ICMP message, and the policy is asked about it.
+ * Gives pc_is_icmp_error() and pc_is_related(). An error without a connection is an ordinary ICMP
+ * message, which the policy decides.
  */
 #pragma once
 #include "ct.h"
@@ -16,7 +16,7 @@
 #define PC_ICMP6_UNREACHABLE  1
 #define PC_ICMP6_PARAMETER    4
 #define PC_ICMP_HEADER        8
-#define PC_IP6_NEXT_IN        6 /* an IPv6 header: where it has the next header, and the source */
+#define PC_IP6_NEXT_IN        6 /* an IPv6 header: offsets of its next header, and of its source */
 #define PC_IP6_SADDR_IN       8
 
 static __always_inline bool pc_is_icmp_error(const struct pc_flow *flow)
@@ -31,7 +31,7 @@ static __always_inline bool pc_is_icmp_error(const struct pc_flow *flow)
 	       type == PC_ICMP_PARAMETER;
 }
 
-/* Reads the IP header that the error quotes. Returns where its transport header is, or 0. */
+/* Reads the IP header that the error quotes. Returns the offset of its transport header, or 0. */
 static __always_inline __u32 pc_inner_ip4(struct __sk_buff *skb, __u32 at, struct pc_tuple *inner)
 {
 	struct iphdr ip;
@@ -46,10 +46,10 @@ static __always_inline __u32 pc_inner_ip4(struct __sk_buff *skb, __u32 at, struc
 	return at + ip.ihl * 4;
 }
 
-/* Extension headers in the quoted packet are not walked: such an error goes by policy. */
+/* Extension headers in the quoted packet are not walked: the policy decides such an error. */
 static __always_inline __u32 pc_inner_ip6(struct __sk_buff *skb, __u32 at, struct pc_tuple *inner)
 {
-	__u8 head[PC_IP6_SADDR_IN]; /* the stack has no room for all of it */
+	__u8 head[PC_IP6_SADDR_IN]; /* the stack has no room for the whole header */
 
 	if (bpf_skb_load_bytes(skb, at, head, sizeof(head)) || head[0] >> 4 != 6 ||
 	    bpf_skb_load_bytes(skb, at + sizeof(head), &inner->saddr, sizeof(inner->saddr)) ||
@@ -61,7 +61,7 @@ static __always_inline __u32 pc_inner_ip6(struct __sk_buff *skb, __u32 at, struc
 	return at + sizeof(struct ipv6hdr);
 }
 
-/* Only the first eight bytes of the transport header are sure to be quoted. */
+/* Only the first eight bytes of the transport header are certain to be quoted. */
 static __always_inline bool pc_inner_ports(struct __sk_buff *skb, __u32 at, struct pc_tuple *inner)
 {
 	union {
@@ -86,22 +86,22 @@ static __always_inline bool pc_inner_ports(struct __sk_buff *skb, __u32 at, stru
 struct pc_quoted {
 	struct pc_tuple t;
 	__u32 l4;    /* offset of its transport header */
-	__u32 state; /* of the connection, and how it is translated */
+	__u32 state; /* the connection's, and its translation */
 	__u32 nat_row;
 	__be16 nat_port;
 	bool is_reply;
-	bool is_outside; /* who sends to the Service is a client outside */
+	bool is_outside; /* the client of the Service is external */
 	__u32 node;      /* as pc_ct_node() */
 };
 
-/* Who reports an error: somebody to whom a client's packet went, or who forwarded it; a pod;
- * whoever an answer to a client outside went to, or met; or this node, about what came by its route
- * to Services (to_route.h).
+/* The reporter of an error. OTHERS: a receiver of the client's packet, or a router. POD: a pod.
+ * OUTSIDE: a receiver or router of an answer to an external client. NODE: this node, about a packet
+ * that came by its route to Services (to_route.h).
  */
 enum pc_reporter { PC_BY_OTHERS = 0, PC_BY_POD, PC_BY_OUTSIDE, PC_BY_NODE };
 
-/* Nobody's policy is asked about what goes to another node, what the node itself sends by its route
- * to Services, and what a pod sends to itself through one: a change of it says nothing.
+/* No policy decides connections to another node, those of the node by its route to Services, and
+ * those of a pod to itself by a Service: a policy change does not affect them.
  */
 static __always_inline bool pc_ct_is_asked(const struct pc_ct *ct)
 {
@@ -109,8 +109,8 @@ static __always_inline bool pc_ct_is_asked(const struct pc_ct *ct)
 	       !(ct->state & PC_CT_NAT && ct->src.ifindex && ct->src.ifindex == ct->dst.ifindex);
 }
 
-/* Whether it is the reporter who would be told of the connection by what is quoted: the Service's
- * address has been seen by its client alone, and the reserved one by who reaches itself.
+/* Whether the reporter can have seen the quoted packet. Only the client has seen the Service's
+ * address, and only a pod or node that reaches itself has seen the reserved one.
  */
 static __always_inline bool pc_may_report(const struct __sk_buff *skb, const struct pc_ct *ct,
 					  enum pc_reporter by, const struct pc_tuple *quoted)
@@ -126,9 +126,9 @@ static __always_inline bool pc_may_report(const struct __sk_buff *skb, const str
 	return !ct->src.ifindex && pc_is_routed(ct) == (by == PC_BY_NODE);
 }
 
-/* True when the quoted packet is one of a connection that passes now, and the error goes to whom
- * that packet came from. A pod may report on its own packets only, as it is no router. A client
- * alone has seen a Service's address in them, and who is on the way to one outside.
+/* True if the quoted packet belongs to a connection that passes now, and the error goes to that
+ * packet's sender. A pod may report only its own packets, as it is no router. Only a client sees a
+ * Service's address in them, and any router on the path to an external client.
  */
 static __always_inline bool pc_is_related(struct __sk_buff *skb, const struct pc_flow *flow,
 					  enum pc_reporter by, struct pc_quoted *quoted)

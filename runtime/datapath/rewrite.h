@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* rewrite.h - a packet that is translated and handed over: all that changes in it, in one store.
- * Gives struct pc_rewrite, pc_can_rewrite(), pc_rewrite(). Step by step (nat.h, forward.h) it would
- * be three times as many of the kernel's helpers.
+/* rewrite.h - translates and redirects a packet: all changes in one store.
+ * Gives struct pc_rewrite, pc_can_rewrite(), pc_rewrite(). Step by step (nat.h, forward.h) this
+ * would take three times as many helper calls.
  */
 #pragma once
 #include "forward.h"
 #include "nat.h"
 
-/* What one end of the packet becomes, and its ports. */
+/* The new address of one end of the packet, and its ports. */
 struct pc_rewrite {
 	const struct pc_addr6 *from, *to;
 	__be16 sport, dport;
-	bool is_source; /* the end that `from` is */
+	bool is_source; /* `from` is the source */
 };
 
 struct pc_ports {
@@ -41,8 +41,8 @@ struct pc_heads6 {
 } __attribute__((packed, aligned(2)));
 _Static_assert(sizeof(struct pc_heads6) == 58, "as on the wire");
 
-/* Only these have ports and a checksum over all that changes; and a sum that the device has made of
- * all the packet is kept right by the helpers alone.
+/* Only these protocols have ports, and a checksum over all changes. A checksum that the device
+ * computed over the whole packet stays right only with the helpers.
  */
 static __always_inline bool pc_can_rewrite(const struct pc_flow *flow)
 {
@@ -50,7 +50,7 @@ static __always_inline bool pc_can_rewrite(const struct pc_flow *flow)
 	       flow->partial <= PC_PARTIAL_OWN;
 }
 
-/* A difference of ones' complement sums (RFC 1624), of whole words; folded when it is used. */
+/* A difference of ones' complement sums (RFC 1624) over whole words; folded on use. */
 static __always_inline __u64 pc_word_diff(__u32 from, __u32 to)
 {
 	return (__u64)(__u32)~from + to;
@@ -71,11 +71,11 @@ static __always_inline __u16 pc_fold16(__u64 sum)
 
 static __always_inline __u32 pc_ports_word(__be16 sport, __be16 dport)
 {
-	return sport | (__u32)dport << 16; /* in memory's order where that is little endian */
+	return sport | (__u32)dport << 16; /* in memory order on little endian */
 }
 
-/* Of the transport header, by what addresses and ports have changed; left to the device, it is of
- * the addresses alone.
+/* Updates the transport checksum for changed addresses and ports; if it is left to the device, for
+ * the addresses only.
  */
 static __always_inline bool pc_rewrite_sum(struct __sk_buff *skb, const struct pc_flow *flow,
 					   __u64 addresses, __u64 ports)
@@ -138,8 +138,8 @@ static __always_inline bool pc_rewrite6(struct __sk_buff *skb, const struct pc_f
 	return !bpf_skb_store_bytes(skb, 0, &heads, sizeof(heads), 0);
 }
 
-/* False when the packet could not be changed; its checksum may have been then, and it must go
- * nowhere. For what pc_may_forward() and pc_can_rewrite() have let pass.
+/* False: the packet could not be changed. Its checksum may be changed already, so the caller must
+ * drop it. For packets that pc_may_forward() and pc_can_rewrite() accepted.
  */
 static __always_inline bool pc_rewrite(struct __sk_buff *skb, struct pc_flow *flow,
 				       const struct pc_rewrite *what, const struct pc_ct_end *hop)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* route_back.h - answers of Services to the node itself, in connections that went by a route
- * (to_route.h). Gives pc_route_back() for the end of from_pod and from_uplink, which find the
- * entry of such a connection.
+/* route_back.h - answers of Services to the node itself, in connections that used a route
+ * (to_route.h). Gives pc_route_back() for the end of from_pod and from_uplink, which find the entry
+ * of such a connection.
  */
 #pragma once
 #include "nat_hooks.h"
@@ -9,7 +9,7 @@
 #include "related.h"
 #include "route_map.h"
 
-/* From the pod behind this device; or at an uplink, from nobody of this node. To the node. */
+/* From the pod behind this device, or at an uplink from outside this node. To the node. */
 __noinline int pc_route_sender(struct __sk_buff *skb, struct pc_flow *flow, bool by_pod)
 {
 	int reason = PC_PASS;
@@ -28,7 +28,7 @@ __noinline int pc_route_sender(struct __sk_buff *skb, struct pc_flow *flow, bool
 		   : PC_PASS;
 }
 
-/* The entry is looked up once more: 6.1 writes no map from what a function was given. */
+/* Looks the entry up again: the 6.1 verifier rejects map writes through a pointer argument. */
 __noinline int pc_route_answer(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	const struct pc_row *row;
@@ -52,7 +52,7 @@ __noinline int pc_route_answer(struct __sk_buff *skb, struct pc_flow *flow)
 	return PC_DROP_MALFORMED;
 }
 
-/* What the hook returns. Fragments behind the first would have to come in here, too: none does. */
+/* The hook's return value. Later fragments would have to come in here too: all are dropped. */
 __noinline int pc_route_back(struct __sk_buff *skb, struct pc_flow *flow, bool by_pod)
 {
 	int reason;
@@ -62,7 +62,7 @@ __noinline int pc_route_back(struct __sk_buff *skb, struct pc_flow *flow, bool b
 	reason = pc_route_sender(skb, flow, by_pod);
 	if (!reason && flow->fragment)
 		reason = PC_DROP_NODE_ANSWER;
-	if (!reason && !pc_is_icmp_error(flow)) /* which pc_error() has translated */
+	if (!reason && !pc_is_icmp_error(flow)) /* pc_error() has translated those */
 		reason = pc_route_answer(skb, flow);
 	flow->reason = reason;
 	return reason ? pc_verdict(reason) : pc_route_in(skb);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* route_map.h - the device to which the host's stack routes what the node itself sends to Services.
+/* route_map.h - the device to which the host routes the node's own packets to Services.
  * Gives pc_route_in(). Written by the loader (runtime/services/route.py); only hooks read.
  */
 #pragma once
 #include "drops.h"
 
-/* Its own: the kernel takes in what is for that. */
+/* The device's own MAC: the kernel accepts frames to it. */
 #define PC_ROUTE_MAC                                                                               \
 	{                                                                                          \
 		0x02, 0x70, 0x63, 0, 0, 3                                                          \
@@ -24,8 +24,8 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_route_to SEC(".maps");
 
-/* What a hook returns for a packet that is to come in by the device, by which the route to its
- * source leads: strict reverse path filters agree.
+/* The hook's return value for a packet that must come in by the device to which the route to its
+ * source leads: strict reverse path filters accept it there.
  */
 __noinline int pc_route_in(struct __sk_buff *skb)
 {

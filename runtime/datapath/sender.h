@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* sender.h - is this frame from whom it says it is? A pod's identity is its veth.
+/* sender.h - whether a frame is from the sender that it names. A pod's identity is its veth.
  * Gives the checks of source address and MAC, and of the sender that an ARP message names.
  */
 #pragma once
@@ -10,7 +10,7 @@
 
 #define PC_ARP_ETHERNET 1 /* <linux/if_arp.h> would pull in the C library */
 
-/* From a pod, on a packet whose ends are filled in. */
+/* For a packet from a pod, with its ends filled in. */
 static __always_inline enum drop_reason pc_sender_is_pod(const struct __sk_buff *skb,
 							 const struct pc_flow *flow)
 {
@@ -29,7 +29,7 @@ static __always_inline enum drop_reason pc_sender_is_end(const struct __sk_buff 
 	return pc_mac_eq(flow->smac, end->mac) ? PC_PASS : PC_DROP_SPOOFED_MAC;
 }
 
-/* Forwarded to a pod: an address of a local pod comes in through that pod's device only. */
+/* Forwarded to a pod: a local pod's address may come in by that pod's device only. */
 static __always_inline enum drop_reason pc_sender_came_in(const struct __sk_buff *skb,
 							  __u32 sender_ifindex)
 {
@@ -50,7 +50,7 @@ struct pc_arp {
 };
 _Static_assert(sizeof(struct pc_arp) == 28, "as on the wire");
 
-/* A probe asks with sender 0.0.0.0, whether an address is free. */
+/* A probe asks whether an address is free: its sender is 0.0.0.0. */
 static __always_inline enum drop_reason pc_sender_of_arp(struct __sk_buff *skb,
 							 const struct pc_flow *flow)
 {

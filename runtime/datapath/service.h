@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* service.h - the service key: what of a flow, besides its ends, a policy may ask about.
+/* service.h - the service key: the part of a flow, besides its ends, that a policy can match.
  * The kinds are part of the bundle format; the compiler's diagrams are keyed by them.
  */
 #pragma once
@@ -21,8 +21,8 @@ enum pc_service_kind {
 	PC_SERVICE_OTHER = 5,
 };
 
-/* The kinds whose ports, or types, the policies tell apart, as bits: of all others a service is the
- * protocol alone. The generated policy.bpf.c says which.
+/* The kinds whose ports or types the policies distinguish, as bits. For all others the key is only
+ * the protocol. The generated policy.bpf.c defines them.
  */
 #ifndef PC_TOLD_APART
 #define PC_TOLD_APART 0x1f
@@ -54,8 +54,8 @@ static __always_inline __u32 pc_service(const struct pc_flow *flow)
 	return PC_SERVICE_OTHER << 16 | flow->t.proto;
 }
 
-/* Turns a flow seen by its reply into the one its first packet had. Only an echo reply changes its
- * message: every other ICMP type has no replies.
+/* Turns a flow, seen by its reply, into the flow of its first packet. Only an echo reply changes
+ * its message: no other ICMP type has replies.
  */
 static __always_inline void pc_flow_turn(struct pc_flow *flow)
 {

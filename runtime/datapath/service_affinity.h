@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* service_affinity.h - a client's next connection to a Service goes where the one before it went.
- * Gives pc_affine() and pc_affine_note(). What is remembered is an endpoint's address and port, for
- * a client and a port of a Service, by whichever of its addresses; the least recently used goes
- * first.
+/* service_affinity.h - session affinity: a client's next connection uses the previous endpoint.
+ * Gives pc_affine() and pc_affine_note(). The table holds an endpoint's address and port for each
+ * client and Service port, by whichever of the Service's addresses. It evicts the least recently
+ * used entry.
  */
 #pragma once
 #include "service_map.h"
 
-#define PC_AFFINE     32768 /* clients of ports of Services that are remembered */
-#define PC_PART_STEPS 17    /* a search by halves in a part of PC_CHOICES */
+#define PC_AFFINE     32768 /* pairs of client and Service port */
+#define PC_PART_STEPS 17    /* steps of a binary search in a part of PC_CHOICES */
 
 struct pc_affine_key {
 	struct pc_addr6 client;
@@ -20,7 +20,7 @@ struct pc_affine {
 	struct pc_addr6 backend;
 	__be16 port;
 	__u16 zero[3];
-	__u64 seen; /* the tick of the last connection that began */
+	__u64 seen; /* the tick of the last new connection */
 };
 
 struct {
@@ -31,7 +31,7 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_affines SEC(".maps");
 
-/* A part is in the order of addresses and ports, as numbers. */
+/* A part is sorted by addresses and ports, as numbers. */
 static __always_inline bool pc_row_is_before(const struct pc_row *row, const struct pc_affine *to)
 {
 	__u64 high = pc_addr6_high(&row->backend), its_high = pc_addr6_high(&to->backend);
@@ -44,7 +44,7 @@ static __always_inline bool pc_row_is_before(const struct pc_row *row, const str
 	return bpf_ntohs(row->backend_port) < bpf_ntohs(to->port);
 }
 
-/* Where in the part the endpoint is, or would be. Verified once, by itself. */
+/* The endpoint's index in the part, or where it would be. Verified once, on its own. */
 __noinline int pc_part_find(const struct pc_part *part, const struct pc_affine *to, __u32 word)
 {
 	__u32 first = 0, left, half;
@@ -67,7 +67,7 @@ __noinline int pc_part_find(const struct pc_part *part, const struct pc_affine *
 	return first;
 }
 
-/* The endpoint that the client had in time, if it still is one for it. */
+/* The client's previous endpoint, within the timeout, if the client may still use it. */
 static __always_inline const struct pc_row *pc_affine(const struct pc_flow *flow,
 						      const struct pc_frontend *frontend,
 						      const struct pc_part *part, __u32 word)
@@ -88,7 +88,7 @@ static __always_inline const struct pc_row *pc_affine(const struct pc_flow *flow
 	return row;
 }
 
-/* Each connection that begins starts the time again. A function of its own for its stack. */
+/* Each new connection restarts the timeout. A separate function, for its own stack frame. */
 __noinline int pc_affine_note(const struct pc_flow *flow, const struct pc_frontend *frontend,
 			      const struct pc_row *row)
 {

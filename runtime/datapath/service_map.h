@@ -1,45 +1,45 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* service_map.h - the Services: which addresses are theirs, and who answers there.
+/* service_map.h - the Services: their addresses, and the endpoints behind them.
  * Gives pc_frontend_of(), pc_choice(), pc_row_of(). Written by the loader
- * (runtime/services/maps.py); only hooks read. (service.h is something else: what a policy may ask
- * about a flow.)
+ * (runtime/services/maps.py); only hooks read. (service.h is something else: the part of a flow
+ * that a policy can match.)
  */
 #pragma once
 #include "flow.h"
 #include "generation.h"
 
-#define PC_FRONTENDS 65536 /* of both halves */
-#define PC_CHOICES   65536 /* of a half */
+#define PC_FRONTENDS 65536 /* of both buffers */
+#define PC_CHOICES   65536 /* per buffer */
 #define PC_ROWS_MAX  65536
 
-/* The tables of what is chosen from have two halves, and a change fills the one that is not in
- * force: then the word of generation.h is stored.
+/* The tables of endpoints are double-buffered. A change fills the inactive buffer, and then stores
+ * the word of generation.h.
  */
 struct pc_frontend_key {
 	struct pc_addr6 addr;
 	__be16 port;
 	__u8 proto;
-	__u8 half_family; /* the half in bit 0, and the family above */
+	__u8 half_family; /* the buffer in bit 0, and the family above */
 };
 _Static_assert(sizeof(struct pc_frontend_key) == 20, "a map key has no hidden padding");
 
-/* Of `flags`. */
-#define PC_FRONTEND_LOCAL     1 /* clients from outside are given endpoints of this node */
-#define PC_FRONTEND_ELSEWHERE 2 /* what has no endpoint for it here has one on another node */
-#define PC_FRONTEND_NODE_PORT 4 /* the node's own processes find it at loopback, too */
+/* The bits of `flags`. */
+#define PC_FRONTEND_LOCAL     1 /* external clients get endpoints of this node only */
+#define PC_FRONTEND_ELSEWHERE 2 /* if no endpoint fits here, another node has one */
+#define PC_FRONTEND_NODE_PORT 4 /* the node's own processes also reach it at loopback */
 
-/* Parts of pc_choices: those that take new connections, and those that are on this node. A count of
- * 0: none does.
+/* Parts of pc_choices: the endpoints that take new connections, and those of them on this node. A
+ * count of 0: none.
  */
 struct pc_frontend {
 	__u32 first, count;
 	__u32 local_first, local_count;
 	__u32 flags;
 	__u32 affinity; /* seconds; 0: none */
-	__u32 service;  /* a number for the Service's port and family, the same in every load */
-	__u32 ranges;   /* the list of source_range.h that a client has to be in; 0: it need not */
-	__u32 slots;    /* of each part's table in maglev.h; 0: there are none */
-	__u32 table, local_table; /* where they begin */
+	__u32 service;  /* the number of the Service's port and family, equal in all loads */
+	__u32 ranges;   /* the list of source_range.h that must include the client; 0: none */
+	__u32 slots;    /* entries of each part's table in maglev.h; 0: no table */
+	__u32 table, local_table; /* their first index */
 };
 _Static_assert(sizeof(struct pc_frontend) == 44, "runtime/services/rows.py packs it");
 
@@ -48,7 +48,7 @@ struct pc_part {
 	__u32 table, slots;
 };
 
-/* The endpoints that are for a client. */
+/* The endpoints that a client may get. */
 static __always_inline struct pc_part pc_part_of(const struct pc_frontend *frontend, __u8 client)
 {
 	struct pc_part part = {frontend->first, frontend->count, frontend->table, frontend->slots};
@@ -84,26 +84,26 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_choices SEC(".maps");
 
-#define PC_ROW_PLACE 0xffff /* bits of an id that say where it is; those above, which use of it */
+#define PC_ROW_PLACE 0xffff /* bits of an id with its index; above: which use of that index */
 
-/* Of a row's `state`. */
-#define PC_ROW_CLOSED 1 /* only what TCP and SCTP have open goes on */
-#define PC_ROW_TUNNEL 2 /* the Service's choice of way_back.h; with neither it makes none */
+/* The bits of a row's `state`. */
+#define PC_ROW_CLOSED 1 /* takes only established TCP and SCTP connections */
+#define PC_ROW_TUNNEL 2 /* the Service's choice in way_back.h; neither bit: no choice */
 #define PC_ROW_DSR    4
 
-/* One endpoint behind one address and port of a Service. A row stays where it is for as long as the
- * endpoint is there: connections name it by its id, which nobody else is given.
+/* One endpoint behind one address and port of a Service. A row keeps its place while the endpoint
+ * exists: connections refer to its id, which no other endpoint ever gets.
  */
 struct pc_row {
-	__u32 id;   /* 0: nobody's */
+	__u32 id;   /* 0: free */
 	__u32 last; /* the last id of this place */
 	struct pc_addr6 backend, frontend;
 	__be16 backend_port, frontend_port;
 	__u8 proto, family;
 	__u8 state;
 	__u8 zero;
-	__u16 node; /* another one that has the endpoint, by number (outside_map.h); 0: none is
-		       known */
+	__u16 node; /* another node that has the endpoint, by number (outside_map.h); 0: none
+		       is known */
 	__u8 zeros[14];
 };
 _Static_assert(sizeof(struct pc_row) == 64, "a row is a cache line");
@@ -117,7 +117,7 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_rows SEC(".maps");
 
-/* What the packet's destination is to Services; NULL: nothing. */
+/* The frontend of the packet's destination; NULL: not a Service. */
 static __always_inline const struct pc_frontend *pc_frontend_of(const struct pc_tuple *t,
 								__u32 word)
 {
@@ -131,8 +131,8 @@ static __always_inline const struct pc_frontend *pc_frontend_of(const struct pc_
 	return bpf_map_lookup_elem(&pc_frontends, &key);
 }
 
-/* Whether the row stands behind the tuple's destination. A frontend that is replaced while a packet
- * reads it may already be another one.
+/* Whether the row is behind the tuple's destination. A frontend that is replaced while a packet
+ * reads it may already belong to another Service.
  */
 static __always_inline bool pc_row_is_at(const struct pc_row *row, const struct pc_tuple *t)
 {
@@ -140,7 +140,7 @@ static __always_inline bool pc_row_is_at(const struct pc_row *row, const struct 
 	       pc_addr_eq(&row->frontend, &t->daddr);
 }
 
-/* The row of the id, as long as that is its own. */
+/* The row with the id, while that id is valid. */
 static __always_inline const struct pc_row *pc_row_of(__u32 id)
 {
 	__u32 place = id & PC_ROW_PLACE;
@@ -149,7 +149,7 @@ static __always_inline const struct pc_row *pc_row_of(__u32 id)
 	return row && id && *(const volatile __u32 *)&row->id == id ? row : 0;
 }
 
-/* The nth of a part's endpoints. */
+/* The nth endpoint of a part. */
 static __always_inline const struct pc_row *pc_choice(const struct pc_part *part, __u32 n,
 						      __u32 word)
 {
@@ -160,6 +160,6 @@ static __always_inline const struct pc_row *pc_choice(const struct pc_part *part
 	all = bpf_map_lookup_elem(&pc_choices, &zero);
 	if (!all)
 		return 0;
-	barrier_var(at); /* or compilers drop the mask, which the verifier of 6.1 goes by */
+	barrier_var(at); /* or compilers drop the mask, which the 6.1 verifier needs */
 	return pc_row_of(all->row[at & (2 * PC_CHOICES - 1)]);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* service_pick.h - which endpoint of a Service a new connection goes to, and from which port.
+/* service_pick.h - selects the endpoint of a new connection to a Service, and its source port.
  * Gives pc_service_pick(), which fills flow->nat and translates the tuple, not yet the packet.
  */
 #pragma once
@@ -12,30 +12,30 @@
 #include "service_map.h"
 #include "source_range.h"
 
-#define PC_PICKS 8 /* ports that are tried, and endpoints that a client may not have */
+#define PC_PICKS 8 /* ports that are tried, and unusable endpoints that are skipped */
 
-/* Of TCP and SCTP only what opens a connection is given an endpoint. */
+/* With TCP and SCTP only an opening packet gets an endpoint. */
 static __always_inline bool pc_service_opens(const struct pc_flow *flow)
 {
 	return flow->opens || flow->t.proto == IPPROTO_UDP;
 }
 
-/* Whether the client may be given itself: its own hook turns such a packet around (hairpin.h). One
- * that is not of this node would get a packet that comes from its own address.
+/* Whether the client may get itself as endpoint: its own hook turns such a packet around
+ * (hairpin.h). A client of another node would get a packet from its own address.
  */
 static __always_inline bool pc_may_be_itself(const struct pc_flow *flow)
 {
 	return flow->client == PC_CLIENT_POD || flow->client == PC_CLIENT_NODE;
 }
 
-/* Whether the client may be given the endpoint. */
+/* Whether the client may get the endpoint. */
 static __always_inline bool pc_is_for_client(const struct pc_flow *flow, const struct pc_row *row)
 {
 	return row && (pc_may_be_itself(flow) || !pc_addr_eq(&row->backend, &flow->t.saddr));
 }
 
-/* By a table, or by chance; the next one where the client may not have that. A client that is to
- * stay where it is has one place in the table, not one for each port.
+/* By the Maglev table, or at random; if the client may not use that endpoint, the next one. With
+ * session affinity a client has one place in the table, not one per port.
  */
 static __always_inline const struct pc_row *pc_service_choose(const struct pc_flow *flow,
 							      const struct pc_frontend *frontend,
@@ -61,7 +61,7 @@ static __always_inline const struct pc_row *pc_service_choose(const struct pc_fl
 	return row;
 }
 
-/* The one that the client had, where the Service asks for that. */
+/* The client's previous endpoint, if the Service has session affinity. */
 static __always_inline const struct pc_row *pc_service_row(const struct pc_flow *flow,
 							   const struct pc_frontend *frontend,
 							   const struct pc_part *part, __u32 word)
@@ -75,7 +75,7 @@ static __always_inline const struct pc_row *pc_service_row(const struct pc_flow 
 	return row;
 }
 
-/* What a pod sends in the name of another is found out later, and not remembered. */
+/* A pod's spoofed packet is detected later, and must not be remembered. */
 static __always_inline bool pc_is_remembered(const struct __sk_buff *skb, struct pc_flow *flow)
 {
 	if (flow->client != PC_CLIENT_POD)
@@ -84,7 +84,7 @@ static __always_inline bool pc_is_remembered(const struct __sk_buff *skb, struct
 	return flow->src.ifindex == skb->ifindex;
 }
 
-/* Makes the tuple that of client and endpoint; what was there is in flow->nat. */
+/* Makes the tuple that of client and endpoint; flow->nat keeps the previous values. */
 static __always_inline void pc_tuple_translate(struct pc_flow *flow, const struct pc_row *row,
 					       __u32 id, __be16 port)
 {
@@ -97,8 +97,8 @@ static __always_inline void pc_tuple_translate(struct pc_flow *flow, const struc
 	flow->t.sport = port;
 }
 
-/* Whether a connection that goes on has the tuple, or any that the endpoint has opened. If not,
- * flow->is_kept is about it.
+/* Whether a live connection has the tuple, or any that the endpoint has opened. If not,
+ * flow->is_kept describes the tuple's entry.
  */
 static __always_inline bool pc_service_is_taken(struct pc_flow *flow)
 {
@@ -112,9 +112,9 @@ static __always_inline bool pc_service_is_taken(struct pc_flow *flow)
 	return !(at.ct->state & PC_CT_DENIED) && !pc_ct_is_over(at.ct);
 }
 
-/* The client's own port, or another one where the tuple is taken: it may have the same port for the
- * endpoint itself, or for another address of the Service. False when none that was tried is free. A
- * function of its own for its stack.
+/* The client's own port, or another one if the tuple is taken: the client may use the same port for
+ * the endpoint itself, or for another address of the Service. False when no tried port is free. A
+ * separate function, for its own stack frame.
  */
 __noinline int pc_service_port(struct pc_flow *flow)
 {
@@ -125,14 +125,14 @@ __noinline int pc_service_port(struct pc_flow *flow)
 		if (!pc_service_is_taken(flow))
 			return true;
 		if (flow->t.proto == IPPROTO_SCTP)
-			return false; /* whose checksum covers the port */
+			return false; /* its checksum covers the port */
 		flow->t.sport = bpf_htons(0x8000 | bpf_get_prandom_u32());
 	}
 	return false;
 }
 
-/* Whether who finds no endpoint is told, as kube-proxy has it: not where a traffic policy keeps him
- * from endpoints of other nodes, as a load balancer may send him there yet.
+/* Whether a client without an endpoint gets an answer, as with kube-proxy. It gets none if a
+ * traffic policy excludes endpoints of other nodes, as a load balancer may still send it there.
  */
 static __always_inline bool pc_service_refuses(const struct pc_frontend *frontend, __u8 client)
 {
@@ -168,7 +168,7 @@ static __always_inline int pc_service_picked(struct __sk_buff *skb, struct pc_fl
 	if (frontend->affinity && pc_is_remembered(skb, flow))
 		pc_affine_note(flow, frontend, row);
 	if (pc_is_at_itself(flow, row))
-		return PC_PASS; /* the endpoint has the Service's address: nothing to translate */
+		return PC_PASS; /* the endpoint has the Service's address: no translation */
 	pc_tuple_translate(flow, row, row->id, flow->t.sport);
 	flow->is_front_kept = flow->is_kept;
 	is_hairpin = pc_addr_eq(&row->backend, &flow->t.saddr);
@@ -182,9 +182,9 @@ static __always_inline int pc_service_picked(struct __sk_buff *skb, struct pc_fl
 	return is_hairpin ? PC_DROP_HAIRPIN : PC_PASS;
 }
 
-/* The tuple of a packet that belongs to nothing known. Leaves flow->nat.row 0 if it goes to no
- * Service; else the tuple is that of client and endpoint afterwards. A function of its own, so that
- * the verifier goes through it once.
+/* For a packet without a connection. Leaves flow->nat.row 0 if the packet goes to no Service;
+ * otherwise makes the tuple that of client and endpoint. A separate function, so that the verifier
+ * checks it once.
  */
 __noinline int pc_service_pick(struct __sk_buff *skb, struct pc_flow *flow, __u32 word)
 {

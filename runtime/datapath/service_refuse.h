@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* service_refuse.h - a Service without an endpoint says so, as kube-proxy's REJECT does: a reset,
- * or ICMP "port unreachable". Gives pc_service_refuse() for a hook's end. A function of its own, as
+/* service_refuse.h - a Service without an endpoint refuses, as kube-proxy's REJECT does: a reset,
+ * or ICMP "port unreachable". Gives pc_service_refuse() for a hook's end. A separate function, as
  * the hooks' stacks are full.
  */
 #pragma once
@@ -9,7 +9,7 @@
 #include "sender.h"
 #include "service_map.h"
 
-/* Who it says it is was not asked yet, as nothing was known of it. */
+/* The packet's sender was not checked yet, as it has no connection. */
 __noinline int pc_refused_sender(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	if (!flow)
@@ -18,7 +18,7 @@ __noinline int pc_refused_sender(struct __sk_buff *skb, struct pc_flow *flow)
 	return pc_sender_is_pod(skb, flow);
 }
 
-/* The frame becomes the answer and goes to who sent it; `dropped` where there is none. */
+/* Makes the frame the answer to its sender; returns `dropped` if there is no answer. */
 __noinline int pc_refused_answer(struct __sk_buff *skb, const struct pc_flow *flow, int dropped)
 {
 	struct pc_answers *answers;
@@ -36,7 +36,7 @@ __noinline int pc_refused_answer(struct __sk_buff *skb, const struct pc_flow *fl
 	return flow->client == PC_CLIENT_POD ? pc_return(skb) : pc_return_outside(skb, flow);
 }
 
-/* What the hook of a pod returns for a packet that it sent. Answered or not, it counts as dropped.
+/* The return value of a pod's hook for a packet of that pod. Answered or not, it counts as dropped.
  */
 static __always_inline int pc_service_refuse(struct __sk_buff *skb, struct pc_flow *flow)
 {

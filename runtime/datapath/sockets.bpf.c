@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* sockets.bpf.c - hooks of a cgroup: the node's own processes reach Services.
- * Of an IPv6 socket that talks to ::ffff:a.b.c.d the last word is an IPv4 address.
+/* sockets.bpf.c - cgroup hooks: the node's own processes reach Services.
+ * If an IPv6 socket uses ::ffff:a.b.c.d, the last word is an IPv4 address.
  */
 #include "sockets.h"
 

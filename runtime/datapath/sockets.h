@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* sockets.h - the node's own connections to Services are made to an endpoint, at the socket.
- * Gives pc_socket_to(), pc_socket_from(), for hooks of a cgroup. They run in processes and may be
- * interrupted by packets: the hooks' per-CPU scratch is not theirs.
+/* sockets.h - connects the node's own sockets to an endpoint of a Service directly.
+ * Gives pc_socket_to(), pc_socket_from(), for hooks of a cgroup. They run in processes, and packets
+ * may interrupt them: they must not use the other hooks' per-CPU scratch.
  */
 #pragma once
 #include "outside_map.h"
@@ -13,10 +13,10 @@
 #define PC_MAPPED       bpf_htonl(0xffff) /* ::ffff:a.b.c.d */
 #define PC_REFUSED      (-111)            /* -ECONNREFUSED */
 
-/* What the loader knows: sockets of other network namespaces are somebody else's. */
+/* The node's data, from the loader. These hooks ignore sockets of other network namespaces. */
 struct pc_socket_host {
-	__u64 cookie; /* of the node's network namespace; 0: none, nothing is done */
-	struct pc_addr6 addr4, addr6; /* the node's; zero: not known */
+	__u64 cookie; /* of the node's network namespace; 0: none, the hooks do nothing */
+	struct pc_addr6 addr4, addr6; /* the node's; zero: unknown */
 };
 
 struct {
@@ -27,7 +27,7 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_socket_host SEC(".maps");
 
-/* A socket, and an address that it talks to: the endpoint's, or with `is_asked` the Service's. */
+/* A socket, and its remote address: the endpoint's, or with `is_asked` the Service's. */
 struct pc_socket_key {
 	__u64 cookie;
 	struct pc_addr6 addr;
@@ -38,14 +38,14 @@ struct pc_socket_key {
 _Static_assert(sizeof(struct pc_socket_key) == 32, "a map key has no hidden padding");
 
 struct pc_socket_peer {
-	struct pc_addr6 addr; /* what the process asked for, if it is the endpoint's key */
+	struct pc_addr6 addr; /* in the endpoint's entry: the address that the process used */
 	__be16 port;
 	__u16 zero;
-	__u32 row; /* of the Service's key: the endpoint that it has */
+	__u32 row; /* in the Service's entry: the row of its endpoint */
 };
 
-/* So that a process sees the address that it asked for, and an unconnected socket keeps its
- * endpoint. What was not used for long goes first: a socket then sees the endpoint's address.
+/* Lets a process see the address that it used, and an unconnected socket keep its endpoint. The
+ * least recently used entry is evicted: then a socket sees the endpoint's address.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -57,7 +57,7 @@ struct {
 
 enum pc_socket_answer { PC_SOCKET_AS_IS, PC_SOCKET_CHANGED, PC_SOCKET_REFUSED };
 
-/* The node's settings, if the socket is in its network namespace. */
+/* The node's data, if the socket is in the node's network namespace. */
 static __always_inline const struct pc_socket_host *pc_socket_host_of(struct bpf_sock_addr *ctx)
 {
 	__u32 zero = 0;
@@ -73,7 +73,7 @@ static __always_inline bool pc_is_loopback(const struct pc_tuple *t)
 	return pc_addr6_high(&t->daddr) == 0 && pc_addr6_low(&t->daddr) == 1;
 }
 
-/* Another node's address, where a node port is for endpoints of all nodes (node_port.h). */
+/* Whether it is another node's address, where node ports serve all nodes (node_port.h). */
 static __always_inline bool pc_is_other_node(const struct pc_tuple *t)
 {
 	const __u32 *number = pc_node_at(t->family, &t->daddr);
@@ -81,8 +81,8 @@ static __always_inline bool pc_is_other_node(const struct pc_tuple *t)
 	return number && *number;
 }
 
-/* The Service that is meant: at its own address, or as a node port at the loopback address, or
- * another node's.
+/* The Service at its own address, or as a node port at the loopback address or at another node's
+ * address.
  */
 static __always_inline const struct pc_frontend *pc_socket_frontend(struct pc_tuple *t, __u32 word)
 {
@@ -100,7 +100,7 @@ static __always_inline const struct pc_frontend *pc_socket_frontend(struct pc_tu
 	return is_loopback || !(found->flags & PC_FRONTEND_LOCAL) ? found : 0;
 }
 
-/* The endpoint that an unconnected socket was sent to before, as long as it takes what is new. */
+/* The previous endpoint of an unconnected socket, while it takes new connections. */
 static __always_inline const struct pc_row *pc_socket_had(const struct pc_socket_key *asked)
 {
 	const struct pc_socket_peer *had = bpf_map_lookup_elem(&pc_socket_peers, asked);
@@ -130,7 +130,7 @@ pc_socket_row(struct pc_flow *flow, const struct pc_frontend *frontend, __u32 wo
 	return row;
 }
 
-/* What the process sees: the endpoint's key leads back to what it asked for. */
+/* For the process's view: the endpoint's entry leads back to the address that the process used. */
 static __always_inline bool pc_socket_remember(const struct pc_socket_key *asked,
 					       const struct pc_row *row, bool keeps)
 {
@@ -147,8 +147,8 @@ static __always_inline bool pc_socket_remember(const struct pc_socket_key *asked
 	return !keeps || !bpf_map_update_elem(&pc_socket_peers, asked, &peer, BPF_ANY);
 }
 
-/* Where a connection, or a datagram, to `addr` and `port` goes; both are changed if it goes
- * elsewhere. `keeps`: the socket is not connected, and its next datagram goes there, too.
+/* The destination of a connection or a datagram to `addr` and `port`; both are changed for a
+ * Service. `keeps`: the socket is unconnected, and its next datagrams go to the same endpoint.
  */
 static __always_inline enum pc_socket_answer pc_socket_to(struct bpf_sock_addr *ctx, __u8 family,
 							  struct pc_addr6 *addr, __be16 *port,
@@ -189,7 +189,7 @@ static __always_inline enum pc_socket_answer pc_socket_to(struct bpf_sock_addr *
 	return PC_SOCKET_CHANGED;
 }
 
-/* Whether what the socket talks to is an endpoint in the place of a Service: then that. */
+/* Whether the socket's remote address is an endpoint of a Service: then returns the Service's. */
 static __always_inline bool pc_socket_from(struct bpf_sock_addr *ctx, struct pc_addr6 *addr,
 					   __be16 *port)
 {

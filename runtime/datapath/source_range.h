@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* source_range.h - loadBalancerSourceRanges: who may come to the load balancer's addresses.
- * Gives pc_is_in_range(). Written by the loader (runtime/services/source_ranges.py), in halves as
- * all that is chosen from.
+/* source_range.h - loadBalancerSourceRanges: the clients of a load balancer's addresses.
+ * Gives pc_is_in_range(). Written by the loader (runtime/services/source_ranges.py),
+ * double-buffered as all tables of endpoints are.
  */
 #pragma once
 #include "service_map.h"
 
-#define PC_RANGES 16384 /* of both halves */
+#define PC_RANGES 16384 /* of both buffers */
 
-/* The list is matched whole: a range of its own for each. */
+/* The list is matched in full: each list has its own ranges. */
 struct pc_range_key {
-	__u32 length; /* bits of all that follows */
-	__be32 list;  /* of struct pc_frontend, with the half in the highest bit */
+	__u32 length; /* prefix length: bits of the following fields */
+	__be32 list;  /* from struct pc_frontend, with the buffer in the highest bit */
 	struct pc_addr6 addr;
 };
 _Static_assert(sizeof(struct pc_range_key) == 24, "a map key has no hidden padding");
@@ -25,8 +25,8 @@ struct {
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_ranges SEC(".maps");
 
-/* Whether the sender is in a range of the list. A family without ranges is in none. A function of
- * its own for its stack.
+/* Whether the sender is in a range of the list. A family without ranges matches no sender. A
+ * separate function, for its own stack frame.
  */
 __noinline int pc_is_in_range(const struct pc_addr6 *sender, __u32 list, __u32 word)
 {

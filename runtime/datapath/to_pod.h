@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* to_pod.h - what reaches a pod from the host's stack: from the node itself, or forwarded.
- * Decides what from_pod has not.
+/* to_pod.h - a packet that reaches a pod from the host's stack: the node's own, or forwarded.
+ * Decides each packet that from_pod has not decided.
  */
 #pragma once
 #include "detour.h"
@@ -15,11 +15,11 @@
 #include "parse.h"
 #include "related.h"
 
-/* Generated here, not merely with an address of the node: nothing came in. Of IPv6 fragments that
- * is not enough: ip6_fragment() forgets by which device the packet came that it cuts, so that
- * anyone outside could fragment his way past the policy. What the node itself sends in fragments
- * has its socket. The same goes for what is not understood, as its fragment header may not have
- * been reached.
+/* Generated on this node: it came in by no device. A node address alone is not enough. For IPv6
+ * fragments neither is enough: ip6_fragment() loses the device that the packet came by, so any
+ * external host could bypass the policy with fragments. The node's own fragments have a socket. The
+ * same holds for packets that were not parsed, as the parser may not have reached their fragment
+ * header.
  */
 static __always_inline bool pc_is_from_node(const struct __sk_buff *skb, const struct pc_flow *flow,
 					    enum drop_reason parsed)
@@ -29,9 +29,9 @@ static __always_inline bool pc_is_from_node(const struct __sk_buff *skb, const s
 	return skb->sk || !(flow->fragment || (parsed && flow->ethertype == ETH_P_IPV6));
 }
 
-/* Whether the node's packet opens a connection that the pod may answer. An answer of its own, a
- * SYN-ACK or a reset or an ICMP error, must not become a way in. In the middle of a connection the
- * node's socket has to tell that the node opened it.
+/* Whether the node's packet opens a connection that the pod may answer. An answer of the node (a
+ * SYN-ACK, a reset or an ICMP error) must not admit the pod's packets. In the middle of a
+ * connection the node's socket must tell that the node opened it.
  */
 static __always_inline bool pc_node_opens(struct __sk_buff *skb, const struct pc_flow *flow)
 {
@@ -42,8 +42,8 @@ static __always_inline bool pc_node_opens(struct __sk_buff *skb, const struct pc
 	return !(flow->tcp_flags & (PC_TCP_SYN | PC_TCP_RST)) && pc_node_has_opened(skb, flow);
 }
 
-/* The node goes on under another policy. Without the pod's present device and MAC in the entry, the
- * replies of a pod that has moved to another one would be taken for spoofed.
+/* The node continues a connection under another policy. Without the pod's present device and MAC in
+ * the entry, replies of a pod that moved to another device would count as spoofed.
  */
 static __always_inline void pc_to_pod_node_again(const struct __sk_buff *skb, struct pc_flow *flow,
 						 struct pc_ct *ct)
@@ -53,8 +53,8 @@ static __always_inline void pc_to_pod_node_again(const struct __sk_buff *skb, st
 		pc_ct_renew_node(ct, flow);
 }
 
-/* Whether the policy is to be asked about what the node goes on with: it may deny just that. What
- * it has sent to a Service by a route is asked about each time, as the route knows no policy.
+/* Whether the policy must decide again what the node continues: an own-node rule may deny it.
+ * Packets of the node to a Service by a route are decided each time, as the route knows no policy.
  */
 static __always_inline bool pc_is_to_ask_again(const struct pc_ct_match *match, __u32 slot)
 {
@@ -64,9 +64,9 @@ static __always_inline bool pc_is_to_ask_again(const struct pc_ct_match *match, 
 	       !(match->is_fresh && own == PC_CT_NODE);
 }
 
-/* Passes, unless a policy denies just that (semantics A22); what is remembered is for the pod's
- * replies. A connection that the pod opened keeps its epoch: the node's reply says nothing about
- * the pod's policy.
+/* Passes, unless an own-node rule denies it (semantics A22). The entry is for the pod's replies. A
+ * connection that the pod opened keeps its epoch: the node's reply says nothing about the pod's
+ * policy.
  */
 static __always_inline enum drop_reason pc_to_pod_from_node(struct __sk_buff *skb,
 							    struct pc_flow *flow, __u32 slot)
@@ -144,14 +144,14 @@ static __always_inline enum drop_reason pc_to_pod_forwarded(struct __sk_buff *sk
 	if (flow->fragment != PC_FRAG_LATER &&
 	    !(slot & PC_STATE_SERVICES && pc_is_icmp_error(flow)))
 		match = pc_ct_find(flow);
-	/* The node's own connection, continued by somebody from outside; or by a pod that has the
-	 * address by now, which the policy is to be asked about.
+	/* The node's own connection, continued by an external host, or by a pod that has the node's
+	 * address now: the policy decides about that pod.
 	 */
 	if (match.at.ct && match.at.ct->state & PC_CT_NODE && !match.is_reply) {
 		if (match.is_fresh)
 			return PC_DROP_SPOOFED_IP;
 		match.at.ct = 0;
-		was_node = true; /* and the entry tells that this end has opened it */
+		was_node = true; /* the entry tells that this end opened it */
 	}
 	if (slot & PC_STATE_SERVICES) {
 		reason = pc_from_service(skb, flow, &match, false);

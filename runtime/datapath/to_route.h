@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* to_route.h - what the node itself sends to Services, if no socket's hook has translated it: SCTP,
- * raw sockets, the kernel's own, processes outside the cgroup. Routes bring it to a device of ours.
+/* to_route.h - the node's own packets to Services that no socket hook has translated: SCTP, raw
+ * sockets, the kernel's own, processes outside the cgroup. Routes lead them to a device of ours.
  *
- * It is translated as a pod's packet is, and goes out by the device that leads to the endpoint,
- * with its socket and as what has come in by no device: to_pod takes it for the node's own, about
- * which no policy is asked (semantics A22). Answers come back by route_back.h. Why:
+ * A packet is translated like a pod's, and leaves by the device that leads to the endpoint, with
+ * its socket and without an ingress device. So to_pod takes it for the node's own, which no policy
+ * decides (semantics A22). Answers come back by route_back.h. Why:
  * docs/decisions/0037-the-nodes-route-to-services.md
  */
 #pragma once
@@ -17,10 +17,10 @@
 #include "related.h"
 #include "route_map.h"
 
-/* What these return if it is no reason: nothing is known of the connection. */
+/* The return value for an unknown connection; other values are reasons. */
 #define PC_ROUTE_NEW -1
 
-/* The entries of a connection that begins, under the translated tuple. */
+/* Stores the entries of a new connection, under the translated tuple. */
 __noinline int pc_route_open(struct pc_flow *flow)
 {
 	struct pc_ct *ct;
@@ -49,7 +49,7 @@ __noinline int pc_route_new(struct __sk_buff *skb, struct pc_flow *flow, __u32 w
 	return reason ? reason : pc_route_open(flow);
 }
 
-/* There is another policy, or the endpoint is behind another device: nobody is asked. */
+/* The policy changed, or the endpoint is behind another device: no policy decides it. */
 static __always_inline bool pc_route_renew(const struct pc_flow *flow, struct pc_ct *front)
 {
 	struct pc_ct *back = pc_ct_get(&flow->t, true).ct;
@@ -63,7 +63,7 @@ static __always_inline bool pc_route_renew(const struct pc_flow *flow, struct pc
 	return true;
 }
 
-/* A packet that finds its front; what has none of this kind is new. */
+/* A packet with a pre-NAT entry; without one of this kind the connection is new. */
 __noinline int pc_route_known(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	const struct pc_row *row;
@@ -95,7 +95,7 @@ __noinline int pc_route_known(struct __sk_buff *skb, struct pc_flow *flow)
 	return pc_nat_to_backend(skb, flow);
 }
 
-/* By the endpoint's own device, or by an uplink: answers are translated at no other. */
+/* The endpoint's own device, or an uplink: no other device translates answers. */
 __noinline int pc_route_device(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	const struct pc_outside *outside = pc_outside_now();
@@ -113,7 +113,7 @@ __noinline int pc_route_device(struct __sk_buff *skb, struct pc_flow *flow)
 	return PC_PASS;
 }
 
-/* The node's stack reports on an answer of a Service: the endpoint is told, about what it has sent.
+/* The node's stack reports an error about a Service's answer: it goes to the endpoint that sent it.
  */
 static __always_inline int pc_route_error(struct __sk_buff *skb, struct pc_flow *flow)
 {
@@ -125,17 +125,17 @@ static __always_inline int pc_route_error(struct __sk_buff *skb, struct pc_flow 
 	return pc_route_device(skb, flow);
 }
 
-/* Its source has to be one to which answers come back. */
+/* The packet's source must be an address to which answers come back. */
 static __always_inline int pc_to_route_ip(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	__u32 word = pc_generation(flow);
 	int then;
 
 	if (skb->ingress_ifindex || !(word & PC_STATE_SERVICES))
-		return PC_DROP_NO_BACKEND; /* a pod's own hook, or the uplink's, knew of no Service
+		return PC_DROP_NO_BACKEND; /* the hook of the pod or of the uplink found no Service
 					    */
 	if (word & PC_STATE_HOSTS)
-		return PC_DROP_NO_POLICY; /* whom the policy of the node was not asked about */
+		return PC_DROP_NO_POLICY; /* the node's policy has not decided that endpoint */
 	if (flow->fragment)
 		return PC_DROP_FRAGMENT;
 	if (!pc_l4_header(&flow->t) || (pc_is_icmp(&flow->t) && !pc_is_icmp_error(flow)))
@@ -156,7 +156,7 @@ static __always_inline int pc_to_route_ip(struct __sk_buff *skb, struct pc_flow 
 	return then ? then : pc_route_device(skb, flow);
 }
 
-/* Sets forward_to, unless the packet is dropped, or is the link's own. */
+/* Sets forward_to, unless the packet is dropped, or is a link-local protocol's. */
 static __always_inline enum drop_reason pc_to_route_frame(struct __sk_buff *skb,
 							  struct pc_flow *flow)
 {
@@ -169,7 +169,7 @@ static __always_inline enum drop_reason pc_to_route_frame(struct __sk_buff *skb,
 	return pc_to_route_ip(skb, flow);
 }
 
-/* The node is the endpoint that was chosen, or answers itself: what the hook returns. */
+/* The hook's return value if the node itself is the chosen endpoint, or answers itself. */
 static __always_inline int pc_route_itself(struct __sk_buff *skb, struct pc_flow *flow)
 {
 	flow->reason = pc_hairpin_turn(skb, flow);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* to_uplink.h - what leaves the node: is it an answer of a Service to a client outside? Is it a
- * pod's, that leaves the cluster under the node's address? Its own hook has let it pass: only what
- * the node sends is decided here, if policies guard it (host.h).
+/* to_uplink.h - a packet that leaves the node. Is it a Service's answer to an external client? Is
+ * it a pod's, for SNAT? Its own hook has let it pass. Only the node's own packets are decided here,
+ * under host policy (host.h).
  */
 #pragma once
 #include "fragments.h"
@@ -19,7 +19,7 @@
 #include "way_back.h"
 #include "way_out.h"
 
-/* Asked while the packet is still what the endpoint sent, which is told. */
+/* Checked while the packet is still the endpoint's: the endpoint is told. */
 static __always_inline bool pc_answer_is_too_big(struct __sk_buff *skb, struct pc_flow *flow,
 						 const struct pc_ct *ct)
 {
@@ -29,7 +29,7 @@ static __always_inline bool pc_answer_is_too_big(struct __sk_buff *skb, struct p
 	       pc_is_too_big(skb, flow, outside->tunnel);
 }
 
-/* By an ICMP error that comes in as if from the client, whose answer it is about. */
+/* Tells the endpoint by an ICMP error that looks like the client's, about its answer. */
 static __always_inline int pc_tell_endpoint(struct __sk_buff *skb, const struct pc_flow *flow)
 {
 	int verdict = pc_refused_answer(skb, flow, pc_verdict(PC_DROP_TOO_BIG));
@@ -40,7 +40,7 @@ static __always_inline int pc_tell_endpoint(struct __sk_buff *skb, const struct 
 	return bpf_redirect(skb->ifindex, BPF_F_INGRESS);
 }
 
-/* What these return for a packet that is no Service's. */
+/* The return value for a packet that belongs to no Service. */
 #define PC_NO_SERVICE -1
 
 static __always_inline int pc_to_uplink_later(struct __sk_buff *skb, struct pc_flow *flow)
@@ -84,19 +84,19 @@ static __always_inline int pc_to_uplink_service(struct __sk_buff *skb, struct pc
 	if (!ct || !(ct->state & PC_CT_NAT) || ct->src.ifindex || ct->state & PC_CT_FAR)
 		return PC_NO_SERVICE;
 	if (ct->state & PC_CT_FRONT)
-		return PC_DROP_SPOOFED_IP; /* nobody but this hook says it is the Service */
+		return PC_DROP_SPOOFED_IP; /* only this hook writes the Service's source */
 	if (!match->is_reply)
 		return PC_NO_SERVICE;
 	if (pc_is_tunnel_port(flow->t.proto, ct->dst.nat.port))
-		return PC_DROP_TUNNEL_PORT; /* the client's port, as it is from here on */
+		return PC_DROP_TUNNEL_PORT; /* the client's port, from here on */
 	if (pc_answer_is_too_big(skb, flow, ct))
 		return PC_DROP_TOO_BIG;
 	flow->client = PC_CLIENT_OUTSIDE;
 	return pc_to_outside(skb, flow, ct);
 }
 
-/* What is no fragment behind the first, and no ICMP error. A node's own packets are no answers of
- * Services where there are none.
+/* For a packet that is no later fragment and no ICMP error. If there are no Services, the node's
+ * own packets need no lookup for answers.
  */
 static __always_inline int pc_to_uplink_whole(struct __sk_buff *skb, struct pc_flow *flow,
 					      __u32 slot)
@@ -117,7 +117,7 @@ static __always_inline int pc_to_uplink_whole(struct __sk_buff *skb, struct pc_f
 	return then;
 }
 
-/* What is not understood a pod's own hook has dropped, and the stack makes none of it. */
+/* A packet that was not parsed: a pod's own hook drops those, and the stack generates none. */
 static __always_inline enum drop_reason pc_to_uplink_odd(struct pc_flow *flow, __u32 slot,
 							 enum drop_reason reason)
 {

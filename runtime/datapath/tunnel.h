@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* tunnel.h - a packet of a client outside goes to another node, or comes from one.
- * Gives pc_into_tunnel() and pc_tunnel_sender(). The device is a VXLAN that takes the other end
- * from each packet. Which way the packet goes is said by its network: what a client sent goes to
- * the endpoint's node, what it is answered back to the node that it came to.
+/* tunnel.h - forwards an external client's packet to another node, or receives one from there.
+ * Gives pc_into_tunnel() and pc_tunnel_sender(). The device is a VXLAN that takes the remote end
+ * from each packet. The VNI tells the direction: a client's packet goes to the endpoint's node, and
+ * an answer back to the node that the client came to.
  */
 #pragma once
 #include "nat.h"
@@ -12,15 +12,15 @@
 #include <linux/ipv6.h>
 #include <stddef.h>
 
-#define PC_IP4_WHOLE       0x4000 /* the flag "don't fragment" */
+#define PC_IP4_WHOLE       0x4000 /* the flag DF, "don't fragment" */
 #define PC_IP4_FRAGMENT_AT (ETH_HLEN + offsetof(struct iphdr, frag_off))
 #define PC_IP4_TTL_AT      (ETH_HLEN + offsetof(struct iphdr, ttl))
 #define PC_IP6_HOP_AT      (ETH_HLEN + offsetof(struct ipv6hdr, hop_limit))
 
-/* What every kernel takes: the fields behind it came one by one. */
+/* The size that every kernel accepts: later kernels appended fields. */
 #define PC_TUNNEL_KEY offsetof(struct bpf_tunnel_key, tunnel_label)
 
-/* Each node on the way counts as a router. */
+/* Each node on the path counts as a router. */
 static __always_inline enum drop_reason pc_take_hop(struct __sk_buff *skb,
 						    const struct pc_flow *flow)
 {
@@ -38,9 +38,9 @@ static __always_inline enum drop_reason pc_take_hop(struct __sk_buff *skb,
 	return PC_PASS;
 }
 
-/* Sets flow->mtu if the packet does not fit the tunnel, and who sent it wants to be told; else the
- * outer packet comes in fragments. Those of a datagram that was cut before are as large as its
- * first.
+/* Sets flow->mtu if the packet does not fit the tunnel, and its
+ * sender wants to be told; otherwise the outer packet is fragmented.
+ * Later fragments of a datagram are as large as its first.
  */
 static __always_inline bool pc_is_too_big(struct __sk_buff *skb, struct pc_flow *flow, __u32 tunnel)
 {
@@ -58,8 +58,8 @@ static __always_inline bool pc_is_too_big(struct __sk_buff *skb, struct pc_flow 
 	return true;
 }
 
-/* Sets forward_to, with a packet that is to go to flow->node. A checksum of IPv6 cannot be left
- * out. */
+/* Sets forward_to for a packet to flow->node. UDP over IPv6 needs a checksum.
+ */
 __noinline int pc_into_tunnel(struct __sk_buff *skb, struct pc_flow *flow, __u32 network)
 {
 	struct bpf_tunnel_key key = {.tunnel_id = network, .tunnel_ttl = PC_OUTER_HOPS};
@@ -73,7 +73,7 @@ __noinline int pc_into_tunnel(struct __sk_buff *skb, struct pc_flow *flow, __u32
 	node = pc_node_of(flow->node);
 	if (!node)
 		return PC_DROP_NO_NODE;
-	if (network == PC_VNI_REQUEST) { /* an answer was routed, and asked for its size */
+	if (network == PC_VNI_REQUEST) { /* an answer was routed, which checked its size */
 		if (pc_is_too_big(skb, flow, outside->tunnel))
 			return PC_DROP_TOO_BIG;
 		reason = pc_take_hop(skb, flow);
@@ -94,8 +94,8 @@ __noinline int pc_into_tunnel(struct __sk_buff *skb, struct pc_flow *flow, __u32
 	return PC_PASS;
 }
 
-/* Who has sent a packet that came out of the tunnel: the number of an address of another node, or
- * 0.
+/* The sender of a packet from the tunnel: the
+ * number of another node's address, or 0.
  */
 static __always_inline __u32 pc_tunnel_sender(struct __sk_buff *skb, __u32 *network)
 {

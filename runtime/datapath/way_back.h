@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* way_back.h - how a client outside is answered that came to another node than the endpoint's.
+/* way_back.h - the return path to an external client that came to a node without the endpoint.
  * Gives pc_answers_leave_here().
  */
 #pragma once
 #include "outside_map.h"
 #include "service_map.h"
 
-/* By the endpoint's node; else they go back by the one that the client came to. The Service says
- * it, in the endpoint's row, or else the load. NULL: nobody knows the Service any more.
+/* True: the endpoint's node answers directly; otherwise by the node that the client came to. The
+ * row has the Service's choice, or else the load. NULL: the Service is gone.
  */
 static __always_inline bool pc_answers_leave_here(const struct pc_row *row)
 {

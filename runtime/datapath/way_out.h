@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* way_out.h - by which uplink an answer of a Service leaves, where there are several.
- * Gives pc_way_out() and pc_was_routed() to to_uplink. The stack has routed the answer under the
- * endpoint's address, and rules by source (`ip rule from POD`) may lead that by another device than
- * the Service's address, whose network drops it there: docs/decisions/0034-behind-another-cni.md
+/* way_out.h - the uplink by which an answer of a Service leaves, if there are several.
+ * Gives pc_way_out() and pc_was_routed() to to_uplink. The stack routes the answer under the
+ * endpoint's address. Rules by source (`ip rule from POD`) may lead that address to another device
+ * than the Service's, whose network drops it: docs/decisions/0034-behind-another-cni.md
  */
 #pragma once
 #include "device_to.h"
 #include "nat.h"
 #include "tunnel.h"
 
-/* On an answer that was given to another uplink, which asks nothing more about it. */
+/* The mark of an answer that was redirected to another uplink, which must not redirect it again. */
 #define PC_ROUTED_MARK 0x70635223
 
-#define PC_LOOPBACK 1 /* its device, as the node's own packets are routed */
+#define PC_LOOPBACK 1 /* ifindex of lo, for FIB lookups as for the node's own packets */
 
-/* Only what came in by a device has the mark from here: processes of the node may set one. A pod's
- * packet with it is dropped at the pod's hook (pod_marks.h).
+/* Only a packet with an ingress device has the mark from here: processes of the node may set it
+ * too. The pod's hook drops a pod's packet with it (pod_marks.h).
  */
 static __always_inline bool pc_was_routed(const struct __sk_buff *skb)
 {
 	return skb->mark == PC_ROUTED_MARK && skb->ingress_ifindex;
 }
 
-/* The source and the ports that the packet has by now. False: they are those that the stack has
- * routed it by, and so is the way.
+/* Reads the packet's present source and ports. False: they equal those by which the stack routed
+ * the packet, so the path is right.
  */
 static __always_inline bool pc_way_source(struct __sk_buff *skb, const struct pc_flow *flow,
 					  struct bpf_fib_lookup *fib)
@@ -49,9 +49,9 @@ static __always_inline bool pc_way_source(struct __sk_buff *skb, const struct pc
 	       (pc_fib_has_ports(flow) && (ports[0] != flow->t.sport || ports[1] != flow->t.dport));
 }
 
-/* The device by which the node would send the packet if it were its own; 0: there is none. Of a
- * loopback that may not forward the kernel says just that, and leaves the question as it was: it is
- * asked again of the device that the packet came by.
+/* The device by which the node would send the packet as its own; 0: none. If loopback may not
+ * forward, the kernel says only that, and leaves the lookup unchanged: the lookup then runs again
+ * for the device that the packet came by.
  */
 static __always_inline __u32 pc_way_of(struct __sk_buff *skb, const struct pc_flow *flow)
 {
@@ -75,8 +75,8 @@ static __always_inline __u32 pc_way_of(struct __sk_buff *skb, const struct pc_fl
 	return pc_fib_device(&fib, found);
 }
 
-/* The device to give the packet to; 0: it leaves as it was routed, which it also does where it is
- * too large for the other one, or the node's own. A function of its own for its stack.
+/* The device for the packet; 0: it leaves as routed. It also does if it is too large for the other
+ * device, or is the node's own. A separate function, for its own stack frame.
  */
 __noinline int pc_way_out(struct __sk_buff *skb, struct pc_flow *flow)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* xdp.bpf.c - the program at uplinks that runs before the kernel has made an skb of a frame: known
- * connections between clients outside and endpoints of other nodes pass here, all else goes on to
- * tc, which does the same for these, and decides.
+/* xdp.bpf.c - the XDP program at uplinks. It runs before the kernel allocates an skb. Known
+ * connections between external clients and endpoints of other nodes pass here. All others go on to
+ * tc, which does the same for these connections, and decides.
  */
 #include "xdp_unwrap.h"
 #include "xdp_wrap.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* xdp_known.h - is there nothing that tc would do with a packet but hand it over?
+/* xdp_known.h - packets that tc would only forward to another node or to a client.
  * Gives pc_xdp_known(), pc_xdp_route().
  *
- * Nothing is written to a connection here. What would be (a state, a time, another table) is left
- * to tc, with the packet: that is one of each second at least, by which the kernel keeps its
- * neighbours, and routes and filters of the host are heard. Why:
- * docs/decisions/0035-xdp-at-uplinks.md
+ * XDP writes nothing to a connection. A packet that must write (a state,
+ * a time, another table) goes to tc. That is at least one each second:
+ * by those the kernel keeps its neighbours, and the host's routes and
+ * filters take effect. Why: docs/decisions/0035-xdp-at-uplinks.md
  */
 #pragma once
 #include "ct.h"
@@ -17,13 +17,13 @@
 #define PC_XDP_IPV4 2 /* AF_INET, AF_INET6 of <sys/socket.h>, which is not for BPF */
 #define PC_XDP_IPV6 10
 
-#define PC_XDP_LOOPBACK 1 /* its device, as the node's own packets are routed */
+#define PC_XDP_LOOPBACK 1 /* ifindex of lo, for FIB lookups as for the node's own packets */
 
-/* What no packet that only goes on has, and no connection that goes on. */
+/* Flags and states of packets and connections that open or end. Such packets go to tc. */
 #define PC_XDP_FLAGS (PC_TCP_FIN | PC_TCP_SYN | PC_TCP_RST | PC_TCP_ACK)
 #define PC_XDP_OVER  (PC_CT_RESET | PC_CT_FINS | PC_CT_DENIED)
 
-/* Whether tc would find the entry as it has to be, so that a look is all. */
+/* Whether tc would leave the entry unchanged, so that a lookup suffices. */
 static __always_inline bool pc_xdp_needs_nothing(const struct pc_flow *flow,
 						 const struct pc_ct_match *match)
 {
@@ -36,8 +36,8 @@ static __always_inline bool pc_xdp_needs_nothing(const struct pc_flow *flow,
 	       ct->state & PC_CT_TRIED;
 }
 
-/* Whether the packet is one of a connection with another node, of that direction; sets flow->node.
- * Where policies guard this node tc alone sees all that they may be about.
+/* Whether the packet belongs to a connection with another node, in that direction; sets flow->node.
+ * Under host policy only tc sees all packets that the policy may concern.
  */
 static __always_inline bool pc_xdp_known(struct pc_flow *flow, bool is_reply)
 {
@@ -67,9 +67,9 @@ static __always_inline bool pc_xdp_known(struct pc_flow *flow, bool is_reply)
 	return true;
 }
 
-/* The way to the address for a frame of so many bytes, less its Ethernet header; `from` NULL: as
- * one of the node's own, whose source the route chooses. The kernel's neighbour has to be there: it
- * is looked for by what tc sends.
+/* The route to the address for a frame of that many bytes, less its Ethernet header. `from` NULL: a
+ * packet of the node itself, whose source the route selects. The kernel must know the neighbour:
+ * packets that tc sends resolve it.
  */
 static __always_inline bool pc_xdp_route(struct xdp_md *ctx, struct bpf_fib_lookup *fib,
 					 __u8 family, const struct pc_addr6 *from,
@@ -90,7 +90,7 @@ static __always_inline bool pc_xdp_route(struct xdp_md *ctx, struct bpf_fib_look
 	return bpf_fib_lookup(ctx, fib, sizeof(*fib), 0) == BPF_FIB_LKUP_RET_SUCCESS;
 }
 
-/* What the program returns for a frame that leaves by the device. NULL of pc_xdp_by(): it cannot.
+/* The program's return value for a frame that leaves by the device. pc_xdp_by() NULL: it cannot.
  */
 static __always_inline const struct pc_xdp_uplink *
 pc_xdp_by(struct xdp_md *ctx, const struct pc_xdp_uplink *here, __u32 device)

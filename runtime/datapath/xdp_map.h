@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* xdp_map.h - the uplinks at which packets are handed to other nodes before the kernel has made an
- * skb of them, and how many were. Gives pc_xdp_at(), pc_xdp_counted(). Written by the loader
+/* xdp_map.h - the uplinks at which XDP forwards packets to other nodes, before the kernel allocates
+ * an skb, and their counters. Gives pc_xdp_at(), pc_xdp_counted(). Written by the loader
  * (runtime/attach/xdp.py); only the XDP program reads.
  */
 #pragma once
 #include "outside_map.h"
 
-/* An uplink. The node's addresses are those that it sends from there; zero: it has none of the
- * family.
+/* An uplink. The node's addresses are the sources
+ * that it uses there; zero: none of that family.
  */
 struct pc_xdp_uplink {
 	struct pc_addr6 own4, own6;
 	__u8 mac[PC_MAC_LEN];
-	__u8 is_generic; /* a frame goes from uplink to uplink only where both are the same */
-	__u8 place;      /* in pc_xdp_count */
+	__u8 is_generic; /* a frame goes between two uplinks only if both agree */
+	__u8 place;      /* index in pc_xdp_count */
 };
 _Static_assert(sizeof(struct pc_xdp_uplink) == 40, "runtime/attach/xdp.py packs it");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries,
-	       2 * PC_UPLINKS); /* those of the load before are there until the switch */
-	__type(key, __u32);     /* the device */
+	       2 * PC_UPLINKS); /* of the last load, and until the switch of the load before */
+	__type(key, __u32);     /* ifindex */
 	__type(value, struct pc_xdp_uplink);
 	__uint(pinning, LIBBPF_PIN_BY_NAME);
 } pc_xdp_uplinks SEC(".maps");
 
 struct pc_xdp_counts {
-	__u64 requests, answers; /* of clients, to other nodes; of those, to clients */
+	__u64 requests, answers; /* of clients, to other nodes; answers back to clients */
 };
 
 struct {

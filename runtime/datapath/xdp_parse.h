@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* xdp_parse.h - a frame that lies in memory: TCP or UDP, behind headers without anything optional.
- * Gives struct pc_xdp_frame, pc_xdp_parse(). What it does not take is parse.h's to understand.
+/* xdp_parse.h - parses a frame in linear memory: TCP or UDP, behind headers without options.
+ * Gives struct pc_xdp_frame, pc_xdp_parse(). Other frames go to tc (parse.h).
  */
 #pragma once
 #include "ct_state.h"
@@ -15,14 +15,14 @@
 #define PC_XDP_IP4_WORDS ((ETH_HLEN + sizeof(struct iphdr)) / 2)
 #define PC_XDP_IP6_WORDS ((ETH_HLEN + sizeof(struct ipv6hdr)) / 2)
 
-/* What is known of a frame beside its flow. */
+/* What is known of a frame besides its flow. */
 struct pc_xdp_frame {
-	__u32 length;   /* of all of it; what headers say is compared with it, as 6.1 adds no
-			   number that it knows no bound of to an address */
-	__u32 pseudo;   /* the sum of the pseudo header, folded */
+	__u32 length;   /* of the frame; header lengths are compared with it, as the 6.1 verifier
+			   adds no number without a known bound to an address */
+	__u32 pseudo;   /* the pseudo header's sum, folded */
 	__u8 traffic;   /* TOS, or traffic class */
-	__u8 is_summed; /* it has a checksum: UDP over IPv4 may do without */
-	__u8 is_padded; /* something follows the datagram */
+	__u8 is_summed; /* it has a checksum; UDP over IPv4 may have none */
+	__u8 is_padded; /* bytes follow the datagram */
 	__u8 zero;
 };
 
@@ -44,8 +44,8 @@ static __always_inline __u32 pc_xdp_pseudo(const struct pc_tuple *t, __u32 lengt
 	return pc_xdp_fold(sum);
 }
 
-/* Ports, flags and checksum. A checksum that is left to the device is the sum of the pseudo header
- * by now; which device that is cannot be seen here, so nobody would ever finish it.
+/* Ports, flags and checksum. False if the checksum equals the pseudo header's sum: the sender may
+ * have left it to the device. XDP cannot see which device, so no device would complete it.
  */
 static __always_inline bool pc_xdp_parse_l4(const void *l4, const void *end, struct pc_flow *flow,
 					    struct pc_xdp_frame *frame, __u32 length)
@@ -123,7 +123,7 @@ static __always_inline bool pc_xdp_parse_ip6(const void *data, const void *end,
 	return pc_xdp_parse_l4(ip + 1, end, flow, frame, length);
 }
 
-/* The frame from `data` on, to this MAC. `flow` is zero. False: it is somebody else's to look at.
+/* Parses the frame from `data` on, to this MAC. `flow` is zero. False: the frame goes to tc.
  */
 static __always_inline bool pc_xdp_parse(const void *data, const void *end, const __u8 *mac,
 					 struct pc_flow *flow, struct pc_xdp_frame *frame)

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* xdp_unwrap.h - an answer that another node hands back goes on to the client, as from_tunnel.h
- * sends it. Gives pc_xdp_is_tunnelled(), pc_xdp_answer().
+/* xdp_unwrap.h - sends an answer that another node returns on to the client, as from_tunnel.h does.
+ * Gives pc_xdp_is_tunnelled(), pc_xdp_answer().
  */
 #pragma once
 #include "xdp_known.h"
 #include "xdp_vxlan.h"
 
-/* Between two nodes, by the outer headers. */
+/* Whether the outer headers are those of the tunnel between nodes. */
 static __always_inline bool pc_xdp_is_tunnelled(const struct pc_flow *outer)
 {
 	return outer->t.proto == IPPROTO_UDP && outer->t.dport == bpf_htons(PC_VXLAN_PORT) &&
 	       pc_is_own_node(outer->t.family, &outer->t.daddr);
 }
 
-/* From a node, and by the device that leads there: what a strict reverse path filter would ask. */
+/* From a node, by the device that leads to that node: the check of a strict reverse path filter. */
 static __always_inline __u32 pc_xdp_sender(struct xdp_md *ctx, const struct pc_flow *outer)
 {
 	const __u32 *number = pc_node_at(outer->t.family, &outer->t.saddr);
@@ -26,7 +26,7 @@ static __always_inline __u32 pc_xdp_sender(struct xdp_md *ctx, const struct pc_f
 	return *number;
 }
 
-/* An answer by its network, and what is in it lies `headers` behind the start of the frame. */
+/* Whether the VNI is that of answers. The inner packet is `headers` behind the frame's start. */
 static __always_inline bool pc_xdp_inside(const void *data, const void *end, __u32 headers,
 					  struct pc_flow *flow, struct pc_xdp_frame *frame)
 {
@@ -38,7 +38,7 @@ static __always_inline bool pc_xdp_inside(const void *data, const void *end, __u
 	return pc_xdp_parse(data + headers, end, 0, flow, frame);
 }
 
-/* The outer headers are gone. */
+/* The outer headers are already removed. */
 static __always_inline int pc_xdp_to_client(struct xdp_md *ctx, const struct pc_flow *flow,
 					    const struct bpf_fib_lookup *fib)
 {
@@ -46,13 +46,13 @@ static __always_inline int pc_xdp_to_client(struct xdp_md *ctx, const struct pc_
 	const void *end = (void *)(long)ctx->data_end;
 
 	if ((void *)(eth + 1) > end || !pc_xdp_take_hop(flow->t.family, eth + 1, end))
-		return XDP_DROP; /* all of it was there before */
+		return XDP_DROP; /* all of the frame was there before */
 	__builtin_memcpy(eth->h_dest, fib->dmac, sizeof(eth->h_dest));
 	__builtin_memcpy(eth->h_source, fib->smac, sizeof(eth->h_source));
 	return pc_xdp_send(ctx, fib->ifindex);
 }
 
-/* The flow and frame are the outer ones. */
+/* The flow and the frame are the outer ones. */
 static __always_inline int pc_xdp_answer(struct xdp_md *ctx, const struct pc_xdp_uplink *here,
 					 const struct pc_flow *outer,
 					 const struct pc_xdp_frame *outside)
@@ -65,7 +65,7 @@ static __always_inline int pc_xdp_answer(struct xdp_md *ctx, const struct pc_xdp
 	__u32 headers, sender;
 
 	if (outside->is_padded || (outside->traffic & PC_XDP_ECN) == PC_XDP_ECN)
-		return XDP_PASS; /* congestion: the kernel tells who is inside */
+		return XDP_PASS; /* congestion mark: the kernel applies it to the inner packet */
 	if (outer->t.family == PC_IPV4) {
 		headers = PC_OUTER4;
 		is_inside = pc_xdp_inside(data, end, PC_OUTER4, &flow, &frame);

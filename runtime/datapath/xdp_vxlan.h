@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* xdp_vxlan.h - the headers before a packet that one node hands to another, as the VXLAN device
- * makes them (RFC 7348), and what changes in the packet itself.
- * Gives struct pc_vxlan, pc_xdp_sender_port(), pc_xdp_outer_ecn(),
- * pc_xdp_take_hop(), pc_xdp_outer_sum().
+/* xdp_vxlan.h - the outer headers of a packet that one node forwards to another, as the VXLAN
+ * device writes them (RFC 7348), and the changes in the packet itself.
+ * Gives struct pc_vxlan, pc_xdp_sender_port(), pc_xdp_outer_ecn(), pc_xdp_take_hop(),
+ * pc_xdp_outer_sum().
  */
 #pragma once
 #include "xdp_parse.h"
 
 #define PC_VXLAN_PORT      8477       /* PORT of runtime/devices/tunnel.py */
-#define PC_VXLAN_NETWORK   0x08000000 /* the flag "there is a number of a network" */
-#define PC_XDP_FIRST_PORT  0x8000     /* senders' ports, below those that pods leave by */
-#define PC_XDP_PORTS_SHIFT 18         /* as many as 14 bits tell apart */
+#define PC_VXLAN_NETWORK   0x08000000 /* the flag "the VNI is valid" */
+#define PC_XDP_FIRST_PORT  0x8000     /* source ports, below the SNAT ports */
+#define PC_XDP_PORTS_SHIFT 18         /* leaves 14 bits of ports */
 #define PC_XDP_ECN         3
 #define PC_XDP_ECT0        2
 
 struct pc_vxlan {
-	__be32 flags, network; /* the number is in the upper 24 bits */
+	__be32 flags, network; /* the VNI is in the upper 24 bits */
 };
 
-/* Bytes of the headers up to the frame that is inside: an even number, for sums. */
+/* Bytes of the headers up to the inner frame: an even number, for checksums. */
 #define PC_OUTER4    (ETH_HLEN + sizeof(struct iphdr) + PC_OUTER_UDP)
 #define PC_OUTER6    (ETH_HLEN + sizeof(struct ipv6hdr) + PC_OUTER_UDP)
 #define PC_OUTER_UDP (sizeof(struct udphdr) + sizeof(struct pc_vxlan))
 
-/* What is inside goes out, but for a mark of congestion, which stays inside (RFC 6040). */
+/* Copies the inner traffic class; a CE mark stays in the inner packet only (RFC 6040). */
 static __always_inline __u8 pc_xdp_outer_ecn(__u8 traffic)
 {
 	__u8 ecn = traffic & PC_XDP_ECN;
@@ -31,7 +31,7 @@ static __always_inline __u8 pc_xdp_outer_ecn(__u8 traffic)
 	return ecn == PC_XDP_ECN ? PC_XDP_ECT0 : ecn;
 }
 
-/* A number from the flow, so that routers send all of it one way. */
+/* A hash of the flow, so that routers send all of its packets on one path. */
 static __always_inline __be16 pc_xdp_sender_port(const struct pc_tuple *t)
 {
 	__u32 mix = (__u32)t->sport << 16 | t->dport;
@@ -42,8 +42,8 @@ static __always_inline __be16 pc_xdp_sender_port(const struct pc_tuple *t)
 	return bpf_htons(PC_XDP_FIRST_PORT | mix >> PC_XDP_PORTS_SHIFT);
 }
 
-/* Each node on the way counts as a router; some hop is left. False: the header is not there, which
- * the verifier wants to be asked.
+/* Each node on the path counts as a router; a hop is left. False: the header is not in the frame, a
+ * check that the verifier requires.
  */
 static __always_inline bool pc_xdp_take_hop(__u8 family, void *ip, const void *end)
 {
@@ -75,8 +75,8 @@ static __always_inline __u64 pc_xdp_words(const __u16 *at, int count)
 	return sum;
 }
 
-/* Of the outer UDP header and all behind it. What the inner transport checksum covers need not be
- * read: with its pseudo header it sums up to nothing, unless it is wrong, and then this is, too.
+/* The checksum over the outer UDP header and all behind it. The bytes under the inner checksum sum
+ * to zero with their pseudo header, so they are not read. If that checksum is wrong, so is this.
  */
 static __always_inline __u64 pc_xdp_outer_sum(const void *udp, const void *end, __u8 family,
 					      __u32 pseudo)

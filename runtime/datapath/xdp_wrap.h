@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* xdp_wrap.h - a client's packet goes on to another node, as tunnel.h and the VXLAN device send it.
+/* xdp_wrap.h - forwards a client's packet to another node, as tunnel.h and the VXLAN device do.
  * Gives pc_xdp_request().
  */
 #pragma once
 #include "xdp_known.h"
 #include "xdp_vxlan.h"
 
-/* What the outer headers say, and what they take from those inside. */
+/* The values of the outer headers, and those that they copy from the inner headers. */
 struct pc_xdp_way {
 	const struct pc_addr6 *from, *to;
 	__u32 pseudo;
@@ -14,8 +14,8 @@ struct pc_xdp_way {
 	__u8 traffic;
 };
 
-/* Makes room, and writes the outer Ethernet header. Gives the address behind it, or NULL with what
- * the program is to return in *then.
+/* Makes room, and writes the outer Ethernet header. Returns the address behind it; or NULL, with
+ * the program's return value in *then.
  */
 static __always_inline void *pc_xdp_make_room(struct xdp_md *ctx, const struct pc_flow *flow,
 					      const struct bpf_fib_lookup *fib, __u32 room,
@@ -29,7 +29,7 @@ static __always_inline void *pc_xdp_make_room(struct xdp_md *ctx, const struct p
 		return 0;
 	eth = (void *)(long)ctx->data;
 	end = (void *)(long)ctx->data_end;
-	*then = XDP_DROP; /* all of it was there before */
+	*then = XDP_DROP; /* all of the frame was there before */
 	if ((void *)eth + room + ETH_HLEN > end ||
 	    !pc_xdp_take_hop(flow->t.family, (void *)eth + room + ETH_HLEN, end))
 		return 0;
@@ -54,7 +54,7 @@ static __always_inline void pc_xdp_put_vxlan(struct udphdr *udp, const struct pc
 	vxlan->network = bpf_htonl(PC_VNI_REQUEST << 8);
 }
 
-/* The outer packet may be cut on its way, and so has a number. */
+/* Routers may fragment the outer packet, so it has an id. */
 static __always_inline int pc_xdp_wrap4(struct xdp_md *ctx, const struct pc_flow *flow,
 					const struct pc_xdp_way *way,
 					const struct bpf_fib_lookup *fib, __u32 length)
@@ -81,7 +81,7 @@ static __always_inline int pc_xdp_wrap4(struct xdp_md *ctx, const struct pc_flow
 	return then;
 }
 
-/* A checksum of UDP over IPv6 cannot be left out. */
+/* UDP over IPv6 must have a checksum. */
 static __always_inline int pc_xdp_wrap6(struct xdp_md *ctx, const struct pc_flow *flow,
 					const struct pc_xdp_way *way,
 					const struct bpf_fib_lookup *fib, __u32 length)
@@ -115,7 +115,7 @@ static __always_inline int pc_xdp_wrap6(struct xdp_md *ctx, const struct pc_flow
 	return then;
 }
 
-/* A client's packet for an endpoint of another node, that this one has chosen before. */
+/* A client's packet for an endpoint of another node, which this node selected before. */
 static __always_inline int pc_xdp_request(struct xdp_md *ctx, const struct pc_xdp_uplink *here,
 					  struct pc_flow *flow, const struct pc_xdp_frame *frame)
 {

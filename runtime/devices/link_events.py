@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices that come, change or go, and filters and qdiscs there, as rtnetlink multicasts it."""
+"""Devices, filters and qdiscs that appear, change or vanish, as rtnetlink multicasts it."""
 
 import select
 import socket
@@ -10,13 +10,13 @@ from policyc.runtime.errors import HostError
 
 _GROUPS = 0x1 | 0x8  # RTMGRP_LINK, RTMGRP_TC
 _LINKS, _TRAFFIC = (16, 17), (36, 37, 44, 45)  # RTM_NEWLINK, RTM_DELLINK; of qdiscs and filters
-_HEAD = struct.Struct("=IH")  # of nlmsghdr: length and type
-_INDEX, _INDEX_AT = struct.Struct("=i"), 20  # of ifinfomsg and tcmsg, behind nlmsghdr
+_HEAD = struct.Struct("=IH")  # nlmsghdr: length and type
+_INDEX, _INDEX_AT = struct.Struct("=i"), 20  # ifinfomsg and tcmsg, behind nlmsghdr
 _BUFFER, _PIECE = 1 << 20, 1 << 16
 
 
 class LinkEvents:
-    """A socket of this network namespace. What comes between two calls waits in it."""
+    """A socket in this network namespace. Events between two calls wait in it."""
 
     def __init__(self) -> None:
         kind = socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
@@ -28,24 +28,24 @@ class LinkEvents:
             raise HostError(f"rtnetlink cannot read device events: {error.strerror}") from error
 
     def wait(self, seconds: float, also: int) -> None:
-        """Until there is an event, the descriptor can be read, or so many seconds have passed."""
+        """Wait until there is an event, the descriptor is readable, or so many seconds have passed."""
         select.select([self._socket.fileno(), also], [], [], seconds)
 
     def touched(self) -> set[int] | None:
-        """The ifindexes of all events that wait; None where some were lost."""
+        """The ifindexes of all waiting events; None if events were lost."""
         found: set[int] = set()
         while True:
             try:
                 data, (sender, _) = self._socket.recvfrom(_PIECE)
             except BlockingIOError:
                 return found
-            except OSError:  # ENOBUFS: more came than there was room for
+            except OSError:  # ENOBUFS: more events came than the buffer holds
                 return None
             if sender == 0:  # the kernel
                 found.update(_indexes(data))
 
     def close(self) -> None:
-        """No more events."""
+        """Close the socket."""
         self._socket.close()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices by rtnetlink messages of our own: what pyroute2 does not ask, or need not be there for."""
+"""Devices by our own rtnetlink messages: for requests that pyroute2 lacks, or without pyroute2."""
 
 import errno
 import os
@@ -26,7 +26,7 @@ Attributes = dict[int, bytes]
 
 @contextmanager
 def connection(why: str) -> Iterator[socket.socket]:
-    """A netlink socket; where the kernel refuses, `HostError` begins with `why`."""
+    """A netlink socket; if the kernel refuses, `HostError` begins with `why`."""
     try:
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as made:
             made.setsockopt(_SOL_NETLINK, _STRICT, 1)
@@ -36,7 +36,7 @@ def connection(why: str) -> Iterator[socket.socket]:
 
 
 def about(netlink: socket.socket, ifindex: int) -> Attributes:
-    """Nothing of a device that has gone meanwhile."""
+    """The attributes of a device; nothing if it vanished meanwhile."""
     try:
         ((_, found),) = asked(netlink, GET_LINK, LINK.pack(0, 0, ifindex, 0, 0), {}, 0)
     except OSError as error:
@@ -47,12 +47,12 @@ def about(netlink: socket.socket, ifindex: int) -> Attributes:
 
 
 def kind_of(info: Attributes) -> bytes:
-    """The kind of a device, of its IFLA_LINKINFO."""
+    """The kind of a device, from its IFLA_LINKINFO."""
     return info.get(KIND, b"").rstrip(b"\0")
 
 
 def remove_veth(name: str, mac: str) -> None:
-    """Remove the veth of that name and address; another device of the name is left alone."""
+    """Remove the veth with that name and address; other devices of the name are left alone."""
 
     def is_it(of: Attributes) -> bool:
         info = unpacked(of.get(INFO, b""))
@@ -64,7 +64,7 @@ def remove_veth(name: str, mac: str) -> None:
 
 
 def remove_vxlan(name: str, port: int) -> None:
-    """Remove the VXLAN device of that name and UDP port; another one of the name is left alone."""
+    """Remove the VXLAN device with that name and UDP port; other devices of the name are left alone."""
 
     def is_it(of: Attributes) -> bool:
         info = unpacked(of.get(INFO, b""))
@@ -92,7 +92,7 @@ def _remove(name: str, is_it: Callable[[Attributes], bool]) -> None:
 def asked(
     netlink: socket.socket, kind: int, head: bytes, attributes: Attributes, flags: int
 ) -> list[tuple[bytes, Attributes]]:
-    """Header and attributes of each object that the kernel answers with."""
+    """The header and the attributes of each object in the kernel's answer."""
     body = head + b"".join(
         _ATTRIBUTE.pack(_ATTRIBUTE.size + len(value), name) + value
         for name, value in attributes.items()
@@ -101,7 +101,7 @@ def asked(
     found: list[tuple[bytes, Attributes]] = []
     while True:
         for answer, message in _messages(netlink.recv(1 << 16)):
-            # A list that the kernel cannot give ends with the reason.
+            # A list that the kernel cannot complete ends with the reason.
             if answer in (_DONE, _ERROR) and (code := -_NUMBER.unpack_from(message)[0]):
                 raise OSError(code, os.strerror(code))
             if answer in (_DONE, _ERROR):
@@ -119,7 +119,7 @@ def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def unpacked(data: bytes) -> Attributes:
-    """By type, without the flag for nested ones."""
+    """The attributes by type, without the flag for nested ones."""
     found: Attributes = {}
     at = 0
     while len(data) - at >= _ATTRIBUTE.size:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The addresses of this network namespace, and the sockets that wait for packets there, by /proc.
+"""The addresses of this network namespace, and the sockets that receive packets there, from /proc.
 
-Listening sockets of TCP and SCTP, and sockets of UDP that are not connected. A socket at :: is taken to
-have the port in both families: /proc does not say which are for IPv6 alone.
+These are listening sockets of TCP and SCTP, and unconnected sockets of UDP. A socket at :: counts as
+having the port in both families: /proc does not show which ones are for IPv6 only.
 """
 
 import ipaddress
@@ -21,12 +21,12 @@ _SCTP_LISTENS = "10"
 
 @dataclass(frozen=True, slots=True)
 class Sockets:
-    """By protocol and port, the addresses where a socket listens."""
+    """The addresses where a socket listens, by protocol and port."""
 
     found: frozenset[tuple[str, int, Address]] = frozenset()
 
     def has(self, address: Address, protocol: str, port: int) -> bool:
-        """Whether a packet to there has a socket."""
+        """Whether a packet to that address and port has a socket."""
         wildcards = _ANY if address.version == 4 else _ANY[1:]
         return any((protocol, port, each) in self.found for each in (address, *wildcards))
 
@@ -35,17 +35,17 @@ _ANY: tuple[Address, ...] = (ipaddress.IPv4Address(0), ipaddress.IPv6Address(0))
 
 
 def sockets(proc: Path = PROC) -> Sockets:
-    """Those that there are now."""
+    """The sockets that exist now."""
     return Sockets(frozenset(_sockets(proc)))
 
 
 def addresses(proc: Path = PROC) -> frozenset[Address]:
-    """All that devices of the namespace have, whatever their scope."""
+    """All addresses of the namespace's devices, of any scope."""
     return frozenset((*_addresses4(proc), *_addresses6(proc)))
 
 
 def _addresses4(proc: Path) -> Iterator[Address]:
-    """Of the table of local routes: a line with the address is followed by one that says it is local."""
+    """From the table of local routes: a line with the address precedes a line that marks it as local."""
     last = ""
     for fields in _lines(proc / "fib_trie"):
         if fields[0] == "|--":
@@ -63,7 +63,7 @@ def _sockets(proc: Path) -> Iterator[tuple[str, int, Address]]:
     for name in ("tcp", "tcp6"):
         for fields in _lines(proc / name):
             if fields[3] != _LISTENS:
-                break  # the kernel lists those that listen first
+                break  # the kernel lists listening sockets first
             yield "TCP", *_end(fields[1])
     for name in ("udp", "udp6"):
         for fields in _lines(proc / name):
@@ -76,7 +76,7 @@ def _sockets(proc: Path) -> Iterator[tuple[str, int, Address]]:
 
 
 def _lines(path: Path, header: bool = True) -> Iterator[list[str]]:
-    """The fields of each line, without a header; none where the kernel lacks the protocol."""
+    """The fields of each line, without the header; none if the kernel lacks the protocol."""
     try:
         with path.open() as lines:
             if header:
@@ -89,7 +89,7 @@ def _lines(path: Path, header: bool = True) -> Iterator[list[str]]:
 
 
 def _end(text: str) -> tuple[int, Address]:
-    """Port and address of ADDRESS:PORT, where the address is words in the order of this machine."""
+    """Port and address from ADDRESS:PORT, where the address is words in this machine's byte order."""
     words, port = text.split(":")
     raw = b"".join(
         int(words[at : at + 8], 16).to_bytes(4, sys.byteorder) for at in range(0, len(words), 8)

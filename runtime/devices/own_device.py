@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Veths of our own, by name and address: another device of such a name is left alone.
+"""Our own veths, found by name and address: other devices of such a name are left alone.
 
-Hooks are told of one by a map with its ifindex.
+Hooks find such a device by a map with its ifindex.
 """
 
 import errno
@@ -18,22 +18,22 @@ from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.undo import Undo
 
 ROLES = ("tunnel", "detour", "route")
-"""Of attachments: those that are up with their hook alone."""
+"""Roles of attachments whose device is up only while its hook is attached."""
 SERVICE_ROUTE, SERVICE_ROUTE_FAR = "policyc-svc", "policyc-svc-far"
-"""The two ends of the veth of `--service-cidr` (service_route.py)."""
+"""The two ends of the veth of `--service-cidr` (services/route.py)."""
 _DEVICE = struct.Struct("=I")
 
 
 @dataclass(frozen=True, slots=True)
 class OwnDevice:
-    """One that is there."""
+    """A veth of ours that exists."""
 
     ifindex: int
     is_up: bool
 
 
 def find(name: str, mac: str, purpose: str) -> OwnDevice | None:
-    """The veth of that name and address."""
+    """Find the veth with that name and address."""
     with rtnetlink.connection(purpose) as netlink:
         try:
             (link,) = netlink.link("get", ifname=name)
@@ -48,7 +48,7 @@ def find(name: str, mac: str, purpose: str) -> OwnDevice | None:
 
 
 def start(ifindex: int, purpose: str, undo: Undo) -> None:
-    """Set it up if it is not, now that its hook is there."""
+    """Set the device up, now that its hook is attached."""
     with rtnetlink.connection(purpose) as netlink:
         (link,) = netlink.link("get", index=ifindex)
         if link["state"] != "up":
@@ -57,7 +57,7 @@ def start(ifindex: int, purpose: str, undo: Undo) -> None:
 
 
 def stop(ifindex: int, purpose: str) -> None:
-    """Set it down: it has lost its hook, and gets another one."""
+    """Set the device down: it has lost its hook, and gets another one."""
     _set_state(ifindex, "down", purpose)
 
 
@@ -67,13 +67,13 @@ def _set_state(ifindex: int, state: str, purpose: str) -> None:
 
 
 def quieten(name: str) -> None:
-    """The node has nothing to say by it in IPv6."""
+    """Make the node send nothing by this device in IPv6."""
     with suppress(FileNotFoundError):
         Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6").write_text("1")
 
 
 def tell(pins: Pins, name: str, ifindex: int, undo: Undo) -> None:
-    """Say in the map of that name which device it is; 0: there is none."""
+    """Write the device's ifindex into the map of that name; 0: no device."""
     with bpf_syscall.obj_get(pins.map(name)) as fd:
         was = bpf_syscall.map_lookup(fd, bytes(4), _DEVICE.size) or bytes(_DEVICE.size)
     if was != _DEVICE.pack(ifindex):

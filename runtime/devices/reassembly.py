@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The namespace in which the kernel puts fragments together that came out of order.
+"""The network namespace in which the kernel reassembles fragments that arrived out of order.
 
     policyc-frag  --veth--  far            in a network namespace without a name
-    (our hook)              forwards all it gets back, and has the kernel's defragmentation on
+    (our hook)              forwards everything back, with the kernel's defragmentation on
 
-Only there: on the node's own stack it would touch every fragment there is. The namespace is held by a
-mount of its file (`place`) below /run/policyc, and goes with that. What the kernel put together it cuts
-again as it goes out (docs/decisions/0032-fragments-out-of-order.md).
+Defragmentation is on only there: in the node's own namespace it would affect every fragment. A mount of
+the namespace's file (`place`) below /run/policyc holds the namespace, which ends with the mount. The
+kernel fragments a reassembled datagram again as it leaves
+(docs/decisions/0032-fragments-out-of-order.md).
 """
 
 import ctypes
@@ -48,22 +49,25 @@ _SETTINGS = {
     "ipv4/conf/default/send_redirects": "0",
     "ipv6/conf/all/forwarding": "1",
     "ipv6/conf/default/accept_dad": "0",
-    "ipv6/conf/default/addr_gen_mode": "1",  # none: what has no address answers nobody
+    "ipv6/conf/default/addr_gen_mode": "1",  # none: without an address it answers nothing
     "ipv6/conf/default/router_solicitations": "0",
     "ipv4/ipfrag_time": "2",
     "netfilter/nf_conntrack_frag6_timeout": "2",
     "ipv4/ipfrag_high_thresh": str(16 << 20),
     "netfilter/nf_conntrack_frag6_high_thresh": str(16 << 20),
 }
-"""What is late by more than two seconds is lost, and no flood takes more than 16 MiB of a family."""
+"""Fragments that are late by more than two seconds are lost.
+
+No flood takes more than 16 MiB per family.
+"""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def make(place: Path, undo: Undo) -> int:
-    """The device, made with its namespace if they are not there; gives its ifindex. See `start`.
+    """Make the device and its namespace if they do not exist; gives its ifindex. See `start`.
 
-    `HostError` where this kernel cannot; then nothing is left of it.
+    Raises `HostError` if this kernel cannot; then nothing is left behind.
     """
     there = own_device.find(NAME, _NEAR_MAC, _PURPOSE)
     if there is not None and there.is_up and _is_held(place):  # else a load died while it made it
@@ -87,25 +91,25 @@ def make(place: Path, undo: Undo) -> int:
 
 
 def start(ifindex: int, undo: Undo) -> None:
-    """Set the device up if it is not, now that its hook is there."""
+    """Set the device up, now that its hook is attached."""
     own_device.start(ifindex, _PURPOSE, undo)
 
 
 def remove(place: Path) -> None:
-    """Take device and namespace away; nothing happens when there are none of ours."""
+    """Remove the device and the namespace; does nothing if there are none of ours."""
     links.remove_veth(NAME, _NEAR_MAC)
     forget(place)
 
 
 def forget(place: Path) -> None:
-    """Let go of the namespace, whose device is elsewhere or gone."""
+    """Release the namespace, whose device is elsewhere or gone."""
     while _is_held(place):
         _check(_libc.umount2(os.fsencode(place), _MNT_DETACH))
     place.unlink(missing_ok=True)
 
 
 def configure(pins: Pins, ifindex: int, undo: Undo) -> None:
-    """Where hooks send fragments that come before their first one; 0: nowhere, they are dropped."""
+    """Write where hooks send fragments that arrive before their first one; 0: they are dropped."""
     own_device.tell(pins, CONFIG, ifindex, undo)
 
 
@@ -117,18 +121,18 @@ def _make_namespace(place: Path) -> None:
         _check(_libc.mount(b"/proc/thread-self/ns/net", target, None, _MS_BIND, None))
         nf_defrag.enable()
         for name, value in _SETTINGS.items():
-            with suppress(FileNotFoundError):  # a kernel without IPv6 has not all of them
+            with suppress(FileNotFoundError):  # a kernel without IPv6 lacks some of them
                 Path(f"/proc/sys/net/{name}").write_text(value)
         with rtnetlink.connection(_PURPOSE) as netlink:
             _connect(netlink, outside)
 
 
 def _connect(netlink: Any, outside: int) -> None:
-    """The pair of devices, and all routes back by it, to one neighbour that need not be asked for."""
+    """Make the veth pair, and route everything back by it, to one permanent neighbour."""
     near = {"ifname": NAME, "address": _NEAR_MAC, "mtu": _MTU, "net_ns_fd": outside}
     netlink.link("add", ifname=_FAR, kind="veth", address=_FAR_MAC, mtu=_MTU, peer=near)
     (far,) = netlink.link_lookup(ifname=_FAR)
-    netlink.link("set", index=1, state="up")  # or there is no table to look a gateway up in
+    netlink.link("set", index=1, state="up")  # without it no routing table resolves a gateway
     netlink.link("set", index=far, flags=_NO_ARP, mask=_NO_ARP)
     netlink.link("set", index=far, state="up")
     for version, gateway in _GATEWAYS.items():
@@ -143,7 +147,7 @@ def _connect(netlink: Any, outside: int) -> None:
 
 @contextmanager
 def _in_new_namespace() -> Iterator[int]:
-    """Puts this thread into a new network namespace; gives a descriptor of the one before."""
+    """Move this thread into a new network namespace; gives a descriptor of the previous one."""
     before = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
         _check(_libc.unshare(_CLONE_NEWNET))

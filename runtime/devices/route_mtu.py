@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which uplinks have routes that take less than the device does.
+"""Finds the uplinks with routes whose MTU is below the device's.
 
-The host's stack keeps to such an MTU; the kernel's look-up for datapath/forward_out.h tells it only
-where it is locked. So packets leave past the stack by other uplinks alone.
+The host's IP stack obeys such an MTU. The kernel's FIB lookup for datapath/forward_out.h reports it only
+if it is locked. So packets use the fast path by other uplinks only.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -17,7 +17,7 @@ _FAMILIES = (2, 10)
 
 
 def narrower(ifindexes: Iterable[int]) -> frozenset[int]:
-    """Those of the devices by which some route, of any table, has a smaller MTU of its own."""
+    """The devices with a route, of any table, that has a smaller MTU of its own."""
     wanted = frozenset(ifindexes)
     found = set[int]()
     if not wanted:
@@ -38,7 +38,7 @@ def narrower(ifindexes: Iterable[int]) -> frozenset[int]:
 
 
 def none_narrower(uplinks: Mapping[str, int], note: Callable[[str], object]) -> list[int]:
-    """The others of the uplinks (name -> ifindex); `note` is told of those."""
+    """The uplinks (name -> ifindex) without such routes; `note` is told about the others."""
     found = narrower(uplinks.values())
     for name, ifindex in uplinks.items():
         if ifindex in found:
@@ -54,7 +54,7 @@ def _mtu(netlink: Any, ifindex: int) -> int:
 
 
 def _own_mtu(route: Any) -> int:
-    """0: it has none."""
+    """The route's MTU; 0: none."""
     metrics = route.get_attr("RTA_METRICS")
     return int(metrics.get_attr("RTAX_MTU") or 0) if metrics is not None else 0
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rules of routing (`ip rule`) ask that the look-up of datapath/forward_out.h is not told.
+"""Routing rules (`ip rule`) that match on values which the FIB lookup of datapath/forward_out.h lacks.
 
-It is told source, destination, protocol, ports and the device that a packet came by. A mark is put on it
-later, by the host's own filters; its type of service nobody looks at. Both are the stack's to decide.
+The lookup has source, destination, protocol, ports and ingress device. The host's own filters set a
+packet's mark later, and no hook reads its type of service. Packets to which such rules apply use the
+stack path.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,17 +25,21 @@ _KNOWN = frozenset(
         *("SUPPRESS_IFGROUP", "SUPPRESS_PREFIXLEN", "PROTOCOL", "PAD"),
     )
 )
-"""What the look-up is told, or is no question. Not DSCP (6.13), IPv6's flow label or a tunnel's number,
-whatever a release of pyroute2 has for their names.
+"""Attributes that the FIB lookup knows, or that are no condition.
+
+The list excludes DSCP (6.13), IPv6's flow label and a tunnel's number, by any name that a release of
+pyroute2 has for them.
 """
 _PORT_MASKS = (28, 29)
-"""FRA_SPORT_MASK, FRA_DPORT_MASK: newer kernels say one with each rule that names a port, which the
-look-up is told; pyroute2 may have no names for them.
+"""FRA_SPORT_MASK, FRA_DPORT_MASK.
+
+Newer kernels add one to each rule with a port, which the lookup knows; pyroute2 may have no names for
+them.
 """
 
 
 def read() -> tuple[int, bool]:
-    """The bits of marks that some rule reads, and whether one reads what nobody looks at."""
+    """The bits of marks that some rule reads, and whether a rule reads a value that no hook reads."""
     marks, asks_more = 0, False
     try:
         with rtnetlink.connection("the fast path", f", or {_OTHERWISE}") as netlink:
@@ -50,8 +55,9 @@ def read() -> tuple[int, bool]:
 
 
 def told_of(uplinks: Sequence[int], note: Callable[[str], object]) -> tuple[list[int], int]:
-    """Those of the uplinks that packets may leave by past the stack, and the marks of those that may
-    not; `note` is told where that is none.
+    """The uplinks that allow the fast path, and the marks of packets that may not use it.
+
+    `note` is told if there is no such uplink.
     """
     if not uplinks:
         return [], 0
@@ -63,7 +69,7 @@ def told_of(uplinks: Sequence[int], note: Callable[[str], object]) -> tuple[list
 
 
 def _marks(rule: Any) -> int:
-    """A rule for packets without a mark reads one, too."""
+    """The marks that a rule reads; a rule for packets without a mark reads one, too."""
     mask = rule.get_attr("FRA_FWMASK")
     mark = rule.get_attr("FRA_FWMARK")
     if mark is None and mask is None:

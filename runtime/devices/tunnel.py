@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node's VXLAN device, through which nodes hand packets of clients outside to each other.
+"""The node's VXLAN device, through which nodes forward packets of external clients to each other.
 
-It is told the other end with each packet (datapath/tunnel.h), so there is one, whatever the number of
-nodes. It is ours by its name, kind and port: another device of that name is left alone.
+Each packet carries its remote end (datapath/tunnel.h), so one device suffices for any number of nodes.
+The device is ours by its name, kind and port: other devices of that name are left alone.
 """
 
 from collections.abc import Iterable
@@ -15,15 +15,15 @@ from policyc.runtime.undo import Undo
 
 NAME = "policyc-vxlan"
 PORT = 8477
-"""Of UDP; the nodes' firewalls have to let it in from other nodes."""
+"""The UDP port; the nodes' firewalls must accept it from other nodes."""
 _PURPOSE = "the tunnel between nodes"
-_OVERHEAD = {4: 50, 6: 70}  # outer Ethernet is not counted, inner is
+_OVERHEAD = {4: 50, 6: 70}  # excludes the outer Ethernet header, includes the inner one
 
 
 def make(uplinks: Iterable[int], family: int, undo: Undo) -> int:
-    """The device, made if it is not there; gives its ifindex. A new one is down: see `start`.
+    """Make the device if it does not exist; gives its ifindex. A new one is down: see `start`.
 
-    Its MTU is what fits through the smallest of the uplinks in a packet of the family (4 or 6).
+    Its MTU is what fits into a packet of the family (4 or 6) at the uplink with the smallest MTU.
     """
     try:
         with rtnetlink.connection(_PURPOSE) as netlink:
@@ -47,7 +47,7 @@ def make(uplinks: Iterable[int], family: int, undo: Undo) -> int:
 
 
 def start(ifindex: int, undo: Undo) -> None:
-    """Set the device up if it is not, now that its hook asks who sends."""
+    """Set the device up, now that its hook checks senders."""
     with rtnetlink.connection(_PURPOSE) as netlink:
         (link,) = netlink.link("get", index=ifindex)
     if link["state"] != "up":
@@ -61,7 +61,7 @@ def _set(ifindex: int, what: str, to: int | str) -> None:
 
 
 def remove() -> None:
-    """Take the device away; nothing happens when there is none of ours."""
+    """Remove the device; does nothing if there is none of ours."""
     links.remove_vxlan(NAME, PORT)
 
 

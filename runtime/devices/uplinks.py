@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The devices by which clients outside the cluster reach the node, as `--uplink` names them."""
+"""The devices by which external clients reach the node, as `--uplink` names them."""
 
 import fcntl
 import socket
@@ -16,7 +16,7 @@ from policyc.runtime.errors import HostError, InputError
 from policyc.runtime.kernel import rtnetlink
 
 Outside = Literal["tunnel", "dsr"]
-"""How a client is answered that came to another node: back by that one, or by the endpoint's own."""
+"""The return path to a client that came to another node: by that node, or by the endpoint's own."""
 
 _OURS: Mapping[str, str] = {
     tunnel.NAME: "of the tunnel between nodes",
@@ -26,13 +26,14 @@ _OURS: Mapping[str, str] = {
 _SIOCGIFHWADDR, _ARPHRD_ETHER = 0x8927, 1
 _IFREQ = struct.Struct("=16sH22x")
 _MASTERS = 8
-"""As many devices may be above each other in Linux (MAX_NEST_DEV)."""
+"""The maximum nesting of devices in Linux (MAX_NEST_DEV)."""
 
 
 def find(names: Iterable[str], pods: Mapping[str, int]) -> dict[str, int]:
-    """Name -> ifindex. `InputError` for one that is not there, is a pod's (`pods`, by name), or has no
-    Ethernet headers: the hooks look for the packet behind one; or is part of a VRF, whose routes no hook
-    asks.
+    """Find the uplinks: name -> ifindex.
+
+    `InputError` for a device that does not exist, is a pod's (`pods`, by name), has no Ethernet headers
+    (the hooks expect one), or is part of a VRF, whose routes no hook looks up.
     """
     found: dict[str, int] = {}
     for name in names:
@@ -69,7 +70,7 @@ def find(names: Iterable[str], pods: Mapping[str, int]) -> dict[str, int]:
 
 
 def _vrf_of(name: str, ifindex: int) -> str:
-    """The VRF that the device, or a bond or bridge that it is part of, belongs to."""
+    """The VRF of the device, or of a bond or bridge that the device is part of."""
     try:
         with rtnetlink.connection("--uplink") as netlink:
             for _ in range(_MASTERS):

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The maps that tell by address which pods there are: pc_ep4 and pc_ep6, and pc_ep.
+"""The maps by which hooks find pods by address: pc_ep4 and pc_ep6, and pc_ep.
 
-They have two halves. The word in pc_ep names the one in force and how it is laid out
-(datapath/endpoints.h). A change is
-written into the other half, as a whole, and then the word is stored: no packet meets half of a change,
-and to store the word before undoes it.
+They are a double buffer. The word in pc_ep names the active buffer and its layout
+(datapath/endpoints.h). A change is written into the inactive buffer as a whole, and then the word is
+stored: no packet sees a partial change. To undo the change, the previous word is stored.
 """
 
 import ctypes
@@ -28,17 +27,17 @@ from policyc.runtime.kernel import bpf_syscall
 TABLES = {"pc_ep4": 4, "pc_ep6": 16}
 """Name -> bytes of an address."""
 STATE = "pc_ep"
-"""The map of the word, of the networks, and of the records of pods of this node."""
+"""The map with the word, the networks, and the records of this node's pods."""
 RECORD = 16
 """Bytes of struct pc_endpoint."""
 _SIZES = {STATE: RECORD, "pc_ep4": LINE, "pc_ep6": LINE}
 _WORD, _NETWORKS = 64, NETWORKS // 8
-_BEHIND = {STATE: _WORD + 2 * _NETWORKS}  # what stands before the first half
+_BEHIND = {STATE: _WORD + 2 * _NETWORKS}  # the bytes before the first buffer
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A half, and what its tables are looked up by; zero before the first load, when all are empty."""
+    """A buffer, and the parameters of its tables; zero before the first load, when all are empty."""
 
     half: int = 0
     shift4: int = 0
@@ -57,13 +56,13 @@ class Word:
 
 
 class Halves:
-    """The maps that are pinned in a folder, in this process's memory for as long as the block lasts."""
+    """The maps that are pinned in a folder, mapped into this process while the block lasts."""
 
     def __init__(self, maps: Path) -> None:
         self._maps = maps
         self._held = ExitStack()
         self._memory: dict[str, mmap.mmap] = {}
-        self._half: dict[str, int] = {}  # bytes
+        self._half: dict[str, int] = {}  # bytes of a buffer
 
     def __enter__(self) -> "Halves":
         with ExitStack() as opening:
@@ -88,22 +87,22 @@ class Halves:
 
     @property
     def word(self) -> Word:
-        """What is in force."""
+        """The active word."""
         return Word.of(int.from_bytes(self._memory[STATE][:8], sys.byteorder))
 
     def store(self, word: Word) -> None:
-        """Put a word in force by one aligned store of eight bytes."""
+        """Activate a word by one aligned store of eight bytes."""
         cell = ctypes.c_uint64.from_buffer(self._memory[STATE])
         cell.value = word.number
-        del cell  # the page cannot be unmapped while it is pointed to
+        del cell  # the page cannot be unmapped while a pointer to it exists
 
     def who(self, name: str) -> dict[int, int]:
-        """Address -> who has it, of a table in force."""
+        """Address -> owner, of an active table."""
         half = self.in_force()
         return held4(half.table4.lines) if name == "pc_ep4" else held6(half.table6.lines)
 
     def in_force(self) -> Half:
-        """What the hooks read."""
+        """The buffer that the hooks read."""
         word = self.word
         if word == Word():
             return Half()
@@ -117,11 +116,11 @@ class Halves:
         return self._read(STATE, number * RECORD, RECORD)
 
     def room(self, name: str) -> int:
-        """Lines or records of a half."""
+        """Lines or records of a buffer."""
         return self._half[name] // _SIZES[name]
 
     def fill(self, laid: Half, records: bytes) -> Word:
-        """Write the half that is not in force, which nobody reads any more; gives the word for it."""
+        """Write the inactive buffer, which no hook reads any more; gives the word for it."""
         half = 1 - self.word.half
         data = {"pc_ep4": laid.table4.lines, "pc_ep6": laid.table6.lines, STATE: records}
         for name, written in data.items():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which pods there are, as the hooks read it: by address (double_buffer.py), by device in pc_if.
+"""The pods as the hooks find them: by address (double_buffer.py), and by device in pc_if.
 
-Every write can be undone. Readers of addresses see all of a load's pods at once.
+Every write can be undone. Lookups by address see all pods of a load at once.
 """
 
 import ipaddress
@@ -37,7 +37,7 @@ from policyc.runtime.undo import Undo
 
 Element = tuple[str, bytes]  # table and key
 Held = dict[Element, bytes]
-"""With the struct pc_endpoint of each."""
+"""The entries, each with its struct pc_endpoint."""
 NODE_FLAG = 1
 """PC_ENDPOINT_NODE of datapath/flow.h."""
 PEER_FLAG = 2
@@ -49,11 +49,11 @@ HOST_FLAG = 4
 """PC_ENDPOINT_HOST."""
 DEVICES = "pc_if"
 SEEDS = 8
-"""How many are tried before it is said that some addresses have no place."""
+"""How many seeds are tried before an error says that some addresses have no place."""
 
 
 def elements(endpoint: LoadedEndpoint) -> list[Element]:
-    """Where the endpoint stands."""
+    """The table entries of an endpoint."""
     addresses = map(ipaddress.ip_address, endpoint.addresses)
     found = [(f"pc_ep{address.version}", address.packed) for address in addresses]
     if endpoint.ifindex:
@@ -62,12 +62,12 @@ def elements(endpoint: LoadedEndpoint) -> list[Element]:
 
 
 def present(pins: Pins, layout: StructLayout) -> Held:
-    """Every element that the hooks find."""
+    """Every entry that the hooks find."""
     return _by_address(pins, layout) | _by_device(pins, layout)
 
 
 def ids(pins: Pins, layout: StructLayout) -> set[int]:
-    """The endpoint ids that the maps hold, whoever put them there."""
+    """The endpoint ids in the maps, from any load."""
     return {_numbers(layout, value)["id"] for value in present(pins, layout).values()}
 
 
@@ -78,7 +78,7 @@ def n_addresses(pins: Pins, name: str) -> int:
 
 
 def held_of(endpoints: Iterable[LoadedEndpoint], layout: StructLayout) -> Held:
-    """What the hooks have to find of these endpoints."""
+    """The entries that the hooks must find for these endpoints."""
     wanted: Held = {}
     for endpoint in endpoints:
         value = layout.pack(
@@ -95,14 +95,17 @@ def held_of(endpoints: Iterable[LoadedEndpoint], layout: StructLayout) -> Held:
 
 
 def _netns_flags(netns: int | None) -> int:
-    """An id that has no room is as one that is not known: its sockets are not looked up."""
+    """The flag bits of a namespace id.
+
+    An id that does not fit counts as unknown: no sockets are looked up.
+    """
     return 0 if netns is None or netns >= NETNS_ROOM else (netns + 1) << NETNS_SHIFT
 
 
 def write(
     pins: Pins, endpoints: Iterable[LoadedEndpoint], layout: StructLayout, undo: Undo
 ) -> None:
-    """Set every endpoint, beside those that are there; `undo` puts back what was there."""
+    """Set every endpoint, beside the existing ones; `undo` restores the previous entries."""
     wanted = held_of(endpoints, layout)
     addresses = _by_address(pins, layout)
     devices = _by_device(pins, layout)
@@ -116,7 +119,7 @@ def write(
 
 
 def keep_only(pins: Pins, endpoints: Iterable[LoadedEndpoint], layout: StructLayout) -> None:
-    """Remove what no endpoint has any more."""
+    """Remove entries that belong to no endpoint any more."""
     still = {element for endpoint in endpoints for element in elements(endpoint)}
     addresses = _by_address(pins, layout)
     after = {element: value for element, value in addresses.items() if element in still}
@@ -127,7 +130,7 @@ def keep_only(pins: Pins, endpoints: Iterable[LoadedEndpoint], layout: StructLay
 
 
 def write_classes(endpoints: tuple[LoadedEndpoint, ...], fields: tuple[str, ...], fd: int) -> None:
-    """The class of each, in the map of a policy that nothing reads yet."""
+    """Write the class of each endpoint into the map of a policy that is not active yet."""
     size = bpf_syscall.map_info(fd).value_size
     keys = b"".join(struct.pack("=I", each.id) for each in endpoints)
     values = b"".join(
@@ -180,11 +183,11 @@ def _value(halves: Halves, who: int, layout: StructLayout) -> bytes:
 
 
 def _replace(pins: Pins, before: Held, after: Held, layout: StructLayout, undo: Undo) -> None:
-    """Put a half with these addresses in force, unless the one in force has them.
+    """Activate a buffer with these addresses, unless the active one already has them.
 
-    The idle half was in force until the last change; after the first wait no packet is under way that
-    reads it. The second wait orders its lines before the word that names it, as the grace period has
-    every CPU pass a full barrier; on the other side, what is read depends on the word that was read.
+    The inactive buffer was active until the last change. After the first wait no packet reads it any
+    more. The second wait orders the buffer's lines before the word: in a grace period every CPU passes a
+    full barrier. On the reading side, the address of each read depends on the word.
     """
     if before == after:
         return
@@ -203,7 +206,7 @@ def _store(pins: Pins, word: Word) -> None:
 
 
 def _laid_out(halves: Halves, after: Held, layout: StructLayout) -> tuple[Half, bytes]:
-    """The half and its records; `InputError` where there are more than there is room for."""
+    """The buffer and its records; `InputError` if there are too many."""
     records: dict[bytes, int] = {}
     who: dict[str, dict[int, int]] = {name: {} for name in TABLES}
     for (name, key), value in after.items():
@@ -225,7 +228,10 @@ def _laid_out(halves: Halves, after: Held, layout: StructLayout) -> tuple[Half, 
 
 
 def _who(value: bytes, records: dict[bytes, int], layout: StructLayout) -> int:
-    """What stands beside the address; of a local pod, or a guarded node, the number of its record."""
+    """The value beside an address.
+
+    For a local pod, or a node under host policy, it is the number of its record.
+    """
     fields = _numbers(layout, value)
     if fields["ifindex"] or fields["flags"] & HOST_FLAG:
         return LOCAL | records.setdefault(value, len(records))

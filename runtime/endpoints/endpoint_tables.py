@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where each address stands in pc_ep4 and pc_ep6: the twin of datapath/endpoints.h.
+"""Lays out the addresses in pc_ep4 and pc_ep6: the twin of datapath/endpoints.h.
 
-`laid_out` takes who has which address and gives one half of the tables; `who4` and `who6` look an
-address up in it as the hooks do; `held4` and `held6` give back what went in. A half is laid out as a
-whole, for readers that see nothing of it before it is finished. Addresses are numbers.
+`laid_out` takes the owner of each address and gives one buffer of the tables. `who4` and `who6` look an
+address up as the hooks do; `held4` and `held6` give the input back. A buffer is laid out as a whole, as
+no reader sees it before it is complete. Addresses are numbers.
 """
 
 import random
@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 CAPACITY = 65536
-"""Addresses of a family; the sizes of the maps follow from it."""
+"""Addresses per family; the sizes of the maps follow from it."""
 NETWORKS = 65536
-"""Bits that tell whether anybody is in a network."""
+"""Bits that say whether any endpoint is in a network."""
 LINE = 64
 ID_MASK, NODE, LOCAL, MORE = 0x3FFFF, 0x40000, 0x80000, 0x100000
 WHO_MASK = ID_MASK | NODE | LOCAL
@@ -26,35 +26,35 @@ SPREAD = 0x9E3779B97F4A7C15
 STIR = 0xC2B2AE3D27D4EB4F
 _PLAIN: tuple[int, ...] = (63, *range(0, 30, 3))
 SALTS = tuple(window | plain << 6 for plain in _PLAIN for window in range(62))
-"""The first is for neighbours: it goes by the last three bits alone."""
+"""The first salt is for consecutive addresses: it uses only the last three bits."""
 MAX_MOVES = 500
 SLOTS4, SLOTS6 = 8, 3
 FULLNESS4, FULLNESS6 = 5, 2
-"""Addresses for each line, on the average and at most, unless the table is as large as can be."""
+"""The maximum average of addresses per line, unless the table has its maximum size."""
 
 Who = Mapping[int, int]
 """Address -> id, or number of the record, with NODE or LOCAL; never 0 for the address 0."""
 
 
 class NoRoomError(Exception):
-    """The addresses do not fit into a half."""
+    """The addresses do not fit into a buffer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The lines that are in use: a power of two of them, from two on."""
+    """The cache lines in use: a power of two, at least two."""
 
     lines: bytes = bytes(2 * LINE)
 
     @property
     def shift(self) -> int:
-        """What leads a product of 64 bits to a line."""
+        """The shift that maps a 64-bit product to a line."""
         return _shift(len(self.lines) // LINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Half:
-    """Both tables, the networks where anybody is, and what leads to second lines."""
+    """Both tables, the bitmap of networks that have endpoints, and the parameters of second lines."""
 
     table4: Table = Table()
     table6: Table = Table()
@@ -63,7 +63,7 @@ class Half:
 
 
 def laid_out(who4: Who, who6: Who, max4: int, max6: int, seed: int) -> Half:
-    """A half with tables of so many lines at most (powers of two); NoRoomError with this seed."""
+    """A buffer with tables of at most so many lines (powers of two); NoRoomError with this seed."""
     words = [0] * (NETWORKS // 64)
     for network in {address >> 8 for address in who4} | {address >> 64 for address in who6}:
         at = _bit(network)
@@ -78,12 +78,12 @@ def _shift(n_lines: int) -> int:
 
 
 def _bit(network: int) -> int:
-    """Of an IPv4 /24 or an IPv6 /64, which may share it with others."""
+    """The bit of an IPv4 /24 or an IPv6 /64, which several networks may share."""
     return (network * SPREAD & MASK64) >> 48
 
 
 def is_settled(half: Half, network: int) -> bool:
-    """As pc_ep_is_settled(): without anybody there, no table is asked."""
+    """As pc_ep_is_settled(): if no endpoint is there, no table is read."""
     at = _bit(network)
     word: int = struct.unpack_from("=Q", half.networks, (at >> 6) * 8)[0]
     return bool(word >> (at & 63) & 1)
@@ -93,23 +93,23 @@ def is_settled(half: Half, network: int) -> bool:
 
 
 def first4(address: int, shift: int) -> int:
-    """The line where an address is looked for first, which it shares with its neighbours."""
+    """The first line of an address, which it shares with adjacent addresses."""
     return ((address >> 3) * SPREAD & MASK64) >> shift
 
 
 def second4(address: int, shift: int, seed: int) -> int:
-    """The line of an address that the first has no room for."""
+    """The second line of an address, for an address that does not fit into its first."""
     mixed = address * SPREAD & MASK64 ^ seed
     return ((mixed ^ mixed >> 32) * STIR & MASK64) >> shift
 
 
 def slot4(address: int, salt: int) -> int:
-    """The only slot of its line where an address can be."""
+    """The only entry of its line where an address can be."""
     return (((address * SPREAD & MASK64) >> (salt & 63)) + (address >> (salt >> 6))) & 7
 
 
 def who4(half: Half, address: int) -> int:
-    """As pc_who(): 0 is nobody."""
+    """As pc_who(): 0 means that no endpoint has the address."""
     table = half.table4
     if not is_settled(half, address >> 8):
         return 0
@@ -126,13 +126,13 @@ def who4(half: Half, address: int) -> int:
 
 
 def held4(table: bytes) -> dict[int, int]:
-    """Address -> who, of the lines of a table or a half."""
+    """Address -> owner, of the lines of a table or a buffer."""
     slots = memoryview(table).cast("Q").tolist()
     return {slot >> 32: slot & WHO_MASK for slot in slots if slot >> 32}
 
 
 class _Places4:
-    """Where addresses may be, in a table of so many lines."""
+    """The possible lines of addresses, in a table of so many lines."""
 
     def __init__(self, n_lines: int, seed: int) -> None:
         self._shift, self._seed = _shift(n_lines), seed
@@ -144,7 +144,7 @@ class _Places4:
         return second4(address, self._shift, self._seed)
 
     def salt(self, addresses: list[int]) -> int | None:
-        """One that gives each of the addresses a slot of its own; None without such a salt."""
+        """A salt that gives each of the addresses its own entry; None if there is none."""
         if len(addresses) > SLOTS4:
             return None
         mixed = [(address * SPREAD & MASK64, address) for address in addresses]
@@ -173,7 +173,7 @@ class _Places4:
 
 
 def lines6(address: int, shift: int, seed: int) -> tuple[int, int]:
-    """The lines of an address, whose whole decides about both."""
+    """The two lines of an address; the whole address selects both."""
     high, low = address >> 64, address & MASK64
     mixed = (high ^ seed) * STIR & MASK64
     mixed = (mixed ^ mixed >> 32 ^ low) * SPREAD & MASK64
@@ -181,7 +181,7 @@ def lines6(address: int, shift: int, seed: int) -> tuple[int, int]:
 
 
 def who6(half: Half, address: int) -> int:
-    """As pc_who(): 0 is nobody."""
+    """As pc_who(): 0 means that no endpoint has the address."""
     table = half.table6
     if not is_settled(half, address >> 64):
         return 0
@@ -196,7 +196,7 @@ def who6(half: Half, address: int) -> int:
 
 
 def held6(table: bytes) -> dict[int, int]:
-    """Address -> who, of the lines of a table or a half."""
+    """Address -> owner, of the lines of a table or a buffer."""
     lines = struct.iter_unpack("=6Q4I", table)
     return {
         line[slot] << 64 | line[slot + 3]: line[slot + 6]
@@ -218,7 +218,7 @@ class _Places6:
         return lines6(address, self._shift, self._seed)[1]
 
     def salt(self, addresses: list[int]) -> int | None:
-        """None where they are too many; all three places of a line are looked at."""
+        """None if there are too many; a lookup compares all three entries of a line."""
         return 0 if len(addresses) <= SLOTS6 else None
 
     def write(self, out: bytearray, at: int, line: "_Line", who: Who) -> None:
@@ -258,7 +258,7 @@ def _table(places: type[_Places], who: Who, max_lines: int, seed: int) -> Table:
 
 
 def _sizes(count: int, fullness: int, max_lines: int) -> Iterator[int]:
-    """Powers of two from the first on that is not too full, and the last in any case."""
+    """Powers of two, from the first one that is not too full; the last one in any case."""
     size = 2
     while size < max_lines:
         if count <= size * fullness:
@@ -268,7 +268,7 @@ def _sizes(count: int, fullness: int, max_lines: int) -> Iterator[int]:
 
 
 class _Filling:
-    """Addresses go to their first lines; those that these have no room for to their second ones."""
+    """Places addresses in their first lines, and those that do not fit in their second lines."""
 
     def __init__(self, places: _Places) -> None:
         self._places = places
@@ -276,7 +276,7 @@ class _Filling:
         self._random = random.Random(0)
 
     def take(self, who: Who) -> bool:
-        """Give each address a place; False when some find none."""
+        """Give each address a place; False if some address finds none."""
         homes: dict[int, list[int]] = {}
         for address in sorted(who):
             homes.setdefault(self._places.first(address), []).append(address)
@@ -284,7 +284,7 @@ class _Filling:
         return all(map(self._insert, rest))
 
     def _settle(self, at: int, members: list[int]) -> list[int]:
-        """As many as have room in their first line, rather eights of neighbours; returns the rest."""
+        """Place what fits into first lines, preferably whole groups of eight; returns the rest."""
         line = self._lines[at] = _Line()
         if not self._set(line, members):
             eights = Counter(address >> 3 for address in members)
@@ -302,7 +302,7 @@ class _Filling:
         return True
 
     def _insert(self, address: int) -> bool:
-        """Into one of its lines; where both are full another one moves."""
+        """Insert into one of its lines; if both are full, another address moves."""
         left = -1
         for _ in range(MAX_MOVES):
             pair = self._places.first(address), self._places.second(address)
@@ -318,7 +318,7 @@ class _Filling:
         return False
 
     def _exchange(self, line: _Line, address: int) -> int | None:
-        """Take the place of one that may be elsewhere, which is returned."""
+        """Take the place of an address that may also be in another line; returns that address."""
         others = line.addresses.copy()
         self._random.shuffle(others)
         for other in others:
@@ -327,7 +327,7 @@ class _Filling:
         return None
 
     def packed(self, n_lines: int, who: Who) -> bytes:
-        """The lines, of which the first ones say where addresses are in their second."""
+        """The lines; first lines also say whether addresses are in their second lines."""
         for at, line in list(self._lines.items()):
             for address in line.addresses:
                 first = self._places.first(address)

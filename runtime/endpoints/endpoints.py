@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The endpoints file: which pods there are, and behind which device each local one sits.
+"""The endpoints file: the pods, and the device of each local pod.
 
-`read_endpoints` takes the file and gives checked records, or an `InputError` that names the
-JSON path, what stands there and what was expected.
+`read_endpoints` takes the file and gives checked records, or an `InputError` that names the JSON path,
+the value found and the value expected.
 """
 
 import re
@@ -23,7 +23,7 @@ SCHEMA = "policyc.dev/endpoints/v1"
 ZONE_LABEL = "topology.kubernetes.io/zone"
 
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
-_INTERFACE = re.compile(r"[^\s/:]{1,15}")  # what the kernel takes as a device's name
+_INTERFACE = re.compile(r"[^\s/:]{1,15}")  # the names that the kernel accepts for devices
 _PROTOCOLS = ("TCP", "UDP", "SCTP")
 _REQUIRED = ("namespace", "name", "addresses")
 _OPTIONAL = (
@@ -50,10 +50,10 @@ class ContainerPort:
 
 @dataclass(frozen=True, slots=True)
 class EndpointRecord:
-    """A pod, with all that a policy may ask about it.
+    """A pod, with all attributes that a policy can match.
 
-    `addresses` is keyed by family, 4 or 6. `interface` (the host's side) and `mac` (the pod's own)
-    are None for pods of other nodes and for pods in the host's network.
+    `addresses` is keyed by family, 4 or 6. `interface` (the host's side) and `mac` (the pod's own) are
+    None for pods of other nodes and for pods in the host's network.
     """
 
     namespace: str
@@ -72,7 +72,7 @@ class EndpointRecord:
 
     @property
     def is_local(self) -> bool:
-        """A pod of this node, behind a device of its own."""
+        """Whether it is a pod of this node, with a device of its own."""
         return self.interface is not None
 
     def __str__(self) -> str:
@@ -81,7 +81,7 @@ class EndpointRecord:
 
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
-    """A node of the cluster: what policies that name nodes may ask about it."""
+    """A node of the cluster, with the attributes that policies on nodes can match."""
 
     name: str
     labels: dict[str, str]
@@ -90,7 +90,7 @@ class NodeRecord:
 
 @dataclass(frozen=True, slots=True)
 class EndpointsFile:
-    """The node that the file is for, every pod that it knows, and the cluster's nodes."""
+    """The file's node, every pod that it lists, and the cluster's nodes."""
 
     node: str
     endpoints: tuple[EndpointRecord, ...]
@@ -98,12 +98,12 @@ class EndpointsFile:
 
     @property
     def own_addresses(self) -> tuple[Address, ...]:
-        """Those of the node that the file is for, if it is among the nodes."""
+        """The addresses of the file's node, if it is among the nodes."""
         return self.own_node.addresses
 
     @property
     def pods(self) -> frozenset[Address]:
-        """The addresses of pods, without those on the network of their node."""
+        """The addresses of pods, except those in their node's network."""
         return frozenset(
             address
             for each in self.endpoints
@@ -113,12 +113,12 @@ class EndpointsFile:
 
     @property
     def own_zone(self) -> str:
-        """Its zone; empty where nobody says."""
+        """The node's zone; empty if unknown."""
         return self.own_node.labels.get(ZONE_LABEL, "")
 
     @property
     def own_node(self) -> NodeRecord:
-        """The node that the file is for; no more than its name, where it is not among the nodes."""
+        """The file's node; only its name if it is not among the nodes."""
         unknown = NodeRecord(self.node, {}, ())
         return next((each for each in self.nodes if each.name == self.node), unknown)
 
@@ -139,7 +139,7 @@ def read_endpoints(path: Path) -> EndpointsFile:
 
 
 def _nodes(value: JsonValue) -> Iterator[NodeRecord]:
-    """The nodes; a name and an address belong to one."""
+    """Read the nodes; a name and an address belong to one node only."""
     names: dict[str, JsonValue] = {}
     holders: dict[Address, JsonValue] = {}
     for place in value.items():
@@ -187,7 +187,7 @@ def _endpoint(
 
 
 def _check_place(place: JsonValue, record: EndpointRecord, this_node: str) -> None:
-    """A pod of this node has a device and a MAC; no other pod has either."""
+    """Check that a pod of this node has a device and a MAC, and that no other pod has either."""
     if record.host_network:
         if record.interface or record.mac:
             place.fail("a pod with hostNetwork has no `interface` and no `mac` of its own")
@@ -248,7 +248,7 @@ def _address(value: JsonValue) -> Address:
 def _reject_pods_at_nodes(
     places: list[JsonValue], records: tuple[EndpointRecord, ...], nodes: tuple[NodeRecord, ...]
 ) -> None:
-    """An address is a pod's or a node's; pods in the host's network have their node's."""
+    """Reject an address of both a pod and a node; pods in the host's network have their node's."""
     held = {address: node.name for node in nodes for address in node.addresses}
     for place, record in zip(places, records, strict=True):
         for address in () if record.host_network else record.addresses.values():
@@ -257,7 +257,7 @@ def _reject_pods_at_nodes(
 
 
 def _reject_shared(places: list[JsonValue], records: tuple[EndpointRecord, ...]) -> None:
-    """What identifies a pod identifies one pod. Pods in the host's network share its address."""
+    """Reject two pods with the same identity. Pods in the host's network share its address."""
     own = [(p, r) for p, r in zip(places, records, strict=True) if not r.host_network]
     questions: list[tuple[str, Callable[[EndpointRecord], list[object]]]] = [
         ("address", lambda record: list(record.addresses.values())),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which pods packets can be handed to past the host's stack (datapath/forward.h).
+"""Finds the pods to which packets can be redirected (fast path, datapath/forward.h).
 
-The kernel hands over to the peer of a veth alone, and drops where that is in the same network
-namespace; so every device is asked what it is.
+The kernel redirects only to the peer of a veth, and drops if that peer is in the same network namespace.
+So this reads the kind of every device.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,14 +13,14 @@ from policyc.runtime.errors import HostError
 from policyc.runtime.kernel import rtnetlink
 
 Forwarding = Literal["redirect", "stack"]
-"""How packets of known connections go from pod to pod of this node."""
+"""The path of known connections between pods of this node: fast path or stack path."""
 _OTHERWISE = "load with --forwarding stack"
 
 
 def with_peers(ifindexes: Iterable[int], forwarding: Forwarding) -> frozenset[int]:
-    """Those of the devices that are veths with the peer in another network namespace; none for `stack`.
+    """The devices that are veths with the peer in another network namespace; none for `stack`.
 
-    A device that vanished meanwhile is none of them: attaching to it will say so.
+    A device that vanished meanwhile is not among them: attaching to it will report that.
     """
     wanted = frozenset(ifindexes)
     if forwarding == "stack" or not wanted:
@@ -34,8 +34,10 @@ def with_peers(ifindexes: Iterable[int], forwarding: Forwarding) -> frozenset[in
 
 
 def without_master(uplinks: Mapping[str, int]) -> dict[str, int]:
-    """Those of the uplinks (name -> ifindex) that are part of no other device. What pods send by a port
-    of a bridge never was to the node's MAC, and goes by the stack; so must what comes back.
+    """The uplinks (name -> ifindex) that are part of no other device.
+
+    Packets of pods by a bridge port are not sent to the node's MAC and use the stack path, so the return
+    path must too.
     """
     if not uplinks:
         return {}

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The devices of this node's pods, and the pods whose device is gone.
 
-A pod may be deleted between the writing of the endpoints file and the load. `skip` loads the others. The
-pod keeps its addresses and its policies; no device in the kernel has the number that it is given.
+A pod may be deleted after the endpoints file was written and before the load. With `skip` the load
+continues with the other pods. The deleted pod keeps its addresses and policies; its ifindex is one that
+no device has.
 """
 
 import socket
@@ -15,10 +16,12 @@ from policyc.runtime.errors import InputError
 from policyc.runtime.state import Generation
 
 Missing = Literal["refuse", "skip"]
-"""What a load does when the device of a pod does not exist."""
+"""How a load handles a pod whose device does not exist."""
 NO_DEVICE = 0xFFFFFFFF
-"""An ifindex of the kernel is a positive int. 0 would make it a pod of another node: then its address
-could be claimed from outside, and packets to it could leave by an uplink.
+"""An ifindex that no device has: the kernel's are positive ints.
+
+0 would make it a pod of another node: then external hosts could claim its address, and packets to it
+could leave by an uplink.
 """
 SKIP_HINT = "--missing-devices skip loads the other pods"
 
@@ -28,8 +31,9 @@ def local_devices(
     missing: Missing = "refuse",
     warn: Callable[[str], object] = lambda _: None,
 ) -> dict[str, int]:
-    """Interface -> ifindex of every local pod. One that does not exist is an `InputError`, or with
-    `skip` left out with a warning.
+    """Interface -> ifindex of every local pod.
+
+    A missing one is an `InputError`, or with `skip` left out with a warning.
     """
     found: dict[str, int] = {}
     for record in records:
@@ -52,7 +56,7 @@ def local_devices(
 def without_missing(
     generation: Generation, devices: Mapping[str, int], warn: Callable[[str], object]
 ) -> Generation:
-    """The generation when only these devices are left of its pods' ones."""
+    """The generation, with only these devices left for its pods."""
     gone = {
         each.id: replace(each, ifindex=0, has_peer=False)
         for each in generation.endpoints

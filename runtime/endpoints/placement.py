@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the node asks of the classifier: where an endpoint stands in the policy's tables.
+"""The interface to the classifier, which places an endpoint in the policy's tables.
 
-`policyc.runtime.policy.tables.PolicyTables` answers; the loader sees no more of it than this.
+`policyc.runtime.policy.tables.PolicyTables` implements it; the loader sees only this interface.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ Placement = dict[str, int]
 
 @dataclass(frozen=True, slots=True)
 class MapWrite:
-    """One value of a generation's array, as 32-bit words, to be written before the switch."""
+    """One value of a generation's array, as 32-bit words; written before the switch."""
 
     map_name: str
     index: int
@@ -31,32 +31,32 @@ class Placer(Protocol):
 
     @property
     def class_fields(self) -> tuple[str, ...]:
-        """The fields of a class, in the order of its words; none where nothing is decided."""
+        """The fields of a class, in the order of its words; none if the program decides nothing."""
         ...
 
     @property
     def reads_nodes(self) -> bool:
-        """Whether the policies can tell a node from an address."""
+        """Whether the policies distinguish a node from an address."""
         ...
 
     def place(self, endpoint: EndpointRecord) -> Placement:
-        """The endpoint's row and columns; a new class takes reserved ones."""
+        """The endpoint's row and columns; a new class takes reserved ids."""
         ...
 
     def place_node(self, node: NodeRecord, address: Address, is_local: bool) -> Placement | None:
-        """A node as peer under one address; None where it is no more than its address."""
+        """A node as peer under one address; None if no rule distinguishes it from its address."""
         ...
 
     def place_host(self, subject: EndpointRecord, node: NodeRecord, address: Address) -> Placement:
-        """The own node under one address: as a subject that endpoint, as a peer the node."""
+        """The own node under one address: as subject that endpoint, as peer the node."""
         ...
 
     def place_own_node(self, node: NodeRecord) -> Placement:
-        """The own node as peer, under whatever address it sends."""
+        """The own node as peer, under any address that it sends from."""
         ...
 
     def drain_writes(self) -> list[MapWrite]:
-        """What the placements since the last call need in the maps."""
+        """The map writes that the placements since the last call need."""
         ...
 
     def new_rules(self) -> list[dict[str, Any]]:
@@ -65,9 +65,9 @@ class Placer(Protocol):
 
     @property
     def n_unnoted(self) -> int:
-        """How many decisions lost their notes (log, audit) for want of rule ids."""
+        """How many decisions lost their notes (log, audit) because no rule ids were left."""
         ...
 
     def refused(self) -> tuple[str, ...]:
-        """Endpoints (`namespace/name`) whose placement ran out of room: it denies what it lacks."""
+        """Endpoints (`namespace/name`) whose placement found no room: they are denied what they lack."""
         ...

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What devices a pod has beside the one whose host's side has hooks: nobody decides what passes there.
+"""Finds devices of a pod besides its veth with hooks: no policy decides their packets.
 
-rtnetlink shows devices and addresses of another network namespace by the number that this one has for
-it (IFLA_TARGET_NETNSID), so that no namespace has to be entered. pyroute2 would not ask so, but choose
-from what this namespace has.
+rtnetlink shows devices and addresses of another network namespace by its id in this namespace
+(IFLA_TARGET_NETNSID), so no namespace has to be entered. pyroute2 lacks that request: it would filter
+the devices of this namespace.
 """
 
 import socket
@@ -29,7 +29,7 @@ _UP, _LOOPBACK = 0x1, 0x8  # IFF_*
 
 @dataclass(frozen=True, slots=True)
 class PodDevice:
-    """A device in a pod's namespace that leads by none of ours."""
+    """A device in a pod's namespace that does not lead to one of our hooks."""
 
     name: str
     is_up: bool
@@ -42,10 +42,12 @@ def require_hooks(
     ifindexes: Mapping[str, int],
     note: Callable[[str], object],
 ) -> None:
-    """`InputError` for a pod of the endpoints file at `path` that has its address at another device,
-    too, as with a network interface of its own. `note` is told of other devices that are up.
+    """Raise `InputError` for a pod that has its address at another device, too.
 
-    `ifindexes` are those of the pods' devices, by name. What is no veth is not looked behind.
+    Such a device may be a network interface of its own. The pod is one of the endpoints file at `path`.
+    `note` is told of other devices that are up.
+
+    `ifindexes` are those of the pods' devices, by name. Only the peers of veths are checked.
     """
     with _netlink() as netlink:
         for pod in pods:
@@ -68,9 +70,9 @@ def require_hooks(
 
 
 def namespace_ids(ifindexes: Iterable[int]) -> dict[int, int]:
-    """The id that this network namespace has for the one at the other side of each device.
+    """The id that this network namespace has for the namespace of each device's peer.
 
-    A device without another side, with it in this namespace, or that vanished meanwhile has none.
+    A device has none if it has no peer, if the peer is in this namespace, or if the device vanished.
     """
     with _netlink() as netlink:
         about = {at: links.about(netlink, at) for at in ifindexes}
@@ -83,9 +85,9 @@ def namespace_ids(ifindexes: Iterable[int]) -> dict[int, int]:
 
 
 def require_passed(uplinks: Iterable[str], ifindexes: Mapping[str, int]) -> None:
-    """`InputError` for an uplink that is a bridge with pods on it: what they send need not pass that.
+    """Raise `InputError` for an uplink that is a bridge with pods on it, whose packets may bypass it.
 
-    An uplink that is not there is for others to tell of.
+    Other functions report an uplink that does not exist.
     """
     uplinks = tuple(uplinks)
     if not uplinks:
@@ -103,9 +105,9 @@ def require_passed(uplinks: Iterable[str], ifindexes: Mapping[str, int]) -> None
 
 
 def require_scrubbed(devices: Mapping[str, int], uplinks: Iterable[str] = ()) -> None:
-    """`InputError` for a netkit device that keeps the marks of packets that its peer sends.
+    """Raise `InputError` for a netkit device that keeps the marks of packets that its peer sends.
 
-    Hooks know packets of their own by marks. Linux before 6.12 clears every mark, and has no such mode.
+    Hooks recognise our own packets by marks. Linux before 6.12 clears every mark, and has no such mode.
     """
     with _netlink() as netlink:
         for name, ifindex in {**devices, **{each: _index(each) for each in uplinks}}.items():
@@ -122,8 +124,9 @@ def require_scrubbed(devices: Mapping[str, int], uplinks: Iterable[str] = ()) ->
 
 
 def is_veth_to_elsewhere(ifindexes: Iterable[int]) -> dict[int, bool]:
-    """Of each device: whether it is a veth whose peer is in another network namespace. One that is gone
-    is none. IFLA_LINK_NETNSID is there only where the peer is not here.
+    """Whether each device is a veth whose peer is in another network namespace.
+
+    A vanished device is not one. IFLA_LINK_NETNSID exists only if the peer is in another namespace.
     """
     found: dict[int, bool] = {}
     with _netlink() as netlink:
@@ -146,7 +149,7 @@ def _netlink() -> AbstractContextManager[socket.socket]:
 
 
 def _others(netlink: socket.socket, ifindex: int) -> list[PodDevice]:
-    """Nothing where the device has no other side elsewhere, or goes meanwhile."""
+    """The other devices; none if the device has no peer in another namespace, or vanishes meanwhile."""
     about = links.about(netlink, ifindex)
     if _PEER_SPACE not in about or _PEER not in about:
         return []

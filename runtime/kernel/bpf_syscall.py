@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """bpf(2), for what libbpf 1.1 lacks or hides: batches, tcx links, test runs, pins, object infos.
 
-File descriptors are plain numbers; the caller owns what it gets (`Fd` closes it). Failures are
-`OSError` with the kernel's errno: what they mean is for the caller to say.
+File descriptors are plain numbers; the caller owns what it gets (`Fd` closes it). Failures are `OSError`
+with the kernel's errno; the caller interprets it.
 """
 
 import ctypes
@@ -47,7 +47,7 @@ _syscall.restype = ctypes.c_long
 
 
 def bpf(command: int, attr: "bytes | bytearray | ctypes.Array[ctypes.c_char]") -> int:
-    """One call; the attributes are written back where the kernel writes them and attr is mutable."""
+    """One call; if `attr` is mutable, it holds the attributes that the kernel wrote back."""
     number = _NUMBERS.get(platform.machine(), 321)
     if isinstance(attr, bytes):
         buffer = ctypes.create_string_buffer(attr, len(attr))
@@ -94,7 +94,7 @@ def obj_pin(fd: int, path: Path) -> None:
 
 
 def obj_get(path: Path) -> Fd:
-    """Open what is pinned at the path."""
+    """Open the object that is pinned at the path."""
     name = ctypes.create_string_buffer(os.fsencode(path))
     return Fd(bpf(OBJ_GET, struct.pack("=QIIII", _address(name), 0, 0, 0, 0)))
 
@@ -104,7 +104,7 @@ def obj_get(path: Path) -> Fd:
 
 @dataclass(frozen=True, slots=True)
 class MapInfo:
-    """What the kernel says of a map."""
+    """The kernel's information about a map."""
 
     kind: int
     id: int
@@ -135,7 +135,7 @@ def map_update(fd: int, key: bytes, value: bytes) -> None:
 
 
 def map_lookup(fd: int, key: bytes, value_size: int) -> bytes | None:
-    """One element, or None. Of a per-CPU map the values of every possible CPU, eight-aligned."""
+    """One element, or None. For a per-CPU map: the values of every possible CPU, eight-byte aligned."""
     k = ctypes.create_string_buffer(key, len(key))
     v = ctypes.create_string_buffer(value_size)
     try:
@@ -156,7 +156,7 @@ def map_delete(fd: int, key: bytes) -> bool:
 
 
 def map_update_batch(fd: int, keys: bytes, values: bytes, count: int) -> None:
-    """Set many elements by one call (0.07 s for 100,000)."""
+    """Set many elements with one call (0.07 s for 100,000)."""
     if not count:
         return
     k = ctypes.create_string_buffer(keys, len(keys))
@@ -187,7 +187,7 @@ def map_items_batch(
 ) -> Iterator[tuple[bytes, bytes, int]]:
     """Keys, values and their count, in portions; for large hash maps.
 
-    A bucket may hold more than fits into the rest of a portion; the kernel then answers ENOSPC.
+    A bucket may hold more than the rest of a portion; the kernel then answers ENOSPC.
     """
     token = ctypes.create_string_buffer(max(info.key_size, 4))
     keys = ctypes.create_string_buffer(portion * info.key_size)
@@ -224,14 +224,14 @@ def map_items_batch(
 
 @dataclass(frozen=True, slots=True)
 class ProgInfo:
-    """What the kernel says of a program."""
+    """The kernel's information about a program."""
 
     id: int
     tag: str
     name: str
     instructions: int  # after translation, in bytes
     jited: int  # machine code, in bytes; 0 without a JIT
-    verified: int  # instructions that the verifier went through, each as often as it did
+    verified: int  # instructions that the verifier processed, with repetitions
 
 
 def prog_info(fd: int) -> ProgInfo:
@@ -243,10 +243,10 @@ def prog_info(fd: int) -> ProgInfo:
 
 
 def prog_map_uses(fd: int) -> tuple[tuple[int, int, int], ...]:
-    """Where a program names maps: (instruction, map's id, offset into its value), in their order.
+    """The map references of a program: (instruction, map's id, offset into its value), in order.
 
-    As the kernel shows its translated instructions (bpf_insn_prepare_dump): a load of 64 bits whose
-    source is BPF_PSEUDO_MAP_FD or BPF_PSEUDO_MAP_VALUE has the id, and behind it the offset.
+    This parses the kernel's dump of translated instructions (bpf_insn_prepare_dump): a 64-bit load with
+    source BPF_PSEUDO_MAP_FD or BPF_PSEUDO_MAP_VALUE has the id, and then the offset.
     """
     size = prog_info(fd).instructions
     code = ctypes.create_string_buffer(size)
@@ -263,12 +263,12 @@ def prog_map_uses(fd: int) -> tuple[tuple[int, int, int], ...]:
 
 @dataclass(frozen=True, slots=True)
 class LinkInfo:
-    """What the kernel says of a link of tcx or XDP; ifindex 0 when its device is gone."""
+    """The kernel's information about a link of tcx or XDP; ifindex 0 if its device is gone."""
 
     id: int
     prog_id: int
     ifindex: int
-    attach_type: int  # of tcx
+    attach_type: int  # for tcx
 
 
 def link_info(fd: int) -> LinkInfo:
@@ -279,23 +279,23 @@ def link_info(fd: int) -> LinkInfo:
 
 
 def link_create_tcx(prog: int, ifindex: int, attach_type: int) -> Fd:
-    """Attach behind whatever is there already."""
+    """Attach behind all programs that are already there."""
     attr = struct.pack("=IIIIIIQ32x", prog, ifindex, attach_type, 0, 0, 0, 0)
     return Fd(bpf(LINK_CREATE, attr))
 
 
 def link_create_xdp(prog: int, ifindex: int, flags: int) -> Fd:
-    """Attach to a device where no XDP program is; `flags` are XDP_FLAGS_* of <linux/if_link.h>."""
+    """Attach to a device without an XDP program; `flags` are XDP_FLAGS_* of <linux/if_link.h>."""
     return Fd(bpf(LINK_CREATE, struct.pack("=IIII48x", prog, ifindex, ATTACH_XDP, flags)))
 
 
 def link_create_cgroup(prog: int, cgroup: int, attach_type: int) -> Fd:
-    """Attach to a cgroup (a descriptor of its folder), beside whatever is there already."""
+    """Attach to a cgroup (a descriptor of its folder), beside the programs that are already there."""
     return Fd(bpf(LINK_CREATE, struct.pack("=IIII48x", prog, cgroup, attach_type, 0)))
 
 
 def cgroup_link_info(fd: int) -> tuple[int, int]:
-    """Ask the kernel about a link of a cgroup: the ids of program and cgroup, 0 when that is gone."""
+    """The ids of a cgroup link's program and cgroup; 0 if the cgroup is gone."""
     raw = _info(fd, 64)
     (prog_id,) = struct.unpack_from("=I", raw, 8)
     (cgroup,) = struct.unpack_from("=Q", raw, 16)
@@ -308,24 +308,24 @@ def prog_by_id(ident: int) -> Fd:
 
 
 def link_update(link: int, prog: int) -> None:
-    """Put another program into the link; not a packet sees none or both."""
+    """Replace the program of the link; no packet sees none or both."""
     bpf(LINK_UPDATE, struct.pack("=IIII", link, prog, 0, 0))
 
 
 def link_detach(link: int) -> None:
-    """Take the program off its device, whoever else holds the link."""
+    """Detach the program from its device, even if other processes hold the link."""
     bpf(LINK_DETACH, struct.pack("=I", link))
 
 
 class TestRun:
-    """PROG_TEST_RUN with the buffers made once: for a few hundred thousand packets a second.
+    """PROG_TEST_RUN with reusable buffers: a few hundred thousand packets per second.
 
     ifindex and ingress_ifindex are those of the frame as a hook sees it; the device must exist in
     the network namespace of the caller.
     """
 
-    __test__ = False  # no test class, whatever pytest makes of the name
-    _CTX_SIZE = 192  # of struct __sk_buff
+    __test__ = False  # no test class, although pytest might think so
+    _CTX_SIZE = 192  # size of struct __sk_buff
     _INGRESS_IFINDEX = 36
     _IFINDEX = 40
 
@@ -345,12 +345,13 @@ class TestRun:
     def __call__(
         self, data: bytes, ifindex: int = 0, ingress_ifindex: int = 0, repeat: int = 1
     ) -> int:
-        """The program's verdict on a frame: -1 next, 2 drop. Each of `repeat` runs gets what the
-        one before has made of it; the last one's counts.
+        """The program's verdict on a frame: -1 next, 2 drop.
+
+        Each of `repeat` runs gets the previous run's output; the last verdict counts.
         """
         ctypes.memmove(self._data, data, len(data))
         struct.pack_into("=II", self._ctx, self._INGRESS_IFINDEX, ingress_ifindex, ifindex)
-        # The kernel wrote the last frame's size as room for the output: a longer one would not fit.
+        # The kernel wrote the last frame's size as room for the output: a longer frame would not fit.
         struct.pack_into("=III", self._attr, 4, 0, len(data), 0)
         struct.pack_into("=II", self._attr, 32, repeat, 0)
         if _syscall(self._number, PROG_TEST_RUN, self._attr_buffer, 80) < 0:
@@ -360,7 +361,7 @@ class TestRun:
 
     @property
     def nanoseconds(self) -> int:
-        """Of a run, the last time: an average of the repeated ones."""
+        """Nanoseconds per run of the last call; the average over its repetitions."""
         return int(struct.unpack_from("=I", self._attr, 36)[0])
 
 

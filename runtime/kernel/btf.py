@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small BTF reader: layouts of structs and names of enums, from the object that uses them.
 
-Python packs map values from these, so that no layout is written down twice. Knows what plain C
-structs need: integers, enums, arrays of bytes, nested structs by offset; no bit fields.
+Python packs map values from these, so that no layout is declared twice. It knows what plain C structs
+need: integers, enums, arrays of bytes, nested structs by offset; no bit fields.
 """
 
 import struct
@@ -16,7 +16,7 @@ from policyc.runtime.errors import InputError
 
 _INT, _PTR, _ARRAY, _STRUCT, _UNION, _ENUM, _FWD = range(1, 8)
 _MODIFIERS = (8, 9, 10, 11, 18)  # typedef, volatile, const, restrict, type tag
-# Bytes behind a type's header: a fixed part, and a part for each of its members.
+# The bytes behind a type's header: a fixed part, and a part per member.
 _FIXED = {_INT: 4, _ARRAY: 12, 14: 4, 17: 4}
 _EACH = {_STRUCT: 12, _UNION: 12, _ENUM: 8, 13: 8, 15: 12, 19: 12}
 
@@ -31,14 +31,14 @@ class _Type:
 
 @dataclass(frozen=True, slots=True)
 class StructLayout:
-    """Size of a struct, and where each named field lies: (offset, size), in bytes."""
+    """The size of a struct, and the position of each named field: (offset, size), in bytes."""
 
     name: str
     size: int
     fields: dict[str, tuple[int, int]]
 
     def pack(self, **values: int | bytes) -> bytes:
-        """The struct with these fields, all else zero. Bytes must fill their field."""
+        """The struct with these fields; all others are zero. Bytes must fill their field."""
         out = bytearray(self.size)
         for name, value in values.items():
             offset, size = self.fields[name]
@@ -111,7 +111,7 @@ class Btf:
 
 @contextmanager
 def _no_contradiction(name: str) -> Iterator[None]:
-    """InputError where a type names what is not there, or is made of itself."""
+    """Raise InputError if a type refers to a missing type, or contains itself."""
     try:
         yield
     except (ValueError, IndexError, struct.error, RecursionError) as error:

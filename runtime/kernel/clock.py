@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The datapath's clock: the kernel's ticks, which cost a packet nothing to read.
+"""The datapath's clock: the kernel's ticks, which are free to read for each packet.
 
-How many there are in a second the kernel was built with (CONFIG_HZ). It says so as the resolution of
-its coarse clocks, which move with the tick. The loader leaves it in the map `pc_clock`.
+The kernel's build sets the ticks per second (CONFIG_HZ). The resolution of its coarse clocks, which
+advance per tick, shows that number. The loader writes it into the map `pc_clock`.
 """
 
 import struct
@@ -16,7 +16,7 @@ _MONOTONIC_COARSE = 6  # of linux/time.h; Python has no name for it
 
 
 def set_rate(pin: Path) -> None:
-    """Write the ticks of a second into the map, which hooks of an older bundle do not have."""
+    """Write the ticks per second into the map; hooks of an older bundle have no such map."""
     if not pin.exists():
         raise HostError(f"the bundle's hooks have no map `{pin.name}`", "compile the bundle again")
     with bpf_syscall.obj_get(pin) as fd:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many descriptors this process may have open: as many as what it does needs.
+"""Raises the limit of open file descriptors to what this process needs.
 
-The soft limit of RLIMIT_NOFILE is 1024 in most sessions, as select(2) can ask about no more; nothing
-here uses that. The hard limit is the administrator's (getrlimit(2)).
+The soft limit of RLIMIT_NOFILE is 1024 in most sessions, because select(2) supports no more; this
+process does not use select. The administrator sets the hard limit (getrlimit(2)).
 """
 
 import resource
@@ -11,13 +11,13 @@ from pathlib import Path
 from policyc.runtime.errors import HostError
 
 _SPARE = 64
-"""For what else is opened meanwhile: maps, netlink, the connection to an API server."""
+"""For other files that are open meanwhile: maps, netlink, the connection to an API server."""
 
 
 def make_room(more: int, purpose: str) -> None:
-    """Let so many more be opened, by raising the soft limit where that is too low.
+    """Allow so many more descriptors, by raising the soft limit if it is too low.
 
-    `HostError`, and nothing is changed, where the hard limit allows less; `purpose` is who needs them.
+    Raises `HostError`, and changes nothing, if the hard limit is lower; `purpose` names the need.
     """
     needed = sum(1 for _ in Path("/proc/self/fd").iterdir()) + more + _SPARE
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

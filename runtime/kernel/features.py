@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this kernel can do, by asking it. A probe runs after a failure, to turn EINVAL into words."""
+"""Probes what this kernel supports. A probe runs after a failure, to explain an EINVAL."""
 
 import os
 import struct
@@ -16,18 +16,18 @@ _LOOPBACK = 1  # ifindex of lo, in every network namespace
 
 @dataclass(frozen=True)
 class Feature:
-    """Something newer than the oldest kernel that is supported."""
+    """A feature that is newer than the oldest supported kernel."""
 
     name: str
     minimum_kernel: str
     probe: Callable[[], bool]
 
     def is_there(self) -> bool:
-        """Whether this kernel has it; asked once."""
+        """Whether this kernel has it; probed once."""
         return self.probe()
 
     def require(self) -> None:
-        """`HostError` when it is missing."""
+        """Raise `HostError` if it is missing."""
         if not self.is_there():
             raise HostError(
                 f"{self.name} needs Linux {self.minimum_kernel}, this is {os.uname().release}"

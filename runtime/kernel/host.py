@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node needs before anything is loaded: root, a kernel that is new enough, its BTF."""
+"""The requirements of a node before a load: root, a recent kernel, and the kernel's BTF."""
 
 import os
 import re
@@ -8,17 +8,17 @@ from pathlib import Path
 from policyc.runtime.errors import HostError
 
 KERNEL_BTF = Path("/sys/kernel/btf/vmlinux")
-REALTIME = Path("/sys/kernel/realtime")  # "1" on PREEMPT_RT; elsewhere it is not there
+REALTIME = Path("/sys/kernel/realtime")  # "1" on PREEMPT_RT; elsewhere it does not exist
 
 
 def require_root() -> None:
-    """Loading programs and attaching them needs all of root's capabilities here."""
+    """Require root: loading and attaching programs needs all its capabilities here."""
     if os.geteuid() != 0:
         raise HostError("this needs root", "run it with sudo, or in a privileged container")
 
 
 def require_kernel(minimum: tuple[int, int]) -> None:
-    """The kernel is at least as new as the bundle asks for."""
+    """Require a kernel that is at least as new as the bundle needs."""
     release = os.uname().release
     found = re.match(r"(\d+)\.(\d+)", release)
     if not found or (int(found[1]), int(found[2])) < minimum:
@@ -28,7 +28,7 @@ def require_kernel(minimum: tuple[int, int]) -> None:
 
 
 def require_kernel_btf() -> None:
-    """The kernel describes its own types; a platform requirement, as the documentation says."""
+    """Require the kernel's BTF, a documented platform requirement."""
     if not KERNEL_BTF.exists():
         raise HostError(
             f"the kernel has no BTF: {KERNEL_BTF} is missing",
@@ -37,7 +37,7 @@ def require_kernel_btf() -> None:
 
 
 def require_not_realtime() -> None:
-    """A packet is not preempted by another on its CPU: they share per-CPU memory."""
+    """Require a kernel without PREEMPT_RT: packets that preempt each other share per-CPU memory."""
     if REALTIME.exists() and REALTIME.read_text().strip() == "1":
         raise HostError(
             "this is a PREEMPT_RT kernel, where packets preempt each other",

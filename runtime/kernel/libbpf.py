@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The distribution's libbpf, by ctypes: open an object, say where its maps are pinned, load it.
+"""The distribution's libbpf, by ctypes: opens an object, sets where its maps are pinned, loads it.
 
-An `Object` owns what libbpf holds; programs and maps live on after it only by their pins. What the
-verifier complains of becomes a line or two, with the whole log in `HostError.detail`.
+An `Object` owns libbpf's memory. Programs and maps outlive it only by their pins. A verifier error
+becomes one or two lines; `HostError.detail` has the whole log.
 """
 
 import ctypes
@@ -19,7 +19,7 @@ from policyc.runtime.errors import HostError
 _SONAME = "libbpf.so.1"
 _PRINT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
 SAMPLE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
-"""What libbpf calls for each record of a ring buffer: context, record, its size."""
+"""The callback of libbpf for each record of a ring buffer: context, record, its size."""
 _LOG_LIMIT = 1 << 20
 _DEBUG = 2  # LIBBPF_DEBUG
 
@@ -40,7 +40,7 @@ class _OpenOpts(ctypes.Structure):
 
 
 def _collect(level: int, form: bytes, arguments: int) -> int:
-    if level >= _DEBUG:  # hundreds of lines of each load, which no error needs
+    if level >= _DEBUG:  # hundreds of lines per load, which no error needs
         return 0
     line = ctypes.create_string_buffer(_LOG_LIMIT)
     _libc.vsnprintf(line, _LOG_LIMIT, form, ctypes.c_void_p(arguments))
@@ -48,12 +48,12 @@ def _collect(level: int, form: bytes, arguments: int) -> int:
     return 0
 
 
-_callback = _PRINT(_collect)  # kept for as long as libbpf may call it
+_callback = _PRINT(_collect)  # kept while libbpf may call it
 
 
 @cache
 def library() -> Any:
-    """The library, its functions declared; `HostError` where it is not installed."""
+    """The library, with its functions declared; `HostError` if it is not installed."""
     try:
         lib = ctypes.CDLL(_SONAME, use_errno=True)
     except OSError as error:
@@ -87,14 +87,14 @@ def library() -> Any:
 class Object:
     """A BPF object that is loaded into the kernel.
 
-    Maps that the object declares as pinned by name are looked for under `pin_root`, used when they
-    are there (libbpf refuses one that is defined otherwise) and made when not.
+    Maps that the object pins by name are looked up under `pin_root`. An existing one is used (libbpf
+    refuses another definition), and a missing one is created.
     """
 
     def __init__(self, path: Path, pin_root: Path) -> None:
         self._lib = library()
         self._path = path
-        self._root = os.fsencode(pin_root)  # libbpf does not copy it until open returns
+        self._root = os.fsencode(pin_root)  # libbpf copies it only when open returns
         options = _OpenOpts(sz=ctypes.sizeof(_OpenOpts), pin_root_path=self._root)
         _messages.clear()
         self._object = self._lib.bpf_object__open_file(os.fsencode(path), ctypes.byref(options))
@@ -133,7 +133,7 @@ class Object:
             at = self._lib.bpf_object__next_map(self._object, at)
 
     def close(self) -> None:
-        """Let go of everything that is not pinned."""
+        """Release everything that is not pinned."""
         if self._object:
             self._lib.bpf_object__close(self._object)
             self._object = None
@@ -151,7 +151,7 @@ class Object:
 
 
 def _load_error(name: str, errno: int, log: str) -> HostError:
-    """Say in a line or two why the kernel or libbpf refused."""
+    """Summarise in a line or two why the kernel or libbpf refused."""
     refused = re.search(r"couldn't reuse pinned map at '([^']+)': parameter mismatch", log)
     if refused:
         return HostError(
@@ -164,7 +164,7 @@ def _load_error(name: str, errno: int, log: str) -> HostError:
 
 
 def summarise(log: str) -> str:
-    """What the verifier said last, before its statistics, and at which instruction."""
+    """The verifier's last message before its statistics, and the instruction."""
     found = re.search(r"BEGIN PROG LOAD LOG --\n(.*?)(?:-- END PROG LOAD LOG|\Z)", log, re.S)
     if not found:
         complaints = [line for line in log.splitlines() if line.startswith("libbpf: ")]

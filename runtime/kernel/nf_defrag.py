@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Has the kernel put fragments together in this network namespace, before anything is routed.
+"""Turns on fragment reassembly (nf_defrag) in this network namespace, before routing.
 
-nf_defrag is on where some rule asks for the state of connections. One does, in a table of nf_tables
-that is made here; beside that it says that nothing is to be tracked. By netlink, as `nft` need not be
-there. nf_defrag comes at priority -400, the rule at -300, connection tracking at -200.
+nf_defrag is active if some rule reads connection state. This makes one such rule in its own nf_tables
+table; the rule also turns tracking off. It speaks netlink, as `nft` may be missing. nf_defrag has
+priority -400, the rule -300, connection tracking -200.
 """
 
 import os
@@ -25,7 +25,7 @@ _SECONDS = 10.0
 
 
 def enable() -> None:
-    """Turn it on, for both families. `OSError` where the kernel has no nf_tables, or no connections."""
+    """Turn it on for both families. `OSError` if the kernel lacks nf_tables or connection tracking."""
     messages = (
         (_BEGIN, 0, b""),
         (_NEW_TABLE, _CREATE, _attribute(1, _TABLE)),
@@ -69,7 +69,7 @@ def _attribute(kind: int, value: bytes) -> bytes:
 
 
 def _message(number: int, kind: int, flags: int, attributes: bytes) -> bytes:
-    """With struct nfgenmsg, in which the edges of a batch name the subsystem, and the rest a family."""
+    """A message with struct nfgenmsg; batch edges name the subsystem in it, other messages a family."""
     is_edge = kind in (_BEGIN, _END)
     family = struct.pack("!BBH", *((0, 0, _SUBSYSTEM) if is_edge else (_INET, 0, 0)))
     body = family + attributes
@@ -78,7 +78,7 @@ def _message(number: int, kind: int, flags: int, attributes: bytes) -> bytes:
 
 
 def _answers(data: bytes) -> Iterator[tuple[int, int]]:
-    """The number of each message that is answered, and 0 or a negative errno."""
+    """The number of each answered message, and 0 or a negative errno."""
     at = 0
     while at + 20 <= len(data):
         size, kind, _, number, _, code = struct.unpack_from("=IHHIIi", data, at)

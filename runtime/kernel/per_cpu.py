@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Maps of which each CPU has a value of its own."""
+"""Maps with one value per CPU."""
 
 import os
 import struct
@@ -22,7 +22,7 @@ def per_cpu_sums(pin: Path) -> list[tuple[int, ...]]:
 
 
 def possible_cpus() -> int:
-    """How many values a per-CPU map gives: one for every CPU that may ever be there."""
+    """How many values a per-CPU map gives: one per possible CPU."""
     try:
         text = Path("/sys/devices/system/cpu/possible").read_text().strip()
     except OSError:

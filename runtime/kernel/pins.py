@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names under which kernel objects outlive the command: a folder of our own in a bpffs.
+"""The paths under which kernel objects outlive the command: our own folder in a bpffs.
 
     ROOT/maps/NAME              the maps that all generations share
     ROOT/hooks/NAME             the hook programs
@@ -8,7 +8,7 @@
     ROOT/sockets/EPOCH/NAME     links of a cgroup, one for each hook of the node's own sockets
     ROOT/generations/EPOCH/NAME the program and the maps of one generation
 
-A bpffs holds no files and takes no dots in names; what else is to be remembered is in state.py.
+A bpffs holds no files, and no dots in names; state.py keeps other records.
 """
 
 import ctypes
@@ -70,7 +70,7 @@ class Pins:
         return {int(path.name): path for path in found}
 
     def sockets(self, epoch: int) -> Path:
-        """The folder of the links of a cgroup that the load of an epoch made."""
+        """The folder of the cgroup links that the load of an epoch made."""
         return self.root / "sockets" / str(epoch)
 
     def all_sockets(self) -> list[Path]:
@@ -83,7 +83,7 @@ class Pins:
         return self.map("pc_state").exists()
 
     def is_any(self) -> bool:
-        """Whether there are pins at all: without `is_there`, those of a command that died."""
+        """Whether there are any pins; without `is_there` they are those of a command that died."""
         return any((self.root / name).is_dir() for name in _FOLDERS)
 
     def make(self) -> None:
@@ -92,15 +92,15 @@ class Pins:
             folder.mkdir(parents=True, exist_ok=True)
 
     def remove(self) -> None:
-        """Drop every pin; the kernel frees what is not attached."""
+        """Remove every pin; the kernel frees objects that are not attached."""
         remove_folder(self.root)
 
 
 def remove_folder(folder: Path) -> None:
-    """Drop the pins in a folder, and the folder. A mount point stays, without its contents.
+    """Remove the pins in a folder, and the folder. A mount point stays, without its contents.
 
-    Hooks go before maps: a load after one that died in between must not take hooks for usable
-    whose maps have lost their names.
+    Hooks go before maps. If a command dies in between, the next load must not find usable hooks whose
+    maps have lost their pins.
     """
     if not folder.is_dir():
         return
@@ -112,7 +112,7 @@ def remove_folder(folder: Path) -> None:
 
 
 def require_bpffs(root: Path) -> None:
-    """`HostError` unless the root lies, or can be made, in a mounted bpffs."""
+    """Raise `HostError` unless the root is, or can be made, in a mounted bpffs."""
     there = root
     while not there.exists():
         there = there.parent
@@ -124,7 +124,7 @@ def require_bpffs(root: Path) -> None:
 
 
 def filesystem_magic(path: Path) -> int:
-    """The kernel's number for the kind of file system that a path is in."""
+    """The kernel's number for the type of the file system at a path."""
     buffer = ctypes.create_string_buffer(256)  # struct statfs: f_type comes first
     if _libc.statfs(os.fsencode(path), buffer):
         errno = ctypes.get_errno()

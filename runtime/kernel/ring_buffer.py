@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A BPF ring buffer, read by libbpf, which knows in what order CPUs may be looked at."""
+"""A BPF ring buffer, read by libbpf, which knows the required order of reads."""
 
 import ctypes
 import errno
@@ -14,11 +14,11 @@ from policyc.runtime.kernel.libbpf import (
 
 
 class RingBuffer:
-    """The reader of one ring buffer. There should be no second one: each record is read once."""
+    """The reader of one ring buffer. A second reader would take records: each is read once."""
 
     def __init__(self, fd: int) -> None:
         self._lib = library()
-        self._call = SAMPLE(self._take)  # kept for as long as libbpf may call it
+        self._call = SAMPLE(self._take)  # kept while libbpf may call it
         self._records: list[bytes] = []
         self._most = 0
         self._ring = self._lib.ring_buffer__new(fd, self._call, None, None)
@@ -26,7 +26,7 @@ class RingBuffer:
             raise HostError(f"the events cannot be read: {os.strerror(ctypes.get_errno())}")
 
     def poll(self, timeout_ms: int, most: int) -> list[bytes]:
-        """At most so many records, waiting so long for the first; what is left stays for the next."""
+        """At most `most` records; waits `timeout_ms` for the first. The rest stays for the next call."""
         self._records, self._most = [], most
         result = self._lib.ring_buffer__poll(self._ring, timeout_ms)
         if result < 0 and result not in (-errno.EINTR, -errno.ENOBUFS):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A connection to rtnetlink by pyroute2, which is imported only where one is asked for."""
+"""A connection to rtnetlink by pyroute2, which is imported only on demand."""
 
 import errno
 import os
@@ -12,9 +12,9 @@ from typing import Any
 from policyc.runtime.errors import HostError
 
 _READINGS = 16
-"""Of a list that others change all the while, before it is given up."""
+"""How often a list that keeps changing is read before the function gives up."""
 _DUMP_INTERRUPTED = 0x10
-"""NLM_F_DUMP_INTR: the list changed while it was told, and may lack what was there all the time."""
+"""NLM_F_DUMP_INTR: the list changed during the dump, and may lack entries that existed all the time."""
 
 
 def is_usable() -> bool:
@@ -24,9 +24,10 @@ def is_usable() -> bool:
 
 @contextmanager
 def connection(purpose: str, otherwise: str = "") -> Iterator[Any]:
-    """A netlink socket; what the kernel refuses is an `OSError`, as with every system call.
+    """A netlink socket; a refusal of the kernel is an `OSError`, as with every system call.
 
-    `purpose` needs it, as the error says where the package is missing; `otherwise` is what else helps.
+    `purpose` is what needs it, for the error if the package is missing; `otherwise` names an
+    alternative.
     """
     with _netlink(purpose, otherwise)() as netlink:
         try:
@@ -48,8 +49,9 @@ def _netlink(purpose: str, otherwise: str) -> Any:
 
 
 def dump(read: Callable[[], Iterable[Any]]) -> list[Any]:
-    """All of a list that the kernel tells in parts, as it was at one time: read again where it has
-    changed meanwhile. `OSError` (EAGAIN) where it never stops changing.
+    """All of a list that the kernel sends in parts, from one point in time.
+
+    The list is read again if it changed meanwhile. `OSError` (EAGAIN) if it never stops changing.
     """
     for _ in range(_READINGS):
         try:
@@ -70,7 +72,7 @@ def _interrupted() -> type[Exception]:
 
 
 def find_link(netlink: Any, **which: str | int) -> Any | None:
-    """What the kernel says of a device, by `ifname` or `index`; None where there is none."""
+    """The kernel's information about a device, by `ifname` or `index`; None if there is none."""
     try:
         (link,) = netlink.link("get", **which)
     except refused() as error:
@@ -82,7 +84,7 @@ def find_link(netlink: Any, **which: str | int) -> Any | None:
 
 @cache
 def refused() -> type[Exception]:
-    """What pyroute2 raises when the kernel says no."""
+    """The exception that pyroute2 raises if the kernel refuses."""
     from pyroute2.netlink.exceptions import NetlinkError
 
     kind: type[Exception] = NetlinkError

@@ -5,10 +5,10 @@
     namespaces  named namespaces, a lab's lock and bpffs, and what dead labs left behind
     topology    the lab: what is in it, built and removed as a context manager
     wiring      links, addresses, routes and neighbours, by netlink
-    probes      what is sent, and what may come of it
-    traffic     sends probes and watches what happens; icmp is the part that needs raw sockets
-    matrix      what was expected against what was seen
+    probes      the probes and their possible outcomes
+    traffic     sends probes and observes the outcomes; icmp is the part that needs raw sockets
+    matrix      compares expected and observed outcomes
     run         all of it in order
 
-The lab knows nothing of policy: it is told what to expect.
+The lab does not know policies: its caller says what to expect.
 """

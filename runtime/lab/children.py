@@ -25,13 +25,13 @@ T = TypeVar("T")
 _CLONE_NEWNET = 0x40000000
 _PR_SET_PDEATHSIG = 1
 _INTERRUPTS = {signal.SIGINT, signal.SIGTERM, signal.SIGALRM}
-# An interrupt that comes just before a wait is seen only after it: no wait is longer (seconds).
+# An interrupt just before a wait is seen only after that wait, so no wait is longer (seconds).
 _TURN = 0.5
 _LENGTH = struct.Struct("!Q")
 
 
 class LabError(Exception):
-    """The lab could not do what it was asked: no root, a missing kernel feature, a lost child."""
+    """The lab could not do the work: no root, a missing kernel feature, or a lost child."""
 
 
 def libc() -> ctypes.CDLL:
@@ -69,7 +69,7 @@ def call(
     sys.stderr.flush()
     parent = os.getpid()
     reading, writing = os.pipe()
-    # An interrupt between the fork and the `try` would leave a child that nobody ends.
+    # An interrupt between the fork and the `try` would leave a child that no code ends.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTS)
     pid = os.fork()
     if pid == 0:
@@ -108,7 +108,7 @@ def _be_child(
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         libc().prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:  # it died before the line above took effect
+        if os.getppid() != parent:  # the parent died before the line above took effect
             os._exit(1)
         answer = _answer(work, namespace)
         with open(writing, "wb") as pipe:
@@ -117,7 +117,7 @@ def _be_child(
         sys.stderr.flush()
         status = 0
     finally:
-        os._exit(status)  # the parent's exit handlers and pytest are not the child's to run
+        os._exit(status)  # the child must not run the parent's exit handlers, or pytest's
 
 
 def _answer(work: Callable[[], object], namespace: Path | None) -> bytes:
@@ -131,7 +131,7 @@ def _answer(work: Callable[[], object], namespace: Path | None) -> bytes:
         with contextlib.suppress(Exception):
             error.add_note("in a child of the lab:\n" + text)
             answer = pickle.dumps((False, error))
-            pickle.loads(answer)  # some exceptions pickle, and then do not come back
+            pickle.loads(answer)  # some exceptions pickle, and then fail to unpickle
             return answer
         return pickle.dumps((False, LabError(text)))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ICMP and ICMPv6 echo over raw sockets: many probes share one socket, told apart by id."""
+"""ICMP and ICMPv6 echo over raw sockets: many probes share one socket, distinguished by id."""
 
 import asyncio
 import errno
@@ -21,7 +21,7 @@ _RECEIVE_BUFFER = 1 << 20
 class Echo:
     """Echo requests from one address; the kernel at the other end answers them.
 
-    Every probe has an id of its own, so that it is a flow of its own to a connection tracker.
+    Every probe has its own id, so each is a flow of its own to a connection tracker.
     """
 
     def __init__(self, source: str, family: Family) -> None:
@@ -66,7 +66,7 @@ class Echo:
                 packet, sender = self._socket.recvfrom(2048)
             except BlockingIOError:
                 return
-            except OSError:  # an error about some earlier packet, which its message names better
+            except OSError:  # an error about an earlier packet; its own message is clearer
                 continue
             self._take(packet, sender[0])
 
@@ -94,7 +94,7 @@ class Echo:
 
 
 def echo_request(family: Family, ident: int, sequence: int) -> bytes:
-    """An echo request; the checksum of ICMPv6 is the kernel's to fill in."""
+    """An echo request; the kernel fills in the checksum of ICMPv6."""
     payload = b"policyc"
     request = _HEADER.pack(_ECHO_REQUEST[family], 0, 0, ident, sequence) + payload
     if family == 6:

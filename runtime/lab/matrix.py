@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was expected against what was seen: differences, a table for the terminal, JSON.
+"""Compares expected and observed outcomes: differences, a table for the terminal, JSON.
 
-Pure functions over values. A probe that ought to be denied must end in silence: a refusal or an
-error is a difference whatever was expected.
+Pure functions over values. A probe that should be denied must get no answer: a refusal or an error is a
+difference, whatever was expected.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ SCHEMA = "policyc.dev/lab-result/v1"
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A probe that did not come out as expected."""
+    """A probe whose outcome differs from the expected one."""
 
     probe: Probe
     expected: Outcome  # allowed, denied or refused
@@ -34,7 +34,7 @@ class Cell:
     """All probes from one end to another, counted."""
 
     n_probes: int = 0
-    n_expected: int = 0  # to be allowed
+    n_expected: int = 0  # expected to be allowed
     n_allowed: int = 0
     n_differences: int = 0
 
@@ -51,14 +51,14 @@ class Comparison:
 
     @property
     def agrees(self) -> bool:
-        """Whether everything came out as expected."""
+        """Whether every outcome is as expected."""
         return not self.differences
 
 
 def compare(expected: Mapping[Probe, Outcome], seen: Mapping[Probe, Observation]) -> Comparison:
-    """Compare what was to come out with what was observed; both must hold the same probes.
+    """Compare expected and observed outcomes; both must hold the same probes.
 
-    What was to be refused may be silent: answers are given at a bounded rate.
+    A probe that should be refused may get no answer: answers have a rate limit.
     """
     if expected.keys() != seen.keys():
         odd = min(expected.keys() ^ seen.keys())
@@ -96,11 +96,11 @@ def _counted(cell: Cell, expected: Outcome, seen: Observation) -> Cell:
 
 
 def render(comparison: Comparison, *, max_differences: int = 50) -> RenderableType:
-    """The matrix, a summary, and the differences, for a rich console.
+    """The matrix, a summary and the differences, for a rich console.
 
-    A row is a source and a column a destination, under its row's number; a cell says how many
-    probes got through: `+` all, `.` none, else the number. `!` and red mark a cell with
-    differences: colour is not all that tells them.
+    A line is a source, and a column a destination, under its line's number. An entry says how many
+    probes passed: `+` all, `.` none, otherwise the number. `!` and red mark an entry with differences,
+    so colour is not the only mark.
     """
     parts: list[RenderableType] = [_table(comparison), _summary(comparison)]
     shown = comparison.differences[:max_differences]
@@ -120,7 +120,7 @@ def _table(comparison: Comparison) -> Table:
         table.add_column(number[destination], justify="right", no_wrap=True)
     for end in ends:
         row = [_cell(comparison.cells.get((end, to))) for to in destinations]
-        # This column alone gives way on a narrow terminal, and cuts names short.
+        # Only this column shrinks on a narrow terminal, and cuts names short.
         name = Text(f"{number[end]:>2} {end}", no_wrap=True, overflow="ellipsis")
         table.add_row(name, *row)
     return table
@@ -153,7 +153,7 @@ def _summary(comparison: Comparison) -> Text:
 
 
 def to_json(comparison: Comparison, seen: Mapping[Probe, Observation]) -> dict[str, object]:
-    """Everything that was seen, and the differences, as plain data."""
+    """All observations and the differences, as plain data."""
     total = comparison.total
     return {
         "schema": SCHEMA,

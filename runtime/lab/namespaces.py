@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Named network namespaces of a lab, its lock, its bpffs; removal of what dead labs left.
+"""A lab's named network namespaces, lock and bpffs; removes those that dead labs left.
 
-All names begin with `pclab-` and the lab's random suffix. A lab holds an advisory lock for as long
-as its process lives, so a namespace whose lab's lock is free belongs to nobody.
+All names begin with `pclab-` and the lab's random suffix. A lab holds an advisory lock while its process
+lives. So a namespace whose lab's lock is free has no owner.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ PREFIX = "pclab-"
 NAMESPACES = Path("/run/netns")  # where iproute2 looks, so that `ip netns` shows a lab
 STATE = Path("/run/policyc-lab")
 
-_NAME = re.compile(rf"{PREFIX}[0-9a-f]{{6}}-")  # someone else's `pclab-` is not ours to remove
+_NAME = re.compile(rf"{PREFIX}[0-9a-f]{{6}}-")  # other programs' `pclab-` is not ours to remove
 _MS_BIND = 0x1000
 _MNT_DETACH = 2
 _GATE = "gate"  # the file locked around claims and sweeps
@@ -56,7 +56,7 @@ def mount_bpffs(suffix: str) -> Path:
 
 
 def remove_lab(suffix: str) -> None:
-    """Remove the namespaces and the bpffs of one lab, whatever there is of them.
+    """Remove the namespaces and the bpffs of one lab, as far as they exist.
 
     The kernel removes the links, addresses and routes inside; a process still running in a
     namespace keeps it alive, without a name.
@@ -81,7 +81,7 @@ def remove_stale_labs() -> tuple[str, ...]:
 
 
 def stale_labs() -> tuple[str, ...]:
-    """The suffixes of labs of which something is left though their process is gone."""
+    """The suffixes of labs whose process is gone, but which left something."""
     with _exclusive():
         return _stale()
 
@@ -124,7 +124,7 @@ def _is_held(suffix: str) -> bool:
 
 @contextlib.contextmanager
 def _exclusive() -> Iterator[None]:
-    """Held while labs are claimed or swept, so that a lab being born is never taken for dead."""
+    """Held while labs are claimed or swept, so that a starting lab never counts as dead."""
     STATE.mkdir(parents=True, exist_ok=True)
     gate = os.open(STATE / _GATE, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is sent between the ends of a lab, and what may come of it."""
+"""The probes between the ends of a lab, and their possible outcomes."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,7 +9,7 @@ Family = Literal[4, 6]
 
 
 class Protocol(StrEnum):
-    """What a probe speaks. ICMP is an echo request, of ICMPv6 in family 6."""
+    """The protocol of a probe. ICMP is an echo request, of ICMPv6 in family 6."""
 
     TCP = "TCP"
     UDP = "UDP"
@@ -18,7 +18,7 @@ class Protocol(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Probe:
-    """One question: does this reach that? Ends are named as in `Lab.ends`."""
+    """One question: does the source reach the destination? Ends are named as in `Lab.ends`."""
 
     source: str
     destination: str
@@ -45,17 +45,17 @@ class Probe:
 
 
 class Outcome(StrEnum):
-    """What came of a probe."""
+    """The outcome of a probe."""
 
     ALLOWED = "allowed"  # the token came back
-    DENIED = "denied"  # nothing came back: a silent drop
+    DENIED = "denied"  # no answer: a silent drop
     REFUSED = "refused"  # a reset, or an ICMP unreachable: something answered, with no
     ERROR = "error"  # the probe could not be sent
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The outcome of one probe; `detail` is the kernel's word for refused and error."""
+    """The outcome of one probe; `detail` is the kernel's error for refused and error."""
 
     outcome: Outcome
     detail: str = ""

@@ -13,7 +13,7 @@ from policyc.runtime.lab.traffic import send
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a run saw, how that compares, and where the time went, in seconds."""
+    """What a run observed, how that compares, and how long each step took, in seconds."""
 
     seen: Mapping[Probe, Observation]
     comparison: Comparison
@@ -33,8 +33,8 @@ def run_lab(
 ) -> Result:
     """Build a lab, call `before_traffic` with its node, send `probes`, compare with `expected`.
 
-    `before_traffic` runs in this process and in this namespace; what has to happen on the node it
-    does through `LabNode.run_in`. Everything is removed before this returns or raises.
+    `before_traffic` runs in this process and namespace; it uses `LabNode.run_in` for work on the node.
+    Everything is removed before this returns or raises.
     """
     asked = tuple(probes)
     with Lab(endpoints, externals=externals, node=node) as lab:

@@ -5,8 +5,8 @@
         lab.node.run_in(load)          # inside the node's namespace
         send(lab.ends, probes)         # traffic.py
 
-Leaving the context removes everything, also after an exception; what a killed process left is
-removed when the next lab starts.
+Leaving the context removes everything, also after an exception. The next lab removes what a killed
+process left.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ _WIRING_TIMEOUT = 60.0
 
 @dataclass(frozen=True, slots=True)
 class LabEndpoint:
-    """A pod to be: its name and at most one address a family."""
+    """A pod to make: its name, and at most one address per family."""
 
     namespace: str
     name: str
@@ -63,7 +63,7 @@ EXTERNAL = External("external", IPv4Address("198.51.100.10"), IPv6Address("2001:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """Where traffic can start and stop: a namespace, and the addresses held there."""
+    """A place where traffic can start and stop: a namespace, and its addresses."""
 
     name: str
     namespace: Path
@@ -87,7 +87,7 @@ class LabPod:
 
 @dataclass(frozen=True, slots=True)
 class LabNode:
-    """The node: it forwards between its pods and `uplink`, behind which the externals are."""
+    """The node: it forwards between its pods and `uplink`, which leads to the external hosts."""
 
     name: str
     namespace: Path
@@ -100,7 +100,7 @@ class LabNode:
     def run_in(self, work: Callable[[], T], *, timeout: float | None = None) -> T:
         """Run `work` in a forked child in this node's network namespace; its result or exception.
 
-        Mounts are the caller's, so `bpffs` and /sys/fs/bpf are what they are outside.
+        The caller's mounts apply, so `bpffs` and /sys/fs/bpf are the same as outside.
         """
         return call(work, namespace=self.namespace, timeout=timeout)
 
@@ -125,11 +125,11 @@ class LabNode:
 
 
 class Lab:
-    """A node, its pods and external hosts, there for as long as the context is open."""
+    """A node, its pods and external hosts, which exist while the context is open."""
 
     node: LabNode
     ends: Mapping[str, End]  # pods by `namespace/name`, externals and the node by name
-    seconds: float  # that it took to build
+    seconds: float  # build time
 
     def __init__(
         self,
@@ -228,5 +228,5 @@ def _held(holder: LabEndpoint | External) -> tuple[wiring.Address, ...]:
 
 
 def _mac(side: int, number: int) -> str:
-    """A locally administered address; `side` tells apart what `number` counts."""
+    """A locally administered address; `side` distinguishes the kinds that `number` counts."""
     return f"02:00:00:{side:02x}:{number >> 8:02x}:{number & 0xFF:02x}"

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends probes between the ends of a lab, and says what came of each.
+"""Sends probes between the ends of a lab, and gives the outcome of each.
 
 `send` forks one child. Its thread enters each end's namespace only to open a socket there (a socket
 stays where it was opened), so one event loop runs all servers and all probes. TCP: connect, send a
 token, get it back. UDP: the datagram comes back from the address it was sent to. ICMP: echo.
 
-A drop is known by its silence, so a probe without an answer is sent again in a second round, with
-more time, before it counts as denied; anything that did answer is final.
+A drop shows only as silence. So a probe without an answer is sent again in a second round, with more
+time, before it counts as denied. Any answer is final.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _REFUSALS = frozenset(
 )
 _TOKEN = 64  # bytes at most
 _BACKLOG = 512
-_SLACK = 30.0  # seconds for everything but waiting
+_SLACK = 30.0  # seconds for everything except waiting
 _FILES = 16384  # open at once, at most
 _IP_RECVERR = 11
 _IPV6_RECVERR = 25
@@ -39,9 +39,9 @@ _IP_BIND_ADDRESS_NO_PORT = 24  # the port is chosen at connect, per destination
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """How long to wait for an answer to each try, and how many probes are under way at once."""
+    """How long each try waits for an answer, and how many probes run at once."""
 
-    waits: tuple[float, ...]  # seconds; UDP and ICMP send once for each, TCP waits for the sum
+    waits: tuple[float, ...]  # seconds; UDP and ICMP send once per value, TCP waits for the sum
     n_at_once: int
 
 
@@ -54,8 +54,8 @@ def send(
 ) -> dict[Probe, Observation]:
     """Send every probe between `ends` (`Lab.ends`); the observations, in the order of the probes.
 
-    Takes bounded time: each round lasts at most n_probes / n_at_once times the sum of its waits. On
-    a machine so busy that it takes more than twice that, and 30 seconds, LabError is raised.
+    Takes bounded time: each round lasts at most n_probes / n_at_once times the sum of its waits.
+    LabError is raised if a busy machine takes more than twice that, and 30 seconds.
     """
     asked = tuple(dict.fromkeys(probes))
     _reject_unknown_ends(ends, asked)
@@ -65,7 +65,7 @@ def send(
 
 
 def _longest(n_probes: int, rounds: Sequence[Round]) -> float:
-    """Seconds, if every probe is denied and the machine keeps up."""
+    """The maximum in seconds, if every probe is denied and the machine keeps up."""
     return sum(math.ceil(n_probes / r.n_at_once) * sum(r.waits) for r in rounds)
 
 
@@ -86,7 +86,7 @@ def _send_in_child(
 
 
 def _raise_file_limit() -> None:
-    """As far as we may: the usual soft limit of 1024 is less than the sockets of one round."""
+    """Raise the limit as far as allowed: one round needs more sockets than the usual 1024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
@@ -172,7 +172,7 @@ _ASK = {Protocol.TCP: _ask_tcp, Protocol.UDP: _ask_udp, Protocol.ICMP: _ask_icmp
 async def _serve(
     sockets: "_Sockets", probes: Iterable[Probe], resources: contextlib.AsyncExitStack
 ) -> None:
-    """Listen wherever a probe will come; the node's kernel answers ICMP without our help."""
+    """Listen wherever a probe arrives; the node's kernel answers ICMP by itself."""
     loop = asyncio.get_running_loop()
     wanted = {(p.destination, p.family, p.protocol, p.port) for p in probes}
     for name, family, protocol, port in sorted(wanted):
@@ -188,7 +188,7 @@ async def _serve(
 
 
 async def _echo_stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError):  # a client that gave up is no concern of the server
+    with contextlib.suppress(OSError):  # a client that gave up does not concern the server
         while data := await reader.read(_TOKEN):
             writer.write(data)
             await writer.drain()
@@ -218,7 +218,7 @@ class _Sockets:
     @classmethod
     @contextlib.contextmanager
     def of(cls, ends: Mapping[str, End]) -> Iterator["_Sockets"]:
-        """With the namespaces held open; raw sockets are closed at the end."""
+        """Holds the namespaces open; raw sockets are closed at the end."""
         with contextlib.ExitStack() as stack:
             files = {
                 name: stack.enter_context(end.namespace.open("rb")).fileno()
@@ -230,7 +230,7 @@ class _Sockets:
                 echo.close()
 
     def target(self, probe: Probe) -> tuple[str, int]:
-        """Where the probe goes: address and port."""
+        """The probe's destination: address and port."""
         return self._address(probe.destination, probe.family), probe.port
 
     def client(self, probe: Probe, kind: socket.SocketKind) -> socket.socket:
@@ -258,7 +258,7 @@ class _Sockets:
         return sock
 
     def echo(self, name: str, family: Family) -> Echo:
-        """The raw socket of an end and family, opened when it is first asked for."""
+        """The raw socket of an end and family, opened on first use."""
         if (name, family) not in self._echoes:
             enter(self._files[name])
             self._echoes[name, family] = Echo(self._address(name, family), family)

@@ -6,8 +6,8 @@ Every leaf (a pod, or the external clients) hangs on the node by one veth pair, 
     leaf    its addresses as /32 and /128 on eth0, default routes by 169.254.1.1 and fe80::1
     node    fe80::1 on its side of the pair, a route to each address of the leaf
 
-All neighbours are permanent and nothing is autoconfigured, so the first packet of a probe is never
-spent on ARP, neighbour discovery or duplicate address detection, and a quiet lab stays quiet.
+All neighbours are permanent, and nothing is autoconfigured. So a probe's first packet never waits for
+ARP, neighbour discovery or duplicate address detection, and a quiet lab stays quiet.
 """
 
 import socket
@@ -28,10 +28,10 @@ _PERMANENT = 0x80  # NUD_PERMANENT
 _NO_DAD = 0x02  # IFA_F_NODAD
 _SCOPE_LINK = 253
 
-# `default` before a link is made, so that the link is born with it.
+# `default` is set before a link is made, so that the link starts with it.
 _QUIET = {
-    # No limit on any type of message: a refused probe must not look like a dropped one. The masks
-    # and not the rates, because the kernel's global limit (50 at once) asks only the masks.
+    # No rate limit on any type of message: a refused probe must not look like a dropped one. This sets
+    # the masks, not the rates, because the kernel's global limit (50 at once) reads only the masks.
     "net/ipv4/icmp_ratemask": "0",
     "net/ipv6/icmp/ratemask": "255",  # a set, which cannot be empty; 255 is reserved
     "net/ipv6/conf/all/disable_ipv6": "0",
@@ -69,7 +69,7 @@ def wire(
 ) -> None:
     """Connect the leaves to the node, whose own addresses go on the interface `uplink`.
 
-    Moves the calling thread between namespaces: to be run in a child.
+    It moves the calling thread between namespaces, so it must run in a child.
     """
     with node.open("rb") as file:
         enter(file.fileno())
@@ -133,7 +133,7 @@ def _furnish_leaf(leaf: Leaf) -> None:
 
 
 def _of_interface(name: str) -> dict[str, str]:
-    """`default` came too late for the leaf's side of a pair, which was born from the node."""
+    """Sysctls of the leaf's side of a pair, which was made on the node and missed `default`."""
     prefix = "net/ipv6/conf/default/"
     return {
         setting.replace("default", name): value

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs on the node: status, events and attestation."""
+"""Observes a node: status, events and attestation."""

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Is what runs on this node what a bundle and an endpoints file say? Asks the kernel.
+"""Attests that this node runs what a bundle and an endpoints file say, by asking the kernel.
 
-Programs are loaded once more from the bundle, without being attached, and their tags compared with those
-of what is attached and of what the hooks call; each has to use the maps that are pinned, and no others.
-The tables are made once more, as a load makes them, and every entry is compared. The numbers of
-endpoints, which mean nothing by themselves, and what the load was told (`--forwarding`, `--uplink`,
-`--attach`) come from the record of the load.
+Programs are loaded again from the bundle, without attaching them. Their tags are compared with those of
+the attached programs, and of the programs that hooks call. Each must use exactly the pinned maps. The
+tables are built again, as a load builds them, and every entry is compared. The load's record gives the
+numbers of endpoints, which are arbitrary, and the load's options (`--forwarding`, `--uplink`,
+`--attach`).
 """
 
 import struct
@@ -73,12 +73,12 @@ SCHEMA = "policyc.dev/attest-result/v1"
 POLICY_PROGRAM = "pc_policy_run"
 _READ_ONLY = 1 << 7  # BPF_F_RDONLY_PROG of <linux/bpf.h>
 MOST_FAULTS = 20
-"""How many of a part are named; the others are counted."""
+"""How many differences of a part are named; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttestedPart:
-    """Something that was compared: how many of them, and what is not as it should be."""
+    """A compared part: how many items, and which of them differ."""
 
     what: str
     compared: int
@@ -87,7 +87,7 @@ class AttestedPart:
 
 @dataclass(frozen=True, slots=True)
 class Attested:
-    """The parts of what runs, and what is not looked at."""
+    """The compared parts, and what is not compared."""
 
     bundle: str
     manifest: str
@@ -97,7 +97,7 @@ class Attested:
 
     @property
     def is_good(self) -> bool:
-        """Whether nothing is other than it should be."""
+        """Whether no part differs."""
         return not any(part.faults for part in self.parts)
 
     def to_json(self) -> dict[str, Any]:
@@ -125,9 +125,9 @@ def attest(
     bpffs: Path = DEFAULT_ROOT,
     state_root: Path = DEFAULT_STATE,
 ) -> Attested:
-    """Compare; HostError where nothing is loaded, or its record is lost.
+    """Compare; HostError if nothing is loaded, or its record is lost.
 
-    `digest`: the manifest of the bundle has to have this SHA-256. Another command is waited for.
+    `digest`: the bundle's manifest must have this SHA-256. This waits for another command to end.
     """
     bundle = read_bundle(bundle_path)
     if digest and bundle.digest != digest:
@@ -154,16 +154,16 @@ def attest(
 
 
 _Own = tuple[int, int, int, int, bytes]
-"""A map that an object shares with nobody: kind, sizes of key, value and map, the constants in it."""
+"""An unshared map of an object: kind, sizes of key, value and map, and its constants."""
 
 
 _Use = tuple[int, str, int]
-"""Where a program names a map: the instruction, the map, the offset into its value."""
+"""A use of a map in a program: the instruction, the map, the offset into its value."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Fresh:
-    """A program's tag; the maps that it shares with nobody, by name; and where it names which map."""
+    """A program's tag; its unshared maps, by name; and which map each of its instructions uses."""
 
     tag: str
     own: Mapping[str, _Own]
@@ -171,7 +171,7 @@ class _Fresh:
 
 
 def _own(fd: int) -> tuple[str, _Own]:
-    """A map's name and what it is: what packets leave in it is no part of that."""
+    """A map's name and definition, without the contents that packets write."""
     info = bpf_syscall.map_info(fd)
     constants = b""
     if info.max_entries == 1 and info.flags & _READ_ONLY:
@@ -188,7 +188,7 @@ def _is_own(ident: int, known: Mapping[str, _Own]) -> bool:
 
 
 def _pinned(folder: Path) -> Mapping[int, str]:
-    """The maps that are pinned in a folder, by their ids."""
+    """The maps that are pinned in a folder, by id."""
     found = {}
     for path in folder.iterdir() if folder.is_dir() else ():
         if path.name != POLICY_PROGRAM:
@@ -198,7 +198,7 @@ def _pinned(folder: Path) -> Mapping[int, str]:
 
 
 def _uses(fd: int, names: Mapping[int, str]) -> tuple[_Use, ...]:
-    """Where a program names which map; of one that is nobody's the kernel's own name is said."""
+    """Which map each instruction of a program uses; an unknown map by the kernel's name."""
     return tuple(
         (at, names.get(ident) or f"~{_name_of(ident)}", offset)
         for at, ident, offset in bpf_syscall.prog_map_uses(fd)
@@ -211,7 +211,7 @@ def _name_of(ident: int) -> str:
 
 
 class _Live:
-    """What runs, beside what should."""
+    """What runs, beside what should run."""
 
     def __init__(
         self,
@@ -228,7 +228,7 @@ class _Live:
         self.devices = local_devices(sought)
 
     def parts(self) -> Iterator[AttestedPart]:
-        """One after the other; the programs first, by which the maps are read."""
+        """The parts, one after the other; the programs first, because they name the maps."""
         yield self._part("programs: tags and maps", *self._programs())
         yield self._part("devices: hooks", *self._hooks())
         yield self._part("policy tables", *self._tables())
@@ -242,7 +242,7 @@ class _Live:
 
     @cached_property
     def _fresh(self) -> Mapping[str, _Fresh]:
-        """The bundle's programs as they are when they are loaded here."""
+        """The bundle's programs as this kernel loads them."""
         found: dict[str, _Fresh] = {}
         names = {
             HOOKS_OBJECT: list(attach.PROGRAMS),
@@ -263,16 +263,16 @@ class _Live:
 
     @cached_property
     def _shared(self) -> Mapping[int, str]:
-        """The pinned maps that all generations share, by their ids."""
+        """The pinned maps that all generations share, by id."""
         return _pinned(self.pins.maps)
 
     @cached_property
     def _of_generation(self) -> Mapping[int, str]:
-        """Those of the generation in force."""
+        """The pinned maps of the active generation."""
         return _pinned(self.pins.generation(self.generation.epoch))
 
     def _programs(self) -> tuple[int, list[str]]:
-        """What the hooks call, and what is pinned to be attached."""
+        """Check the programs that the hooks call, and the pinned programs."""
         faults = list(self._flags())
         with bpf_syscall.obj_get(self.pins.map("pc_policy")) as fd:
             value = bpf_syscall.map_lookup(fd, struct.pack("=I", self.word.slot), 4)
@@ -292,7 +292,7 @@ class _Live:
         return len(self._fresh), faults
 
     def _flags(self) -> Iterator[str]:
-        """What the word in force says beside slot and epoch: the load made it of bundle and options."""
+        """Check the flags of the active word, which the load derives from bundle and options."""
         due = {
             "has_host": host_policy.guarded_host(self.bundle, self.file) is not None,
             "binds_own_node": self.bundle.binds_own_node,
@@ -303,7 +303,7 @@ class _Live:
                 yield f"pc_state: {name} is {not wanted}, expected {wanted}"
 
     def _resets(self) -> Iterator[str]:
-        """The program that resets revoked connections, where the load asks for it and not elsewhere."""
+        """Check that a program resets revoked connections exactly if the load enables resets."""
         ident = revoked.program_id(self.pins.generation(self.generation.epoch))
         if bool(ident) != self.generation.resets_revoked:
             found = "are" if ident else "are not"
@@ -313,7 +313,7 @@ class _Live:
             yield from self._program(ident, revoked.PROGRAM, revoked.MAP)
 
     def _program(self, ident: int, name: str, where: str) -> Iterator[str]:
-        """What is wrong with a program that should be the bundle's of this name."""
+        """Give the differences between a program and the bundle's program of this name."""
         fresh = self._fresh[name]
         with bpf_syscall.prog_by_id(ident) as fd:
             info = bpf_syscall.prog_info(fd)
@@ -357,7 +357,7 @@ class _Live:
             yield from self._program(ident, hook.program, where)
 
     def _is_elsewhere(self, at: Attachment, hook: attach.Hook) -> bool:
-        """Whether the link that is pinned for this device is one of another."""
+        """Whether the link that is pinned for this device belongs to another one."""
         if at.kind != tcx.KIND:
             return False
         link = tcx.find(self.pins.link(at.ifindex, hook.program))
@@ -365,7 +365,7 @@ class _Live:
 
     @cached_property
     def _wanted(self) -> tuple[tuple[LoadedEndpoint, ...], PolicyTables]:
-        """The endpoints as the load placed them, and the tables that did."""
+        """The endpoints as the load placed them, and the tables that placed them."""
         tables = PolicyTables(self.bundle)
         subject = host_policy.guarded_host(self.bundle, self.file)
         peers = forwarding.with_peers(self.devices.values(), _forwarding(self.generation))
@@ -384,7 +384,7 @@ class _Live:
         return tuple(roster.place(tables, ids)), tables
 
     def _tables(self) -> tuple[int, list[str]]:
-        """Every entry of the maps that verdicts are looked up in."""
+        """Check every entry of the maps in which verdicts are looked up."""
         endpoints, tables = self._wanted
         writes = tables.drain_writes()
         classes = {
@@ -404,7 +404,7 @@ class _Live:
         return compared, faults
 
     def _endpoints(self) -> tuple[int, list[str]]:
-        """Whom the hooks find at an address or behind a device."""
+        """Check the endpoints that the hooks find by address and by device."""
         layout = Btf.of_object(self.bundle.path / HOOKS_OBJECT).struct("pc_endpoint")
         wanted = endpoint_maps.held_of(self._wanted[0], layout)
         found = endpoint_maps.present(self.pins, layout)

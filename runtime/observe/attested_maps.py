@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A map as a load leaves it, entry by entry, beside the one in the kernel.
+"""A map as a load leaves it, compared entry by entry with the kernel's map.
 
-An array is its seed, then what placements wrote, then zeros; a trie is its seed and nothing else. Maps
-that packets write to have no such image.
+An array has its seed, then the values that placements wrote, then zeros. A trie has exactly its seed.
+Maps that packets write have no such image.
 """
 
 import struct
@@ -25,7 +25,7 @@ CLASSES = "pc_class"
 
 @dataclass(frozen=True)
 class MapImage:
-    """What a map should hold: by index (arrays) or by key (tries)."""
+    """The expected contents of a map: by index (arrays) or by key (tries)."""
 
     name: str
     kind: str
@@ -33,7 +33,7 @@ class MapImage:
     values: Mapping[bytes, bytes]
 
     def differences(self, fd: int, titles: Mapping[int, str]) -> Iterator[str]:
-        """What the kernel's map has otherwise, in words; `titles` name some indices."""
+        """The differences of the kernel's map, in words; `titles` name some indices."""
         info = bpf_syscall.map_info(fd)
         if info.max_entries != self.entries:
             yield f"{self.name}: the map has {info.max_entries} entries, expected {self.entries}"
@@ -67,9 +67,9 @@ class MapImage:
 def images_of(
     bundle: Bundle, writes: Iterable[MapWrite], classes: Mapping[int, tuple[int, ...]]
 ) -> Iterator[MapImage]:
-    """The images of all maps of the policy program that verdicts are looked up in."""
+    """The images of all maps of the policy program in which verdicts are looked up."""
     written: dict[str, dict[bytes, bytes]] = {}
-    for write in writes:  # later ones win, as they did in the map
+    for write in writes:  # later writes win, as in the map
         key = struct.pack("=I", write.index)
         value = struct.pack(f"<{len(write.words)}I", *write.words)
         written.setdefault(write.map_name, {})[key] = value
@@ -84,7 +84,7 @@ def images_of(
 
 
 def foreign(value: bytes) -> str:
-    """What stands where nothing should."""
+    """A value that should not be there, in words."""
     return f"found {_words(value)}"
 
 

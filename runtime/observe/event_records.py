@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An event as the policy program writes it (datapath/events.h), and as people name what is in it."""
+"""An event as the policy program writes it (datapath/events.h), and with names for people."""
 
 import struct
 import time
@@ -24,7 +24,7 @@ _WITH_PORTS = ("TCP", "UDP", "SCTP")
 
 @dataclass(frozen=True, slots=True)
 class RuleSaid:
-    """A rule: its id, what it does, and its place in the user's words."""
+    """A rule: its id, its action, and its place in the user's files."""
 
     rule: int
     action: str
@@ -34,7 +34,7 @@ class RuleSaid:
 
 @dataclass(frozen=True, slots=True)
 class EndSaid:
-    """What decided at one end, and the rules before it that made a note."""
+    """The deciding rule at one end, and earlier rules that made a note."""
 
     decided: RuleSaid
     notes: tuple[RuleSaid, ...]
@@ -42,14 +42,14 @@ class EndSaid:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One first packet. `egress` and `ingress` are None where that end was not asked."""
+    """One first packet. `egress` and `ingress` are None if that end's policy was not evaluated."""
 
     time: str  # RFC 3339, UTC
     epoch: int
     verdict: str  # allowed, denied
-    reason: str  # why denied, as `node status` names drops; empty where allowed
+    reason: str  # why denied, as `node status` names drops; empty if allowed
     protocol: str
-    source: str  # "shop/web", "node n1", or empty: outside
+    source: str  # "shop/web", "node n1", or empty: external
     source_address: str
     source_port: int | None
     destination: str
@@ -57,10 +57,10 @@ class Event:
     destination_port: int | None
     icmp_type: int | None
     icmp_code: int | None
-    service_address: str | None  # what the packet was sent to, where it was translated
+    service_address: str | None  # the packet's destination before translation
     service_port: int | None
-    again: bool  # a connection that an earlier policy allowed, decided anew
-    by_reply: bool  # by a packet of the other direction
+    again: bool  # a connection that an earlier policy allowed, decided again
+    by_reply: bool  # by a packet of the reverse direction
     egress: EndSaid | None
     ingress: EndSaid | None
 
@@ -70,7 +70,7 @@ class Event:
 
 
 class Reader:
-    """Takes records of one generation apart."""
+    """Decodes the records of one generation."""
 
     def __init__(self, generation: Generation) -> None:
         self._rules = rules_by_id(generation)
@@ -79,7 +79,7 @@ class Reader:
         self._clock_ns = time.time_ns() - time.monotonic_ns()
 
     def event(self, record: bytes) -> Event:
-        """One record, named."""
+        """Decode one record, with names."""
         parts = _RECORD.unpack(record)
         at, epoch, egress_rule, ingress_rule, src, dst, saddr, daddr, service = parts[:9]
         sport, dport, service_port, icmp, family, proto, reason, flags = parts[9:]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The events of a node as they come: what rules want logged, and how many of these were lost.
+"""The events of a node as they come: the packets that log rules report, and how many events were lost.
 
-A generation has a ring of its own, with ids that its records name. When another one is in force, the
-ring of the one before is read to its end first.
+Each generation has its own ring, whose records use that generation's ids. After a switch, the previous
+ring is read to its end first.
 """
 
 import fcntl
@@ -41,10 +41,10 @@ _PORTION = 1024
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Events that nobody will read, since the last time it was said."""
+    """Events that were lost since the last report."""
 
-    withheld: int  # more than the rate of a CPU
-    full: int  # nobody had read those before
+    withheld: int  # above the rate limit of a CPU
+    full: int  # the ring was full of unread events
 
     def to_json(self) -> dict[str, object]:
         """The loss as plain values, with the name of its schema."""
@@ -65,9 +65,9 @@ def read_events(
     is_over: Callable[[], bool] = lambda: False,
     warn: Warn = to_nobody,
 ) -> Iterator[Event | Lost]:
-    """What there is and what comes, until `count` events, `seconds`, `is_over`, or an unload.
+    """The waiting events, and new ones, until `count` events, `seconds`, `is_over`, or an unload.
 
-    `HostError` where nothing is loaded, or somebody else is reading.
+    Raises `HostError` if nothing is loaded, or another process reads the events.
     """
     host.require_root()
     where = Pins(bpffs)
@@ -89,7 +89,7 @@ def read_events(
                 yield at.reader.event(record)
             left = None if left is None else left - len(records)
             if left != 0 and len(records) == most:
-                continue  # there may be more
+                continue  # more may wait
             lost = at.newly_lost()
             if lost is not None:
                 yield lost
@@ -101,14 +101,14 @@ def read_events(
 
 
 def _wait(until: float | None) -> int:
-    """Milliseconds."""
+    """The timeout in milliseconds."""
     if until is None:
         return _WAIT_MS
     return max(0, min(_WAIT_MS, int((until - time.monotonic()) * 1000) + 1))
 
 
 class _NoRing:
-    """Of a generation that makes no events."""
+    """The ring of a generation that makes no events."""
 
     def poll(self, timeout_ms: int, _most: int) -> list[bytes]:
         time.sleep(timeout_ms / 1000)
@@ -126,10 +126,10 @@ class _Reading:
     said: Lost = Lost(0, 0)
 
     def newly_lost(self) -> Lost | None:
-        """What was lost since this was asked before."""
+        """The events lost since the last call."""
         try:
             all_lost = _lost(self.counts) if self.counts else self.said
-        except FileNotFoundError:  # the generation is gone; what it lost last is not known
+        except FileNotFoundError:  # the generation is gone, and its last losses are unknown
             return None
         before, self.said = self.said, all_lost
         new = Lost(all_lost.withheld - before.withheld, all_lost.full - before.full)
@@ -142,7 +142,7 @@ def _lost(pin: Path) -> Lost:
 
 
 def _opened(where: Pins, state: StateDir, held: ExitStack) -> _Reading:
-    """The ring in force, and who reads it, who says first what was lost since the load."""
+    """The active ring; its reader first reports the losses since the load."""
     while True:
         epoch = switch.read(where.map("pc_state")).epoch
         generation = state.read(epoch) if epoch else None
@@ -161,7 +161,7 @@ def _opened(where: Pins, state: StateDir, held: ExitStack) -> _Reading:
 
 @contextmanager
 def _alone(where: Pins) -> Iterator[None]:
-    """Each event is read once: two readers would get half of them each."""
+    """Lock out other readers: each event is read once, so two readers would split the events."""
     if not where.is_there():
         raise HostError("nothing is loaded here", "policyc node load")
     folder = os.open(where.maps, os.O_RDONLY | os.O_DIRECTORY)

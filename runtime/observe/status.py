@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs on this node now: asked of the kernel, named by what the last load remembered."""
+"""The state of this node now, from the kernel, with names from the last load's record."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -56,7 +56,7 @@ _COUNTED = (
 
 @dataclass(frozen=True, slots=True)
 class ProgramStatus:
-    """A program, and the devices where it runs; the policy program is reached by tail call."""
+    """A program, and the devices where it runs; the hooks tail-call the policy program."""
 
     name: str
     id: int
@@ -67,9 +67,9 @@ class ProgramStatus:
 
 @dataclass(frozen=True, slots=True)
 class MapStatus:
-    """How full a map is; `used` is None where every entry always exists (arrays).
+    """How full a map is; `used` is None if every entry always exists (arrays).
 
-    Of tables by address it counts addresses, as `entries` does.
+    For tables by address it counts addresses, and so does `entries`.
     """
 
     name: str
@@ -79,10 +79,10 @@ class MapStatus:
 
 @dataclass(frozen=True, slots=True)
 class RuleCount:
-    """What a rule decided: all packets that it denied, first ones of flows that it allowed.
+    """What a rule decided: all packets that it denied, and first packets of flows that it allowed.
 
-    Of one that makes notes (log, audit): what met it, whatever decided. `bytes` from their Ethernet
-    headers on; None where the bundle counts packets alone.
+    A rule that makes notes (log, audit) counts what matched it, whatever decided. `bytes` start at the
+    Ethernet header; None if the bundle counts only packets.
     """
 
     rule: int
@@ -101,34 +101,34 @@ class NodeStatus:
     bundle_digest: str
     epoch: int
     slot: int
-    forwarding: str  # "redirect" or "stack", as the load was told
+    forwarding: str  # "redirect" or "stack", as the load's option
     uplinks: tuple[str, ...]
-    outside: str  # "tunnel" or "dsr": how clients are answered that came to another node
+    outside: str  # "tunnel" or "dsr": the return path to a client that came to another node
     programs: tuple[ProgramStatus, ...]
     endpoints: tuple[LoadedEndpoint, ...]
     maps: tuple[MapStatus, ...]
-    rules: tuple[RuleCount, ...]  # those that decided something
-    drops: dict[str, int]  # reason -> packets, those that happened
-    unprotected: tuple[str, ...]  # devices where a hook of ours does not run any more
-    cgroup: str = ""  # whose processes reach Services by their sockets; empty: none
-    masquerade: LoadedMasquerade | None = None  # how pods leave the cluster; None: as they are
-    host: LoadedHost | None = None  # the node itself, where policies guard it
-    service_cidrs: tuple[str, ...] = ()  # where routes of ours lead, for what cgroup leaves out
-    reassembly: dict[str, int] | None = None  # fragments put in order; None: they are not
+    rules: tuple[RuleCount, ...]  # rules with counts
+    drops: dict[str, int]  # reason -> packets, for reasons that occurred
+    unprotected: tuple[str, ...]  # devices that lack a hook of ours now
+    cgroup: str = ""  # its processes reach Services by socket hooks; empty: none
+    masquerade: LoadedMasquerade | None = None  # SNAT; None: pods keep their address
+    host: LoadedHost | None = None  # the node under host policy
+    service_cidrs: tuple[str, ...] = ()  # targets of our routes, for processes outside cgroup
+    reassembly: dict[str, int] | None = None  # reassembled fragments; None: no reassembly
     services_outside: dict[str, int] = field(default_factory=dict)
-    """Addresses and ports of Services that say themselves how: "tunnel", "dsr" -> how many."""
-    xdp: tuple[XdpUplink, ...] = ()  # where packets are handed to other nodes by XDP
-    missing_devices: tuple[str, ...] = ()  # pods of this node whose device was gone at the load
-    services_unfinished: bool = False  # a change of Services that was killed half way
+    """Addresses and ports of Services with their own return path: "tunnel", "dsr" -> how many."""
+    xdp: tuple[XdpUplink, ...] = ()  # where XDP forwards packets to other nodes
+    missing_devices: tuple[str, ...] = ()  # pods of this node without a device at the load
+    services_unfinished: bool = False  # a killed change of Services left it incomplete
     services_left_out: dict[str, int] = field(default_factory=dict)
-    """What of the Services is not in force, as runtime/services/all_objects.py counts it."""
+    """Counts of what is not active of the Services, as runtime/services/all_objects.py counts it."""
 
-    denied_devices: tuple[str, ...] = ()  # without an endpoint: nothing passes there
+    denied_devices: tuple[str, ...] = ()  # without an endpoint: no packet passes
     deny_devices: tuple[str, ...] = ()  # patterns of devices that are denied without an endpoint
-    resets_revoked: bool = False  # who sends in a connection that the policy denies gets a reset
-    external_cidrs: tuple[str, ...] = ()  # where externalIPs have to be; empty: anywhere
-    refused: tuple[refusals.Refusal, ...] = ()  # what endpoints asked for above their quota
-    in_progress: str = ""  # the command that changes the node now: a key of command_lock.AT_WORK
+    resets_revoked: bool = False  # senders in revoked connections get a reset
+    external_cidrs: tuple[str, ...] = ()  # allowed ranges of externalIPs; empty: any
+    refused: tuple[refusals.Refusal, ...] = ()  # requests of endpoints above their quota
+    in_progress: str = ""  # the present command: a key of command_lock.AT_WORK
 
     def to_json(self) -> dict[str, Any]:
         """The status as plain values, with the name of its schema."""
@@ -136,7 +136,7 @@ class NodeStatus:
 
 
 def status(*, bpffs: Path = DEFAULT_ROOT, state_root: Path = DEFAULT_STATE) -> NodeStatus | None:
-    """Ask the kernel; None when nothing is loaded."""
+    """Ask the kernel; None if nothing is loaded."""
     return status_and_command(bpffs, state_root)[0]
 
 
@@ -145,8 +145,8 @@ def status_and_command(
 ) -> tuple[NodeStatus | None, str | None]:
     """The status, and the command that changes the node meanwhile, as `StateDir.at_work` has it.
 
-    What such a command takes away while it is read is asked again. The node is half loaded only where
-    no command is at work that will finish it.
+    If that command removes something during the read, the read starts again. The node counts as half
+    loaded only if no command is running that will finish it.
     """
     host.require_root()
     where = Pins(bpffs)
@@ -170,7 +170,7 @@ def status_and_command(
 
 
 def _epoch(where: Pins) -> int:
-    """0 also where the pin goes this very moment."""
+    """The epoch; 0 also if the pin vanishes during the call."""
     try:
         return switch.read(where.map("pc_state")).epoch
     except FileNotFoundError:
@@ -275,7 +275,7 @@ def _programs(
 
 
 def _denied(where: Pins, generation: Generation) -> tuple[str, ...]:
-    """Devices without an endpoint where nothing passes."""
+    """Devices without an endpoint that let no packet pass."""
     return tuple(
         denied_devices.name_of(at.ifindex)
         for at in leftovers.kept(generation)
@@ -284,7 +284,7 @@ def _denied(where: Pins, generation: Generation) -> tuple[str, ...]:
 
 
 def _open(where: Pins, generation: Generation) -> Iterator[str]:
-    """Devices that are to be denied, and that packets pass."""
+    """Devices that should be denied, and that let packets pass."""
     for at in leftovers.kept(generation):
         if attach.is_there(at) and not attach.is_whole(where, at):
             yield denied_devices.name_of(at.ifindex)
@@ -314,7 +314,7 @@ def _maps(where: Pins, generation: Generation) -> tuple[MapStatus, ...]:
 
 
 def _rules(where: Pins, generation: Generation) -> tuple[RuleCount, ...]:
-    """The counters; none where the bundle was compiled without."""
+    """The counters; none if the bundle was compiled without."""
     pin = where.generation(generation.epoch) / "pc_counts"
     if not pin.exists():
         return ()
@@ -335,7 +335,10 @@ def _rules(where: Pins, generation: Generation) -> tuple[RuleCount, ...]:
 def _sums_by_rule(
     counted: list[tuple[int, ...]], known: Mapping[int, dict[str, Any]]
 ) -> dict[int, tuple[int, ...]]:
-    """What each rule counts: a decision with notes counts for its rule and for each that made one."""
+    """The counts of each rule.
+
+    A decision with notes counts for its rule, and for each rule that made one of the notes.
+    """
     found: dict[int, tuple[int, ...]] = {}
     for ident, sums in enumerate(counted):
         rule = known.get(ident, {})
@@ -346,12 +349,12 @@ def _sums_by_rule(
 
 
 def rules_by_id(generation: Generation) -> dict[int, dict[str, Any]]:
-    """The entries of rules.json, and those made on the node, by their ids."""
+    """The entries of rules.json, and those made on the node, by id."""
     return {int(rule.get("id", i)): rule for i, rule in enumerate(generation.rules)}
 
 
 def place_of(rule: Mapping[str, Any]) -> str:
-    """The rule in the user's words: its policies, then file and line of each place."""
+    """The rule in the user's files: its policies, then file and line of each place."""
     places = [f"{place['file']}:{place['line']}" for place in rule.get("places", ())]
     return " ".join([*rule.get("policies", ()), *places]) or str(rule.get("kind", ""))
 
@@ -366,7 +369,7 @@ def _drops(where: Pins, generation: Generation) -> dict[str, int]:
 
 
 def _reassembly(where: Pins, generation: Generation) -> dict[str, int] | None:
-    """Fragments that were sent to be put in order, came back, and were more than there may be."""
+    """Counts of fragments: sent to reassembly, returned, and above the limit."""
     if not any(at.role == "detour" for at in generation.attachments):
         return None
     counts = per_cpu_sums(where.map(reassembly.COUNTS))

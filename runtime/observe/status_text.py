@@ -13,7 +13,7 @@ from policyc.runtime.state import LoadedEndpoint, LoadedMasquerade
 
 
 def show(status: NodeStatus, console: Console, printable: Callable[[str], str] = str) -> None:
-    """Print every part that has something to say; names in it are made `printable`."""
+    """Print every part that is not empty; names in it pass through `printable`."""
 
     def say(words: str, style: str = "") -> None:
         console.print(printable(words), style=style, markup=False, highlight=False, soft_wrap=True)
@@ -94,7 +94,7 @@ _LEFT_OUT: Mapping[str, tuple[str, str]] = {
     ),
     "wrong_objects": ("{} object is invalid", "{} objects are invalid"),
 }
-"""One, and more."""
+"""Singular and plural."""
 
 
 def _left_out(counts: Mapping[str, int]) -> str:
@@ -116,7 +116,7 @@ def _masquerade(how: LoadedMasquerade) -> str:
 
 
 _Rows = tuple[str, tuple[str, ...], Sequence[tuple[str, ...]]]
-"""A title, the names of columns, and a row of cells for each thing."""
+"""A title, the names of columns, and a line of texts for each item."""
 
 
 def _table(

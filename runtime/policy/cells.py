@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the word of a (row, column) is written on the node: in a dense table, or in buckets.
+"""Writes the word of a (row, column) on the node: into a dense table, or into buckets.
 
-Gives map writes; nothing reads the maps before the switch. Where a table is full the cell keeps the
-word of denial, or its row does.
+Gives map writes; no program reads the maps before the switch. If a table is full, the cell keeps the
+word that denies, or its row does.
 """
 
 from collections import Counter
@@ -21,16 +21,16 @@ FIRST_FACTOR = 0x9E3779B97F4A7C15
 SECOND_FACTOR = 0xC2B2AE3D27D4EB4F
 MAX_MOVES = 500
 NEW_BUCKET = [0] * 12 + [1] + [0] * 3
-"""Nothing in it, and filled."""
+"""An empty bucket that counts as filled."""
 
 
 class Cells(Protocol):
     """The table of one direction."""
 
     n_refused: int
-    """How often there was no room for a cell, which denies instead."""
+    """How often a cell found no room, and denies instead."""
     closed: set[int]
-    """Rows that deny more than their policies say, for want of room."""
+    """Rows that deny more than their policies, because they found no room."""
 
     def new_row(self, row: int, words: Mapping[int, int]) -> list[MapWrite]:
         """Write a row: column id -> word."""
@@ -49,7 +49,7 @@ def cells_of(bundle: Bundle, short: str, plan: Mapping[str, Any]) -> Cells:
 
 
 class DenseCells:
-    """Every cell has a word of its own."""
+    """Every cell has its own word."""
 
     def __init__(self, name: str, stride: int) -> None:
         self._name = name
@@ -70,7 +70,7 @@ class DenseCells:
 
 
 class HashedCells:
-    """Only the cells that differ from their row's usual word are kept, each in one of two buckets."""
+    """Keeps only cells that differ from their row's usual word, each in one of two buckets."""
 
     def __init__(self, bundle: Bundle, short: str, n_buckets: int) -> None:
         self._buckets_name, self._usual_name = f"pc_buckets_{short}", f"pc_usual_{short}"
@@ -94,7 +94,7 @@ class HashedCells:
         return writes + self._set((row, column, word) for column, word in words.items())
 
     def new_column(self, column: int, words: Mapping[int, int]) -> list[MapWrite]:
-        """Write a column; a row whose usual word it is needs nothing."""
+        """Write a column; rows for which it is the usual word need no entry."""
         return self._set((row, column, word) for row, word in words.items())
 
     def _set(self, cells: Iterable[tuple[int, int, int]]) -> list[MapWrite]:
@@ -106,7 +106,7 @@ class HashedCells:
         return [*writes, *self._closed_rows()]
 
     def _insert(self, entry: tuple[int, int, int], touched: dict[int, None]) -> None:
-        """Put an entry into one of its buckets; where both are full, another one moves."""
+        """Put an entry into one of its buckets; if both are full, another entry moves."""
         avoid = -1
         for move in range(MAX_MOVES):
             first, second = bucket_of(entry[0], entry[1], self._n_buckets)
@@ -138,7 +138,7 @@ class HashedCells:
         return before
 
     def _closed_rows(self) -> list[MapWrite]:
-        """A cell without a place must not get its row's usual word, which may allow: the row denies."""
+        """Deny rows with an unplaced cell: their usual word may allow, and must not apply to it."""
         rows = dict.fromkeys(row for row, _, _ in self._lost)
         self._lost.clear()
         for row in rows:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The classifier a bundle carries: from an endpoint record to its row and columns.
+"""The bundle's classifier: from an endpoint record to its row and columns.
 
-The twin of `ir/atoms.py` on the node; both read label selectors as metav1.LabelSelector says.
+It is the twin of `ir/atoms.py` on the node. Both read label selectors as metav1.LabelSelector defines
+them.
 """
 
 from bisect import bisect_right
@@ -30,7 +31,8 @@ Named = tuple[tuple[int, tuple[int, ...]], ...]
 class RowKey:
     """An endpoint class as subject.
 
-    The subject selectors that hold, the ingress named ports, and the blocks of its own addresses.
+    It consists of the subject selectors that match, the ingress named ports, and the blocks of its own
+    addresses.
     """
 
     bits: frozenset[int]
@@ -39,7 +41,7 @@ class RowKey:
     own6: frozenset[int] = frozenset()
 
     def own(self, family: int) -> frozenset[int]:
-        """The blocks, of those that rules ask of the subject, that its address is in."""
+        """The blocks that contain its address, of the blocks that rules read of the subject."""
         return self.own4 if family == 4 else self.own6
 
 
@@ -79,7 +81,7 @@ class Classifier:
 
     @property
     def reads_nodes(self) -> bool:
-        """Whether some rule tells a node from an address."""
+        """Whether some rule distinguishes a node from an address."""
         return bool(self._data["reads_nodes"])
 
     def known_rows(self) -> list[RowKey]:
@@ -117,7 +119,7 @@ class Classifier:
         return ColumnKey(family, atom, bits, self._named(endpoint, self._data["egress_ports"]))
 
     def node_column(self, node: NodeRecord, address: Address, is_local: bool) -> ColumnKey | None:
-        """A node as peer under one of its addresses; None where no rule tells nodes from addresses."""
+        """A node as peer under one address; None if no rule distinguishes nodes from addresses."""
         if not self.reads_nodes:
             return None
         of: Attributes = {"node label": node.labels, "node": {"": node.name}}
@@ -130,7 +132,7 @@ class Classifier:
         return ColumnKey(address.version, self._atom(address), node=held, is_local=is_near)
 
     def address_column(self, address: Address) -> ColumnKey:
-        """An address that is no pod's, as peer."""
+        """An address, as peer, that belongs to no pod."""
         return ColumnKey(address.version, self._atom(address))
 
     def _atom(self, address: Address) -> int:
@@ -139,7 +141,7 @@ class Classifier:
         return atom
 
     def blocks_of(self, column: ColumnKey) -> frozenset[int]:
-        """The address blocks that a column's addresses are in."""
+        """The address blocks that contain a column's addresses."""
         return frozenset(self._data["addresses"][str(column.family)]["blocks"][column.atom])
 
     def _bits(self, endpoint: EndpointRecord) -> frozenset[int]:
@@ -189,7 +191,7 @@ def _column(column: Mapping[str, Any]) -> ColumnKey:
 
 
 def _attributes(endpoint: EndpointRecord) -> Attributes:
-    """All that a condition can ask of an endpoint."""
+    """All attributes of an endpoint that a condition can read."""
     return {
         "label": endpoint.labels,
         "namespace label": endpoint.namespace_labels,

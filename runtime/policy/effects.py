@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rules ask for beside allow and deny, of the ids that are made on the node.
+"""The effects of rules besides allow and deny, for ids that are made on the node.
 
-A default deny asks for nothing. A decision with notes asks for what its rule asks for, and to be logged
-where one of the notes says so. The twin of `ir/effects.py`.
+A default deny has no effects. A decision with notes has its rule's effects, and is logged if one of the
+notes says so. It is the twin of `ir/effects.py`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ LOG = 4
 
 
 class Effects:
-    """The rows of pc_effects, one an id; a program whose rules ask for nothing has no such map."""
+    """The entries of pc_effects, one per id; a program whose rules have no effects has no such map."""
 
     def __init__(self, bundle: Bundle) -> None:
         self._is_there = any(spec.name == TABLE for spec in bundle.maps)
@@ -27,7 +27,7 @@ class Effects:
         self._n_written = 0
 
     def writes(self, new_rules: Sequence[Mapping[str, Any]]) -> list[MapWrite]:
-        """The rows of the rules that were made since the last call; `new_rules` are all made so far."""
+        """The entries of the rules made since the last call; `new_rules` are all rules made so far."""
         made, self._n_written = new_rules[self._n_written :], len(new_rules)
         if not self._is_there:
             return []

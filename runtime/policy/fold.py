@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decide one (row, column) from the tier tables of a bundle, as the compiler would have.
+"""Decides one (row, column) from the tier tables of a bundle, as the compiler would have.
 
-The twin of `ir/fold.py`, by another road: the service keys are cut where any matching rule begins or
-ends, and each stretch walks the tiers once.
+It is the twin of `ir/fold.py`, with another algorithm: it cuts the service keys where any matching rule
+begins or ends, and walks the tiers once per segment.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ from policyc.runtime.policy.matching import (
 
 NOT_ISOLATED_RULE = 0
 FAIL_CLOSED_RULE = 1
-LAST_KEY = 5 << 16 | 0xFF  # of the service keys: protocol 255
+LAST_KEY = 5 << 16 | 0xFF  # the last service key: protocol 255
 _DENYING = ("deny", DENY_OWN_NODE, "reject")
 _NOTING = ("log", "audit")
 _ACTIONS = ("allow", "pass", *_DENYING, *_NOTING)
@@ -31,13 +31,13 @@ Ranges = tuple[tuple[int, int], ...] | None
 
 
 Decided = tuple[int, tuple[int, ...]]
-"""The rule that decides, and those before it that make notes."""
+"""The deciding rule, and earlier rules that make notes."""
 
 
 class Match(NamedTuple):
-    """A rule whose peers match: the services it covers, its action and id.
+    """A rule whose peers match: the services that it covers, its action and its id.
 
-    `makes_note`: what it does not decide is noted.
+    `makes_note`: it makes a note of each match that it does not decide.
     """
 
     ranges: Ranges
@@ -80,13 +80,13 @@ class TierRules:
         return self._denies[rule]
 
     def new_rules(self) -> list[dict[str, Any]]:
-        """Default denies, and decisions with notes, that the compiler did not see."""
+        """Default denies, and decisions with notes, that the compiler did not make."""
         return list(self._new)
 
     def diagram(
         self, direction: str, row: RowKey, column: ColumnKey, blocks: frozenset[int]
     ) -> tuple[tuple[int, int], ...]:
-        """Steps (lowest service key, rule id), neighbours with different rules."""
+        """Steps (lowest service key, rule id); adjacent steps have different rules."""
         named = dict(row.named if direction == "ingress" else column.named)
         tiers = [self._matching(t, direction, row, column, blocks, named) for t in self._tiers]
         cuts = {0}
@@ -110,7 +110,7 @@ class TierRules:
         blocks: frozenset[int],
         named: Mapping[int, tuple[int, ...]],
     ) -> tuple[list[Match], int | None]:
-        """The tier's rules whose peers match, in deciding order, and its default for the row."""
+        """The tier's rules whose peers match, in order of evaluation, and its default for the row."""
         selecting = [p for p in tier["policies"] if p["subject"] in row.bits]
         matched = [
             Match(self._ranges(rule, named), rule["action"], rule["rule"], self._makes_note(rule))
@@ -151,7 +151,7 @@ class TierRules:
         return rule["action"] == "pass" and bool(self._rules[rule["rule"]].get("log"))
 
     def _id(self, rule: int, notes: tuple[int, ...]) -> int:
-        """The id of a decision with its notes; without ids left it is decided all the same."""
+        """The id of a decision with its notes; without free ids it is decided without notes."""
         if not notes or rule == FAIL_CLOSED_RULE:
             return rule
         if (rule, notes) not in self._noted:
@@ -196,7 +196,10 @@ def _place(action: str) -> int:
 
 
 def _has_peer(peers: list[list[Any]] | None, column: ColumnKey, blocks: frozenset[int]) -> bool:
-    """Selectors match endpoints only, node conditions nodes only; blocks match any address."""
+    """Whether a peer matches.
+
+    Selectors match only endpoints, and node conditions only nodes; blocks match any address.
+    """
     if peers is None:
         return True
     node = column.node or frozenset()
@@ -211,7 +214,7 @@ def _has_peer(peers: list[list[Any]] | None, column: ColumnKey, blocks: frozense
 
 
 def _is_own(own: list[Any] | None, row: RowKey, family: int) -> bool:
-    """Whether a rule's own side holds of the subject, which is an endpoint and so no node."""
+    """Whether a rule's own side matches the subject, which is an endpoint and never a node."""
     if own is None:
         return True
     matching = {"bit": row.bits, "block": row.own(family)}
@@ -219,7 +222,7 @@ def _is_own(own: list[Any] | None, row: RowKey, family: int) -> bool:
 
 
 def _without(span: tuple[int, int], lo: int, hi: int) -> Iterator[tuple[int, int]]:
-    """What is left of a range without lo..hi."""
+    """The rest of a range without lo..hi."""
     first, last = span
     if first < lo:
         yield first, min(last, lo - 1)
@@ -228,7 +231,7 @@ def _without(span: tuple[int, int], lo: int, hi: int) -> Iterator[tuple[int, int
 
 
 def _walk(tiers: list[tuple[list[Match], int | None]], key: int) -> Decided:
-    """What decides one service key."""
+    """The decision for one service key."""
     notes: list[int] = []
     for matched, default in tiers:
         is_passed = False
@@ -252,7 +255,7 @@ def _inside(ranges: Sequence[tuple[int, int]], key: int) -> bool:
 
 
 def _check(tiers: list[dict[str, Any]], rules: Sequence[Mapping[str, Any]]) -> None:
-    """An action or a mode that this release does not know must not be taken for one that allows."""
+    """Reject actions and modes that this release does not know: they must not count as allowing."""
     actions = {rule["action"] for rule in rules} | {tier["unmatched"] for tier in tiers}
     for tier in tiers:
         for policy in tier["policies"]:

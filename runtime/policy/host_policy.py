@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node itself as a subject: what hosts.json of a bundle says of it, and which addresses it has.
+"""The node itself as a subject: what a bundle's hosts.json says of it, and its addresses.
 
-The compiler lowers what guards a node to what isolates an endpoint in the namespace without a name
-(`compiler/driver/compile/host_subjects.py`); here that endpoint is made, one for each
-address of the node.
+The compiler lowers host policy to policy on an endpoint in the namespace without a name
+(`compiler/driver/compile/host_subjects.py`). This module makes that endpoint, once for each address of
+the node.
 """
 
 import ipaddress
@@ -39,10 +39,10 @@ _NO_FAILSAFES = Failsafes()
 
 @dataclass(frozen=True, slots=True)
 class GuardedHost:
-    """The node, which policies guard. `groups` are its addresses; each of them is one endpoint.
+    """The node under host policy. `groups` are its addresses; each group is one endpoint.
 
-    `interface` is the device that a HostEndpoint names; empty or `*`: none in particular. Where it is
-    empty, the device is one that has an address among `expected`.
+    `interface` is the device that a HostEndpoint names; empty or `*`: no particular one. If it is empty,
+    the device is one that has an address among `expected`.
     """
 
     name: str
@@ -54,7 +54,7 @@ class GuardedHost:
     groups: tuple[tuple[Address, ...], ...] = ()
 
     def record(self, address: Address) -> EndpointRecord:
-        """The endpoint as which the node is a subject under one of its addresses."""
+        """The endpoint for which the node is a subject under one of its addresses."""
         return EndpointRecord(
             namespace="",
             name=self.name,
@@ -72,7 +72,7 @@ class GuardedHost:
 
     @property
     def failsafes(self) -> Failsafes:
-        """The ports that stay open where nobody says which: Felix's, for what Calico guards."""
+        """The ports that stay open by default: Felix's, for nodes under Calico policies."""
         return DEFAULT if self.has_failsafes else _NO_FAILSAFES
 
 
@@ -91,7 +91,10 @@ def guarded(
     open_ports: Mapping[Side, str],
     note: Warn,
 ) -> Guarded | None:
-    """The node, if the bundle guards it, and what stays open; `InputError` if it cannot be guarded."""
+    """The node if the bundle has host policy for it, and its open ports.
+
+    Raises `InputError` if the policy cannot be enforced.
+    """
     given = {side: failsafes.read_ports(text, side) for side, text in open_ports.items()}
     found = guarded_host(bundle, file)
     if found is None:
@@ -103,7 +106,7 @@ def guarded(
 
 
 def guarded_host(bundle: Bundle, file: EndpointsFile) -> GuardedHost | None:
-    """The node of the file, if the bundle's policies guard it; as yet without addresses."""
+    """The file's node, if the bundle has host policy for it; addresses are added later."""
     if HOSTS_FILE not in bundle.digests:
         return None
     root = read_json(bundle.path / HOSTS_FILE).fields(
@@ -146,7 +149,7 @@ def _interface(item: JsonValue, node: NodeRecord) -> GuardedHost | None:
 
 
 def require_uplinks(host: GuardedHost, uplinks: Collection[str]) -> None:
-    """`InputError` where the node would stay open: its policies are enforced at its uplinks."""
+    """Raise `InputError` if no hook enforces the host policy: hooks at the node's uplinks enforce it."""
     if not uplinks:
         raise InputError(
             f"the bundle has host policy for this node ({host.node.name}), but without an uplink "
@@ -171,9 +174,9 @@ def require_uplinks(host: GuardedHost, uplinks: Collection[str]) -> None:
 
 
 def with_addresses(host: GuardedHost, file: EndpointsFile) -> GuardedHost:
-    """The host under every address it has: those in the file, and those of its devices.
+    """The host under every address that it has: from the file, and from its devices.
 
-    A pod in the host's network has the node's, which does not make it the pod's.
+    A pod in the host's network has the node's address; the address is still the node's.
     """
     records = (record for record in file.endpoints if not record.host_network)
     pods = {address for record in records for address in record.addresses.values()}
@@ -183,13 +186,13 @@ def with_addresses(host: GuardedHost, file: EndpointsFile) -> GuardedHost:
 
 
 def own_addresses(pods: Collection[Address]) -> tuple[Address, ...]:
-    """Every address of the node's devices but those of loopback and of `pods`; sorted."""
+    """Every address of the node's devices, except those of loopback and of `pods`; sorted."""
     kept = (each for each in set(_device_addresses()) if not each.is_loopback and each not in pods)
     return tuple(sorted(kept, key=lambda each: (each.version, int(each))))
 
 
 def _device_addresses(names: Collection[str] = ()) -> list[Address]:
-    """Those of the devices of these names that are there, or of all."""
+    """The addresses of the devices of these names that exist, or of all devices."""
     wanted = {index for index, name in socket.if_nameindex() if not names or name in names}
     with rtnetlink.connection("host policy") as netlink:
         return [
@@ -201,7 +204,7 @@ def _device_addresses(names: Collection[str] = ()) -> list[Address]:
 
 
 def groups_of(addresses: Collection[Address]) -> Iterator[tuple[Address, ...]]:
-    """Each address by itself; those of links alone together, as every pod's device has one."""
+    """Each address by itself; link-local ones are together, as every pod's device has one."""
     of_links = tuple(each for each in addresses if each.version == 6 and each.is_link_local)
     yield from ((each,) for each in addresses if each not in of_links)
     if of_links:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the expressions of classifier.json: conditions on endpoints and nodes, peers over atoms.
+"""Evaluates the expressions of classifier.json: conditions on endpoints and nodes, peers over atoms.
 
-The twin of `ir/matching.py` on the node. An expression is a leaf, or `and`, `or`, `not` and its parts.
-`check_*` run once, when a bundle is opened: what this release does not know must not be guessed at.
+It is the twin of `ir/matching.py` on the node. An expression is a leaf, or `and`, `or`, `not` with its
+parts. `check_*` run once, when a bundle is opened: forms that this release does not know are rejected.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +11,7 @@ from typing import Any
 from policyc.runtime.errors import InputError
 
 Attributes = Mapping[str, Mapping[str, str]]
-"""Attribute -> the labels there are; a name stands under the empty key."""
+"""Attribute -> its labels; a name has the empty key."""
 
 ATTRIBUTES = (
     "label",
@@ -35,13 +35,13 @@ PEER_KINDS = ("bit", "block", "node", "local", "remote")
 
 
 def requirement_holds(requirement: list[Any], labels: Mapping[str, str]) -> bool:
-    """One `[key, operator, values]`; NotIn also holds where the key is absent."""
+    """Whether one `[key, operator, values]` holds; NotIn also holds if the key is absent."""
     key, operator, values = requirement
     return _OPERATORS[operator](labels.get(key), values)
 
 
 def condition_holds(condition: list[Any], of: Attributes) -> bool:
-    """Whether a condition holds of what has these attributes."""
+    """Whether a condition holds for these attributes."""
 
     def test(leaf: list[Any]) -> bool:
         return requirement_holds(leaf[2], of.get(leaf[1], {}))
@@ -50,7 +50,7 @@ def condition_holds(condition: list[Any], of: Attributes) -> bool:
 
 
 def holds(expression: list[Any], leaf: Callable[[list[Any]], bool]) -> bool:
-    """An expression's value, with that of its leaves."""
+    """The value of an expression, from the values of its leaves."""
     word, *parts = expression
     match word:
         case "and":
@@ -64,7 +64,7 @@ def holds(expression: list[Any], leaf: Callable[[list[Any]], bool]) -> bool:
 
 
 def check_condition(condition: list[Any]) -> None:
-    """Raises InputError for a condition of another release."""
+    """Raise InputError for a condition that this release does not know."""
     for word, *rest in _leaves(condition):
         if word != "test" or rest[0] not in ATTRIBUTES:
             raise _unknown(f"the condition {[word, *rest]}")
@@ -72,13 +72,13 @@ def check_condition(condition: list[Any]) -> None:
 
 
 def check_requirement(requirement: list[Any]) -> None:
-    """Raises InputError for an operator of another release."""
+    """Raise InputError for an operator that this release does not know."""
     if requirement[1] not in _OPERATORS:
         raise _unknown(f"the operator {requirement[1]!r}")
 
 
 def check_peer(peer: list[Any]) -> None:
-    """Raises InputError for a kind of peer of another release."""
+    """Raise InputError for a kind of peer that this release does not know."""
     for kind, *_ in _leaves(peer):
         if kind not in PEER_KINDS:
             raise _unknown(f"the peer {kind!r}")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connections that the policy in force denies: the program that resets them, and how answers are known.
+"""Resets connections that the active policy denies.
 
-The policy program goes on as the program in its map `pc_on_revoked`, if there is one, for a packet in
-the middle of a connection that it denies (runtime/datapath/policy_run.h). Each generation has a map of
-its own, so the choice comes into force with the policy, by the same store. An answer that goes out by a
-pod's device has a source MAC that no pod knows (runtime/datapath/answerable.h).
+For a packet in the middle of a connection that it denies, the policy program tail-calls the program in
+its map `pc_on_revoked`, if there is one (runtime/datapath/policy_run.h). Each generation has its own
+map, so that choice changes with the policy, in the same store. An answer that leaves by a pod's device
+has a source MAC that no pod knows (runtime/datapath/answerable.h).
 """
 
 import os
@@ -21,14 +21,15 @@ _MAC_BYTES = 6
 
 
 def reset(on_revoked: int, program: int) -> None:
-    """A generation resets connections once it is in force: the descriptors of its map, and of the
-    program that does so.
+    """Make a generation reset revoked connections, from its activation on.
+
+    The arguments are the descriptors of its map, and of the program that resets.
     """
     bpf_syscall.map_update(on_revoked, _KEY, struct.pack("=I", program))
 
 
 def program_id(generation: Path) -> int:
-    """The kernel's id of the program by which a generation resets connections; 0: there is none.
+    """The kernel's id of the program with which a generation resets connections; 0: none.
 
     `generation` is the folder of its pins.
     """
@@ -41,7 +42,7 @@ def program_id(generation: Path) -> int:
 
 
 def draw_answer_mac(pin: Path) -> None:
-    """Draw another source MAC for answers, which hooks of an older bundle do not have."""
+    """Draw a new source MAC for answers; hooks of an older bundle have no such map."""
     if not pin.exists():
         raise HostError(f"the bundle's hooks have no map `{pin.name}`", "compile the bundle again")
     with bpf_syscall.obj_get(pin) as fd:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Places endpoints in a bundle's tables, and makes the rows, columns and diagrams that are new.
+"""Places endpoints in a bundle's tables, and makes new rows, columns and diagrams.
 
-Takes classifier.json, plan.json, rules.json and seeds; gives placements and the map writes they need.
-No compiler is at hand: a signature nobody has seen is decided here, by walking the tiers for each
-stretch of service keys. Row 0 and column 0 are the answer when the reserved ids run out: they deny.
+It takes classifier.json, plan.json, rules.json and seeds, and gives placements and the map writes that
+they need. There is no compiler on a node: this decides a new signature by walking the tiers for each
+segment of service keys. If the reserved ids run out, the result is row 0 and column 0, which deny.
 """
 
 from collections.abc import Iterator, Mapping
@@ -54,7 +54,7 @@ _UNSPECIFIED: Mapping[int, Address] = {4: IPv4Address(0), 6: IPv6Address(0)}
 
 @dataclass
 class PolicyTables:
-    """One generation's tables as the node knows them. Not to be shared between generations."""
+    """One generation's tables on the node. Generations must not share it."""
 
     bundle: Bundle
     _refused: list[str] = field(default_factory=list)
@@ -84,13 +84,13 @@ class PolicyTables:
 
     @property
     def reads_nodes(self) -> bool:
-        """Whether the policies can tell a node from an address."""
+        """Whether the policies distinguish a node from an address."""
         return self._classifier.reads_nodes
 
     def place(self, endpoint: EndpointRecord) -> Placement:
-        """The endpoint's row and columns, made where they are new; 0 where there is no room.
+        """The endpoint's row and columns, made if they are new; 0 if there is no room.
 
-        With the bundle of one node, a pod of another node is a peer, never a subject: it has no row.
+        In a bundle for one node, a pod of another node is only a peer: it has no row.
         """
         shortages = self.n_shortages()
         is_subject = not self.bundle.node or endpoint.node in ("", self.bundle.node)
@@ -110,7 +110,7 @@ class PolicyTables:
         return found
 
     def place_node(self, node: NodeRecord, address: Address, is_local: bool) -> Placement | None:
-        """A node under one address; None where it is no more than that address to every rule."""
+        """A node under one address; None if no rule distinguishes it from that address."""
         key = self._classifier.node_column(node, address, is_local)
         if key is None:
             return None
@@ -142,7 +142,7 @@ class PolicyTables:
         return found
 
     def place_own_node(self, node: NodeRecord) -> Placement:
-        """The own node as peer, by its first address of each family, or none that anyone may have."""
+        """The own node as peer, by its first address of each family, or by one that no host has."""
         found: Placement = {}
         shortages = self.n_shortages()
         for direction in self._directions:
@@ -157,7 +157,7 @@ class PolicyTables:
         return found
 
     def drain_writes(self) -> list[MapWrite]:
-        """What the placements since the last call need in the generation's maps."""
+        """The writes to the generation's maps that the placements since the last call need."""
         writes = [*self._trees.drain_writes(), *self._effects.writes(self._tiers.new_rules())]
         for direction in self._directions:
             writes += direction.drain_writes()
@@ -170,19 +170,19 @@ class PolicyTables:
     def refused(self) -> tuple[str, ...]:
         """Endpoints whose placement ran out of rows, columns, nodes, cells or rule ids.
 
-        Those, too, who came later to a row or column that another one found no room for, and whose
-        row was closed because another one's cells had no place.
+        This includes endpoints that came later to a row or column without room. It also includes
+        endpoints whose row was closed because another endpoint's cells found no place.
         """
         closed = (name for direction in self._directions for name in direction.closed_subjects())
         return tuple(dict.fromkeys((*self._refused, *closed)))
 
     @property
     def n_unnoted(self) -> int:
-        """How many decisions lost their notes, as rule ids had run out."""
+        """How many decisions lost their notes because the rule ids ran out."""
         return self._tiers.n_unnoted
 
     def n_shortages(self) -> int:
-        """How often something has run out so far."""
+        """How many shortages there were so far."""
         here = self._trees.ids.n_refused + self._trees.n_too_long + self._tiers.n_refused
         return here + sum(direction.n_refused for direction in self._directions)
 
@@ -190,7 +190,7 @@ class PolicyTables:
         return any(direction.is_short(found) for direction in self._directions)
 
     def blocks_of(self, column: ColumnKey) -> frozenset[int]:
-        """The address blocks that a column's addresses are in."""
+        """The address blocks that contain a column's addresses."""
         return self._classifier.blocks_of(column)
 
     def known(self) -> tuple[list[RowKey], list[ColumnKey]]:
@@ -198,7 +198,7 @@ class PolicyTables:
         return self._classifier.known_rows(), self._classifier.known_columns()
 
     def word(self, direction: str, row: RowKey, column: ColumnKey) -> int:
-        """The word of a cell: what the tiers say, as a leaf or a tree."""
+        """The word of a cell: the tiers' decision, as a leaf or a tree."""
         steps = self._tiers.diagram(direction, row, column, self.blocks_of(column))
         word = self._trees.word(
             [(lo, verdict_word(not self._tiers.denies(rule), rule)) for lo, rule in steps]
@@ -207,7 +207,7 @@ class PolicyTables:
 
 
 class _Direction:
-    """The rows and columns that one direction tells apart, each with a key that stands for it."""
+    """The rows and columns that one direction distinguishes, each with a key that represents it."""
 
     def __init__(self, tables: PolicyTables, name: str, plan: Mapping[str, Any]) -> None:
         self.name = name
@@ -227,18 +227,18 @@ class _Direction:
             self._columns.setdefault(viewed, (at, column))
         self._writes: list[MapWrite] = []
         self.subjects: dict[int, dict[str, None]] = {}
-        """Row -> the endpoints that stand in it."""
+        """Row -> its endpoints."""
         self._short_rows: set[int] = set()
         self._short_columns: set[int] = set()
 
     def is_short(self, placed: Placement) -> bool:
-        """Whether something ran out when the row or a column of the placement was made."""
+        """Whether there was a shortage when the placement's row or a column was made."""
         return placed[f"{self.name}_row"] in self._short_rows or any(
             placed[name] in self._short_columns for name in self._fields.values()
         )
 
     def closed_subjects(self) -> Iterator[str]:
-        """The endpoints whose row denies more than their policies say."""
+        """The endpoints whose row denies more than their policies."""
         for row in sorted(self._cells.closed):
             yield from self.subjects.get(row, ())
 
@@ -253,7 +253,7 @@ class _Direction:
         return writes
 
     def place_column(self, found: Placement, family: int, key: ColumnKey | None) -> None:
-        """Note the column of one family; where both share a field, that of the one there is."""
+        """Set the column of one family; if families share a field, that of the existing one."""
         name = self._fields[family]
         if key is not None:
             found[name] = self.column(key)
@@ -261,7 +261,7 @@ class _Direction:
             found.setdefault(name, FAIL_CLOSED)
 
     def row(self, key: RowKey) -> int:
-        """The id of a row, which is decided against every column where it is new."""
+        """The id of a row; a new row is decided against every column."""
         viewed = self._view.row(key)
         if viewed not in self._rows:
             at = self._row_pool.take()
@@ -279,7 +279,7 @@ class _Direction:
         return self._rows[viewed][0]
 
     def column(self, key: ColumnKey) -> int:
-        """The id of a column, against which every row is decided where it is new."""
+        """The id of a column; a new column is decided against every row."""
         viewed = self._view.column(key, self._tables.blocks_of(key))
         if viewed not in self._columns:
             at = self._column_pool.take()

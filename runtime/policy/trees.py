@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Words and search trees on the node: the twin of `ir/trees.py`, for diagrams that are first made here.
+"""Words and search trees on the node, for diagrams that are first made here.
 
-A word with LEAF is a verdict: ALLOW or not, and a rule id. Any other names a node of `pc_nodes`: seven
-lowest keys, eight children, a zero. Equal nodes are one node, also those that the compiler made.
+It is the twin of `ir/trees.py`. A word with LEAF is a verdict: ALLOW or not, and a rule id. Any other
+word names a node of `pc_nodes`: seven lowest keys, eight children, a zero. Equal nodes are stored once,
+also those that the compiler made.
 """
 
 from collections.abc import Sequence
@@ -25,13 +26,13 @@ Node = tuple[int, ...]
 
 
 def verdict_word(allows: bool, rule: int) -> int:
-    """The leaf that says allow or deny, by which rule."""
+    """The leaf that says allow or deny, and by which rule."""
     return LEAF | (ALLOW if allows else 0) | rule
 
 
 @dataclass
 class Trees:
-    """The nodes of one generation. `n_too_long` counts diagrams that the datapath could not search."""
+    """The nodes of one generation. `n_too_long` counts diagrams that the datapath cannot search."""
 
     bundle: Bundle
     ids: Pool
@@ -41,7 +42,7 @@ class Trees:
     _writes: list[MapWrite] = field(default_factory=list)
 
     def word(self, steps: Steps) -> int | None:
-        """The word of a diagram, whose nodes are made where they are new; None without room for it."""
+        """The word of a diagram, with new nodes as needed; None if there is no room."""
         steps = _merged(steps)
         if len(steps) > WIDTH**self.rounds:
             self.n_too_long += 1
@@ -79,7 +80,7 @@ class Trees:
         return ids[node]
 
     def _ids(self) -> dict[Node, int]:
-        """The nodes by what is in them; read when the first diagram is made, which is rare."""
+        """The ids of nodes by their contents; read when the first diagram is made, which is rare."""
         if self._known is None:
             words = self.bundle.seed_words(NODES)
             nodes = (tuple(words[at : at + NODE_WORDS]) for at in range(0, len(words), NODE_WORDS))
@@ -88,7 +89,7 @@ class Trees:
 
 
 def _merged(steps: Steps) -> list[tuple[int, int]]:
-    """Steps without those that repeat the word before them."""
+    """The steps without those that repeat the previous word."""
     out: list[tuple[int, int]] = []
     for lowest, word in steps:
         if not out or out[-1][1] != word:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What one direction's rules read of an endpoint class, on the node: the twin of `ir/views.py`.
 
-Rows and columns that a direction cannot tell apart share an id there. plan.json says what is read.
+Rows and columns that a direction does not distinguish share an id in it. plan.json says what is read.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from policyc.runtime.policy.classify import (
 
 @dataclass(frozen=True, slots=True)
 class RowView:
-    """A row as the rules of one direction read it."""
+    """A row, as the rules of one direction read it."""
 
     bits: frozenset[int]
     named: Named
@@ -27,7 +27,7 @@ class RowView:
 
 @dataclass(frozen=True, slots=True)
 class ColumnView:
-    """A column as the rules of one direction read it; `family` 0 where families are the same."""
+    """A column, as the rules of one direction read it; `family` 0 if families are the same."""
 
     family: int
     bits: frozenset[int]
@@ -38,7 +38,7 @@ class ColumnView:
 
 
 class View:
-    """Reads `reads` of a direction of plan.json."""
+    """Selects what a direction reads, as `reads` of plan.json says."""
 
     def __init__(self, direction: str, reads: Mapping[str, Any]) -> None:
         self._named_of_row = direction == "ingress"
@@ -61,7 +61,7 @@ class View:
         )
 
     def column(self, column: ColumnKey, blocks: frozenset[int]) -> ColumnView:
-        """The part of a column that is read; `blocks` are those its addresses are in."""
+        """The part of a column that is read; `blocks` are the blocks that contain its addresses."""
         held = (column.node or frozenset()) & self._conditions
         return ColumnView(
             column.family if self._by_family else 0,

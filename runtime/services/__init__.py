@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services and EndpointSlices: validated, shared out, and written to the maps of the datapath."""
+"""Services and EndpointSlices: validated, assigned, and written to the datapath's maps."""

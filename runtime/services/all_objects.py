@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All Services of a node at once, from the objects of the API server as files have them."""
+"""All Services of a node at once, from files with the API server's objects."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ from policyc.runtime.state import Warn, to_nobody
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What a node does for Services, and what it leaves out."""
+    """The frontends that a node serves, and what it leaves out."""
 
     frontends: tuple[Frontend, ...]
     """Sorted."""
@@ -39,8 +39,10 @@ class Served:
 
 
 def left_out(claims: Claims, limits: Limits, n_wrong: int) -> dict[str, int]:
-    """Addresses and ports that are another's, and that are over a limit; Services without the tables
-    of Maglev that they ask for; objects that are wrong. Without what is 0.
+    """Counts of what is left out; counts of 0 are omitted.
+
+    It counts addresses and ports that are taken or over a limit, Services without the Maglev tables that
+    they ask for, and malformed objects.
     """
     found = {
         "conflicts": len(claims.lost),
@@ -58,7 +60,7 @@ def read_services(
     note: Warn = to_nobody,
     warn: Warn = to_nobody,
 ) -> tuple[Frontend, ...]:
-    """The frontends of `serve`; `InputError` where an object is wrong."""
+    """The frontends of `serve`; `InputError` if an object is malformed."""
     return serve(roots, own, external, note, warn, strict=True).frontends
 
 
@@ -70,11 +72,11 @@ def serve(
     warn: Warn = to_nobody,
     strict: bool = False,
 ) -> Served:
-    """Every frontend, as this node has it.
+    """Every frontend, as this node serves it.
 
-    `note` is told what the node cannot have, `warn` what is left out: as it is another's, or wrong, or
-    not supported. With `strict` a wrong object is an `InputError`; so is always what is no object of the
-    API.
+    `note` is told what this node cannot serve. `warn` is told what is left out: taken by another object,
+    malformed, or not supported. With `strict` a malformed object is an `InputError`. A document that is
+    no API object always is one.
     """
     n_wrong = 0
 

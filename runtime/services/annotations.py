@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a Service asks of policyc by annotations, for which its API has no field."""
+"""The annotations of policyc on a Service, for options that the API has no field for."""
 
 from typing import get_args
 
@@ -16,7 +16,7 @@ _WAYS: tuple[Outside, ...] = get_args(Outside)
 
 
 def maglev_slots(metadata: JsonValue) -> int:
-    """How many slots the table has that endpoints are chosen by; 0: they are chosen by chance.
+    """The number of entries of the Service's Maglev table; 0: endpoints are chosen at random.
 
     By `policyc.dev/balance` and `policyc.dev/maglev-slots`; `InputError` for any other value.
     """
@@ -28,9 +28,9 @@ def maglev_slots(metadata: JsonValue) -> int:
 
 
 def way_back(metadata: JsonValue) -> Outside | None:
-    """How clients outside are answered that came to another node than the endpoint's.
+    """The return path to external clients that came to a node other than the endpoint's.
 
-    By `policyc.dev/outside`; None: as the load says. `InputError` for any other value.
+    Set by `policyc.dev/outside`; None: as the load says. `InputError` for any other value.
     """
     said = one_of(_annotations(metadata).get(_OUTSIDE), _WAYS, "")
     return next((way for way in _WAYS if way == said), None)

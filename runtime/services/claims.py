@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which Service has an address, protocol and port, where several ask for it or it is another's.
+"""Assigns each address, protocol and port to one Service, if several ask for it or it is taken.
 
     claims = Claims(warn)
-    claims.put(name, created, frontends)    as often as a Service changes; () takes it away
+    claims.put(name, created, frontends)    whenever a Service changes; () removes it
     claims.settle(node)                     site -> frontend before and after
 
-The outcome depends on the objects and the node alone, and not on their order: a Service's clusterIPs and
-node ports are its own; then the older object wins. An external address that is a pod's, or where a
-process of the node waits, is no Service's.
+The outcome depends only on the objects and the node, not on their order. A Service's clusterIPs and node
+ports are its own; otherwise the older object wins. No Service gets an external address that is a pod's,
+or on which a process of the node listens.
 """
 
 import ipaddress
@@ -33,24 +33,24 @@ Name = tuple[str, str]
 Site = tuple[Address, str, int]
 Changes = dict[Site, tuple[Frontend | None, Frontend | None]]
 Ranges = tuple[Network, ...]
-"""Those that externalIPs have to be in; empty: any address is taken."""
+"""The allowed ranges of externalIPs; empty: any address is allowed."""
 _YOUNGEST = "~"
-"""After each date, for objects that no API server has dated."""
+"""Sorts after each date, for objects without a creationTimestamp."""
 _SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What no Service takes from the node and its pods."""
+    """The addresses and ports of the node and its pods, which no Service gets."""
 
     addresses: frozenset[Address] = frozenset()
-    """The node's own."""
+    """The node's own addresses."""
     pods: frozenset[Address] = frozenset()
     sockets: Sockets = field(default_factory=Sockets)
     external: Ranges = ()
 
     def refusal(self, frontend: Frontend) -> str:
-        """Why the node does not serve it, whoever asks; empty: it does."""
+        """Why the node does not serve the frontend for any Service; empty: it does."""
         if frontend.kind is Kind.CLUSTER:
             return ""
         if frontend.kind is Kind.EXTERNAL and not self._is_allowed(frontend.address):
@@ -75,33 +75,33 @@ class _Claim:
 
     @property
     def order(self) -> tuple[bool, str, list[str]]:
-        """The least wins."""
+        """The sort key; the least one wins."""
         return not self.is_own, self.created or _YOUNGEST, self.frontend.service.split("/")
 
     @property
     def is_own(self) -> bool:
-        """The API server gives these to one Service alone."""
+        """Whether the API server gives the address to one Service only."""
         return self.frontend.kind in (Kind.CLUSTER, Kind.NODE)
 
 
 @dataclass
 class Claims:
-    """All that is asked for, and what of it is in force."""
+    """Everything that Services ask for, and what of it is active."""
 
     warn: Warn = to_nobody
     frontends: dict[Site, Frontend] = field(default_factory=dict)
-    """Those of the last `settle`."""
+    """The frontends of the last `settle`."""
     lost: dict[tuple[Name, Site], str] = field(default_factory=dict)
-    """What is left out, and why."""
+    """What is left out, and the reason."""
     _by_site: dict[Site, dict[Name, _Claim]] = field(default_factory=dict)
     _sites: dict[Name, frozenset[Site]] = field(default_factory=dict)
     _open: set[Site] = field(default_factory=set)
-    """Sites to be decided."""
+    """Sites that need a decision."""
     _node: Surroundings = field(default_factory=Surroundings)
     _is_warned: bool = False
 
     def put(self, name: Name, created: str, frontends: Iterable[Frontend]) -> None:
-        """All that a Service asks for from now on. `created` is its creationTimestamp; "": unknown."""
+        """Set all that a Service asks for. `created` is its creationTimestamp; "": unknown."""
         wanted = {(each.address, each.protocol, each.port): each for each in frontends}
         for site in self._sites.pop(name, frozenset()) - wanted.keys():
             del self._by_site[site][name]
@@ -114,7 +114,7 @@ class Claims:
             self._sites[name] = frozenset(wanted)
 
     def settle(self, node: Surroundings) -> Changes:
-        """Decide what has changed since the last time; `frontends` is that of now afterwards."""
+        """Decide what has changed since the last call; `frontends` is then the new result."""
         self._open.update(self._moved(node))
         self._node = node
         changes: Changes = {}
@@ -132,11 +132,11 @@ class Claims:
         return changes
 
     def is_moved(self, node: Surroundings) -> bool:
-        """Whether anything is decided otherwise at such a node."""
+        """Whether such a node changes any decision."""
         return next(self._moved(node), None) is not None
 
     def _moved(self, node: Surroundings) -> Iterator[Site]:
-        """Sites where the node refuses another Service than the last time, or for another reason."""
+        """Sites where the node refuses another Service than last time, or for another reason."""
         if node == self._node:
             return
         for site, claims in self._by_site.items():
@@ -174,7 +174,7 @@ class Claims:
             self._warn_of_external()
 
     def _warn_of_external(self) -> None:
-        """Once, when there are any."""
+        """Warn once about external addresses, if there are any."""
         served = {f.service for f in self.frontends.values() if f.kind is Kind.EXTERNAL}
         if served:
             self._is_warned = True
@@ -191,15 +191,15 @@ def _beaten(claim: _Claim, first: _Claim) -> str:
 
 
 def surroundings(own: OwnNode, external: Ranges) -> Surroundings:
-    """The node as it is now: its addresses by its endpoints file and by its devices, and its sockets."""
+    """The node as it is now: its addresses, from its endpoints file and devices, and its sockets."""
     addresses = frozenset(own.addresses) | listening.addresses()
     return Surroundings(addresses, own.pods, listening.sockets(), external)
 
 
 def external_ranges(given: Iterable[str]) -> Ranges | None:
-    """Of the option --external-cidr; None where it is not given. One empty range ends the limit.
+    """Parse the option --external-cidr; None if it is not given. One empty range removes the limit.
 
-    `InputError` for what is no range.
+    Raises `InputError` for text that is no range.
     """
     texts = tuple(dict.fromkeys(given))
     if not texts:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps a node's Services as watches of the API server tell of them, until these end.
+"""Keeps a node's Services up to date from watches of the API server, until the watches end.
 
-What watches begin with is everything that there is: it is put in force in one step, when each has begun
-and nothing more has come for a while. Changes after that are done singly (live.py).
+A watch begins with all existing objects. They are activated in one step, as soon as each watch has begun
+and no event has come for a while. Later changes are applied one by one (live.py).
 """
 
 import os
@@ -42,29 +42,29 @@ from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
 from policyc.runtime.state import Warn, to_nobody
 
 SETTLED = 1.0
-"""Seconds of silence after which what came first is taken for everything."""
+"""Seconds of silence after which the first events count as complete."""
 _QUIET, _LONGEST = (
     0.002,
     0.05,
 )  # of a change: seconds until it is done, in silence and at the latest
-_ROUND = 0.2  # seconds between two looks at `is_over`
-_UNSETTLED = 30  # times as long without such silence: the cluster is never silent, and it is all
-_LOOK = 1.0  # seconds between two looks at the node's own addresses and sockets
-_BUSY = 0.05  # seconds until what another command holds is tried again
+_ROUND = 0.2  # seconds between two checks of `is_over`
+_UNSETTLED = 30  # so many times SETTLED without silence: then the events count as complete
+_LOOK = 1.0  # seconds between two checks of the node's addresses and sockets
+_BUSY = 0.05  # seconds between tries while another command has the lock
 _PIECE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What was put in force: all of it is when this is told."""
+    """The activated changes; the caller is told after all of them are active."""
 
     events: int
     changed: int
-    """Addresses and ports of Services."""
+    """The number of addresses and ports of Services."""
     whole: bool
-    """Everything was written anew."""
+    """Whether everything was written anew."""
     seconds: float
-    """From the last event to now."""
+    """The time from the last event until now."""
 
 
 def follow(
@@ -78,11 +78,11 @@ def follow(
     warn: Warn = to_nobody,
     note: Warn = to_nobody,
 ) -> None:
-    """Read watch events (or objects) from files and pipes until all have ended, or it is over.
+    """Read watch events (or objects) from files and pipes until all have ended, or `is_over`.
 
-    `InputError` where a stream is no JSON, or says that the watch failed. Of an object that is wrong
-    `warn` is told, and it stays as it was. `note` is told that another command is waited
-    for. What is in force stays when this ends.
+    Raises `InputError` if a stream is no JSON, or says that the watch failed. `warn` is told of a
+    malformed object, whose previous state stays. `note` is told about a wait for another command. The
+    active Services stay when this ends.
     """
     with ExitStack() as held:
         reading = _Reading(streams, held)
@@ -94,7 +94,7 @@ def follow(
         while not is_over():
             n_events = _take(reading, world, wait, lambda: is_over() or following.is_moved(), warn)
             if is_over() and not following.live:
-                return  # perhaps not all has come
+                return  # perhaps more events were to come
             if n_events or following.is_moved():
                 applied = following.catch_up(n_events)
                 if applied.events or applied.changed or applied.whole:
@@ -111,10 +111,10 @@ def _take(
     is_over: Callable[[], bool],
     warn: Warn,
 ) -> int:
-    """Events until there was silence, or it took too long; how many.
+    """Read events until silence or a time limit; returns their number.
 
-    Before a stream has begun there is no silence: Services without their endpoints would be put in
-    force, and end all that is open.
+    Silence counts only after every stream has begun. Otherwise Services without their endpoints would
+    become active, and end all their connections.
     """
     quiet, longest = wait
     n, began = 0, 0.0
@@ -145,8 +145,9 @@ def _believe(world: World, event: JsonValue, warn: Warn) -> None:
 def unhurried(
     bpffs: Path, state_root: Path, is_over: Callable[[], bool], note: Warn
 ) -> Iterator[LoadedNode]:
-    """As `loaded`; another command that is changing the node is waited for, unless it is over. `note` is
-    told once what is waited for.
+    """Like `loaded`, but waits for another command that changes the node, unless `is_over`.
+
+    `note` is told once what this waits for.
     """
     is_said = False
     with ExitStack() as held:
@@ -190,8 +191,9 @@ class _Following:
             self.live.close()
 
     def is_moved(self) -> bool:
-        """Whether a load, other Services, or addresses and sockets of the node decide otherwise than
-        when `catch_up` was called last. It looks once in `_LOOK` seconds.
+        """Whether a load, other Services, or the node's addresses and sockets change a decision.
+
+        This is relative to the last `catch_up`. It checks once in `_LOOK` seconds.
         """
         now = time.monotonic()
         if self.live and not self._is_moved and now >= self._look_at:
@@ -222,7 +224,7 @@ class _Following:
         return Applied(n_events, len(changes), whole, time.monotonic() - began)
 
     def _asked(self) -> dict[Place, Health]:
-        """Where load balancers ask, and what they are told. The API gives no port to two Services."""
+        """The ports that load balancers ask, and the answers. The API gives no port to two Services."""
         return {
             (family, port): Health(*name, n_local)
             for name, (port, by_family) in self._world.health.items()
@@ -230,7 +232,7 @@ class _Following:
         }
 
     def _is_replaced(self, node: LoadedNode) -> bool:
-        """Somebody else has put Services in force meanwhile, or other nodes; or nobody has yet."""
+        """Whether another command has activated Services or nodes meanwhile; or none has yet."""
         return (
             self.live is None
             or node.word.half != self.live.word.half
@@ -244,12 +246,12 @@ class _Following:
 
 
 class _Reading:
-    """Several streams, whichever has something."""
+    """Reads several streams, whichever has events."""
 
     def __init__(self, streams: Sequence[Path], held: ExitStack) -> None:
         self._selector = held.enter_context(selectors.PollSelector())
         self.silent = set(streams)
-        """Those that have not begun."""
+        """Streams that have not begun."""
         for path in dict.fromkeys(streams):
             fd = self._opened(path, held)
             self._selector.register(fd, selectors.EVENT_READ, JsonStream(path))
@@ -258,7 +260,7 @@ class _Reading:
     def _opened(path: Path, held: ExitStack) -> int:
         if str(path) == "-":
             return 0
-        try:  # a pipe that nobody writes to yet is waited for with the others
+        try:  # a pipe without a writer yet is awaited with the others
             fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         except OSError as error:
             raise InputError(f"{path}: cannot be read: {error.strerror}") from error
@@ -267,11 +269,11 @@ class _Reading:
 
     @property
     def is_open(self) -> bool:
-        """Whether there may be more."""
+        """Whether more events may come."""
         return bool(self._selector.get_map())
 
     def events(self, patience: float) -> list[JsonValue]:
-        """What has come, if anything does within so many seconds."""
+        """The events that have come, if any comes within so many seconds."""
         return [event for key, _ in self._selector.select(patience) for event in self._read(key)]
 
     def _read(self, key: selectors.SelectorKey) -> Iterator[JsonValue]:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers load balancers that ask a node whether it has endpoints of a Service.
+"""Answers the health checks by which load balancers ask a node for endpoints of a Service.
 
     checks = HealthChecks(is_healthy, warn)
-    checks.set({(4, 32000): Health("shop", "web", 2)})     as often as something changes
+    checks.set({(4, 32000): Health("shop", "web", 2)})     whenever something changes
     checks.close()
 
-A Service with `externalTrafficPolicy: Local` has a port for that (`healthCheckNodePort`); the answer is
-kube-proxy's: 200 where an endpoint of the node is ready, else 503, whatever the path (KEP-1669).
-One thread serves all ports, and no client for longer than a few seconds.
+A Service with `externalTrafficPolicy: Local` has a port for that (`healthCheckNodePort`). The answer is
+kube-proxy's: 200 if an endpoint of the node is ready, otherwise 503, for any path (KEP-1669). One thread
+serves all ports. It serves no client for longer than a few seconds.
 """
 
 import errno
@@ -27,8 +27,8 @@ from policyc.runtime.errors import HostError
 from policyc.runtime.kernel import descriptors
 from policyc.runtime.state import Warn
 
-_MOST = 256  # connections at once; who comes then takes the place of the one that came first
-_PAUSE = 0.1  # seconds, where there are no descriptors for who comes
+_MOST = 256  # concurrent clients; the next client replaces the oldest
+_PAUSE = 0.1  # seconds, if there are no descriptors for new clients
 _PATIENCE = 5.0  # seconds for a request
 _LONGEST = 8192  # bytes of a request
 _END = b"\r\n\r\n"
@@ -40,17 +40,17 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What there is to say of a Service."""
+    """The health of a Service, as the answers report it."""
 
     namespace: str
     name: str
     n_local: int
-    """Endpoints of this node that are ready."""
+    """Ready endpoints of this node."""
 
 
 @dataclass(slots=True)
 class _Asking:
-    """A connection, and what it has said so far."""
+    """A connection, and the bytes that it has sent so far."""
 
     place: Place
     until: float
@@ -59,7 +59,7 @@ class _Asking:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """What to say from now on, and the listeners that are new. Without anything: the end."""
+    """The new answers, and new listeners. Without any: the end."""
 
     said: Mapping[Place, Health]
     opened: Mapping[Place, socket.socket]
@@ -71,7 +71,7 @@ class HealthChecks:
     """Ports that are answered until `close`; none before the first `set`."""
 
     def __init__(self, is_healthy: Callable[[], bool], warn: Warn) -> None:
-        """`is_healthy`: whether the node translates at all. `warn` is told of ports that are taken."""
+        """`is_healthy`: whether the node translates at all. `warn` is told of ports that are in use."""
         self._is_healthy, self._warn = is_healthy, warn
         self._places: set[Place] = set()
         self._taken: set[Place] = set()
@@ -79,7 +79,10 @@ class HealthChecks:
         self._is_without_room = False
 
     def set(self, wanted: Mapping[Place, Health]) -> None:
-        """Say this from now on, and nothing at other ports. One that is taken is tried again then."""
+        """Give these answers from now on, and none at other ports.
+
+        A port that is in use is tried again at the next call.
+        """
         if not wanted and self._server is None:
             return
         try:
@@ -97,14 +100,14 @@ class HealthChecks:
         self._server.change(_Change(dict(wanted), opened))
 
     def close(self) -> None:
-        """Answer nobody any more."""
+        """Stop answering."""
         if self._server:
             self._server.change(_Change({}, {}, is_last=True))
         self._server = None
         self._places.clear()
 
     def _with_room(self, new: Sequence[Place]) -> Sequence[Place]:
-        """The new ports, or none of them where there are no descriptors for them and who asks."""
+        """The new ports, or none of them if there are no descriptors for them and their clients."""
         if not new:
             return new
         try:
@@ -138,7 +141,7 @@ class HealthChecks:
 
 
 class _Server:
-    """The thread, and all that it alone touches."""
+    """The thread, and the state that only it uses."""
 
     def __init__(self, is_healthy: Callable[[], bool]) -> None:
         self._is_healthy = is_healthy
@@ -153,7 +156,7 @@ class _Server:
         self._thread.start()
 
     def change(self, what: _Change) -> None:
-        """Returns when it is in force. For other threads."""
+        """Return when the change is active. For other threads."""
         self._changes.put(what)
         self._wake.send(b"!")
         while not what.done.wait(1):
@@ -181,7 +184,7 @@ class _Server:
             each.close()
 
     def _change(self) -> bool:
-        """True for the last one."""
+        """Apply the waiting change; True for the last one."""
         self._woken.recv(1)
         what = self._changes.get()
         self._said = what.said
@@ -202,11 +205,11 @@ class _Server:
             try:
                 self._take(ready.accept()[0], place)
             except OSError as error:
-                if error.errno in _NO_ROOM:  # he stays in the queue, and is told of again at once
+                if error.errno in _NO_ROOM:  # the client stays in the queue, and is reported again
                     time.sleep(_PAUSE)
 
     def _take(self, link: socket.socket, place: Place) -> None:
-        if len(self._asking) >= _MOST:  # who asks at once is served before the idle are many
+        if len(self._asking) >= _MOST:  # a new client is served before many idle ones
             self._let_go(next(iter(self._asking)))
         link.setblocking(False)
         self._asking[link] = _Asking(place, time.monotonic() + _PATIENCE)
@@ -221,7 +224,7 @@ class _Server:
             more = b""
         asking.said += more
         if _END in asking.said:
-            with suppress(OSError):  # shorter than any buffer: what is not taken at once is lost
+            with suppress(OSError):  # fits any buffer; the unsent rest would be lost
                 link.send(self._answer(asking.said, asking.place))
         elif more and len(asking.said) < _LONGEST:
             return
@@ -237,7 +240,7 @@ class _Server:
         what = self._said.get(place)
         if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
             return _response(HTTPStatus.BAD_REQUEST, b"")
-        if what is None:  # it went while this was being read
+        if what is None:  # the port vanished while this was read
             return _response(HTTPStatus.SERVICE_UNAVAILABLE, b"")
         healthy = self._is_healthy()
         said = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Labels of Services and EndpointSlices that a node's proxy reads."""
+"""The labels of Services and EndpointSlices that a node's proxy reads."""
 
 from policyc.runtime.bundle.json_value import JsonValue
 
@@ -8,13 +8,13 @@ _NOT_FOR_US = ("service.kubernetes.io/service-proxy-name", "service.kubernetes.i
 
 
 def is_for_another_proxy(metadata: JsonValue) -> bool:
-    """Whether the object has one of kube-proxy's labels, of any value, that tell it to ignore it."""
+    """Whether the object has one of the labels that tell kube-proxy to ignore it, with any value."""
     labels = _labels(metadata)
     return any(name in labels for name in _NOT_FOR_US)
 
 
 def service_name(metadata: JsonValue) -> str:
-    """The Service of an EndpointSlice; empty: it belongs to none."""
+    """The Service of an EndpointSlice; empty: none."""
     return _labels(metadata).get(_SERVICE_NAME, "")
 
 

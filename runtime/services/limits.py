@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much of the tables a Service, and the Services of a namespace, may take.
+"""Limits how much of the tables a Service, and all Services of a namespace, may use.
 
     limits = Limits(warn)
-    limits.put(service, asked)      as often as a Service changes
-    limits.settle()                 name -> what it may have of what it asks for, where that changed
+    limits.put(service, asked)      whenever a Service changes
+    limits.settle()                 name -> what it gets of what it asks for, where that changed
 
-It depends on the objects alone, so that every node decides alike: the oldest Services are kept. Node
-ports count as if each node had four addresses of either family.
+The result depends only on the objects, so that every node decides alike: the oldest Services are kept.
+Node ports count as if each node had four addresses of either family.
 """
 
 from collections import Counter
@@ -41,22 +41,22 @@ _YOUNGEST = "~"
 
 
 class Demand(NamedTuple):
-    """Room in the tables."""
+    """An amount of room in the tables."""
 
     sites: int
-    """Addresses and ports."""
+    """How many addresses and ports."""
     endpoints: int
-    """Behind them, each at each."""
+    """How many endpoints behind them, counted for each address and port."""
     ranges: int
     slots: int
-    """Of Maglev's tables."""
+    """Entries of Maglev tables."""
 
     def plus(self, other: "Demand") -> "Demand":
-        """Both."""
+        """The sum of both."""
         return Demand(*(a + b for a, b in zip(self, other, strict=True)))
 
     def fits(self, room: "Demand") -> bool:
-        """Whether there is room for all of it."""
+        """Whether all of it fits into the room."""
         return all(a <= b for a, b in zip(self, room, strict=True))
 
 
@@ -67,22 +67,22 @@ OF_OBJECT = Demand(FRONTENDS // 8, ROOM // 4, source_ranges.RANGES // 4, maglev.
 
 
 def asked_of(service: Service, slices: list[EndpointSlice], own: OwnNode) -> Asked:
-    """What the Service asks for, as far as an object may have it."""
+    """What the Service asks for, up to the limits of one object."""
     return frontends_of(service, slices, own, (OF_OBJECT.sites, OF_OBJECT.endpoints))
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a Service gets of what it asks for."""
+    """The granted part of what a Service asks for."""
 
     is_served: bool = True
     has_ranges: bool = True
-    """Else its load balancer's addresses are left out: served without ranges they were open."""
+    """Otherwise its load balancer's addresses are left out: without ranges they would be open."""
     has_tables: bool = True
-    """Else its endpoints are chosen by chance."""
+    """Otherwise its endpoints are chosen at random."""
 
     def of(self, frontends: Iterable[Frontend]) -> Iterator[Frontend]:
-        """The frontends that are left, as they may be."""
+        """The frontends that remain, within their limits."""
         for each in frontends if self.is_served else ():
             if self.has_ranges or each.kind is not Kind.BALANCER:
                 yield each if self.has_tables else replace(each, maglev_slots=0)
@@ -100,20 +100,20 @@ class _Entry:
 
 @dataclass
 class Limits:
-    """All Services that are to share the tables."""
+    """All Services that share the tables."""
 
     warn: Warn = to_nobody
     _entries: dict[Name, _Entry] = field(default_factory=dict)
     _of_namespace: dict[str, Demand] = field(default_factory=dict)
     _of_all: Demand = _NOTHING
     _large: set[Name] = field(default_factory=set)
-    """Those that ask for more than an object may have."""
+    """Services that ask for more than one object may have."""
     _grants: dict[Name, Grant] = field(default_factory=dict)
-    """Those that are not whole."""
+    """Grants that are incomplete."""
     _told: dict[Name, tuple[str, ...]] = field(default_factory=dict)
 
     def put(self, name: Name, created: str, asked: Asked | None) -> None:
-        """What a Service asks for from now on; None: it has gone."""
+        """Set what a Service asks for; None: the Service is gone."""
         old = self._entries.pop(name, None)
         self._large.discard(name)
         if old:
@@ -130,7 +130,7 @@ class Limits:
         self._of_namespace[namespace] = self._of_namespace.get(namespace, _NOTHING).plus(demand)
 
     def asked(self, name: Name) -> Asked | None:
-        """What the Service asks for; None: it has gone."""
+        """What the Service asks for; None: the Service is gone."""
         found = self._entries.get(name)
         return found.asked if found else None
 
@@ -139,7 +139,7 @@ class Limits:
         return self._grants.get(name, WHOLE)
 
     def settle(self) -> list[Name]:
-        """Decide anew; the Services that get something else now."""
+        """Decide again; returns the Services whose grant changed."""
         reasons: dict[Name, tuple[str, ...]] = {}
         grants = {} if self._is_room_for_all() else dict(self._decided(reasons))
         changed = [
@@ -165,7 +165,7 @@ class Limits:
 
     @property
     def n_over(self) -> int:
-        """Addresses and ports that are left out."""
+        """How many addresses and ports are left out."""
         found = 0
         for name, entry in self._entries.items():
             grant = self.grant(name)
@@ -178,7 +178,7 @@ class Limits:
 
     @property
     def n_by_chance(self) -> int:
-        """Services that asked for Maglev's tables, and have none."""
+        """How many Services asked for Maglev tables, and have none."""
         return sum(each.is_served and not each.has_tables for each in self._grants.values())
 
     def _is_room_for_all(self) -> bool:
@@ -189,7 +189,10 @@ class Limits:
         )
 
     def _decided(self, reasons: dict[Name, tuple[str, ...]]) -> Iterator[tuple[Name, Grant]]:
-        """From the oldest Service on, each gets what is left; those that do not get all of it."""
+        """Grants the remaining room from the oldest Service on.
+
+        Gives the Services that do not get everything.
+        """
         used: Counter[tuple[str, str]] = Counter()
         for name, entry in sorted(
             self._entries.items(), key=lambda item: (item[1].created or _YOUNGEST, item[0])
@@ -209,14 +212,14 @@ class Limits:
 
 
 def _taken(wants: Demand, grant: Grant) -> Demand:
-    """What is taken of the tables."""
+    """The room that a grant uses."""
     return wants._replace(
         ranges=wants.ranges * grant.has_ranges, slots=wants.slots * grant.has_tables
     )
 
 
 def _missing(used: Counter[tuple[str, str]], namespace: str, wants: Demand, resource: str) -> str:
-    """Whose limit keeps the Service from it; empty: it fits, or nothing is asked for."""
+    """The limit that the Service exceeds; empty: it fits, or asks for nothing."""
     amount = int(getattr(wants, resource))
     if not amount:
         return ""

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes the tables of Services that are in force, frontend by frontend.
+"""Changes the active tables of Services, one frontend at a time.
 
     live = Live(pins, filled, nodes)        after service_maps.fill() and finish()
     live.apply(world.changes())
 
-A frontend is changed by one store of its value, which names its part of pc_choices: the new part
-is written before, and the old one is nobody's afterwards. No part is written to again until every
-packet that might read it is done. Rows of endpoints that are gone lose their ids when nothing new is
-sent there.
-`service_maps.fill` is for all at once; both leave the same behind.
+One store of a frontend's value changes it. The value names the frontend's part of pc_choices: the new
+part is written before, and the old one is free afterwards. A part is reused only after all packets that
+might read it have passed. When no new packet is sent to the endpoints of a removed row, the row loses
+its id. `service_maps.fill` writes everything at once; both leave the same tables behind.
 """
 
 import struct
@@ -43,27 +42,27 @@ from policyc.runtime.services.rows import (
 from policyc.runtime.services.services import Frontend
 
 GRACE = 0.2
-"""Seconds until what is nobody's any more is used again: longer than any packet takes."""
+"""Seconds until free entries are reused: longer than any packet takes."""
 
 
 class StaleError(Exception):
-    """The tables are not what this object has left: somebody else has replaced them."""
+    """The tables are not as this object left them: another command has replaced them."""
 
 
 class FullError(Exception):
-    """There is no room left in one piece, or a change is of a kind that is not done singly."""
+    """There is no contiguous room left, or this kind of change cannot be applied alone."""
 
 
 @dataclass(slots=True)
 class _Held:
-    """What a frontend has in the tables."""
+    """The entries of a frontend in the tables."""
 
     key: bytes
     value: bytes
     part: tuple[int, int]
-    """Where its choices begin, and how many there are, of either kind."""
+    """The start and the counts of its choices, of either kind."""
     places: dict[bytes, int]
-    """Of its rows, by identity."""
+    """The places of its rows, by identity."""
 
 
 class Live:
@@ -89,7 +88,7 @@ class Live:
         self._resting: deque[tuple[float, tuple[int, int] | int]] = deque()
 
     def close(self) -> None:
-        """Let go of the tables; they stay as they are."""
+        """Release the tables; they stay as they are."""
         self._closing.close()
 
     def _hold(self, frontend: Frontend, value: bytes, by_identity: Mapping[bytes, int]) -> None:
@@ -100,9 +99,10 @@ class Live:
         self._held[_site(frontend)] = _Held(key, value, (first, count + n_local), places)
 
     def apply(self, changes: Changes) -> None:
-        """Put the changes in force, one after the other; when it returns all of them are.
+        """Activate the changes, one after the other; all are active on return.
 
-        `FullError`, `StaleError`: some of them may not be, and all has to be filled anew.
+        On `FullError` or `StaleError` some of them may not be active, and everything must be filled
+        anew.
         """
         if service_maps.mark_in_force(self._pins, self.word.half) != self._mark:
             raise StaleError
@@ -142,7 +142,7 @@ class Live:
     def _rows_of(
         self, frontend: Frontend, before: Mapping[bytes, int]
     ) -> tuple[dict[bytes, int], dict[int, int], tuple[list[int], list[int]]]:
-        """Rows by identity, those that are new written; states to set; places to choose from."""
+        """Rows by identity, with new ones written; states to set; places to choose from."""
         after: dict[bytes, int] = {}
         states: dict[int, int] = {}
         choices: tuple[list[int], list[int]] = [], []
@@ -164,7 +164,7 @@ class Live:
         return after, states, choices
 
     def _let_go(self, held: _Held, after: Mapping[bytes, int]) -> None:
-        """Nothing new is sent to what only `held` has: what is open there ends."""
+        """Stop sending new connections to rows that only `held` has: their connections end."""
         now = time.monotonic()
         for ident, place in held.places.items():
             if ident not in after:
@@ -173,7 +173,7 @@ class Live:
         self._resting.append((now, held.part))
 
     def _recycle(self) -> None:
-        """What has rested long enough is free."""
+        """Free what has been unused for long enough."""
         until = time.monotonic() - GRACE
         while self._resting and self._resting[0][0] < until:
             _, what = self._resting.popleft()
@@ -194,7 +194,7 @@ class Live:
         return place
 
     def _take_part(self, size: int) -> tuple[int, int]:
-        """A part that is free and of this size, or what was never used, or the end of a larger one."""
+        """A free part of this size, or never-used room, or the end of a larger part."""
         if not size:
             return 0, 0
         if self._free_parts.get(size):

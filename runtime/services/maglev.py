@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Maglev's tables: which endpoint a client's hash leads to, the same on every node.
+"""Maglev's tables: the endpoint for each hash of a client, the same on every node.
 
-The algorithm is that of Eisenbud et al., "Maglev: A Fast and Reliable Software Network Load
-Balancer" (NSDI 2016), section 3.4: each endpoint has a permutation of the slots by two hashes of its
-name, and they take turns in taking their next slot that is free. When one goes, few slots of the
-others change; how few depends on how many slots there are for each.
+The algorithm is that of Eisenbud et al., "Maglev: A Fast and Reliable Software Network Load Balancer"
+(NSDI 2016), section 3.4. Two hashes of an endpoint's name give it a permutation of the table's entries.
+The endpoints take turns, and each takes its next free entry. If an endpoint is removed, few entries of
+the others change; how few depends on the number of entries per endpoint.
 
 `Tables` gives every set of endpoints a place in datapath/maglev.h.
 """
@@ -16,15 +16,15 @@ from collections.abc import Iterable, Sequence
 from policyc.runtime.errors import InputError
 
 SLOTS = 1048576
-"""Of a half."""
+"""Entries per buffer."""
 SIZES = (251, 1021, 4093, 16381, 65521)
-"""That a Service may ask for: primes, as a permutation is steps of one length."""
+"""The table sizes that a Service may ask for: primes, because a permutation has a constant step."""
 USUAL = 65521
-"""Of 100 endpoints, one that goes moves 0.6 % of the slots of the others; of any number, about 1 %."""
+"""The default. With 100 endpoints, a removal moves 0.6 % of the others' entries; at most about 1 %."""
 
 
 def slots(names: Sequence[bytes], size: int) -> list[int]:
-    """Of each slot the number of its endpoint, from 0 on. `size` is a prime."""
+    """The index of each entry's endpoint, from 0 on. `size` is a prime."""
     found = [0] * size
     is_taken = bytearray(size)
     digests = [hashlib.blake2b(name, digest_size=16).digest() for name in names]
@@ -46,14 +46,14 @@ def slots(names: Sequence[bytes], size: int) -> list[int]:
 
 
 class Tables:
-    """A table for each set of endpoints, once."""
+    """One table for each set of endpoints."""
 
     def __init__(self) -> None:
         self._places: dict[tuple[int, tuple[bytes, ...]], int] = {}
         self._used = 0
 
     def of(self, names: Iterable[bytes], size: int) -> int:
-        """Where the table of endpoints begins; of none, or where none is wanted (size 0), at 0."""
+        """The start of the endpoints' table; 0 if there are none, or none is wanted (size 0)."""
         key = size, tuple(names)
         if not size or not key[1]:
             return 0
@@ -68,5 +68,5 @@ class Tables:
         return self._places[key]
 
     def memory(self) -> bytes:
-        """All of them, from the beginning of a half on."""
+        """All tables, from the start of a buffer."""
         return b"".join(array("H", slots(names, size)).tobytes() for size, names in self._places)

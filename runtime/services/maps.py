@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts Services into the maps of datapath/service_map.h, in the place of those that are there.
+"""Writes Services into the maps of datapath/service_map.h, in place of the previous ones.
 
-    tables = fill(pins, word, frontends, nodes, undo)   nobody reads it yet
+    tables = fill(pins, word, frontends, nodes, undo)   no hook reads it yet
     switch.store(pins.map("pc_state"), tables.word)
-    tables.finish(pins)                             takes away what only the ones before needed
+    tables.finish(pins)                             removes what only the previous ones needed
 
-Rows are shared: one that is new is written before the switch, when nobody is sent there; one that is
-no more loses its id after it, and with that every connection to it.
+Rows are shared. A new row is written before the switch, when no packet uses it. A removed row loses its
+id after the switch, and with the id all its connections.
 """
 
 import ctypes
@@ -58,15 +58,15 @@ _SIZES = {
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """Tables that are complete, and the word that puts them in force."""
+    """Complete tables, and the word that activates them."""
 
     word: Word
     wanted: Wanted
     mark: bytes
-    """Of this filling, and of no other."""
+    """Identifies this filling."""
 
     def finish(self, pins: Pins) -> None:
-        """When the word is stored. Nothing that is new goes to what was taken away."""
+        """Finish after the word is stored: no new connection uses what this removes."""
         switch.wait_for_readers()
         with mapped(pins, "pc_rows") as rows:
             for place, _ in used_rows(rows[:]):
@@ -85,11 +85,11 @@ def fill(
     nodes: Mapping[str, int],
     undo: Undo,
 ) -> Filled:
-    """Write the half that is not in force, and the rows that are new; gives the word for it.
+    """Write the inactive buffer, and the new rows; gives the word that activates it.
 
     `nodes` are the numbers of the cluster's nodes, by name.
     """
-    switch.wait_for_readers()  # a command that died may have left the half in use
+    switch.wait_for_readers()  # a command that died may have left the buffer in use
     after = word.with_services
     with mapped(pins, "pc_rows") as rows:
         want = wanted(frontends, rows[:], nodes)
@@ -119,19 +119,19 @@ def fill(
 
 
 def mark_of(half: int) -> slice:
-    """Where pc_choices has the mark of what is in a half."""
+    """Where pc_choices holds the mark of a buffer's contents."""
     end = (half + 1) * CHOICES * 4
     return slice(end - MARK_SIZE, end)
 
 
 def mark_in_force(pins: Pins, half: int) -> bytes:
-    """The mark in the map that is pinned now."""
+    """The mark in the presently pinned map."""
     with mapped(pins, "pc_choices") as choices:
         return choices[mark_of(half)]
 
 
 def usage(pins: Pins) -> dict[str, tuple[int, int]]:
-    """How many addresses and ports of Services are in force, how many endpoints, and the room."""
+    """How many addresses and ports of Services, and endpoints, are active, and the room for each."""
     half = switch.read(pins.map("pc_state")).half
     with mapped(pins, "pc_rows") as rows:
         n_rows = sum(1 for _ in used_rows(rows[:]))
@@ -140,23 +140,23 @@ def usage(pins: Pins) -> dict[str, tuple[int, int]]:
 
 
 def ways_back(pins: Pins) -> dict[str, int]:
-    """How many addresses and ports of Services say themselves how clients outside are answered."""
+    """How many addresses and ports of Services set their own return path for external clients."""
     with mapped(pins, "pc_rows") as memory:
         used = [row for _, row in used_rows(memory[:])]
     return dict(Counter({site_of(row): way for row in used if (way := way_of(row))}.values()))
 
 
 def is_unfinished(pins: Pins) -> bool:
-    """Whether a change was put in force and not finished, or never was put in force.
+    """Whether a change was activated and not finished, or prepared and never activated.
 
-    Then the other half is not empty; connections to endpoints that were removed may go on.
+    Then the inactive buffer is not empty, and connections to removed endpoints may continue.
     """
     half = switch.read(pins.map("pc_state")).half
     return any(key_half(key) != half for key in _keys(pins))
 
 
 def node_ports(pins: Pins, among: range) -> list[int]:
-    """Those of the ports that are node ports in force, in order."""
+    """The ports among these that are active node ports, in order."""
     half = switch.read(pins.map("pc_state")).half
     found = set()
     with bpf_syscall.obj_get(pins.map(FRONTENDS)) as fd:
@@ -188,7 +188,7 @@ def _forget(pins: Pins, place: int) -> None:
 
 @contextmanager
 def mapped(pins: Pins, name: str) -> Iterator[mmap.mmap]:
-    """A map in this process's memory for as long as the block lasts."""
+    """A map, mapped into this process while the block lasts."""
     with bpf_syscall.obj_get(pins.map(name)) as fd:
         info = bpf_syscall.map_info(fd)
         if info.max_entries * info.value_size != _SIZES[name]:
@@ -205,7 +205,7 @@ def _id(rows: mmap.mmap, place: int) -> int:
 
 
 def set_id(rows: mmap.mmap, place: int, ident: int) -> None:
-    """One aligned store, as hooks read the row meanwhile."""
+    """Set the id by one aligned store, as hooks read the row meanwhile."""
     cell = ctypes.c_uint32.from_buffer(rows, place * ROW.size)
     cell.value = ident
-    del cell  # the pages cannot be unmapped while they are pointed to
+    del cell  # the pages cannot be unmapped while a pointer to them exists

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services and EndpointSlices as the API has them, checked field by field.
+"""Services and EndpointSlices as the API defines them, checked field by field.
 
 `objects` takes documents: single objects, or lists of them as `kubectl get ... -o json` writes.
 """
@@ -54,19 +54,19 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class ServicePort:
-    """A port of a Service; its name leads to the endpoints' number."""
+    """A port of a Service; its name leads to the endpoints' port number."""
 
     name: str
     protocol: str
     port: int
     node_port: int
-    """At every address of a node; 0: the Service has none."""
+    """The port at every address of a node; 0: the Service has none."""
     place: JsonValue
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A Service with addresses of its own, that is not for another proxy."""
+    """A Service with addresses of its own, which is not for another proxy."""
 
     namespace: str
     name: str
@@ -74,37 +74,37 @@ class Service:
     external_ips: tuple[Address, ...]
     balancer_ips: tuple[Address, ...]
     ranges: tuple[Network, ...]
-    """loadBalancerSourceRanges: who may come to the addresses of the load balancer; empty: all."""
+    """loadBalancerSourceRanges: the clients that may use the load balancer's addresses; empty: all."""
     ports: tuple[ServicePort, ...]
     internal_local: bool
-    """internalTrafficPolicy Local: what is sent to a cluster IP stays on the node (KEP-2086)."""
+    """internalTrafficPolicy Local: traffic to a cluster IP stays on the node (KEP-2086)."""
     external_local: bool
-    """externalTrafficPolicy Local: so does what comes from outside to any other address."""
+    """externalTrafficPolicy Local: external traffic to any other address stays on the node, too."""
     health_port: int
-    """Where load balancers ask whether this node has endpoints (healthCheckNodePort); 0: nowhere."""
+    """The port where load balancers ask for endpoints of this node (healthCheckNodePort); 0: none."""
     affinity: int
-    """Seconds for which a client is sent where it was sent last; 0: not at all."""
+    """Seconds for which a client keeps its endpoint; 0: no session affinity."""
     maglev_slots: int
-    """Of a table that endpoints are chosen by (annotations); 0: by chance."""
+    """Entries of the Maglev table that selects endpoints (annotations); 0: selection at random."""
     way_back: Outside | None
-    """How clients are answered that came to another node (annotation); None: as the load says."""
+    """The return path to clients that came to another node (annotation); None: as the load says."""
     created: str
-    """creationTimestamp, by which objects are in order; empty: it has none."""
+    """creationTimestamp, which orders objects; empty: none."""
     place: JsonValue
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """An endpoint's first address, which stands for all of them, and its conditions."""
+    """An endpoint's first address, which represents all of them, and its conditions."""
 
     address: Address
     rank: int
-    """READY; 1: terminates, and still serves; 0: takes nothing new."""
+    """READY; 1: terminates and still serves; 0: takes no new connections."""
     node: str
     for_zones: frozenset[str]
-    """The zones whose clients are to be sent there (`hints`, KEP-2433); empty: no hint."""
+    """The zones whose clients should use it (`hints`, KEP-2433); empty: no hint."""
     for_nodes: frozenset[str]
-    """The same of nodes (KEP-3015)."""
+    """The nodes whose clients should use it (KEP-3015)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +125,9 @@ def _refuse(error: InputError) -> None:
 def objects(
     roots: Iterable[JsonValue], wrong: Callable[[InputError], object] = _refuse
 ) -> tuple[list[Service], list[EndpointSlice]]:
-    """Everything in the documents; `InputError` for any other kind, or an object given twice.
-    `wrong` is told of an object that is malformed: it is left out, unless that raises.
+    """All objects in the documents; `InputError` for any other kind, or a duplicate object.
+
+    `wrong` is told of a malformed object, which is left out unless `wrong` raises.
     """
     services: list[Service] = []
     slices: list[EndpointSlice] = []
@@ -152,7 +153,7 @@ def objects(
 
 
 def named(root: JsonValue) -> Iterator[tuple[str, tuple[str, str], JsonValue]]:
-    """Kind, (namespace, name) and place of the object, or of each one in a list."""
+    """Kind, (namespace, name) and position of the object, or of each object in a list."""
     for place, kind in _objects(root):
         members = place.members()
         if "metadata" not in members:
@@ -161,7 +162,7 @@ def named(root: JsonValue) -> Iterator[tuple[str, tuple[str, str], JsonValue]]:
 
 
 def _objects(root: JsonValue) -> Iterator[tuple[JsonValue, str]]:
-    """The document, or what is in a list of objects, with its kind."""
+    """The document, or the items of a list, with their kind."""
     members = root.members()
     for name in ("apiVersion", "kind"):
         if name not in members:
@@ -182,7 +183,7 @@ def _objects(root: JsonValue) -> Iterator[tuple[JsonValue, str]]:
 
 
 def _with_kind(item: JsonValue, kind: str, version: str) -> JsonValue:
-    """The API server leaves out of the items of a list what the list says of them all."""
+    """Add kind and version to an item: the API server states them only once per list."""
     if kind == "List" or "kind" in item.object():
         return item
     return item.but({"apiVersion": version, "kind": kind.removesuffix("List"), **item.object()})
@@ -229,7 +230,7 @@ def _service(
 
 
 def _created(metadata: JsonValue) -> str:
-    """As metav1.Time writes it, which has no other zone and nothing below a second."""
+    """Check a time as metav1.Time writes it: UTC, and whole seconds."""
     found = metadata.members().get("creationTimestamp")
     if found is None or found.raw is None:
         return ""
@@ -239,14 +240,14 @@ def _created(metadata: JsonValue) -> str:
 
 
 def _health_port(spec: dict[str, JsonValue], kind: str) -> int:
-    """Only of a load balancer's Service that keeps clients on the node, as the API has it."""
+    """The health check port; only a LoadBalancer Service with local traffic policy has one."""
     port = spec.get("healthCheckNodePort")
     found = port.number(0, 65535) if port and port.raw is not None else 0
     return found if kind == "LoadBalancer" and _is_local(spec.get("externalTrafficPolicy")) else 0
 
 
 def _affinity(spec: dict[str, JsonValue]) -> int:
-    """`sessionAffinityConfig.clientIP.timeoutSeconds`, of which three hours are the default."""
+    """`sessionAffinityConfig.clientIP.timeoutSeconds`; the default is three hours."""
     kind = one_of(spec.get("sessionAffinity"), ("None", "ClientIP"), "None")
     config = spec.get("sessionAffinityConfig")
     found = config.fields((), ("clientIP",)).get("clientIP") if config and config.raw else None
@@ -258,7 +259,7 @@ def _affinity(spec: dict[str, JsonValue]) -> int:
 
 
 def _is_local(policy: JsonValue | None) -> bool:
-    """Whether a traffic policy keeps to the node's own endpoints."""
+    """Whether a traffic policy allows only the node's own endpoints."""
     return one_of(policy, ("Cluster", "Local"), "Cluster") == "Local"
 
 
@@ -271,7 +272,7 @@ def _cluster_ips(spec: dict[str, JsonValue]) -> list[Address]:
 
 
 def _balancer_ips(status: JsonValue | None) -> list[Address]:
-    """Those of `status.loadBalancer.ingress` that the node is to answer for (ipMode, KEP-1860)."""
+    """The addresses of `status.loadBalancer.ingress` that the node must serve (ipMode, KEP-1860)."""
     found: list[Address] = []
     balancer = status.members().get("loadBalancer") if status else None
     ingress = balancer.members().get("ingress") if balancer else None
@@ -283,7 +284,7 @@ def _balancer_ips(status: JsonValue | None) -> list[Address]:
 
 
 def _network(value: JsonValue) -> Network:
-    """A range as the API server takes it: bits behind the prefix may be set, and spaces around."""
+    """A range as the API server accepts it: with host bits set, and with spaces around."""
     try:
         return ipaddress.ip_network(value.text().strip(), strict=False)
     except ValueError:
@@ -305,8 +306,9 @@ def _service_port(value: JsonValue, has_node_ports: bool) -> ServicePort:
 def _slice(
     place: JsonValue, fields: dict[str, JsonValue], namespace: str
 ) -> Iterator[EndpointSlice]:
-    """None of a slice that belongs to no Service, or is for another proxy, or has names in the place
-    of addresses.
+    """A slice's endpoints.
+
+    None if the slice belongs to no Service, is for another proxy, or has names instead of addresses.
     """
     service = service_labels.service_name(fields["metadata"])
     if service_labels.is_for_another_proxy(fields["metadata"]):
@@ -329,7 +331,7 @@ def _slice(
 
 
 def _slice_port(value: JsonValue) -> Iterator[tuple[tuple[str, str], int]]:
-    """A port without a number stands for all of them, and leads nowhere (API reference)."""
+    """A port without a number means all ports, and gives no endpoint (API reference)."""
     fields = value.fields((), _SLICE_PORT)
     if "port" in fields and fields["port"].raw is not None:
         name = _optional_text(fields.get("name"))
@@ -363,7 +365,7 @@ def _hinted(value: JsonValue | None) -> frozenset[str]:
 
 
 def _rank(conditions: dict[str, bool]) -> int:
-    """What is not known counts as ready; `serving` is `ready` where it is not said."""
+    """The rank of an endpoint: an unknown condition counts as ready; `serving` defaults to `ready`."""
     ready = conditions.get("ready", True)
     serving = conditions.get("serving", ready)
     if ready:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The routes by which the node itself reaches Services where no socket's hook sees it.
+"""The routes by which the node itself reaches Services where no socket hook translates.
 
     --service-cidr CIDR  ->  route CIDR dev policyc-svc src (the node's address)
 
-What is routed there never gets to the other side of that veth: the hook at its egress
-(datapath/to_route.h) translates it and sends it on, and answers come in by the same device. A route more
-leads to the address that stands for the node where it is its own endpoint (datapath/hairpin_addr.h).
+Packets on such a route never reach the peer of that veth. The hook at its egress (datapath/to_route.h)
+translates and redirects them, and answers come in by the same device. One more route leads to the
+address that represents the node when it is its own endpoint (datapath/hairpin_addr.h).
 """
 
 import errno
@@ -31,7 +31,7 @@ from policyc.runtime.undo import Undo
 
 NAME, FAR = own_device.SERVICE_ROUTE, own_device.SERVICE_ROUTE_FAR
 DEVICE = "pc_route_to"
-_MAC, _FAR_MAC = "02:70:63:00:00:03", "02:70:63:00:00:04"  # PC_ROUTE_MAC; on no other wire
+_MAC, _FAR_MAC = "02:70:63:00:00:03", "02:70:63:00:00:04"  # PC_ROUTE_MAC; never on another wire
 _PURPOSE = "--service-cidr"
 _MTU = 65535
 _FAMILIES = {4: 2, 6: 10}  # AF_INET, AF_INET6
@@ -43,7 +43,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """To a range by the device; the node's packets there have the source."""
+    """A route to a range by the device, with the source address of the node's packets."""
 
     to: Network
     source: Address
@@ -52,7 +52,7 @@ class Route:
 def read(
     texts: Sequence[str], file: EndpointsFile, uplinks: Sequence[str], is_guarded: bool
 ) -> tuple[Route, ...]:
-    """The ranges of `--service-cidr` with the node's own addresses; `InputError` for what cannot be."""
+    """The ranges of `--service-cidr` with the node's own addresses; `InputError` for impossible ones."""
     if not texts:
         return ()
     if is_guarded:
@@ -107,8 +107,9 @@ def _route(to: Network, file: EndpointsFile) -> Route:
 
 
 def make(routes: Sequence[Route], kind: str, undo: Undo) -> tuple[Attachment, ...]:
-    """Where the hook belongs, if there are routes: the device, made if it is not there. A new one is
-    down: see `start`. `InputError` where a range has a route of somebody else's already.
+    """Make the device if there are routes and it does not exist; gives where its hook belongs.
+
+    A new device is down: see `start`. `InputError` if a range already has a route that is not ours.
     """
     if not routes:
         return ()
@@ -119,7 +120,7 @@ def _make(routes: Sequence[Route], undo: Undo) -> int:
     there = own_device.find(NAME, _MAC, _PURPOSE)
     with rtnetlink.connection(_PURPOSE) as netlink:
         _require_free(netlink, routes, there.ifindex if there else 0)
-    if there is not None and there.is_up:  # else a load died while it made it
+    if there is not None and there.is_up:  # otherwise a load died before it was complete
         return there.ifindex
     remove()
     undo.by(remove)
@@ -140,8 +141,10 @@ def _make(routes: Sequence[Route], undo: Undo) -> int:
 
 
 def _settle_in(netlink: Any) -> None:
-    """Neighbours are not asked for, and no address is made up. The kernel's look-up of the way to an
-    endpoint (bpf_fib_lookup) tells none where the device does not forward.
+    """Configure the device: no neighbour resolution, and no autoconfigured address.
+
+    The kernel's FIB lookup for an endpoint (bpf_fib_lookup) finds no neighbour if the device does not
+    forward.
     """
     own_device.quieten(FAR)
     settings = {"addr_gen_mode": "1", "disable_ipv6": "0", "forwarding": "1", "accept_ra": "0"}
@@ -152,11 +155,11 @@ def _settle_in(netlink: Any) -> None:
     for name in (NAME, FAR):
         (ifindex,) = netlink.link_lookup(ifname=name)
         netlink.link("set", index=ifindex, flags=_NO_ARP, mask=_NO_ARP)
-    netlink.link("set", index=ifindex, state="up")  # the far side's: ours has a hook first
+    netlink.link("set", index=ifindex, state="up")  # the peer; our side gets its hook first
 
 
 def _require_free(netlink: Any, routes: Sequence[Route], own: int) -> None:
-    """A range of ours in a wider one of somebody's is what routes are for; the reverse is not."""
+    """Reject conflicting routes: our range may be inside another route's range, but not the reverse."""
     for family in {each.to.version for each in routes}:
         for found in rtnetlink.dump(partial(netlink.get_routes, family=_FAMILIES[family])):
             to = _destination(found)
@@ -179,7 +182,7 @@ def _is_within(inner: Network, outer: Network) -> bool:
 
 
 def _destination(route: Any) -> Network | None:
-    """None: it is the default route."""
+    """The route's range; None: it is the default route."""
     to = route.get_attr("RTA_DST")
     return ipaddress.ip_network((to, route["dst_len"]), strict=False) if to else None
 
@@ -187,8 +190,9 @@ def _destination(route: Any) -> Network | None:
 def start(
     pins: Pins, ifindex: int, routes: Sequence[Route], others: Iterable[int], undo: Undo
 ) -> None:
-    """Let the node's packets in, now that the hook is there. Their MTU is the least of the `others`,
-    the devices that they may leave by.
+    """Set the device up, now that its hook is attached.
+
+    Its MTU is the minimum over `others`, the devices by which its packets may leave.
     """
     own_device.tell(pins, DEVICE, ifindex, undo)
     own_device.start(ifindex, _PURPOSE, undo)
@@ -207,7 +211,7 @@ def start(
 
 
 def settle(pins: Pins, routes: Sequence[Route]) -> None:
-    """After the switch: only these stay; without any the device goes, too."""
+    """Keep only these routes, after the switch; without any, remove the device, too."""
     if not routes:
         own_device.tell(pins, DEVICE, 0, Undo())
         remove()
@@ -224,7 +228,7 @@ def settle(pins: Pins, routes: Sequence[Route]) -> None:
 
 
 def remove() -> None:
-    """Take the device away, and its routes with it; nothing happens where there is none of ours."""
+    """Remove the device and its routes; does nothing if there is none of ours."""
     links.remove_veth(NAME, _MAC)
 
 
@@ -235,7 +239,7 @@ def _with_itself(routes: Sequence[Route]) -> Iterator[Route]:
 
 
 def _ours(netlink: Any, ifindex: int) -> list[Any]:
-    """The main table's, by the device."""
+    """The main table's routes by the device."""
     main = 254
     return [
         each
@@ -257,7 +261,7 @@ def _put(netlink: Any, ifindex: int, to: Network, source: str, mtu: int) -> None
 
 
 def _delete(netlink: Any, ifindex: int, to: Network) -> None:
-    """Nothing happens where the route, or its device, is gone."""
+    """Delete the route; does nothing if the route, or its device, is gone."""
     try:
         netlink.route("del", family=_FAMILIES[to.version], dst=str(to), oif=ifindex)
     except rtnetlink.refused() as error:
@@ -268,14 +272,14 @@ def _delete(netlink: Any, ifindex: int, to: Network) -> None:
 def _restore(ifindex: int, to: Network, before: Any) -> None:
     with rtnetlink.connection(_PURPOSE) as netlink:
         if before is None:
-            _delete(netlink, ifindex, to)  # which may not be made yet
+            _delete(netlink, ifindex, to)  # which may not exist yet
             return
         metrics = before.get_attr("RTA_METRICS")
         _put(netlink, ifindex, to, before.get_attr("RTA_PREFSRC"), metrics.get_attr("RTAX_MTU"))
 
 
 def _mtus(netlink: Any, devices: Iterable[int]) -> Iterator[int]:
-    """A device that went meanwhile has none."""
+    """The MTU of each device; none for a device that vanished meanwhile."""
     for each in devices:
         link = rtnetlink.find_link(netlink, index=each)
         if link is not None:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of datapath/service_map.h: which endpoint stands behind which frontend, and where.
+"""The rows of datapath/service_map.h: the endpoints of each frontend, and their places.
 
-`Rows` says where each endpoint of the frontends is to stand: where it stands already, or in a place
-that is free. It writes nothing.
+`Rows` assigns each endpoint of the frontends its present place, or a free one. It writes nothing.
 """
 
 import struct
@@ -26,17 +25,17 @@ from policyc.runtime.services.source_ranges import (
 
 PLACES = 65536
 CHOICES = 65536
-"""Of a half, its mark included."""
+"""Per buffer, including its mark."""
 MARK_SIZE = 8
-"""Bytes at the end of a half's choices that say who wrote the half: no packet is sent there."""
+"""Bytes at the end of a buffer's choices that identify the writer: no packet is sent there."""
 ROOM = CHOICES - MARK_SIZE // 4
-"""Choices that a half has room for."""
+"""Choices that a buffer has room for."""
 FRONTENDS = 32768
-"""Of a half."""
+"""Per buffer."""
 CLOSED = 1
 """PC_ROW_CLOSED."""
 WAYS: Mapping[Outside | None, int] = {None: 0, "tunnel": 2, "dsr": 4}
-"""PC_ROW_TUNNEL, PC_ROW_DSR: what a row's state says of the way back."""
+"""PC_ROW_TUNNEL, PC_ROW_DSR: the return path in a row's state."""
 LOCAL, ELSEWHERE, NODE_PORT = 1, 2, 4
 """PC_FRONTEND_*."""
 FRONTEND = struct.Struct("=11I")
@@ -45,22 +44,22 @@ ROW = struct.Struct("=II16s16s2s2sBBBxH14x")
 """struct pc_row."""
 STATE_AT = 46
 _NODE_AT = 48
-_USES = 0x7FFF  # of a place, before its ids begin again; the bit above is PC_FRAG_REPLY
+_USES = 0x7FFF  # of a place, before its ids repeat; the bit above is PC_FRAG_REPLY
 
 _NO_NODES: Mapping[str, int] = {}
 
 Identity = bytes
-"""What a row is about: all of it but its id and its state."""
+"""The content of a row, without its id and its state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the tables are to hold. `rows` has place -> row; new ones are not there yet."""
+    """The wanted contents of the tables. `rows` has place -> row; new ones are not written yet."""
 
     rows: dict[int, bytes]
     new: tuple[int, ...]
     frontends: dict[Frontend, bytes]
-    """To struct pc_frontend."""
+    """Frontend -> struct pc_frontend."""
     choices: tuple[int, ...]
     lists: Lists
     tables: Tables
@@ -69,9 +68,11 @@ class Wanted:
 def wanted(
     frontends: Iterable[Frontend], there: bytes, nodes: Mapping[str, int] = _NO_NODES
 ) -> Wanted:
-    """`there` are the rows as they are, by place; `nodes` are numbers by name (load/cluster_nodes.py).
+    """Compute the wanted contents.
 
-    `InputError` where there is no room.
+    `there` are the present rows, by place; `nodes` are numbers by name (load/cluster_nodes.py).
+
+    Raises `InputError` if there is no room.
     """
     places = {identity(row): place for place, row in used_rows(there)}
     lasts = _column(there, 1)
@@ -87,7 +88,7 @@ def wanted(
             row = row_of(frontend, backend, nodes)
             place = places.get(identity(row), -1)
             if place < 0 and not (backend.takes_new or backend.takes_local):
-                continue  # nobody has gone there, and nobody will
+                continue  # no packet was or will be sent there
             if place < 0:
                 place = next(unused, -1)
                 if place < 0:
@@ -119,13 +120,13 @@ def wanted(
 
 
 class NoRoomError(InputError):
-    """The tables, with what has to stay in them until the change is done, would not hold it all."""
+    """The tables cannot hold everything, with the entries that must stay until the change is done."""
 
 
 def standing(
     frontends: Iterable[Frontend], there: bytes, nodes: Mapping[str, int] = _NO_NODES
 ) -> Iterator[Frontend]:
-    """The frontends with those endpoints alone that have a row in `there` already."""
+    """The frontends, with only those endpoints that already have a row in `there`."""
     known = {identity(row) for _, row in used_rows(there)}
     for each in frontends:
         backends = tuple(b for b in each.backends if identity(row_of(each, b, nodes)) in known)
@@ -143,8 +144,10 @@ def _too_many(what: str, room: int) -> InputError:
 def frontend_value(
     frontend: Frontend, part: tuple[int, int, int], ranges: int = 0, table: int = 0, local: int = 0
 ) -> bytes:
-    """A struct pc_frontend. `part` is where its choices begin, how many there are, and how many of
-    this node follow; the others are numbers of a list and of Maglev's tables.
+    """A struct pc_frontend.
+
+    `part` has the start of its choices, their number, and the number of choices on this node. The other
+    arguments are numbers of a list and of Maglev tables.
     """
     first, count, n_local = part
     flags = LOCAL * frontend.is_local | ELSEWHERE * frontend.is_elsewhere
@@ -157,7 +160,7 @@ def frontend_value(
 
 
 def with_next_id(row: bytes, place: int, last: int) -> bytes:
-    """The row with the id that comes after the place's last one."""
+    """The row, with the id that follows the place's last one."""
     ident = ((last >> 16) % _USES + 1) << 16 | place
     return struct.pack("=II", ident, ident) + row[8:]
 
@@ -180,17 +183,17 @@ def row_of(frontend: Frontend, backend: Backend, nodes: Mapping[str, int]) -> by
 
 
 def identity(row: bytes) -> Identity:
-    """What stays as long as the endpoint is listed."""
+    """The fields that stay the same while the endpoint is listed."""
     return row[8:STATE_AT] + row[_NODE_AT : _NODE_AT + 2]
 
 
 def way_of(row: bytes) -> Outside | None:
-    """What the Service of a row says of the way back."""
+    """The return path that the Service of a row sets."""
     return next((way for way, bits in WAYS.items() if bits and row[STATE_AT] & bits), None)
 
 
 def site_of(row: bytes) -> bytes:
-    """The address, port and protocol of the Service."""
+    """The Service's address, port and protocol."""
     return row[24:40] + row[42:46]
 
 
@@ -206,26 +209,26 @@ def frontend_key(frontend: Frontend, half: int) -> bytes:
 
 
 def key_half(key: bytes) -> int:
-    """Which half a key of pc_frontends is in."""
+    """The buffer that a key of pc_frontends belongs to."""
     return key[19] & 1
 
 
 def used_rows(there: bytes) -> Iterator[tuple[int, bytes]]:
-    """The places that have a row, and the row."""
+    """The places with a row, and the row."""
     for place, ident in enumerate(_column(there, 0)):
         if ident:
             yield place, there[place * ROW.size : (place + 1) * ROW.size]
 
 
 def _column(there: bytes, number: int) -> Sequence[int]:
-    """One word of four bytes of every row, all at once: row by row takes fifty milliseconds."""
+    """One 32-bit word of every row, all at once: one row at a time takes fifty milliseconds."""
     return array("I", there)[number :: ROW.size // 4]
 
 
 def _unused(ids: Sequence[int], lasts: Sequence[int]) -> Iterator[int]:
-    """The free places, those first whose last id is the oldest; sorted when the first is asked for.
+    """The free places, oldest last id first; sorted when the first one is requested.
 
-    An id has its uses in the upper half and its place in the lower one.
+    The upper half of an id counts the uses, and the lower half is the place.
     """
     yield from sorted(
         (place for place, ident in enumerate(ids) if not ident), key=lasts.__getitem__

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """From Kubernetes Services (v1) and EndpointSlices (discovery.k8s.io/v1) to frontends and backends.
 
-`frontends_of` takes a Service and its slices and gives what the datapath is to do: for every address
-and port of the Service, the endpoints behind it. Who has an address that several ask for is decided
-in claims.py. Which of those take new connections is what
-KEP-1672 says: those that are ready; where none is, those that still serve while they terminate.
-Clients outside the cluster may be held to those of this node (KEP-1669), which are told apart.
+`frontends_of` takes a Service and its slices, and gives what the datapath must do: for every address and
+port of the Service, the endpoints behind it. claims.py decides which Service gets an address that
+several ask for. The endpoints that take new connections follow KEP-1672: the ready ones, or without any
+those that serve while they terminate. External clients may be limited to endpoints of this node
+(KEP-1669), which are listed separately.
 
-Headless Services and those of type ExternalName have no addresses to translate, and give nothing.
-What is not supported yet is refused, not left out.
+Headless Services and those of type ExternalName have no addresses to translate, and give no frontend.
+Unsupported features are rejected, not left out.
 """
 
 import hashlib
@@ -33,13 +33,15 @@ from policyc.runtime.services.objects import (
 from policyc.runtime.state import Warn
 
 PROTOCOLS = {"TCP": 6, "UDP": 17, "SCTP": 132}
-"""The names of the API's `protocol`, and the numbers of the wire."""
+"""The API's names of `protocol`, and the numbers in packets."""
 
 
 class Kind(Enum):
-    """What an address and port are to their Service: one of its own, which the API server gives to no
-    other (CLUSTER for pods only, NODE for clients outside, too), or one that an object names (BALANCER
-    in the status, for those in the ranges, EXTERNAL in the spec).
+    """The kind of an address and port of a Service.
+
+    The API server gives an own one to no other Service: CLUSTER for pods only, NODE also for external
+    clients. Other kinds are named by an object: BALANCER in the status, for clients in the ranges,
+    EXTERNAL in the spec.
     """
 
     CLUSTER, NODE, BALANCER, EXTERNAL = range(4)
@@ -47,37 +49,40 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class OwnNode:
-    """The node that Services are read for, as its endpoints file has it."""
+    """The node for which Services are read, as its endpoints file describes it."""
 
     name: str
     addresses: tuple[Address, ...] = ()
-    """Where its node ports are."""
+    """The addresses of its node ports."""
     zone: str = ""
-    """Its label topology.kubernetes.io/zone, which hints of endpoints name."""
+    """The node's label topology.kubernetes.io/zone, which hints of endpoints name."""
     masquerade_ports: range = range(0)
-    """By which its pods leave the cluster: no node port is one of these."""
+    """The SNAT ports: no node port is one of these."""
     pods: frozenset[Address] = frozenset()
-    """Of the cluster, as far as the endpoints file lists them."""
+    """The cluster's pods, as far as the endpoints file lists them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """An endpoint as a Service's port reaches it."""
+    """An endpoint, as a Service's port reaches it."""
 
     address: Address
     port: int
     takes_new: bool
-    """New connections go there."""
+    """Whether it takes new connections."""
     takes_local: bool
-    """And those that are to stay on this node. If neither, it only keeps what TCP and SCTP have."""
+    """Whether it takes new ones that must stay on this node.
+
+    If neither holds, it only continues established TCP and SCTP connections.
+    """
     drains: bool
-    """It terminates and still serves, so that UDP goes on as well."""
+    """Whether it terminates and still serves, so that UDP continues as well."""
     node: str = ""
-    """Its nodeName, if that is another node."""
+    """The endpoint's nodeName, if that is another node."""
 
     @property
     def name(self) -> bytes:
-        """The same on every node."""
+        """A name that is the same on every node."""
         return f"{self.address} {self.port}".encode()
 
 
@@ -91,28 +96,28 @@ class Frontend:
     protocol: str
     port: int
     affinity: int
-    """Seconds for which a client is sent where it was sent last; 0: not at all."""
+    """Seconds for which a client keeps its endpoint; 0: no session affinity."""
     maglev_slots: int
-    """Of the table that endpoints are chosen by; 0: by chance."""
+    """Entries of the Maglev table that selects endpoints; 0: selection at random."""
     way_back: Outside | None
-    """How clients outside are answered that came to another node; None: as the load says."""
+    """The return path to external clients that came to another node; None: as the load says."""
     number: int
-    """Of the Service's port and family, the same at each of its addresses and in every load."""
+    """The number of the Service's port and family, the same at each address and in every load."""
     is_local: bool
-    """externalTrafficPolicy Local: clients outside the cluster are given this node's endpoints."""
+    """externalTrafficPolicy Local: external clients get only endpoints of this node."""
     is_elsewhere: bool
     """internalTrafficPolicy Local: there are endpoints, and none of them is on this node."""
     is_node_port: bool
-    """The node's own processes find it at the loopback address, too."""
+    """The node's own processes also reach it at the loopback address."""
     kind: Kind
     ranges: tuple[Network, ...] | None
-    """Who may come there, of its family; None: everybody."""
+    """The clients that may use it, of its family; None: all clients."""
     backends: tuple[Backend, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a Service asks for, and how much room that takes in the tables, the same on every node."""
+    """What a Service asks for, and its room in the tables; both are the same on every node."""
 
     frontends: tuple[Frontend, ...]
     sites: int
@@ -120,11 +125,11 @@ class Asked:
     ranges: int
     slots: int
     n_over: int
-    """Addresses and ports that are more than an object may have: the last ones of it."""
+    """Addresses and ports above the limit of one object: its last ones."""
 
 
 def note_node_ports(services: Iterable[Service], own: OwnNode, note: Warn) -> None:
-    """Tells of those that are nobody's on this node."""
+    """Tell about node ports that this node does not serve."""
     ports = [port for each in services for port in each.ports if port.node_port]
     if ports and not own.addresses:
         note(
@@ -140,7 +145,7 @@ def note_node_ports(services: Iterable[Service], own: OwnNode, note: Warn) -> No
 
 
 def note_health(services: Iterable[Service], note: Warn) -> None:
-    """Tells of what only a command that goes on can do."""
+    """Tell about features that only a long-running command provides."""
     asked = sum(each.health_port != 0 for each in services)
     if asked:
         shown = "1 Service" if asked == 1 else f"{asked} Services"
@@ -151,7 +156,7 @@ def note_health(services: Iterable[Service], note: Warn) -> None:
 
 
 def local_endpoints(slices: Iterable[EndpointSlice], own: OwnNode) -> Counter[int]:
-    """Of each family, how many addresses of the node's own are ready for a Service, by its slices."""
+    """How many addresses per family, of the node's own, are ready for a Service by its slices."""
     ready = {
         each.address
         for listed in slices
@@ -162,18 +167,18 @@ def local_endpoints(slices: Iterable[EndpointSlice], own: OwnNode) -> Counter[in
 
 
 def _has_node_port(port: ServicePort) -> bool:
-    """SCTP has the endpoints' port everywhere, or none of ours: see nat.h."""
+    """SCTP has the endpoints' port everywhere, or no node port: see nat.h."""
     return port.node_port != 0 and (port.protocol != "SCTP" or port.node_port == port.port)
 
 
 def frontends_of(
     service: Service, slices: list[EndpointSlice], own: OwnNode, most: tuple[int, int]
 ) -> Asked:
-    """Those of one Service, of which these are all the slices, as this node has them.
+    """The frontends of one Service on this node; `slices` are all its slices.
 
-    `most` are the addresses and ports, and the endpoints behind them, that an object may have: of more
-    the first are taken, its own addresses before others. `InputError` where it asks for what is not
-    supported.
+    `most` are the addresses and ports, and the endpoints behind them, that one object may have. Of more,
+    the first are taken, and the Service's own addresses before others. `InputError` if the Service asks
+    for an unsupported feature.
     """
     _require_not_masqueraded(service.health_port, service.place, own)
     for port in service.ports:
@@ -204,14 +209,15 @@ def frontends_of(
 
 
 _NODE_WEIGHT = 4
-"""Addresses of a family that a node may have; of more the tables may not have all."""
+"""Addresses per family that a node may have; the tables may not hold all of more."""
 
 
 def _places(
     service: Service, own: OwnNode
 ) -> Iterator[tuple[Kind, int, tuple[Address, ...], ServicePort]]:
-    """Where a Service is: kind, family, addresses and port. An address that is two things is the more
-    guarded one, which comes first.
+    """The places of a Service: kind, family, addresses and port.
+
+    An address of two kinds has the more restricted kind, which comes first.
     """
     for kind, given in (
         (Kind.CLUSTER, service.cluster_ips),
@@ -230,14 +236,14 @@ def _places(
 
 
 def _n_places(service: Service) -> int:
-    """How many there are, as they count."""
+    """How many places there are, as limits count them."""
     given = (service.cluster_ips, service.balancer_ips, service.external_ips)
     n_node = sum(map(_has_node_port, service.ports))
     return len(service.ports) * sum(len(set(each)) for each in given) + 2 * _NODE_WEIGHT * n_node
 
 
 def _n_tables(service: Service) -> int:
-    """How many of Maglev's it may need: of each port and family for all endpoints, and the node's."""
+    """How many Maglev tables it may need: per port and family, for all endpoints and for the node's."""
     given = (*service.cluster_ips, *service.balancer_ips, *service.external_ips)
     has_node_port = any(map(_has_node_port, service.ports))
     families = {4, 6} if has_node_port else {each.version for each in given}
@@ -247,7 +253,7 @@ def _n_tables(service: Service) -> int:
 
 @dataclass(slots=True)
 class _View:
-    """A Service and its endpoints; what several addresses have in common is worked out once."""
+    """A Service and its endpoints; computes once what several addresses share."""
 
     service: Service
     slices: list[EndpointSlice]
@@ -265,7 +271,7 @@ class _View:
         return self._listed[key]
 
     def backends(self, port: ServicePort, family: int, is_external: bool) -> tuple[Backend, ...]:
-        """The same as a client has them."""
+        """The same, for a client."""
         key = id(port), family, is_external
         if key not in self._backends:
             stays = self.service.internal_local and not is_external
@@ -308,13 +314,13 @@ def _require_not_masqueraded(port: int, place: JsonValue, own: OwnNode) -> None:
 
 
 def _number(service: Service, port: ServicePort, family: int) -> int:
-    """32 bits of a digest. Two with one number would only forget each other's clients."""
+    """32 bits of a digest. Two ports with one number would only evict each other's clients."""
     name = f"{service.namespace}/{service.name}/{port.name}/{port.protocol}/{family}"
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big")
 
 
 def _ranges(service: Service, family: int) -> tuple[Network, ...] | None:
-    """A range of one family leaves nobody of the other."""
+    """The ranges of one family; ranges of only the other family allow no client of this one."""
     if not service.ranges:
         return None
     return tuple(sorted({each for each in service.ranges if each.version == family}))
@@ -323,7 +329,7 @@ def _ranges(service: Service, family: int) -> tuple[Network, ...] | None:
 def _backends(
     listed: Mapping[tuple[Address, int], Endpoint], own: OwnNode, stays: bool, is_external: bool
 ) -> tuple[Backend, ...]:
-    """Of one family. `stays`: no other node's takes anything new."""
+    """The endpoints of one family. `stays`: endpoints of other nodes take no new connections."""
     here = {at: each for at, each in listed.items() if each.node == own.name != ""}
     local = _best(here)
     chosen = local if stays else _meant(listed, own)
@@ -345,7 +351,10 @@ def _backends(
 def _listed(
     port: ServicePort, slices: list[EndpointSlice], family: int
 ) -> dict[tuple[Address, int], Endpoint]:
-    """The endpoints of one family; the same in two slices is one, and ready if it is in either."""
+    """The endpoints of one family.
+
+    One that is in two slices counts once, and is ready if either slice says so.
+    """
     listed: dict[tuple[Address, int], Endpoint] = {}
     for each in slices:
         number = each.ports.get((port.name, port.protocol))
@@ -365,7 +374,7 @@ def _listed(
 
 
 def _best(endpoints: Mapping[tuple[Address, int], Endpoint]) -> set[tuple[Address, int]]:
-    """Those that take new connections: the ready ones, else those that terminate and serve."""
+    """The endpoints that take new connections: the ready ones, else those that serve and terminate."""
     best = max((each.rank for each in endpoints.values()), default=0)
     return {at for at, each in endpoints.items() if each.rank == best > 0}
 
@@ -373,8 +382,9 @@ def _best(endpoints: Mapping[tuple[Address, int], Endpoint]) -> set[tuple[Addres
 def _meant(
     endpoints: Mapping[tuple[Address, int], Endpoint], own: OwnNode
 ) -> set[tuple[Address, int]]:
-    """Those of all nodes that take new connections from this one, as kube-proxy has it: by hints if
-    each ready endpoint has one, and one of them is for this node, or else for its zone.
+    """The endpoints of all nodes that take new connections from this one, as in kube-proxy.
+
+    Hints apply if each ready endpoint has one, and one of them is for this node, or else for its zone.
     """
     ready = {at: each for at, each in endpoints.items() if each.rank == READY}
     if ready and all(each.for_nodes for each in ready.values()):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists of ranges for datapath/source_range.h: who may come to a load balancer's addresses.
+"""Lists of client ranges of load balancer addresses, for datapath/source_range.h.
 
-The map has both halves of the tables of Services. `write` fills one; `empty` takes one away.
+The map has both buffers of the tables of Services. `write` fills one; `empty` clears one.
 """
 
 import struct
@@ -11,20 +11,20 @@ from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.kernel.pins import Pins
 
 RANGES = 8192
-"""Of a half."""
+"""Per buffer."""
 _MAP = "pc_ranges"
 _KEY = struct.Struct("=I4s16s")
 """struct pc_range_key."""
 
 
 class Lists:
-    """Each list once, with its number from 1 on; 0 is for everybody."""
+    """Each list once, with its number from 1 on; 0 allows every client."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[int, tuple[Network, ...]], int] = {}
 
     def of(self, ranges: tuple[Network, ...] | None) -> int:
-        """The number of a list of one family's ranges, which may be none at all."""
+        """The number of a list of one family's ranges; the list may be empty."""
         if ranges is None:
             return 0
         family = ranges[0].version if ranges else 0
@@ -32,7 +32,7 @@ class Lists:
 
     @property
     def n_ranges(self) -> int:
-        """Of all lists."""
+        """The number of ranges in all lists."""
         return sum(len(ranges) for _, ranges in self._numbers)
 
     def keys(self, half: int) -> list[bytes]:
@@ -49,14 +49,14 @@ class Lists:
 
 
 def write(pins: Pins, lists: Lists, half: int) -> None:
-    """Into a half that is empty and not in force."""
+    """Write the lists into a buffer that is empty and inactive."""
     with bpf_syscall.obj_get(pins.map(_MAP)) as fd:
         for key in lists.keys(half):
             bpf_syscall.map_update(fd, key, struct.pack("=I", 1))
 
 
 def empty(pins: Pins, half: int) -> None:
-    """Take away what the half has."""
+    """Remove everything from the buffer."""
     with bpf_syscall.obj_get(pins.map(_MAP)) as fd:
         for key in list(bpf_syscall.map_keys(fd, _KEY.size)):
             if key[4] >> 7 == half:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Other Services on a node that has a bundle loaded, in the place of all that it has."""
+"""Replaces all Services of a node that has a bundle loaded."""
 
 import ipaddress
 from collections.abc import Iterable, Iterator, Sequence
@@ -49,10 +49,10 @@ def update_services(
     warn: Warn = to_nobody,
     strict: bool = False,
 ) -> tuple[Frontend, ...]:
-    """Replace the node's Services by these, in one step. One that fails changes nothing.
+    """Replace the node's Services by these, in one step. A failure changes nothing.
 
-    `external` are the ranges that externalIPs have to be in from now on; None: those before. `note` is
-    told what of the Services the node cannot have, `warn` what of them is left out. `strict`: a wrong
+    `external` are the allowed ranges of externalIPs from now on; None: the previous ones. `note` is told
+    which Services the node cannot serve, and `warn` which ones are left out. `strict`: a malformed
     object is an `InputError`.
     """
     with loaded(bpffs, state_root, patience) as node:
@@ -71,7 +71,7 @@ def update_services(
 
 @dataclass(frozen=True, slots=True)
 class LoadedNode:
-    """What is loaded, held against other commands."""
+    """The loaded node, locked against other commands."""
 
     pins: Pins
     word: Word
@@ -80,7 +80,7 @@ class LoadedNode:
 
     @property
     def own(self) -> OwnNode:
-        """The node that Services are read for."""
+        """The node for which Services are read."""
         addresses = tuple(map(ipaddress.ip_address, self.generation.node_addresses))
         of = self.generation
         pods = frozenset(
@@ -93,19 +93,19 @@ class LoadedNode:
 
     @property
     def external(self) -> Ranges:
-        """By the last `--external-cidr`."""
+        """The ranges of the last `--external-cidr`."""
         return tuple(map(ipaddress.ip_network, self.generation.external_cidrs))
 
     def remember_external(self, ranges: Ranges) -> None:
-        """Other ranges hold from now on, of what is given later."""
+        """Set other ranges, for Services that are given later."""
         after = replace(self.generation, external_cidrs=tuple(map(str, ranges)))
         if after != self.generation:
             self.state.write(after)
 
     def replace(self, frontends: Iterable[Frontend]) -> Filled:
-        """These in the place of all that there are, in one step.
+        """Replace all frontends by these, in one step.
 
-        Where endpoints that go leave no room for those that come, it takes two: first they go.
+        If removed endpoints leave no room for new ones, it takes two steps: the removal comes first.
         """
         wanted = tuple(frontends)
         try:
@@ -126,33 +126,34 @@ class LoadedNode:
 
 
 def is_loaded(bpffs: Path) -> bool:
-    """Whether a policy and hooks are in force, whoever is changing them."""
+    """Whether policy and hooks are active, even while a command changes them."""
     try:
         return switch.read(Pins(bpffs).map("pc_state")).epoch != 0
     except OSError:
-        return False  # it goes this very moment
+        return False  # it vanishes during the call
 
 
 LoadMark = tuple[int, int, int]
 
 
 def load_mark(bpffs: Path) -> LoadMark | None:
-    """Another one after each load, also where an unload came between, and after other Services; None
-    where nothing is loaded.
+    """A mark that changes with each load or replacement of Services; None if nothing is loaded.
+
+    It also changes if an unload came between two loads.
     """
     pin = Pins(bpffs).map("pc_state")
     try:
         word = switch.read(pin)
         return (word.epoch, word.services, pin.stat().st_ino) if word.epoch else None
     except OSError:
-        return None  # it goes this very moment
+        return None  # it vanishes during the call
 
 
 @contextmanager
 def loaded(
     bpffs: Path, state_root: Path, patience: Patience = command_lock.NONE
 ) -> Iterator[LoadedNode]:
-    """The node as it is; `HostError` where nothing is loaded."""
+    """The loaded node, locked; `HostError` if nothing is loaded."""
     host.require_root()
     where = Pins(bpffs)
     state = StateDir(bpffs, state_root)

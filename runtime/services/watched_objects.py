@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Services of a cluster as a watch tells of them, one object at a time.
+"""The Services of a cluster as a watch reports them, one object at a time.
 
     world = World(own)
-    world.take(event)           as often as there are events
-    world.changes()             site -> frontend before and after, of what has changed since
+    world.take(event)           once per event
+    world.changes()             site -> frontend before and after, for each change since
 
-A site is an address, protocol and port. Which Service has one that several want is decided in
-claims.py, whatever order the events come in.
+A site is an address, protocol and port. claims.py decides which Service gets a site that several ask
+for, independent of the order of events.
 """
 
 from dataclasses import dataclass, field
@@ -41,18 +41,18 @@ from policyc.runtime.state import Warn, to_nobody
 
 
 class WatchError(InputError):
-    """The API server ends a watch: what would be told next is not known."""
+    """The API server ends a watch: later changes are unknown."""
 
 
 @dataclass
 class World:
-    """What the node is to do, by what was told so far."""
+    """The node's wanted frontends, from the events so far."""
 
     own: OwnNode
     warn: Warn = to_nobody
     external: Ranges = ()
     health: dict[Name, tuple[int, dict[int, int]]] = field(default_factory=dict)
-    """By Service, the port where health is asked for, and by family the node's endpoints."""
+    """Per Service: its health check port, and the node's endpoints by family."""
     _services: dict[Name, Service] = field(default_factory=dict)
     _slices: dict[Name, EndpointSlice] = field(default_factory=dict)
     _by_service: dict[Name, dict[Name, EndpointSlice]] = field(default_factory=dict)
@@ -67,19 +67,19 @@ class World:
 
     @property
     def frontends(self) -> dict[Site, Frontend]:
-        """Those of the last `changes`."""
+        """The frontends of the last `changes`."""
         return self._claims.frontends
 
     @property
     def left_out(self) -> dict[str, int]:
-        """What is not in force, as all_objects.py counts it."""
+        """What is not active, as all_objects.py counts it."""
         return left_out(self._claims, self._limits, len(self._wrong))
 
     def take(self, event: JsonValue) -> None:
-        """A watch event (`type` and `object`), or an object as it is now.
+        """Take a watch event (`type` and `object`), or an object in its present state.
 
-        `InputError` where an object is malformed; then that one stays as it was. `WatchError`
-        where the event is the last.
+        Raises `InputError` if an object is malformed; its previous state then stays. Raises `WatchError`
+        if the event is the last one.
         """
         members = event.members()
         if "kind" in members or "type" not in members:
@@ -117,7 +117,7 @@ class World:
                 self._services[name] = services[0]
                 self._touched[name] = None
             else:
-                self._forget_service(name)  # it has no addresses any more
+                self._forget_service(name)  # it no longer has addresses
         for each in errors[:-1]:
             self.warn(f"left as it was: {each}")
         if errors:
@@ -150,17 +150,17 @@ class World:
             self._touched[owner] = None
 
     def move_to(self, own: OwnNode) -> None:
-        """The node has other addresses, or another zone: every Service is looked at again."""
+        """Set other addresses, or another zone, of the node: every Service is computed again."""
         if own != self.own:
             self.own = own
             self._touched.update(dict.fromkeys(self._services))
 
     def is_moved(self) -> bool:
-        """Whether other addresses or sockets of the node decide anything otherwise by now."""
+        """Whether other addresses or sockets of the node change any decision now."""
         return self._claims.is_moved(surroundings(self.own, self.external))
 
     def changes(self) -> Changes:
-        """Works out what was told since the last time; `frontends` is that of now afterwards."""
+        """Compute the changes since the last call; `frontends` is then the new result."""
         changed = [name for name in self._touched if self._work_out(name)]
         self._touched.clear()
         for name in dict.fromkeys((*changed, *self._limits.settle())):
@@ -170,7 +170,7 @@ class World:
         return self._claims.settle(surroundings(self.own, self.external))
 
     def _work_out(self, name: Name) -> bool:
-        """False where the Service stays as it was."""
+        """Compute a Service; False if it stays as it was."""
         service = self._services.get(name)
         slices = list(self._by_service.get(name, {}).values())
         try:

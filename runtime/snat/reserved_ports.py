@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ports by which pods leave are no socket's of the node (net.ipv4.ip_local_reserved_ports).
+"""Keeps the node's own sockets off the SNAT ports (net.ipv4.ip_local_reserved_ports).
 
-    require_free(state, ports)     `HostError` where somebody listens there
-    reserve(state, ports, undo)    before the switch: beside what is reserved already
-    settle(state, ports, warn)     after it: what an earlier load reserved goes
+    require_free(state, ports)     `InputError` where a socket listens there
+    reserve(state, ports, undo)    before the switch: adds to the existing reservations
+    settle(state, ports, warn)     after it: removes what an earlier load reserved
 
-Which ports are reserved for us, and not by somebody else, is on record before the kernel is told: so a
-command that was killed leaves nothing that the next one would take for somebody else's.
+The ports that are reserved for us, and not by other software, are on record before the kernel is told.
+So after a killed command the next one does not mistake our ports for those of other software.
 """
 
 import ipaddress
@@ -27,11 +27,11 @@ Ports = frozenset[int]
 
 
 def require_free(state: StateDir, ports: range) -> None:
-    """`InputError` where a socket of the node takes what comes to one of the ports.
+    """Raise `InputError` if a socket of the node receives packets to one of the ports.
 
-    Not one at a loopback address, to which nothing comes by an uplink; nor a UDP socket whose port
-    the kernel may have chosen, as it asks and does not listen, and what it sends is seen; nor one
-    whose port an earlier load has reserved already, as it may have come since.
+    Three kinds of sockets do not count. A socket at a loopback address gets no packet from an uplink. A
+    UDP socket whose port the kernel may have chosen is a client's, and its packets are seen. A UDP
+    socket on a port that an earlier load reserved may have been opened since then.
     """
     low, high = map(int, _AUTOMATIC.read_text().split())
     may_ask = _ours(state).union(range(low, high + 1))
@@ -70,7 +70,7 @@ def _sockets(
 
 
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """Words of the host's order, in hexadecimal."""
+    """Parse an address: words in the host's byte order, in hexadecimal."""
     raw = bytes.fromhex(text)
     words = (int.from_bytes(raw[at : at + 4], "big") for at in range(0, len(raw), 4))
     return ipaddress.ip_address(b"".join(_in_memory(word) for word in words))
@@ -81,7 +81,7 @@ def _in_memory(word: int) -> bytes:
 
 
 def reserve(state: StateDir, ports: range, undo: Undo) -> None:
-    """Beside what there is, for this load; that of the load before stays until `settle`."""
+    """Reserve the ports for this load; those of the previous load stay until `settle`."""
     before, ours = _read(), _ours(state)
     new = frozenset(ports) - (before - ours)
     undo.by(state.set_reserved, spans(ours))
@@ -91,8 +91,9 @@ def reserve(state: StateDir, ports: range, undo: Undo) -> None:
 
 
 def settle(state: StateDir, ports: range, warn: Warn) -> None:
-    """Leave these alone of what was reserved for us; none, for an empty range. What cannot be given
-    back stays on record for the next command, and `warn` is told.
+    """Keep only these ports reserved for us; none, for an empty range.
+
+    Ports that cannot be released stay on record for the next command, and `warn` is told.
     """
     ours = _ours(state)
     keep = ours & frozenset(ports)
@@ -139,7 +140,7 @@ def _cannot(error: OSError) -> HostError:
 
 
 def spans(ports: Iterable[int]) -> list[tuple[int, int]]:
-    """Numbers as ranges, first and last, in order."""
+    """Numbers as ranges (first, last), in order."""
     found: list[tuple[int, int]] = []
     for port in sorted(ports):
         if found and found[-1][1] == port - 1:
@@ -150,5 +151,5 @@ def spans(ports: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def shown(ports: range) -> str:
-    """As it is given on the command line."""
+    """The range, as on the command line."""
     return f"{ports[0]}-{ports[-1]}"

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pods that leave the cluster under the node's address: the maps of datapath/masq_map.h.
+"""SNAT: pods that leave the cluster under the node's address. Writes the maps of masq_map.h.
 
-    wanted = read_options(...)               what `node load --masquerade` asks for
-    plan = Masquerading(pins, wanted, ...)   which address at which uplink
+    wanted = read_options(...)               the options of `node load --masquerade`
+    plan = Masquerading(pins, wanted, ...)   the node's address at each uplink
     plan.write(undo)                         before the switch
     plan.forget_others()                     after it
 
-The ports that pods are given are taken from the node's own sockets by reserved_ports.py.
+reserved_ports.py keeps the node's own sockets off the SNAT ports.
 """
 
 import ipaddress
@@ -30,10 +30,10 @@ from policyc.runtime.state import LoadedMasquerade, Warn
 from policyc.runtime.undo import Undo
 
 DEFAULT_PORTS = "49152-65535"
-"""Of RFC 6335, 6: those that nobody is assigned. The kernel keeps 32768 to 49151 for the node."""
+"""The unassigned ports of RFC 6335, 6. The kernel keeps 32768 to 49151 for the node."""
 LOWEST_PORT = 1024
 ROOM = 1024
-"""PC_MASQ_EXCEPT: networks; those of the load before count until it is over."""
+"""PC_MASQ_EXCEPT: networks; those of the previous load count until the load is complete."""
 _CONFIG, _EXCEPT = "pc_masq", "pc_masq_not"
 _UPLINKS = 8  # PC_UPLINKS
 _HEAD = struct.Struct("=II")
@@ -47,18 +47,21 @@ _SECONDARY, _DEPRECATED, _TENTATIVE = 0x01, 0x20, 0x40  # IFA_F_* of <linux/if_a
 
 @dataclass(frozen=True, slots=True)
 class Masquerade:
-    """What a load asks for."""
+    """The SNAT options of a load."""
 
     ports: range
-    """By which pods leave, and no socket of the node."""
+    """The ports by which pods leave, and that no socket of the node gets."""
     excepted: tuple[Network, ...] = ()
-    """Where they go under their own address."""
+    """Networks that pods reach under their own address."""
 
 
 def read_options(
     is_wanted: bool, ports: str | None, excepted: Sequence[str], uplinks: Sequence[str]
 ) -> Masquerade | None:
-    """Of the command line; None where pods keep their address. `InputError` where they make no sense."""
+    """Parse the command line's options; None if pods keep their address.
+
+    `InputError` if they are invalid.
+    """
     if not is_wanted:
         if ports is not None or excepted:
             option = "--masquerade-except" if excepted else "--masquerade-ports"
@@ -94,7 +97,7 @@ def _network(text: str) -> Network:
 
 
 class Masquerading:
-    """What is asked for, with the node's address at each uplink."""
+    """The options, with the node's address at each uplink."""
 
     def __init__(
         self,
@@ -103,14 +106,14 @@ class Masquerading:
         uplinks: Mapping[str, int],
         own: Sequence[Address],
     ) -> None:
-        """`own` are the addresses of the node in the endpoints file; `uplinks` has ifindexes by name."""
+        """`own` are the node's addresses in the endpoints file; `uplinks` has ifindexes by name."""
         self._pins = pins
         self._wanted = wanted
         self._uplinks = uplinks if wanted else {}
         self._addresses = {name: addresses(at, own) for name, at in self._uplinks.items()}
 
     def note_gaps(self, note: Warn) -> None:
-        """Tell of uplinks by which pods cannot leave."""
+        """Tell about uplinks by which pods cannot leave."""
         for name, found in self._addresses.items():
             for family in {4, 6} - found.keys():
                 note(
@@ -120,7 +123,7 @@ class Masquerading:
 
     @property
     def on_record(self) -> LoadedMasquerade | None:
-        """For `node status` and the next command."""
+        """The record for `node status` and the next command."""
         if self._wanted is None:
             return None
         at = {
@@ -131,7 +134,7 @@ class Masquerading:
         return LoadedMasquerade(ports[0], ports[-1], tuple(map(str, self._wanted.excepted)), at)
 
     def write(self, undo: Undo) -> None:
-        """Into the maps. What was excepted before stays so until `forget_others`."""
+        """Write the maps. Previous exceptions stay until `forget_others`."""
         there, wanted = self._there(), self._keys()
         if len(there | wanted) > ROOM:
             raise InputError(
@@ -143,14 +146,14 @@ class Masquerading:
                 undo.by(self._forget, key)
                 bpf_syscall.map_update(fd, key, struct.pack("=I", 1))
         if self._wanted is None:
-            return  # the word says so, and who read the one before goes on with what there is
+            return  # the word says so; packets of the previous word use the old contents
         with bpf_syscall.obj_get(self._pins.map(_CONFIG)) as fd:
             was = bpf_syscall.map_lookup(fd, bytes(4), _SIZE) or bytes(_SIZE)
             undo.by(self._put_back, was)
             bpf_syscall.map_update(fd, bytes(4), self._config(self._wanted.ports))
 
     def forget_others(self) -> None:
-        """Take away what the load before has excepted and this one not."""
+        """Remove exceptions of the previous load that this load does not have."""
         for key in self._there() - self._keys():
             self._forget(key)
 
@@ -189,14 +192,14 @@ class Masquerading:
 
 
 def packed_network(network: Network) -> bytes:
-    """Its first address, as struct pc_addr6 has it."""
+    """The network's first address, as in struct pc_addr6."""
     return packed(network.network_address)
 
 
 def addresses(ifindex: int, own: Sequence[Address]) -> dict[int, Address]:
-    """The node's address at a device, by family: first one that `own` has, then a lasting one.
+    """The node's address at a device, by family: preferably one in `own`, then a permanent one.
 
-    Where the device has none, as below a bridge, the first of `own`.
+    If the device has none, as a port of a bridge, it is the first of `own`.
     """
     ranked: dict[int, list[tuple[bool, int, Address]]] = {4: [], 6: []}
     with rtnetlink.connection("--masquerade") as netlink:
