@@ -474,8 +474,10 @@ def _holds_of_row(own: TablePeer, row: Row, family: int) -> bool:
             return bool(row.bits >> index & 1)
         case ("block", index):
             return bool(row.own(family) >> index & 1)
-        case _:  # a subject is an endpoint, and so no node
+        case ("node" | "local" | "remote", _):  # a subject is an endpoint, and so no node
             return False
+        case _:
+            assert_never(own)
 
 
 def _columns_by_named(columns: tuple[Column, ...]) -> dict[NamedNumbers, int]:

@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import field, replace
 from functools import cached_property
-from typing import TypeAlias
+from typing import Literal, TypeAlias, assert_never
 
 from policyc.ir.atoms import Atoms
 from policyc.ir.fast_dataclass import dataclass
@@ -48,6 +48,9 @@ def diagram_regions(diagram: Diagram) -> dict[int, IntervalSet]:
     return {leaf: IntervalSet.of(pairs) for leaf, pairs in runs.items()}
 
 
+EntryKind: TypeAlias = Literal["rule", "default-deny", "default-allow", "fail-closed"]
+
+
 @dataclass(frozen=True, slots=True)
 class RuleEntry:
     """What a rule id stands for.
@@ -59,7 +62,7 @@ class RuleEntry:
     note (`makes_note`), in deciding order: with other notes the same rule has another id.
     """
 
-    kind: str
+    kind: EntryKind
     action: Action
     tier: str = ""
     direction: Direction | None = None
@@ -94,9 +97,11 @@ class RuleEntry:
             case "default-deny":
                 direction = self.direction.value if self.direction else "traffic"
                 return f"{direction} denied by default: isolated by {', '.join(self.policies)}"
-            case _:
+            case "rule":
                 origin = self.origins[0] if self.origins else Origin(NOWHERE, "")
                 return f"{self.action.outcome.value} by {self.policies[0]} {origin.path} ({origin.span})"
+            case _:
+                assert_never(self.kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +113,8 @@ class Cell:
 
 
 TableService = tuple[int, int] | int
-TableLeaf = tuple[str, int]
+LeafKind: TypeAlias = Literal["bit", "block", "node", "local", "remote"]
+TableLeaf = tuple[LeafKind, int]
 """`bit` and a selector, `block` and a block, or `node`, `local`, `remote` and a node condition."""
 
 TablePeer: TypeAlias = TableLeaf | AllOf["TablePeer"] | OneOf["TablePeer"] | Not["TablePeer"]

@@ -7,6 +7,7 @@ Gives the tier tables and the rule entries; a rule's id is its index among the e
 from typing import assert_never
 
 from policyc.ir.decision import (
+    LeafKind,
     PolicyTable,
     RuleEntry,
     TablePeer,
@@ -107,7 +108,11 @@ def _table_rule(rule_id: int, rule: Rule, vocabulary: Vocabulary) -> TableRule:
     )
 
 
-_NODE_KIND = {Where.ANYWHERE: "node", Where.LOCAL: "local", Where.REMOTE: "remote"}
+_NODE_KIND: dict[Where, LeafKind] = {
+    Where.ANYWHERE: "node",
+    Where.LOCAL: "local",
+    Where.REMOTE: "remote",
+}
 
 
 def _peer(peer: Peer, vocabulary: Vocabulary) -> TablePeer:

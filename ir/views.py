@@ -12,7 +12,7 @@ from typing import Any
 
 from policyc.ir.atoms import Atoms, Column, EndpointColumn, NamedNumbers, NodeColumn, Row
 from policyc.ir.bits import hash_of, members
-from policyc.ir.decision import PolicyTable, TableLeaf, TableRule, TierTable, table_leaves
+from policyc.ir.decision import LeafKind, PolicyTable, TableLeaf, TableRule, TierTable, table_leaves
 from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.policy import Action, Direction
 
@@ -153,7 +153,7 @@ def _named_ports(rule: TableRule) -> Iterator[int]:
             yield service
 
 
-def _leaves(leaves: Iterable[TableLeaf], *kinds: str) -> int:
+def _leaves(leaves: Iterable[TableLeaf], *kinds: LeafKind) -> int:
     return _mask(index for kind, index in leaves if kind in kinds)
 
 
