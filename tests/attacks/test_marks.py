@@ -15,6 +15,7 @@ import pytest
 
 from policyc.runtime.kernel import bpf_syscall
 from policyc.runtime.load import node as runtime
+from policyc.runtime.load.request import LoadRequest
 from policyc.runtime.snat.snat import Masquerade
 from tests.eventually import eventually
 from tests.kernel.support import packets
@@ -93,7 +94,10 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def load(node: NodeUnderTest, bundle: Path) -> None:
-    runtime.load(bundle, node.endpoints(), bpffs=node.bpffs, state_root=node.state_root)
+    request = LoadRequest(
+        bundle=bundle, endpoints=node.endpoints(), bpffs=node.bpffs, state_root=node.state_root
+    )
+    runtime.load(request)
 
 
 def pass_by(node: NodeUnderTest, hook: str, data: bytes, mark: int = 0) -> Outcome:

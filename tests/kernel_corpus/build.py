@@ -121,12 +121,13 @@ def decided_case(case: CorpusCase) -> Decided:
     policies = ObjectsSource(f"{case.name} policies", case.policies)
     cluster = (ObjectsSource(f"{case.name} cluster", case.cluster),) if case.cluster else ()
     read = read_inputs(Inputs((policies,), cluster, ReadOptions()))
-    enforced, _ = enforced(read.policies.policies, Unsupported.ERROR)
-    enforced = hosts_of(read.policies.found.hosts, enforced).lowering.run(enforced, Report())
+    policies, _ = enforced(read.policies.policies, Unsupported.ERROR)
+    lowering = hosts_of(read.policies.found.hosts, policies).lowering
+    policies = lowering.run(policies, Report())
     if not case.node:
-        return decide_read(read, enforced)
+        return decide_read(read, policies)
     assert read.cluster is not None, "a bundle for a node needs its pods"
     pods = read.cluster.universe.endpoints
     return decide_read(
-        read, enforced, frozenset(pod.qualified_name for pod in pods if pod.node == case.node)
+        read, policies, frozenset(pod.qualified_name for pod in pods if pod.node == case.node)
     )
