@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the resources of one load, or of one unload, share."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from policyc.runtime.attach import leftovers
 from policyc.runtime.attach.denied_devices import Patterns
 from policyc.runtime.bundle.bundle import Bundle
 from policyc.runtime.endpoints.endpoints import EndpointsFile
+from policyc.runtime.endpoints.placement import Placer
 from policyc.runtime.kernel.pins import Pins
 from policyc.runtime.load.request import LoadRequest
 from policyc.runtime.policy.host_policy import Guarded
@@ -14,6 +16,8 @@ from policyc.runtime.services.route import Route
 from policyc.runtime.snat.snat import Masquerading
 from policyc.runtime.state import Attachment, Generation, StateDir, Warn
 from policyc.runtime.switch import Word
+
+PlacerFactory = Callable[[Bundle], Placer]
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,10 @@ class Given:
 
 @dataclass(frozen=True)
 class Context:
-    """One load. `before_word` and `before` are those in force until the switch."""
+    """One load. `before_word` and `before` are those in force until the switch.
+
+    Only `devices` changes: a device that goes meanwhile is taken out.
+    """
 
     given: Given
     pins: Pins
@@ -38,7 +45,7 @@ class Context:
     kind: str
     """How hooks are attached to devices: `tcx` or `clsact`."""
     devices: dict[str, int]
-    """Ifindexes of the node's pods, by name. Those that go meanwhile are taken out."""
+    """Ifindexes of the node's pods, by name."""
     uplinks: dict[str, int]
     with_peers: frozenset[int]
     """Devices whose pods take the fast path."""
@@ -48,6 +55,7 @@ class Context:
     is_on_record: bool
     """Whether the record of the generation before names all that is attached."""
     word: Word
+    placer: PlacerFactory
     deny_devices: Patterns
     external_cidrs: tuple[str, ...]
     warn: Warn

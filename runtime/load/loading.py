@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One load, step by step: every feature prepares and writes, one word switches, every feature sweeps."""
+"""One load, step by step: all resources prepare and write, one word switches, all resources sweep."""
 
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -11,28 +11,28 @@ from policyc.runtime.bundle.bundle import HOOKS_OBJECT
 from policyc.runtime.devices import uplinks
 from policyc.runtime.endpoints import forwarding
 from policyc.runtime.kernel.pins import Pins
-from policyc.runtime.load.context import Context, Given, Removal
+from policyc.runtime.load.context import Context, Given, PlacerFactory, Removal
 from policyc.runtime.load.resources.attached import DeviceHooks, SocketHooks, Xdp
-from policyc.runtime.load.resources.endpoints import Endpoints, PlacerFactory
+from policyc.runtime.load.resources.endpoints import Endpoints
 from policyc.runtime.load.resources.node_maps import (
     ClusterNodes,
     FailsafePorts,
-    FormerReaders,
+    GracePeriod,
     Snat,
 )
 from policyc.runtime.load.resources.own_devices import Reassembly, ServiceRoute, Tunnel
 from policyc.runtime.load.resources.programs import FirstPacketProgram, Folders, Hooks, Record
-from policyc.runtime.load.resources.resource import Resource, Transaction
+from policyc.runtime.load.resources.resource import Resource, Resources, Transaction
 from policyc.runtime.load.resources.services import Services
 from policyc.runtime.snat.snat import Masquerading
 from policyc.runtime.state import Generation, LoadedHost, StateDir, Warn
 from policyc.runtime.undo import Undo
 
 RESOURCES: tuple[type[Resource], ...] = (
-    Folders, Hooks, FirstPacketProgram, FailsafePorts, FormerReaders, Snat, ClusterNodes, Endpoints,
-    DeviceHooks, SocketHooks, Xdp, ServiceRoute, Reassembly, Tunnel, Record, Services,
+    Folders, Hooks, FirstPacketProgram, FailsafePorts, GracePeriod, Snat, ClusterNodes, Endpoints,
+    DeviceHooks, SocketHooks, Xdp, Tunnel, Reassembly, ServiceRoute, Record, Services,
 )  # fmt: skip
-"""Every feature, in the order of a load; sweeps and unloads go in reverse."""
+"""Every resource, in the order of a load; sweeps and unloads go in reverse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,62 +48,46 @@ class Loaded:
 
 
 class Loading:
-    """The features of one load."""
+    """The resources of one load."""
 
-    def __init__(self, context: Context, placer: PlacerFactory) -> None:
+    def __init__(self, context: Context) -> None:
         self.context = context
-        self.hooks = Hooks(context)
-        self.program = FirstPacketProgram(context, self.hooks)
-        self.nodes = ClusterNodes(context)
-        self.endpoints = Endpoints(context, self.program, placer)
-        self.devices = DeviceHooks(context, self.hooks)
-        self.services = Services(context)
-        self.own = {
-            "route": ServiceRoute(context),
-            "detour": Reassembly(context),
-            "tunnel": Tunnel(context, self.nodes),
-        }
-        made: list[Resource] = [
-            *(Folders(context), self.hooks, self.program, FailsafePorts(context)),
-            *(FormerReaders(context), Snat(context), self.nodes, self.endpoints, self.devices),
-            *(SocketHooks(context), Xdp(context), *self.own.values(), Record(context)),
-            self.services,
-        ]
-        by_kind = {type(each): each for each in made}
-        self.resources = tuple(by_kind[kind] for kind in RESOURCES)
+        self.resources = Resources(context, RESOURCES)
 
     def run(self) -> Loaded:
         """Load. What fails before the switch leaves the generation before it, and nothing of this."""
-        for each in self.resources:
+        resources = self.resources.all
+        for each in resources:
             each.check()
         with ExitStack() as held, Undo() as undo:
             work = Transaction(undo, held)
-            for each in self.resources:
+            for each in resources:
                 each.prepare(work)
             generation = self._generation()
-            for each in self.resources:
+            for each in resources:
                 each.write(generation, work)
             generation = self._attach(generation, work)
-            for each in self.resources:
+            for each in resources:
                 each.commit(generation, work)
-            switch.store(self.context.pins.map("pc_state"), self.services.word)
+            switch.store(self.context.pins.map("pc_state"), self.resources[Services].word)
             undo.forget()
-        for each in reversed(self.resources):
+        for each in reversed(resources):
             each.sweep(generation)
         return self._loaded(generation)
 
     def _attach(self, generation: Generation, work: Transaction) -> Generation:
-        found = self.devices.attach(generation, self.own, work)
+        hooks = self.resources[DeviceHooks]
+        owners = {on.role: each for each in self.resources.all for on in each.attachments}
+        found = hooks.attach(generation, owners, work)
         if found != generation:
-            self.endpoints.write(found, work)
-        return self.devices.attach_to_others(found, work)
+            self.resources[Endpoints].write(found, work)
+        return hooks.attach_to_others(found, work)
 
     def _generation(self) -> Generation:
         at, file, bundle = self.context, self.context.given.file, self.context.given.bundle
         guarded, request = at.given.guarded, at.request
-        attachments = tuple(
-            on for each in (self.devices, *self.own.values()) for on in each.attachments
-        )
+        endpoints = self.resources[Endpoints]
+        attachments = tuple(on for each in self.resources.all for on in each.attachments)
         former = leftovers.others(at.pins, at.before, attachments, at.is_on_record, at.warn)
         return Generation(
             epoch=at.word.epoch,
@@ -112,14 +96,14 @@ class Loading:
             bundle_digest=bundle.digest,
             hooks_digest=bundle.digests[HOOKS_OBJECT],
             node=file.node,
-            nodes=self.nodes.nodes.by_name,
+            nodes=self.resources[ClusterNodes].nodes.by_name,
             node_addresses=tuple(map(str, file.own_addresses)),
             node_zone=file.own_zone,
-            endpoints=self.endpoints.placed,
+            endpoints=endpoints.placed,
             attachments=attachments,
             former=former,
-            rules=(*bundle.rules, *self.endpoints.tables.new_rules()),
-            drop_reasons=self.endpoints.hooks_btf.enum("drop_reason"),
+            rules=(*bundle.rules, *endpoints.tables.new_rules()),
+            drop_reasons=endpoints.hooks_btf.enum("drop_reason"),
             forwarding=request.forwarding,
             outside=request.return_path,
             cgroup=str(request.cgroup.absolute()) if request.cgroup else "",
@@ -132,11 +116,11 @@ class Loading:
         )
 
     def _loaded(self, generation: Generation) -> Loaded:
-        at, tables = self.context, self.endpoints.tables
+        at, tables = self.context, self.resources[Endpoints].tables
         return Loaded(
             generation,
             at.before_word.epoch,
-            bool(at.before and self.hooks.programs.are_new),
+            bool(at.before and self.resources[Hooks].programs.are_new),
             tables.refused(),
             tables.n_unnoted,
             leftovers.names_kept(generation),
@@ -144,10 +128,15 @@ class Loading:
 
 
 def context_of(
-    given: Given, state: StateDir, devices: dict[str, int], warn: Warn, note: Warn
+    given: Given,
+    state: StateDir,
+    devices: dict[str, int],
+    placer: PlacerFactory,
+    say: tuple[Warn, Warn],
 ) -> Context:
-    """What a load finds on the node. Nothing else changes it meanwhile: the caller holds the lock."""
+    """What a load finds on the node; the caller holds the lock. `say` takes warnings, then notes."""
     request, pins = given.request, Pins(given.request.bpffs)
+    warn, note = say
     before_word = switch.read(pins.map("pc_state"))
     before = state.remembered(before_word.epoch, warn)
     at_uplinks = uplinks.find(request.uplinks, devices)
@@ -180,6 +169,7 @@ def context_of(
             has_host=given.guarded is not None,
             binds_own_node=given.bundle.binds_own_node,
         ),
+        placer=placer,
         deny_devices=kept(request.deny_devices, "deny_devices", "--deny-devices"),
         external_cidrs=kept(
             None if external is None else tuple(map(str, external)),
@@ -191,6 +181,6 @@ def context_of(
 
 
 def remove_all(removal: Removal) -> None:
-    """Take every feature away."""
+    """Remove every resource."""
     for kind in reversed(RESOURCES):
         kind.remove(removal)

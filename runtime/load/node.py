@@ -4,8 +4,8 @@
     load(LoadRequest(...))      prepares everything, then switches by one word
     unload()                    detaches, and forgets
 
-A load that fails, wherever it does, leaves the generation before it running and nothing of its own.
-What it did is on a stack of undos, which the switch empties.
+A load that fails before the switch leaves the generation before it in force, and nothing of its own: it
+runs its stack of undos. After the switch it only removes what the generation before left.
 """
 
 from pathlib import Path
@@ -22,10 +22,9 @@ from policyc.runtime.endpoints.placement import Placer
 from policyc.runtime.errors import InputError
 from policyc.runtime.kernel import host, pins
 from policyc.runtime.kernel.pins import DEFAULT_ROOT, Pins
-from policyc.runtime.load.context import Given, Removal
+from policyc.runtime.load.context import Given, PlacerFactory, Removal
 from policyc.runtime.load.loading import Loaded, Loading, context_of, remove_all
 from policyc.runtime.load.request import LoadRequest
-from policyc.runtime.load.resources.endpoints import PlacerFactory
 from policyc.runtime.policy import host_policy
 from policyc.runtime.services import route as service_route
 from policyc.runtime.state import DEFAULT_ROOT as DEFAULT_STATE
@@ -55,8 +54,8 @@ def load(
         pod_devices.require_hooks(request.endpoints, given.file.endpoints, devices, note)
         pod_devices.require_passed(request.uplinks, devices)
         pod_devices.require_scrubbed(devices, request.uplinks)
-        context = context_of(given, state, devices, warn, note)
-        return Loading(context, placer or _tables).run()
+        context = context_of(given, state, devices, placer or _tables, (warn, note))
+        return Loading(context).run()
 
 
 def _read(request: LoadRequest, note: Warn) -> Given:

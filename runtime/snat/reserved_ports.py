@@ -45,7 +45,7 @@ def require_free(state: StateDir, ports: range) -> None:
                 f"--masquerade-ports {shown(ports)}: a socket of the node listens at "
                 f"{protocol.upper()} port {port}",
                 "choose other ports with --masquerade-ports, or stop the process that `ss -lnp "
-                "'sport = :{port}'` shows",
+                f"'sport = :{port}'` shows",
             )
 
 

@@ -63,7 +63,7 @@ def accidents(policies: PolicySet) -> Iterator[Finding]:
             code.name,
             code.severity,
             code.at(place.span, rule=place.words, others=names, restrict=restrict).message,
-            "A rule without peers allows every peer, and rules only add up: the peers of {names} "
+            f"A rule without peers allows every peer, and rules only add up: the peers of {names} "
             "make no difference.",
             place,
             key_of_rule(rule.policy, rule.direction, rule.index),

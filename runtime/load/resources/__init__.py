@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The features of a load, each with its steps: check, prepare, write, commit, sweep, remove."""
+"""The resources of a load, each with its steps (`resource.py`)."""

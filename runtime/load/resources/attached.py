@@ -8,7 +8,7 @@ from policyc.runtime.attach import attach, leftovers, socket_hooks, xdp
 from policyc.runtime.devices import own_device
 from policyc.runtime.endpoints.local_devices import without_missing
 from policyc.runtime.errors import HostError
-from policyc.runtime.load.context import Context, Removal
+from policyc.runtime.load.context import Removal
 from policyc.runtime.load.resources.programs import Hooks
 from policyc.runtime.load.resources.resource import Resource, Transaction
 from policyc.runtime.state import Attachment, Generation
@@ -17,12 +17,9 @@ from policyc.runtime.state import Attachment, Generation
 class DeviceHooks(Resource):
     """Hooks at the devices of pods, at uplinks, and at devices that the load makes.
 
-    Asks the kernel and not the record, which may be lost: what is attached is never undone.
+    Asks the kernel and not the record, which may be lost. A load that is taken back detaches its own
+    hooks, never those of earlier loads.
     """
-
-    def __init__(self, context: Context, hooks: Hooks) -> None:
-        super().__init__(context)
-        self._hooks = hooks
 
     @property
     def attachments(self) -> tuple[Attachment, ...]:
@@ -38,7 +35,7 @@ class DeviceHooks(Resource):
     ) -> Generation:
         """Attach where nothing is yet. The generation without the devices that went meanwhile.
 
-        `owners` are the features of devices that the load made, by role.
+        `owners` are the resources whose devices the load made, by role.
         """
         for attachment in generation.attachments:
             try:
@@ -69,7 +66,7 @@ class DeviceHooks(Resource):
                 raise
 
     def _attach_to(self, attachment: Attachment, work: Transaction) -> None:
-        where, hooks = self.context.pins, self._hooks.programs
+        where, hooks = self.context.pins, self.others[Hooks].programs
         if not attach.is_whole(where, attachment):
             if attachment.role in own_device.ROLES and not attach.is_any(where, attachment):
                 own_device.stop(attachment.ifindex, f"the device {attachment.interface}")

@@ -1,42 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pods: placed in the tables of the first-packet program, and found by the hooks by address."""
 
-from collections.abc import Callable
 from functools import cached_property
 
-from policyc.runtime.bundle.bundle import HOOKS_OBJECT, Bundle
+from policyc.runtime.bundle.bundle import HOOKS_OBJECT
 from policyc.runtime.endpoints import endpoint_maps, pod_devices
 from policyc.runtime.endpoints.placement import Placer
 from policyc.runtime.kernel.btf import Btf, StructLayout
 from policyc.runtime.load import refusals, seeds
-from policyc.runtime.load.context import Context
 from policyc.runtime.load.resolving import Roster, assign_ids
 from policyc.runtime.load.resources.programs import FirstPacketProgram
 from policyc.runtime.load.resources.resource import Resource, Transaction
 from policyc.runtime.policy import host_policy
 from policyc.runtime.state import Generation, LoadedEndpoint
 
-PlacerFactory = Callable[[Bundle], Placer]
-
 
 class Endpoints(Resource):
-    """Seeds, classes and what new classes need; then the tables by which hooks find pods."""
+    """Seeds, classes and the table entries of new classes; then the tables by which hooks find pods."""
 
     tables: Placer
     placed: tuple[LoadedEndpoint, ...]
 
-    def __init__(
-        self, context: Context, program: FirstPacketProgram, placer: PlacerFactory
-    ) -> None:
-        super().__init__(context)
-        self._program = program
-        self._placer = placer
-
     def prepare(self, work: Transaction) -> None:
         """Fill the maps of the first-packet program, which no packet meets yet."""
         at, bundle = self.context, self.context.given.bundle
-        self.tables = self._placer(bundle)
-        maps = dict(self._program.program.own_maps())
+        self.tables = at.placer(bundle)
+        maps = dict(self.others[FirstPacketProgram].program.own_maps())
         seeds.write_seeds(bundle, maps)
         roster = self._roster()
         ids = assign_ids(
@@ -48,7 +37,7 @@ class Endpoints(Resource):
         self.placed = tuple(roster.place(self.tables, ids))
         seeds.write_words(self.tables.drain_writes(), maps)
         if self.tables.class_fields:
-            classes = self._program.program.map_fd("pc_class")
+            classes = self.others[FirstPacketProgram].program.map_fd("pc_class")
             endpoint_maps.write_classes(self.placed, self.tables.class_fields, classes)
 
     def _roster(self) -> Roster:

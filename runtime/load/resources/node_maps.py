@@ -27,11 +27,15 @@ class FailsafePorts(Resource):
         failsafes.keep_only(self.context.pins, generation.epoch)
 
 
-class FormerReaders(Resource):
-    """Hooks that still run by the word before. What they read is swept after they have ended."""
+class GracePeriod(Resource):
+    """An RCU grace period after the switch.
+
+    Resources that sweep after this one remove what hooks may still read by the word before. Those that
+    sweep earlier only remove keys that no packet of the new generation finds, or wait by themselves.
+    """
 
     def sweep(self, generation: Generation) -> None:
-        """Wait until each has ended (an RCU grace period)."""
+        """Wait until every hook that read the word before has ended."""
         switch.wait_for_readers()
 
 

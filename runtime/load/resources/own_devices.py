@@ -3,7 +3,7 @@
 
 from policyc.runtime.devices import reassembly, tunnel
 from policyc.runtime.errors import HostError
-from policyc.runtime.load.context import Context, Removal
+from policyc.runtime.load.context import Removal
 from policyc.runtime.load.resources.node_maps import ClusterNodes
 from policyc.runtime.load.resources.resource import Resource, Transaction
 from policyc.runtime.services import route as service_route
@@ -91,13 +91,9 @@ class Tunnel(Resource):
 
     _made: tuple[Attachment, ...] = ()
 
-    def __init__(self, context: Context, nodes: ClusterNodes) -> None:
-        super().__init__(context)
-        self._nodes = nodes
-
     def prepare(self, work: Transaction) -> None:
         """Make the device, if any packet is to go to another node."""
-        at, nodes = self.context, self._nodes.nodes
+        at, nodes = self.context, self.others[ClusterNodes].nodes
         if at.uplinks and nodes.has_others():
             ifindex = tunnel.make(at.uplinks.values(), nodes.outer_family, work.undo)
             self._made = (Attachment(tunnel.NAME, ifindex, at.kind, "tunnel"),)
@@ -112,12 +108,12 @@ class Tunnel(Resource):
         tunnel.start(attachment.ifindex, work.undo)
 
     def sweep(self, generation: Generation) -> None:
-        """A device that no packet takes goes, before its hook does."""
+        """A device that no packet takes is removed before its hook."""
         if not self._made:
             tunnel.remove()
 
     @staticmethod
     def remove(removal: Removal) -> None:
-        """The device goes before its hook: without the hook any sender would be believed."""
+        """Remove the device before its hook, which checks the senders."""
         if removal.is_reachable:
             tunnel.remove()

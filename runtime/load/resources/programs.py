@@ -8,7 +8,7 @@ from policyc.runtime.attach.hook_programs import HookPrograms
 from policyc.runtime.bundle.bundle import POLICY_OBJECT
 from policyc.runtime.kernel import bpf_syscall, clock, pins
 from policyc.runtime.kernel.libbpf import Object
-from policyc.runtime.load.context import Context, Removal
+from policyc.runtime.load.context import Removal
 from policyc.runtime.load.resources.resource import Resource, Transaction
 from policyc.runtime.policy import revoked
 from policyc.runtime.state import Generation
@@ -76,10 +76,6 @@ class FirstPacketProgram(Resource):
 
     program: Object
 
-    def __init__(self, context: Context, hooks: Hooks) -> None:
-        super().__init__(context)
-        self._hooks = hooks
-
     def prepare(self, work: Transaction) -> None:
         """Have the kernel verify it."""
         at = self.context
@@ -94,7 +90,7 @@ class FirstPacketProgram(Resource):
         clock.set_rate(self.context.pins.map("pc_clock"))
         revoked.draw_answer_mac(self.context.pins.map("pc_answer_mac"))
         if self.context.request.resets:
-            resets = self._hooks.programs.programs[revoked.PROGRAM]
+            resets = self.others[Hooks].programs.programs[revoked.PROGRAM]
             revoked.reset(self.program.map_fd(revoked.MAP), resets)
 
     def _pin(self, epoch: int, work: Transaction) -> None:

@@ -1,23 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a feature of a load does at each step of it. A feature overrides the steps that it needs.
+"""What a resource of a load does at each step. A resource overrides the steps that it needs.
 
-    check    refuse what this node cannot have; nothing was changed yet
-    prepare  make what no packet meets: programs, devices, reservations
-    write    fill maps for the new generation
-    commit   what packets may meet before the switch; afterwards nothing fails
-    sweep    after the switch: take away what only the generation before needed
-    remove   at `unload`: take away everything
+    check        refuse what this node cannot have; nothing was changed yet
+    prepare      create objects that no hook reaches yet: programs, devices, reservations
+    attachments  the devices of this resource that get hooks
+    write        fill maps for the new generation; it may run twice, where a device goes meanwhile
+    start        one of the devices has its hook now
+    commit       the last step before the switch: what becomes visible to packets
+    sweep        after the switch: remove what only the generation before needed
+    remove       at `unload`: remove everything
 
-A load takes the features in order, and sweeps and unloads them in reverse. Whatever changes the node
-before the switch puts its undo into the transaction first.
+A load takes the resources in the order of `loading.RESOURCES`; sweeps and unloads take them in reverse.
+A step that changes the node before the switch puts its undo into the transaction first.
+
+To add one: its options in `request.py` and `compiler/cli/node_load.py`; the class here, and its place in
+`RESOURCES`; what later commands must know in `Generation` (`runtime/state.py`) and `loading.py`; what
+users must see in `runtime/observe/status.py`, and what must not be tampered with in `attest.py`.
 """
 
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import TypeVar, cast
 
 from policyc.runtime.load.context import Context, Removal
 from policyc.runtime.state import Attachment, Generation
 from policyc.runtime.undo import Undo
+
+R = TypeVar("R", bound="Resource")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,21 +37,40 @@ class Transaction:
     held: ExitStack
 
 
-class Resource:
-    """One feature of one load."""
+class Resources:
+    """The resources of one load by type, in the order in which they were made."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, kinds: "tuple[type[Resource], ...]") -> None:
+        self._made: dict[type[Resource], Resource] = {}
+        for kind in kinds:
+            self._made[kind] = kind(context, self)
+
+    def __getitem__(self, kind: type[R]) -> R:
+        """That of a type; one that is made may ask for those before it."""
+        return cast("R", self._made[kind])
+
+    @property
+    def all(self) -> "tuple[Resource, ...]":
+        """Every resource, in order."""
+        return tuple(self._made.values())
+
+
+class Resource:
+    """One resource of one load. `others` has those before it."""
+
+    def __init__(self, context: Context, others: Resources) -> None:
         self.context = context
+        self.others = others
 
     def check(self) -> None:
         """`InputError` or `HostError` for what this node cannot have."""
 
     def prepare(self, work: Transaction) -> None:
-        """Make what no packet meets."""
+        """Create objects that no hook reaches yet."""
 
     @property
     def attachments(self) -> tuple[Attachment, ...]:
-        """The devices of this feature that get hooks, once it is prepared."""
+        """The devices of this resource that get hooks, once it is prepared."""
         return ()
 
     def write(self, generation: Generation, work: Transaction) -> None:
@@ -52,11 +80,11 @@ class Resource:
         """One of `attachments` has its hook now."""
 
     def commit(self, generation: Generation, work: Transaction) -> None:
-        """What packets may meet before the switch."""
+        """Do the last step before the switch."""
 
     def sweep(self, generation: Generation) -> None:
-        """The switch is done and cannot be undone; `generation` is in force."""
+        """Remove what only the generation before needed. `generation` is in force and stays."""
 
     @staticmethod
     def remove(removal: Removal) -> None:
-        """Take away everything of this feature."""
+        """Remove everything of this resource."""

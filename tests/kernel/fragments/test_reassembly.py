@@ -172,7 +172,7 @@ def test_a_load_that_fails_leaves_what_was(
 
 @pytest.mark.parametrize("then", ["load", "load without", "unload"])
 @pytest.mark.parametrize("at", ["while it is made", "before it is up", "at the switch"])
-def test_after_a_load_that_waskilled(
+def test_after_a_load_that_was_killed(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, at: str, then: str
 ) -> None:
     place = {

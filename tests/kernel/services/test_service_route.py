@@ -237,7 +237,7 @@ def test_a_load_that_fails_leaves_what_was(node: NodeUnderTest) -> None:
 
 
 @pytest.mark.parametrize("at", ["while it is made", "at the switch"])
-def test_after_a_load_that_waskilled(
+def test_after_a_load_that_was_killed(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
     place = {"while it is made": (own_device, "quieten"), "at the switch": (switch, "store")}[at]

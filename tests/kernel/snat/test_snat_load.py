@@ -175,7 +175,7 @@ def test_a_port_that_the_node_listens_at_is_nobodys(
             return
         with pytest.raises(InputError, match=f"listens at (TCP|UDP) port {port}") as caught:
             loaded(node, ports=ports)
-    assert "ss -lnp" in caught.value.hint
+    assert f"`ss -lnp 'sport = :{port}'`" in caught.value.hint
     assert reserved() == "" and not node.bpffs.exists()
 
 
