@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Atoms: endpoints and addresses partitioned so that no rule can tell two members apart.
+"""Atoms: endpoints and addresses partitioned so that no rule distinguishes two members of an atom.
 
-Takes a Vocabulary and a Universe; gives *rows* (endpoint classes as subjects), *columns* (endpoint
+Input: a Vocabulary and a Universe. Output: *rows* (endpoint classes as subjects), *columns* (endpoint
 classes as peers in one family, and address atoms), and the classifier that places any endpoint.
 
-An endpoint class is the pair of its row and its columns: equal in every selector used, in the
-numbers of every named port used, and in the address atom of each address. Where rules read nodes,
-a node is a column of its own kind under each of its addresses; else it is its address.
+An endpoint class is the pair of its row and its columns. Endpoints of one class are equal in every
+selector that the rules use, in the numbers of every named port that they use, and in the address atom of
+each address. Where rules read nodes, a node has a column of its own under each of its addresses.
+Otherwise a node is its address.
 """
 
 from bisect import bisect_right

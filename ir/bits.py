@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sets of small numbers as Python integers: bit n is set where n is a member."""
+"""Sets of small numbers as Python integers: bit n is set if n is a member."""
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence

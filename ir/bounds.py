@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policy sets with opaque rules: what they allow at least, and at most.
+"""Lower and upper bounds of policy sets with opaque rules.
 
-An opaque rule (`ir.policy.Opaque`) matches some flows for sure and others perhaps. The *lower bound*
-allows only what every reading of the rules allows, the *upper bound* all that some reading allows. Both
-are policy sets without opaque rules. So is a set where each opaque rule is *taken* as one or the other.
+An opaque rule (`ir.policy.Opaque`) matches some flows for certain and may match others. The *lower
+bound* allows only the flows that every reading of the rules allows. The *upper bound* allows all flows
+that some reading allows. Both are policy sets without opaque rules. A set in which each opaque rule is
+*taken* as its certain matches or as all its possible matches has no opaque rules either.
 """
 
 from collections.abc import Callable, Iterator

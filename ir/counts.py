@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts in words, where the noun agrees with the number."""
+"""Counts in words: the noun agrees with the number."""
 
 from typing import TYPE_CHECKING
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decide: from the Policy IR and its atoms to the Decision IR.
 
-For one row and direction, the columns are split by which rules match them; each part is folded once.
-Parts, cells and diagrams are interned, so that equal behaviour is stored and emitted once; they are
-numbered as one meets them going through the rows column by column.
+For one row and direction, the columns are split into parts by the rules that match them, and each part
+is folded once. Parts, cells and diagrams are interned, so equal behaviour is stored and emitted once.
+They are numbered by first use, row by row and column by column.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

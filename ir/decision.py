@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Decision IR: for each (row, direction, column) a diagram from service key to verdict.
 
-Two layers. The *action diagram* says allow or deny, the *rule diagram* who decided; they are apart so
-that rule ids do not stop the sharing of actions. Equal diagrams are one diagram. Tiers, Pass and
-default denies are resolved here: no later stage walks a rule list.
+There are two layers. The *action diagram* gives allow or deny, the *rule diagram* gives the rule that
+decided. They are separate so that different rule ids do not prevent the sharing of equal actions. Equal
+diagrams are stored once. Tiers, Pass and default denies are resolved here: no later stage walks a rule
+list.
 
-Family is part of the column. The tables are total over the partition they were made for; `tables`
-makes them so for signatures nobody has seen yet: per policy and rule, the peers as selector bits and
-address atoms, and the services, to be folded in tier order (`ir/fold.py`).
+The family is part of the column. The tables are total over the partition that they were made for.
+`tables` extends them to signatures that appear later: it stores, per policy and rule, the peers as
+selector bits and address atoms, and the services. The node folds them in tier order (`ir/fold.py`).
 """
 
 from bisect import bisect_right

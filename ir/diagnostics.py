@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Findings about the input, as values: a stable code, a place, notes and a way out.
+"""Findings about the input, as values: a stable code, a place, notes and a remedy.
 
-Reporting goes on after an error, so that one run shows all of them.
+Reporting continues after an error, so one run shows all findings.
 """
 
 from collections.abc import Callable, Iterable

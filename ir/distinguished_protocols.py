@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which protocols the policies tell apart from the rest: of no other does a datapath need the port.
+"""The protocols whose ports the policies distinguish. The datapath reads no ports of other protocols.
 
-A protocol whose every service meets the same rules as "protocol N" without ports can be asked about
-as that: one service key for all of it.
+If every service of a protocol meets the same rules as "protocol N" without ports, one service key stands
+for the whole protocol.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rules ask the datapath for beside allow and deny, by rule id: few rules ask for anything.
+"""Effects of rules (what rules ask of the datapath beside allow and deny), by rule id.
 
-An audit note asks it for nothing: what is noted has an id of its own, and ids are counted.
+Few rules have any.
+
+An audit note needs no effect in the datapath: a decision with notes has a rule id of its own, and the
+datapath counts ids.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""IR values as JSON and back, with nothing lost: spans and names, too.
+"""IR values as JSON and back without loss, spans and names included.
 
-A value is a table of distinct values, each after its parts, so that what many rules share is written
-once. An entry is `[type, part, ...]`: the type by its number in the table of types, which is written
-apart and is the same for all values; a part is a JSON scalar as it is, or `[n]`, the n-th entry. The
-parts of a dataclass are its fields, in the order of the table of types. Same value, same JSON.
+A value is a table of distinct values, each after its parts, so a part that many rules share is written
+once. An entry is `[type, part, ...]`. The type is an index into the table of types, which is stored
+separately and is the same for all values. A part is a JSON scalar, or `[n]` for the n-th entry. The
+parts of a dataclass are its fields, in the order of the table of types. Equal values give equal JSON.
 
-A value may be written as seen from a place, `near`: its spans in that file have null for the file and
-count lines from there, so that nothing changes where all of it moves.
+A value may be encoded relative to a place, `near`. Spans in that file then have null for the file and
+count lines from that place, so the encoding does not change if the whole value moves.
 """
 
 import json

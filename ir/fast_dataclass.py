@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`dataclass` of the standard library, made in less time.
+"""A replacement for the standard library's `dataclass` that creates classes faster.
 
-A short run is mostly the loading of modules, and most of that was the making of dataclasses, of which it
-uses few. Here the methods that depend on the fields are compiled when they were called often, the
-fields are described when somebody asks (`dataclasses.fields`), and all else is shared. What these
-classes do is what the standard library's do, but for `inspect.signature` of one that was seldom made.
-Every class that asks for more than fields with defaults is left to the standard library.
+A short run spends most of its time on loading modules, and most of that on creating dataclasses, few of
+which it uses. Here the methods that depend on the fields are compiled only after they were called often,
+the fields are described on request (`dataclasses.fields`), and all else is shared. The classes behave as
+the standard library's do, except for `inspect.signature` of a class that was seldom instantiated. A
+class that uses more than fields with defaults is left to the standard library.
 """
 
 import dataclasses

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fold the rules that apply to one (row, column) into a rule diagram, tier by tier.
 
-The one place where first match, deny-wins, Pass and default denies become a function of the service
-key. `runtime/policy/fold.py` is its twin on the node, for signatures first seen there.
+This is the only place where first match, deny-wins, Pass and default denies become a function of the
+service key. `runtime/policy/fold.py` is its twin on the node, for signatures that first appear there.
 """
 
 from bisect import bisect_left, bisect_right

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host endpoints: interfaces of nodes that policies are about. Data only."""
+"""Host endpoints: interfaces of nodes that are subjects of policies. Data only."""
 
 from collections.abc import Mapping
 from dataclasses import field

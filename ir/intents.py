@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Intents: what must hold of a policy set, whoever wrote the policies. Data; the verifier decides them.
+"""Intents: statements about traffic that a policy set must keep. Data; the verifier decides them.
 
-Intents speak of new connections end to end (egress at the source and ingress at the destination) unless
-their scope is one of the two. Flows that no policy can decide (a node to its own pod, a pod to itself,
-replies) are outside unless `includes_builtin`. `any` is every pod, node and external address of both
-families.
+An intent is about new connections end to end (egress at the source and ingress at the destination),
+unless its scope is one of the two. Flows that no policy can decide (a node to its own pod, a pod to
+itself, replies) are outside, unless `includes_builtin` is set. `any` is every pod, node and external
+address of both families.
 """
 
 from dataclasses import field

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values that are made of their texts, or of something else, when they are asked for: few ever are."""
+"""Values that are computed from their texts, or from other data, on first use: few are ever used."""
 
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar, overload

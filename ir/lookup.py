@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the Decision IR: place the ends of a flow, look the verdict up, name the decider.
+"""Read the Decision IR: place the ends of a flow, look up the verdict, name the deciding rule.
 
-`entry_of` puts a decider of the reference semantics in the same words, so that both compare with `==`.
+`entry_of` writes a decider of the reference semantics in the same form, so both compare with `==`.
 """
 
 from dataclasses import replace

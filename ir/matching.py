@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reference semantics below rules: which ends a peer matches, which services a port entry.
+"""The reference semantics below rules: the ends that a peer matches and the services of a port entry.
 
 Part of the oracle (`ir/semantics.py`): a direct transcription, slow and short.
 """

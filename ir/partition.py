@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Partition a universe into atoms (`ir/atoms.py`): the rows and columns that exist, or could.
+"""Partition a universe into atoms (`ir/atoms.py`): the rows and columns that exist, or could exist.
 
-Takes a Vocabulary and a Universe; without a universe, the signatures of which one part holds.
+Input: a Vocabulary and a Universe. Without a universe it gives the signatures that consist of one part.
 """
 
 from collections import defaultdict

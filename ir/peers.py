@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Peers: who may be on a side of a flow. Data; `ir/semantics.py` gives the meaning.
+"""Peers: the ends that may be on a side of a flow. Data; `ir/semantics.py` gives the meaning.
 
-A peer is a leaf (anyone, endpoints, addresses, nodes) or a boolean combination of peers. Network sets,
-services and entities are no leaves: front ends lower them to these.
+A peer is a leaf (any, endpoints, addresses, nodes) or a boolean combination of peers. Network sets,
+services and entities are not leaves: front ends lower them to these.
 """
 
 from collections.abc import Iterator

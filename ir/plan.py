@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lookup plan: which layout holds which part of the Decision IR, under which ids.
+"""The lookup plan: the list of layouts, the part of the Decision IR that each holds, and the ids in it.
 
-A backend fills it, the emitter, the seeds, the verifier and the node read it; nobody writes it twice.
-Row 0 and column 0 are reserved and the word 0 is nothing (`ir/trees.py`): what is not placed fails
-closed.
+A backend fills it. The emitter, the seeds, the verifier and the node read it, so it has one definition.
+Row 0 and column 0 are reserved, and the word 0 means "nothing" (`ir/trees.py`): an end that is not
+placed is denied (it fails closed).
 """
 
 from collections import defaultdict

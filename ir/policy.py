@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Policy IR: one form for every kind of policy. Data only; `ir/semantics.py` gives its meaning.
 
-A `PolicySet` is a list of tiers, a tier a list of policies, a policy a subject and two rule lists.
-Isolation is a field apart from the rules: a NetworkPolicy is a policy whose rules only allow and
-whose subjects are default-denied, per direction, once it selects them.
+A `PolicySet` is a list of tiers, a tier is a list of policies, and a policy is a subject and two rule
+lists. Isolation is a field separate from the rules. A NetworkPolicy is a policy whose rules only allow,
+and whose subjects are default-denied in each direction in which it selects them.
 """
 
 from dataclasses import field

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text that others wrote, made fit for a terminal, a log or a page: nothing in it acts or hides.
+"""Foreign text made safe for a terminal, a log or a page: no character in it acts or hides.
 
-Escaped as Python escapes it: control characters, line ends, bidirectional controls, characters of no
+Escaped as Python escapes them: control characters, line ends, bidirectional controls, characters of no
 width, spaces other than U+0020, unpaired surrogates. Letters of every script stay as they are. A log of
-GitHub Actions also acts on `##[command]` anywhere, and on `::command::` where a line begins with it.
+GitHub Actions also acts on `##[command]` anywhere, and on `::command::` at the beginning of a line.
 """
 
 import json

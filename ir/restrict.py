@@ -2,7 +2,7 @@
 """A Decision IR for the subjects of one node: some of the rows, every column.
 
 Cells and diagrams are numbered by first use, so the result is the same whether all rows were decided or
-only those that stay. Rule ids stay those of the whole cluster: they mean the same on every node.
+only those of the node. Rule ids stay those of the whole cluster: they mean the same on every node.
 """
 
 from collections.abc import Collection, Iterable

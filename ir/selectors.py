@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selectors: which endpoints, by labels and other attributes. Data; `ir/semantics.py` reads them.
+"""Selectors: sets of endpoints by labels and other attributes. Data; `ir/semantics.py` evaluates them.
 
-Most selectors are metav1.LabelSelectors: conjunctions. What they cannot say (or, not, prefixes, service
-accounts, nodes) is a `Condition`, a boolean expression over attributes, conjoined with them.
+Most selectors are metav1.LabelSelectors: conjunctions. Requirements that these cannot express (or, not,
+prefixes, service accounts, nodes) are a `Condition`: a boolean expression over attributes, conjoined
+with the label selector.
 """
 
 from enum import Enum

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reference semantics: what a Policy IR means, one flow at a time. The oracle.
+"""The reference semantics: the meaning of a Policy IR, one flow at a time. The oracle.
 
-A direct transcription of the API documents (docs/semantics.md numbers the clauses, A1 to F47), slow
-and short on purpose. Nothing else may define what a policy means; every other stage is tested and
-proved against this module. `ir/matching.py` has the part below rules: who and what is matched.
+A direct transcription of the API documents (docs/semantics.md numbers the clauses, A1 to F47), slow and
+short on purpose. Nothing else may define what a policy means. Every other stage is tested and proved
+against this module. `ir/matching.py` has the part below rules: how peers and services match.
 """
 
 from collections.abc import Iterator

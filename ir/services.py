@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a flow asks for: protocol and destination port, or ICMP type and code.
+"""Services of flows: protocol and destination port, or ICMP type and code.
 
-Every service has one *service key*, a number in `ALL_SERVICES`: `kind << 16 | value`, the same
-in the Decision IR, the seeds and the datapath (docs/bundle-format.md).
+Every service has one *service key*, a number in `ALL_SERVICES`: `kind << 16 | value`. It is the same in
+the Decision IR, the seeds and the datapath (docs/bundle-format.md).
 """
 
 from enum import Enum, IntEnum

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where something was written: file, line and column, carried by every node of the IR."""
+"""Positions in the source: file, line and column. Every node of the IR carries one."""
 
 from policyc.ir.fast_dataclass import dataclass
 

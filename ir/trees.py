@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Words and search trees: the one shape in which tables hold verdicts, services and addresses.
+"""Words and search trees: the format in which tables hold verdicts, services and addresses.
 
-A *word* is 32 bits. With `LEAF` set it is an answer: a verdict (`ALLOW` or not, and the id of the rule
-that decides) or the id of a column. Without, it names a *node*, which has up to eight children and the
-lowest key of each but the first; a node is a cache line. `NEXT_WORD` on such a word says that from there
-on the next 32 bits of the key are asked: that is how a tree reads an IPv6 address. A service is 32 bits,
-so at the root of its tree the same bit says something else: `RANGE`, a quarter of a cache line with one
-word for the keys of a range and one for all others. There, or where a range leads on to, a word may also
-be a `FAN`: lines in a row in the place of nodes, with a word for each value of the key's leading bits.
-So may the word for the first half of an IPv4 address, where the second half is the key.
+A *word* is 32 bits. With `LEAF` set it is an answer: a verdict (`ALLOW` or not, and the id of the
+deciding rule) or the id of a column. Without `LEAF` it names a *node*. A node is a cache line; it has up
+to eight children and the lowest key of each child but the first. `NEXT_WORD` on such a word means that
+the search continues with the next 32 bits of the key: that is how a tree reads an IPv6 address.
 
-The word 0 is nothing: node 0 leads nowhere, so that whatever was never written fails closed.
+A service is 32 bits, so at the root of its tree the same bit means `RANGE`: a quarter of a cache line
+with one word for the keys of a range and one for all others. There, or where a range leads on, a word
+may also be a `FAN`: consecutive cache lines in place of nodes, with a word for each value of the key's
+leading bits. The word for the first 16 bits of an IPv4 address may also be a fan, indexed by the last 16
+bits.
+
+The word 0 means "nothing": node 0 leads nowhere, so a word that was never written fails closed.
 `runtime/policy/trees.py` is the twin on the node.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What exists beside the policies: endpoints, and the flows between them and addresses."""
+"""What exists beside the policies: endpoints, and the flows between endpoints and addresses."""
 
 from collections.abc import Mapping
 from dataclasses import field

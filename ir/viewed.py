@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verdicts of a Decision IR as they are laid out: by viewed row and column, equal rows once.
+"""The verdicts of a Decision IR as layouts hold them: by viewed row and column, equal rows once.
 
-A layout needs no more of the decisions than this, and it is small: a row is the cells that it has, and
-which of them each column meets.
+A layout needs no more of the decisions than this, and it is small: for each row the cells that it has,
+and for each column the cell that it meets.
 """
 
 import sys

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one direction's rules read of an endpoint class: rows and columns that no such rule tells apart.
+"""Views: rows and columns that the rules of one direction do not distinguish.
 
-A class is a signature over all that any rule reads. The rules of one direction read less of it, and two
-classes equal in that part behave equally, also towards classes that nobody has seen yet. So a view is
-exact by construction, for every cluster, and the tables have a row and a column per *viewed* class.
-`runtime/policy/views.py` is the twin on the node.
+An endpoint class is a signature over everything that any rule reads. The rules of one direction read
+only a part of it. Two classes that are equal in that part behave equally, also towards classes that
+appear later. So a view is exact by construction, for every cluster, and the tables have one row and one
+column per *viewed* class. `runtime/policy/views.py` is the twin on the node.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the rules of a policy set read: selectors, address blocks, nodes, named ports.
+"""The vocabulary of a policy set: the selectors, address blocks, nodes and named ports that rules read.
 
-Takes a PolicySet, gives the Vocabulary whose indices every later stage uses: selector *bit* i is
+Input: a PolicySet. Output: the Vocabulary whose indices every later stage uses. Selector *bit* i is
 `selectors[i]`, block i is `blocks[i]`, node condition i is `node_conditions[i]`, named port i is
-`named_ports[i]`. Order is that of first use in canonical order, so the same policies give the same
+`named_ports[i]`. The order is that of first use in canonical order, so the same policies give the same
 indices.
 """
 

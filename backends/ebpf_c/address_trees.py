@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trees over addresses: what those that could be built would cost, and building the one that is chosen.
+"""Trees over addresses: the cost of each candidate, and the construction of the chosen one.
 
-Leading bits of an IPv4 address may index a table (`ROOT_BITS`). After the first half of one, `fans.py`
-may put a second table in the place of the first nodes: blocks lie close together, and the /24s of one
-/16 are then two words away.
+The leading bits of an IPv4 address may index a table (`ROOT_BITS`). After its first 16 bits, `fans.py`
+may put a second table in place of the first nodes. Blocks lie close together, so the /24s of one /16 are
+then two words away.
 """
 
 from itertools import groupby

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The search for the column of an address that no endpoint holds: constant, code, trees or trie."""
+"""The lookup of the column of an address that no endpoint holds: constant, code, trees or trie."""
 
 from collections.abc import Mapping
 from ipaddress import ip_network

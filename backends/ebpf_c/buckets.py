@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hash table of large cell tables: an entry is in one of two buckets of four, or nowhere.
+"""The hash table of large cell tables: an entry is in one of two buckets of four entries, or absent.
 
-The datapath looks into two cache lines at most, whatever the table holds. Where both buckets are full an
-entry of them moves to its other one. `runtime/policy/cells.py` is the twin on the node, which adds
+The datapath reads at most two cache lines, whatever the table holds. If both buckets are full, one of
+their entries moves to its other bucket. `runtime/policy/cells.py` is the twin on the node, which adds
 entries.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A choice between layouts: the candidates with their predicted costs, and which was taken."""
+"""A choice between layouts: the candidates with their predicted costs, and the chosen one."""
 
 from collections.abc import Sequence
 

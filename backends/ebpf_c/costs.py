@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operations cost in the kernel: the one table that layouts are chosen by.
+"""The cost of operations in the kernel: the one table by which layouts are chosen.
 
-Nanoseconds net of an empty program, with the same key always (`hot`) and with random ones, as
-`tests/bench/costs.py` measured them. Traffic is neither, so the mean of both counts. Between its points
-a cost is interpolated over the logarithm of the size. Ratios matter here, not the figures: another
-machine moves them together.
+Nanoseconds net of an empty program, with the same key always (`hot`) and with random keys, as
+`tests/bench/costs.py` measured them. Real traffic lies between the two, so the mean of both counts.
+Between measured points, a cost is interpolated over the logarithm of the size. Only ratios matter:
+another machine scales all costs together.
 """
 
 from bisect import bisect_left

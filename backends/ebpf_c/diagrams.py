@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The diagrams of services as search trees: each for itself, or as what it changes in one like it.
+"""The diagrams of services as search trees: stored whole, or as the difference from a similar diagram.
 
-A diagram with one answer for a range of services and another for all others, as a rule with a port has
-it, is a range: a quarter of a cache line, and cheaper to ask than a node.
+A diagram with one answer for a range of services and another for all others (a rule with a port) is a
+range: a quarter of a cache line, and cheaper to search than a node.
 
-Where every peer of a pod has a rule of its own beside rules for anyone, there are as many long diagrams
-as peers, and they differ in a step or two. Then a diagram is a range, or a node, with what is its own,
-which leads on into the tree of its *base* everywhere else. That is a step more on the way, but thousands
-of diagrams are as small as those of a port, and all share the lines of their base. Bases, and what is
-like no other, may begin with a fan (`fans.py`).
+If every peer of a pod has a rule of its own beside rules for any peer, there are as many long diagrams
+as peers, and they differ in a step or two. Then a diagram is a range, or a node, with its own steps, and
+leads on into the tree of its *base* everywhere else. That costs one more step per lookup. In return,
+thousands of diagrams are as small as those of a port, and all share the cache lines of their base.
+Bases, and diagrams that resemble no other, may begin with a fan (`fans.py`).
 """
 
 from bisect import bisect_right

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Emit the specialised policy program: the maps it needs, the searches, the diagrams, in readable C.
+"""Emit the specialised first-packet program in readable C: its maps, its searches and its diagrams.
 
-docs/bundle-format.md fixes what the generated part provides to the headers it includes. What the
-policies do not use is not in it. Comments name the rules and their lines, so that a policy's author
-finds the policy in it.
+docs/bundle-format.md fixes what the generated part provides to the headers it includes. Features that
+the policies do not use are not emitted. Comments name the rules and their lines, so that a policy's
+author finds the policy in the program.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fans: long diagrams of services, or halves of addresses, that begin with a table over leading bits.
+"""Fans: tables over leading bits, at the root of long service diagrams or of 16-bit parts of addresses.
 
-Each level of a tree waits for the one above it, and thousands of ports have five. One word of a fan
-leads past most of them, or to the answer itself. Fans are lines among the nodes, and compete for the
-same cache: those of one part share `costs.MAX_FAN_BYTES`, and one is in proportion to its steps.
+Each level of a tree waits for the one above it, and thousands of ports need five levels. One word of a
+fan skips most of them, or is the answer itself. Fans are cache lines among the nodes and compete for the
+same cache. So the fans of one layout share `costs.MAX_FAN_BYTES`, and the size of a fan is in proportion
+to its steps.
 """
 
 from bisect import bisect_right

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a layout has before any verdict is known: the rows, columns and addresses that rules tell apart.
+"""Frames: the part of a layout without verdicts: the rows, columns and addresses that rules need.
 
-It depends on what the policies read, not on what they say about it: a changed port leaves it as it is.
-The trees of addresses are the first nodes, so that their places do not depend on verdicts either.
+A frame depends on the fields that the policies read, not on their verdicts: a changed port leaves it
+unchanged. The trees of addresses are the first nodes, so their places do not depend on verdicts either.
 """
 
 from collections.abc import Mapping, Sequence

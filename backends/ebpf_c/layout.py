@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choose layouts for the eBPF target by the cost model: what becomes code, what tables, and how large.
+"""Choose layouts for the eBPF target by the cost model: which parts become code or tables, their sizes.
 
-Every choice is kept with what it was chosen from (`--explain-layout`).
+Every choice is kept with its candidates (`--explain-layout`).
 """
 
 from collections import Counter

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""@find4 and @find6: from raw addresses to ends, by code where there are few runs, else by search."""
+"""@find4 and @find6: from raw addresses to ends, by code if there are few runs, else by search."""
 
 import numpy as np
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a batch is: columns of flows going in, columns of verdicts coming out, all numpy arrays.
+"""Batches: columns of flows as input, columns of verdicts as output, all numpy arrays.
 
-A verdict word is `rule << 1 | allowed`. Rule ids are those of the Decision IR; after its last come the
-verdicts that no rule gives (`Special`), in this order.
+A verdict word is `rule << 1 | allowed`. Rule ids are those of the Decision IR. After its last id come
+the verdicts that no rule gives (`Special`), in this order.
 """
 
 from dataclasses import dataclass

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The policy program as a BPF object, by llvmlite: no clang, no headers.
+"""The first-packet program as a BPF object, by llvmlite: no clang, no headers.
 
-The program without its policy is kept as bitcode (`prebuilt/`, made by `make prebuilt`). Here it gets
-the sizes of its maps, the constants and the searches in code of one lookup plan; maps that the plan has
-not are taken out; then LLVM inlines, folds and writes the object.
+The program without its policy is kept as bitcode (`prebuilt/`, made by `make prebuilt`). This module
+adds the map sizes, the constants and the search code of one lookup plan, and removes maps that the plan
+does not have. Then LLVM inlines, folds and writes the object.
 """
 
 import re

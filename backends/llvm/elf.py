@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Take the debug sections out of a relocatable ELF object: BTF stays, DWARF has no reader on a node.
+"""Remove the debug sections of a relocatable ELF object: BTF stays, DWARF has no reader on a node.
 
-Only what LLVM writes for BPF is understood: 64 bits, little-endian, ordinary section numbers. Source:
-the System V ABI, gABI 4.1, chapters 4 (sections, symbols, relocations).
+Only the ELF that LLVM writes for BPF is supported: 64 bits, little-endian, ordinary section numbers.
+Source: the System V ABI, gABI 4.1, chapters 4 (sections, symbols, relocations).
 """
 
 import struct

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ends of flows as numbers: for each what compiled code reads of it, in one family.
+"""The ends of flows as numbers: the fields of each end that compiled code reads, in one family.
 
-An end is placed as `ir/lookup.py` does it: an endpoint in its row and column, a node or an address in
-its column. What the tables cannot say has no number: endpoints whose address nobody has said, hosts
-that policies guard, and classes that the Decision IR was not made for.
+An end is placed as in `ir/lookup.py`: an endpoint in its row and column, a node or an address in its
+column. An end that the tables do not cover has no number: an endpoint of unknown address, a node under
+host policy, a class that the Decision IR was not made for.
 """
 
 from dataclasses import dataclass, field

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compile a module for the processor that this process runs on. Nothing is kept between modules."""
+"""Compile a module for the processor that this process runs on. No state is shared between modules."""
 
 import ctypes
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The module for one Decision IR: loops over batches, around the decision as code and tables.
 
-Takes a layout and the address books; gives LLVM IR text and the tables that it reads. What a batch is:
-`batch`; the fields of an end: `ends`.
+Input: a layout and the address books. Output: LLVM IR text and the tables that it reads. `batch` defines
+batches; `ends` defines the fields of an end.
 """
 
 from collections.abc import Callable, Mapping

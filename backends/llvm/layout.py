@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Decision IR as arrays, and which parts are code and which are tables.
+"""The Decision IR as arrays, and the choice between code and tables for each part.
 
-Rows that decide alike are one, and so are columns; only the rule layer is stored, because a rule says
-its action (that the action layer agrees is checked here). Costs, measured at 1000 policies on one core
-(tests/bench/native.py): a table in cache is cheaper than a branch that cannot be foretold, so only
-what is very small becomes code, and only what would leave the caches is searched for.
+Rows that decide alike are stored once, and so are columns. Only the rule layer is stored, because a rule
+implies its action (this module checks that the action layer agrees). Costs, measured at 1000 policies on
+one core (tests/bench/native.py): a table in cache is cheaper than an unpredictable branch. So only very
+small parts become code, and only parts larger than the caches use a search.
 """
 
 from array import array

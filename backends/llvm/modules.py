@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A module of functions over batches: what all of them share.
+"""A module of functions over batches: the part that all of them share.
 
-Tables stay outside the module, as arrays whose addresses come with each call: a megabyte of constants
-would be printed, parsed and copied for nothing.
+Tables stay outside the module, as arrays whose addresses are arguments of each call. A megabyte of
+constants in the module would be printed, parsed and copied for nothing.
 """
 
 from collections.abc import Callable

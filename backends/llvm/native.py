@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The native evaluator: a Decision IR compiled for this process, asked with batches of flows.
+"""The native evaluator: a Decision IR compiled for this process and evaluated on batches of flows.
 
-The answers are those of `ir/lookup.py: end_decision` at both ends, with what the semantics let through
-before any policy (A22, A23, A26): `ir/semantics.py: verdict` as a whole.
+The answers are those of `ir/lookup.py: end_decision` at both ends, together with the flows that the
+semantics allow before any policy (A22, A23, A26): `ir/semantics.py: verdict` as a whole.
 """
 
 from dataclasses import dataclass, field

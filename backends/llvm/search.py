@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Search in a sorted table, without a branch on what is read: where code would be too long."""
+"""Branch-free search in a sorted table, for cases where code would be too long."""
 
 from policyc.backends.llvm.text import Function
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decisions as code: balanced trees over sorted thresholds, and a switch over several of them.
 
-Takes steps (threshold, leaf) - ascending, the first threshold is the least value of the domain and
-never compared - and gives instructions of one function that end every path. Nothing is assumed of the
-target: no wider numbers than 64 bits (an IPv6 address is two halves), no memory, no `unreachable`.
+Input: steps (threshold, leaf) in ascending order; the first threshold is the least value of the domain
+and is never compared. Output: instructions of one function that end every path. Nothing is assumed of
+the target: no numbers wider than 64 bits (an IPv6 address is two 64-bit numbers), no memory, no
+`unreachable`.
 """
 
 from collections.abc import Callable, Mapping, Sequence

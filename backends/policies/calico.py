@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Target projectcalico.org/v3: Tiers, NetworkPolicies and GlobalNetworkPolicies (semantics D41 to D43).
 
-A tier that denies whatever its policies isolate ends in Deny, with `types` for what is isolated. One
-that does not, or has rules where it does not isolate, ends in Pass, with its defaults as rules. Global
-policies always have a namespaceSelector, so that they are about pods; but for those that guard hosts.
+A tier that denies whatever its policies isolate ends in Deny, with `types` for the isolated directions.
+A tier that does not deny it, or that has rules where it does not isolate, ends in Pass, with its
+defaults as rules. Global policies always have a namespaceSelector, so that they apply to pods; only host
+policies have none.
 """
 
 import re

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rule of the Policy IR as rules of Calico's, in a row and with the same action (semantics D43).
+"""A rule of the Policy IR as consecutive Calico rules with the same action (semantics D43).
 
-A rule of Calico's is a conjunction over addresses of one family; alternatives become rules of their own.
+A Calico rule is a conjunction over addresses of one family. Alternatives become separate rules.
 """
 
 from collections.abc import Iterator

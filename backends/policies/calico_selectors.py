@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conditions in Calico's selector language, for each place where a selector may stand (semantics D43).
 
-A `selector` knows the labels of a pod's namespace and service account under prefixes; a selector of
+A `selector` reads the labels of a pod's namespace and service account under prefixes. A selector of
 namespaces or of service accounts reads their own labels.
 """
 

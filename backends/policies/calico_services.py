@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rule asks of protocols and ports, in the words of Calico's rules (semantics D43).
+"""A rule's protocols and ports in terms of Calico's rules (semantics D43).
 
-A rule of Calico's has one protocol, one it leaves out, and one type of ICMP; ports need a protocol that
-has them, and port 0 has no number there but is among those that are not left out.
+A Calico rule has one protocol, one excluded protocol (`notProtocol`), and one ICMP type. Ports need a
+protocol that has ports. Port 0 has no number there, but it is among the ports that are not excluded.
 """
 
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Peers as sources and destinations of Calico's rules: selectors, and CIDRs of one family (D43)."""
+"""Peers as sources and destinations of Calico rules: selectors, and CIDRs of one family (D43)."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Target policy.networking.k8s.io/v1alpha2: ClusterNetworkPolicies around one tier of NetworkPolicies.
 
-The tier that only allows and denies the rest becomes NetworkPolicies, where it can; what stands before
-it the Admin tier, what stands behind it the Baseline tier, with their defaults and order as rules. A
-tier that denies first and then allows is such a tier with one before it.
+The tier that only allows, and denies the rest, becomes NetworkPolicies where possible. Earlier tiers
+become the Admin tier and later tiers the Baseline tier, with their defaults and order as rules. A tier
+that denies first and then allows is split into such a tier and one before it.
 """
 
 from collections.abc import Iterator, Sequence

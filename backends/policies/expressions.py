@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conditions as expressions of policyc's rule language (semantics G50 to G52).
 
-`simplified` first: negations at the tests, no constants inside, so that what is written is what a person
-would have written.
+`simplified` runs first: negations move to the tests and inner constants disappear, so the output looks
+hand-written.
 """
 
 import re

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Target policyc.dev/v1alpha1 ExtendedPolicy: any number of tiers, nearly every construct of the IR.
 
-A section isolates, and a tier of ExtendedPolicies denies what it isolates. Where a tier means just
-that, its policies are written as they are. Else, per direction, the defaults become rules behind all
+A section isolates, and a tier of ExtendedPolicies denies what it isolates. If a tier means exactly that,
+its policies are written as they are. Otherwise, per direction, the defaults become rules after all
 others, and a last policy for all pods passes the rest on.
 """
 

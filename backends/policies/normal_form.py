@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conditions and peers as alternatives of conjoined literals: what flat APIs can be written from.
+"""Conditions and peers in disjunctive normal form, from which flat APIs can be written.
 
-A literal is a leaf, or a leaf that must not hold. An expression with too many alternatives is one that
-no person would want to read either, and is refused.
+A literal is a leaf, or a leaf that must not hold. An expression with too many alternatives is refused;
+no person would want to read it either.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules as text of policyc's rule language (semantics G53, G57): both sides, and modifiers.
 
-Every function raises UnsayableError for what the language has no words for.
+Every function raises UnsayableError for what the language cannot express.
 """
 
 import re

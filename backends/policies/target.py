@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every target of `policyc convert` gives, and how it says what it cannot express."""
+"""The result type of every target of `policyc convert`, and the error for what it cannot express."""
 
 import re
 from collections.abc import Callable, Iterable

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The listing in graphviz' DOT language: groups as nodes, connections as edges; always the same text."""
+"""The listing in graphviz' DOT language: groups as nodes, connections as edges; deterministic text."""
 
 from policyc.ir.printable import printable
 from policyc.ir.results.listing import EndGroup, ListResult

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each stage of the pipeline as text to read: `policyc compile --emit`."""
+"""Each stage of the pipeline as readable text: `policyc compile --emit`."""
 
 import struct
 from collections.abc import Iterable, Iterator

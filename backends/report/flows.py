@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flows and their ends, in words and as JSON values, with all that a policy can read of them."""
+"""Flows and their ends, in words and as JSON values, with every attribute that a policy can read."""
 
 from collections.abc import Mapping
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was laid out how, and why: `policyc compile --explain-layout`."""
+"""The layout of each part of a plan, and the reason for it: `policyc compile --explain-layout`."""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What several formats show of a listing."""
+"""The parts of a listing that several formats show."""
 
 from policyc.ir.counts import counted
 from policyc.ir.policy import Direction

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text that others wrote, inside Markdown: shown as it is, and acted on by nothing.
+"""Foreign text inside Markdown: shown as it is, without any effect.
 
-It goes into `<code>`, where GitHub makes no links of mentions, issues and commits, with everything that
-Markdown or HTML would read written as a character reference.
+It goes into `<code>`, where GitHub makes no links of mentions, issues and commits. Every character that
+Markdown or HTML would interpret is written as a character reference.
 """
 
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a result is to be shown; everything that a renderer may ask of its surroundings."""
+"""How a result is to be shown: everything that a renderer may know about its environment."""
 
 import os
 from collections.abc import Callable

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A page of text: lines with an indent and a style, folded at words and coloured where asked."""
+"""A page of text: lines with an indent and a style, folded at words and coloured on request."""
 
 import re
 from dataclasses import dataclass, field

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results into formats. A format is a module of `formats/`; nothing else has to know of it.
+"""Rendering of results in formats. A format is a module of `formats/`; no other module knows it.
 
-Such a module says `FORMAT`, the format's name, and `RENDERERS`, from each type of result that it shows
-to a function. Several modules may contribute to one format.
+Such a module has `FORMAT`, the format's name, and `RENDERERS`, from each type of result that it shows to
+a function. Several modules may contribute to one format.
 """
 
 import importlib

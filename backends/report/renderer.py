@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The type of a renderer, in a place that formats can import."""
+"""The type of a renderer, in a module that formats can import."""
 
 from collections.abc import Callable
 from typing import Any

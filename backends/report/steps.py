@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A witness as the steps that lead to its verdict, each with the place that says so."""
+"""A witness as the steps that lead to its verdict, each with the place in the source that causes it."""
 
 from policyc.backends.report.flows import flow_words
 from policyc.backends.report.verdicts import PAST, decider_words, deciding_ends

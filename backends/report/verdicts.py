@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who decided a flow, in words and as JSON values: the same in every command and format."""
+"""The deciding rule or default of a flow, in words and as JSON: the same in every command and format."""
 
 from typing import assert_never
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of commands that make or prove bundles: for which node, and what earlier runs left."""
+"""The options of commands that make or prove bundles: the node, and the cache of earlier runs."""
 
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`policyc compile`: policies to a bundle, or any stage in between as text.
 
-What compiles is loaded when it is known that something must be compiled: with --cache, much need not be.
+The compiler's modules are loaded only when something must be compiled: with --cache, often little must
+be.
 """
 
 import gc

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`policyc eval`: what the reference semantics say about given flows. Glue only."""
+"""`policyc eval`: the verdicts of the reference semantics on given flows. Glue only."""
 
 import json
 import sys

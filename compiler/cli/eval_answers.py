@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verdicts on flows whose ends may not be fully known, and how they are shown.
+"""Verdicts on flows whose ends may not be fully known, and their output.
 
-What a policy means is decided by `ir/semantics.py` alone; here it is asked once for every way the
-unknown parts of a flow could turn out.
+Only `ir/semantics.py` decides what a policy means. This module evaluates it once for every possible
+value of the unknown parts of a flow.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many flows at once for `policyc eval`: compiled code where it can answer, the semantics elsewhere.
+"""Many flows at once for `policyc eval`: native code where it can answer, else the semantics.
 
-What is printed is what `eval_answers` would print, byte by byte; it is put together from parts that are
-made once for each verdict, not for every flow.
+The output is what `eval_answers` would print, byte by byte. It is built from parts that are made once
+for each verdict, not for every flow.
 """
 
 from collections.abc import Iterator

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every way in which the unknown parts of a flow could turn out, as far as the rules concerned see it.
+"""All cases of a flow's unknown parts, as far as the rules concerned distinguish them.
 
-One end's verdict reads the rules that select it. What nobody has said is an address of either end, the
-node that a pod will run on, the labels of that node, and the port that a connection comes from; each is
-replaced by one value of every region that those rules tell apart
+The verdict at one end depends on the rules that select it. Four things may be unknown: an address of
+either end, the node that a pod will run on, the labels of that node, and the source port of the
+connection. Each is replaced by one value for every class of values that those rules distinguish
 (docs/decisions/0005-unknown-addresses.md).
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The walk of a flow whose ends may not be fully known: one for each way that it can turn out."""
+"""The walk of a flow whose ends may not be fully known: one walk for each possible case."""
 
 from collections.abc import Sequence
 from dataclasses import replace

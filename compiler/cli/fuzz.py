@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`policyc fuzz`: do all stages say the same about random policies, or about changed ones? Glue only."""
+"""`policyc fuzz`: check that all stages agree about random policies, or changed ones. Glue only."""
 
 import secrets
 import sys

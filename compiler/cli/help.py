@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `--help` shows: options under headings, and examples to copy."""
+"""The layout of `--help`: options under headings, and examples to copy."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options by which commands name their input, and what they say about it on standard error.
+"""The options by which commands name their input, and the notes about it on standard error.
 
-The readers are not loaded for it: a command may be done before it reads anything.
+This module does not load the readers: a command may be done before it reads anything.
 """
 
 import sys

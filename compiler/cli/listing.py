@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`policyc list`: who may talk to whom in a cluster. Glue only."""
+"""`policyc list`: the connections that a cluster's policies allow. Glue only."""
 
 import click
 

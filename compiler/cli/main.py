@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line: a table of commands, each imported when it is chosen.
 
-A node has no compiler on it: `policyc node` must work where neither PyYAML nor z3 is installed.
+A node has no compiler: `policyc node` must work where neither PyYAML nor z3 is installed.
 """
 
 import errno

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`policyc node attest`: what runs here, beside what a bundle says. Glue only."""
+"""`policyc node attest`: compare what runs on this node with a bundle. Glue only."""
 
 import json
 from pathlib import Path

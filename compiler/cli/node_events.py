@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`policyc node events`: what rules with `log` note, as it happens."""
+"""`policyc node events`: the events that rules with `log` record, as they happen."""
 
 import json
 from pathlib import Path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`policyc node follow`: Services as the API server's watches tell of them, and devices that appear."""
+"""`policyc node follow`: follow the API server's watches of Services, and new devices."""
 
 import json
 import time

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What commands of `policyc node` share: options, and how they say what they do."""
+"""Options and messages that the commands of `policyc node` share."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

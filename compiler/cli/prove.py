@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`policyc prove`: is this bundle what these policies say? Glue only."""
+"""`policyc prove`: check that a bundle is compiled from the given policies. Glue only."""
 
 from pathlib import Path
 

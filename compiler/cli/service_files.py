@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files of Kubernetes objects for `policyc node`: JSON as `kubectl -o json` writes it, or YAML.
 
-JSON needs nothing but Python. YAML needs PyYAML, which a node may lack; then a message says so. Either
-way a complaint names line and column, or for JSON the path.
+JSON needs only Python. YAML needs PyYAML, which a node may lack; then a message says so. An error
+message names line and column, or for JSON the path.
 """
 
 from collections.abc import Iterator

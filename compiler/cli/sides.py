@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OLD and NEW of a comparison on the command line, and what is said of them on standard error."""
+"""OLD and NEW of a comparison on the command line, and the notes about them on standard error."""
 
 import sys
 from collections.abc import Callable

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a command says on standard error besides findings: one printable line at a time."""
+"""Notes of a command on standard error besides findings: one printable line at a time."""
 
 import click
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands that go on until somebody ends them."""
+"""Commands that run until the user stops them."""
 
 import signal
 from collections.abc import Iterator

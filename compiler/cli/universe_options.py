@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of commands that prove: which universe, where pods live, how long solvers may take."""
+"""The options of commands that prove: the universe, the pods' networks, the time limit of solvers."""
 
 import click
 

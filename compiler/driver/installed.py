@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is installed: the folders of our packages, and the releases of distributions.
+"""The installed software: the folders of our packages, and the releases of distributions.
 
-`importlib.resources` and `importlib.metadata` say the same, but take as long to load as a short run.
+`importlib.resources` and `importlib.metadata` give the same answers, but take as long to load as a short
+run.
 """
 
 import os

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a policy API has beside policies, by type: tiers, address sets, hosts, CIDR groups, intents.
+"""Objects of a policy API beside policies, by type: tiers, address sets, hosts, CIDR groups, intents.
 
-Readers of policy kinds give it (`Pending.found`); lowering looks things up in it, and the commands
-take from it what they need.
+Readers of policy kinds supply them (`Pending.found`). Lowering looks them up, and commands take from
+them what they need.
 """
 
 from collections.abc import Iterable, Mapping

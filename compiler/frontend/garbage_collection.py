@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pause of Python's cycle collector while trees are built, and less of it while proofs are made.
+"""A pause of Python's cycle collector while trees are built, and fewer collections during proofs.
 
-Trees of nodes have no cycles, so reference counts free them. The collector would only walk them
-over and over: 10,000 policies in one List take 7.3 s with it, and 2.7 s without
+Trees of nodes have no cycles, so reference counts free them, and the collector would only walk them
+again and again: 10,000 policies in one List take 7.3 s with it, and 2.7 s without
 (docs/decisions/0003-yaml-events.md).
 """
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every policy API gives the rest of the front end: policies, and where each stands in the order.
+"""The interface of every policy API to the rest of the front end: policies, and their order.
 
-A kind's reader takes a raw object and a `Reading` (how to read), and gives a `Pending`: decoded and
-validated. Once everything is read, `Pending.lower` makes Policy IR of it with the `Surroundings` (what
-else there is: services, network sets). `tiers.py` then puts what was lowered in order.
+A kind's reader takes a raw object and a `Reading` (options), and gives a `Pending`: decoded and
+validated. After everything is read, `Pending.lower` makes Policy IR of it with the `Surroundings` (other
+objects: services, network sets). `tiers.py` then orders the lowered policies.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which kinds of objects there are, and what becomes of each: the table behind the dispatch.
+"""The kinds of objects, and the treatment of each: the table behind the dispatch.
 
-Dispatch is by apiVersion and kind together. What is in no table is an error: nothing is guessed.
+Dispatch is by apiVersion and kind together. A kind that is in no table is an error: nothing is guessed.
 """
 
 from enum import Enum

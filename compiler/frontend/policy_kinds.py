@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which reader reads which kind of policy: one line a kind, and nothing API-specific beyond it.
+"""The reader of each kind of policy: one line per kind, and nothing API-specific beyond it.
 
 A reader is imported for the first object of its kind: NetworkPolicies alone load no other API.
 """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The front end's door: sources in, Policy IR and universe out, or every finding at once.
+"""The front end's entry point: sources in, Policy IR and universe out, or every finding at once.
 
-`read_policies` and `read_cluster` are for files; `read_scenario` takes objects of both sorts
-together. Each raises InputError with all findings where one of them is an error.
+`read_policies` and `read_cluster` are for files; `read_scenario` takes objects of both sorts together.
+Each raises InputError with all findings if one of them is an error.
 """
 
 from collections import Counter

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The front end's door for intents: sources in, intents out, or every finding at once."""
+"""The front end's entry point for intents: sources in, intents out, or every finding at once."""
 
 import io
 import re

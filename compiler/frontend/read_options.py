@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How input is read, and what else there is for it to name; without the readers themselves."""
+"""Options of reading, and the other objects that input may name; without the readers themselves."""
 
 import re
 from collections.abc import Mapping

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nearest valid spelling of a name that is none.
+"""The nearest valid spelling of an invalid name.
 
 Only wrong input needs `difflib`, so it is imported for the first mistake.
 """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Policies of every API -> the tiers of one PolicySet, in the order of evaluation (semantics F46, F47).
 
-Built-in tiers have the orders Calico gives them in every profile, so that a tier of Calico's or of
-policyc's own can stand before, between or behind them.
+Built-in tiers have the orders that Calico gives them in every profile, so that a Calico tier or one of
+policyc's own can stand before, between or after them.
 """
 
 from collections.abc import Callable, Iterable, Mapping

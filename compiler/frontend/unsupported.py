@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules with a part that policyc does not support: an error, or compiled so that nothing is opened.
+"""Rules with a part that policyc does not support: an error, or compiled so that no traffic is opened.
 
-With `--unsupported=deny` such a rule is *opaque* (`ir.policy.Opaque`). It is enforced closed: an allow
-matches only what it matches for sure, and a deny, a reject or a pass denies all that it may match, since
-a pass that was lost could open traffic in a later tier. What only makes a note makes it only where the
-rule matches for sure. A subject that is not supported is always an error.
+With `--unsupported=deny` such a rule is *opaque* (`ir.policy.Opaque`). It is enforced closed. An allow
+matches only its certain flows. A deny, a reject or a pass denies all flows that it may match, since a
+lost pass could open traffic in a later tier. A rule that only makes a note makes it only for its certain
+flows. A subject that is not supported is always an error.
 """
 
 import json

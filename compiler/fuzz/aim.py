@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flows meant for one rule: a pod it is about, a peer and a service at the borders of what it asks.
+"""Flows aimed at one rule: one of its subjects, and a peer and a service at the borders of its ranges.
 
-Most flows between anybody meet defaults only; what a rule says is told apart where it begins and ends.
+Most flows between random ends meet defaults only. Flows at the first and last value of a rule's ranges
+distinguish its matches.
 """
 
 import random

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every stage against the reference semantics: the first answer that is another, or stage that fails."""
+"""Every stage compared with the reference semantics: the first different answer, or failing stage."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flows to try on a scenario: between all that is there, and at the borders of what its objects name.
+"""Flows to try on a scenario: between all its ends, and at the borders of what its objects name.
 
-Which of the many are taken depends on the draw's salt alone, so that an example is the same each time.
+The selection depends only on the draw's salt, so an example is the same each time.
 """
 
 import random

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The search: rounds of examples until the time or the number is up, or a disagreement is found.
+"""The search: rounds of examples until the time or the number is reached, or a disagreement is found.
 
-A round is one run of hypothesis with a seed of its own, so that the same seed tries the same examples
-in the same order. What is found is shrunk by hypothesis, then by `reduction`, with its flow kept.
+A round is one run of hypothesis with a seed of its own, so the same seed tries the same examples in the
+same order. Hypothesis shrinks a failure, then `reduction` does, with its flow kept.
 """
 
 import time

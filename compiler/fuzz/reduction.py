@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A failing example made smaller, part by part, for as long as the same stage is wrong about it.
+"""A failing example reduced, part by part, as long as the same stage gives a wrong answer.
 
-Hypothesis has shrunk what it drew; here whole objects, list items and fields go, which it cannot know.
+Hypothesis has shrunk its draws. This module removes whole objects, list items and fields, which
+hypothesis does not know.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Regression files: one example with the flows that told a stage from the reference (docs/fuzz.md).
+"""Regression files: an example with the flows on which a stage differed from the reference.
 
-YAML, so that it can be read and edited; a test replays every file of tests/regressions.
+The format is described in docs/fuzz.md. YAML, so that it can be read and edited. A test replays every
+file of tests/regressions.
 """
 
 import hashlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Regression files asked again: does every stage agree by now?"""
+"""Replay of regression files: check that every stage agrees now."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a search or a replay has come to, as text and as JSON (docs/schemas/fuzz-v1.schema.json)."""
+"""The result of a search or a replay, as text and as JSON (docs/schemas/fuzz-v1.schema.json)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a Policy IR to a Policy IR that means the same, or what the pass says."""
+"""Passes from a Policy IR to a Policy IR. The meaning stays, or changes as the pass states."""

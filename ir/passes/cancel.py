@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What two policy sets have in common, taken away: only who a changed policy selects can differ.
+"""Cancel what two policy sets have in common: only ends that a changed policy selects can differ.
 
-A syntactic lemma. Where an end is selected by none of the policies that only one side has, both sides
-ask the same rules of it, in the same order, under the same defaults: every verdict is the same.
+A syntactic lemma. Consider an end that no policy selects which only one side has. Both sides apply the
+same rules to it, in the same order, under the same defaults, so every verdict is the same.
 """
 
 from collections import Counter

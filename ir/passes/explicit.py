@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tier in explicit form: what its mode and its isolation imply, written out as rules.
+"""A tier in explicit form: the defaults that its mode and its isolation imply, written as rules.
 
-Takes any tier, gives a first-match tier in which nothing isolates and unmatched traffic passes on, with
-the same action for every flow; who decides is another policy where a default was made a rule. For
-targets that have rules and their order, and nothing else.
+Input: any tier. Output: a first-match tier in which nothing isolates and unmatched traffic passes on,
+with the same action for every flow. Where a default became a rule, the deciding policy is another one.
+For targets that have only rules and their order.
 """
 
 from collections.abc import Iterator

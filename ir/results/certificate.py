@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `policyc equiv` answers: a certificate that two policy sets are equal, or why not. Data only."""
+"""The result of `policyc equiv`: a certificate that two policy sets are equal, or the difference.
+
+Data only.
+"""
 
 from dataclasses import dataclass
 from enum import Enum

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `policyc check` answers. Data only."""
+"""The result of `policyc check`. Data only."""
 
 from dataclasses import dataclass
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the results of several commands share: places, witnesses, findings, evidence. Data only."""
+"""Types that the results of several commands share: places, witnesses, findings, evidence. Data only."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `policyc diff` answers. Data only."""
+"""The result of `policyc diff`. Data only."""
 
 from collections import Counter
 from collections.abc import Container, Iterable

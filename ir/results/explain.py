@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `policyc explain` answers: the verdict walked tier by tier, for both ends. Data only."""
+"""The result of `policyc explain`: the verdict walked tier by tier, for both ends. Data only."""
 
 from dataclasses import dataclass
 from enum import Enum

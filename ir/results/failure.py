@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a command answers where it could not. Data only."""
+"""The result of a command that could not answer. Data only."""
 
 from dataclasses import dataclass
 from enum import Enum

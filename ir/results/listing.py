@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `policyc list` answers. Data only."""
+"""The result of `policyc list`. Data only."""
 
 from dataclasses import dataclass
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opaque rules as results name them, and which of them a flow's verdict may depend on."""
+"""Opaque rules as results name them, and the opaque rules that a flow's verdict may depend on."""
 
 from collections.abc import Iterator
 

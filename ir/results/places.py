@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the parts of the Policy IR to the places that results name."""
+"""Conversion from the parts of the Policy IR to the places that results name."""
 
 from typing import assert_never
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `policyc prove` answers: of each part of a bundle, whether it was proved. Data only."""
+"""The result of `policyc prove`: for each part of a bundle, whether it was proved. Data only."""
 
 from dataclasses import dataclass
 from enum import Enum

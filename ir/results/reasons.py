@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a part of a rule does not match a flow: the smallest facts, each true on its own. Data only.
+"""Reasons why a part of a rule does not match a flow: the smallest facts, each true alone. Data only.
 
-`end` is how messages name an end. Each reason says in `words` what is asked for and what is there.
+`end` is how messages name an end. Each reason says in `words` what the rule requires and what the flow
+has.
 """
 
 from dataclasses import dataclass

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which regions are shown where there is no room for all: every kind gets its share."""
+"""Selection of the regions that are shown if there is no room for all: every kind gets its share."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence

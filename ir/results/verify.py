@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `policyc verify` answers. Data only."""
+"""The result of `policyc verify`. Data only."""
 
 from dataclasses import dataclass
 from enum import Enum

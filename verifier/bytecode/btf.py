@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """BTF: the types of an object (the kernel's Documentation/bpf/btf.rst), as far as layouts need them.
 
-Sizes, members by path, variables of a section. Type ids are checked when they are followed, and
-following them ends: a type that contains itself is an `ObjectError`.
+Provides sizes, members by path, and the variables of a section. Type ids are checked when they are
+followed. Following them always ends: a type that contains itself is an `ObjectError`.
 """
 
 import re

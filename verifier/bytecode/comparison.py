@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a conditional jump asks: of numbers, of pointers into one region, of one that may be null."""
+"""Conditional jump tests: on numbers, on pointers into one region, on a pointer that may be null."""
 
 from dataclasses import dataclass
 

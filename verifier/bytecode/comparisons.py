@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparisons as nodes: of the parts that can differ, of numbers with each arm of a choice.
+"""Comparisons as nodes: reduced to the parts that can differ; a choice is compared arm by arm.
 
-There are three: equal, and less with and without signs. At most is the contrary of greater.
+There are three comparisons: equal, and less with and without signs. "At most" is the negation of
+"greater".
 """
 
 from typing import Any

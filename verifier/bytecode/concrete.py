@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a program on numbers, to its end: a context, a packet, maps, and an oracle for the rest."""
+"""Run a program on numbers to its end: a context, a packet, maps, and an oracle for the rest."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contexts of programs: which fields they have, how they may be accessed, where packets hang.
+"""The contexts of programs: their fields, the legal accesses, and the fields that point to packets.
 
-Layouts are those of <linux/bpf.h>; what may be read and written is what the kernel's
-tc_cls_act_is_valid_access, xdp_is_valid_access and sock_addr_is_valid_access say. Fields that are not
-listed here are an error.
+The layouts are those of <linux/bpf.h>. The legal reads and writes are those of the kernel's
+tc_cls_act_is_valid_access, xdp_is_valid_access and sock_addr_is_valid_access. Access to a field that is
+not listed here is an error.
 """
 
 from collections.abc import Callable, Mapping

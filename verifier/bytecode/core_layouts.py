@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A kernel's answers to CO-RE relocations, from its own BTF, as libbpf finds them (relo_core.c).
 
-Types match by name up to `___`, members by name and through members without one. Where several types
-of the kernel match, they must agree; what libbpf would only guess is an `UnmodelledError`.
+Types match by name up to `___`. Members match by name, also through members without a name. If several
+types of the kernel match, they must agree. Where libbpf would only guess, this raises `UnmodelledError`.
 """
 
 from dataclasses import dataclass

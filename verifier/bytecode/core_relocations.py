@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CO-RE relocations of .BTF.ext: what the loader puts in from the running kernel's own types.
+"""CO-RE relocations of .BTF.ext: values that the loader takes from the running kernel's own types.
 
-What they become depends on a kernel; `Layouts` says it. The encoding is that of libbpf's
-relo_core.h and the kernel's `struct bpf_core_relo`.
+The values depend on a kernel; `Layouts` supplies them. The encoding is that of libbpf's relo_core.h and
+the kernel's `struct bpf_core_relo`.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The maps that an object defines: by BTF in `.maps`; each data section is one too."""
+"""The maps that an object defines: by BTF in `.maps`, and each data section."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """BPF objects as files: ELF64, little-endian, relocatable, with REL relocations (elf(5)).
 
-Reads from bytes and keeps slices of them, so that a damaged file costs no more than its size.
+Reads from bytes and keeps slices of them, so a damaged file costs no more memory than its size.
 """
 
 from collections.abc import Mapping

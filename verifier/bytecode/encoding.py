@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instructions as bytes, both ways. Every bit counts: what has no meaning must be zero."""
+"""Instructions to bytes and back. The encoding is exact: a bit without a meaning must be zero."""
 
 import struct
 from collections.abc import Callable, Mapping

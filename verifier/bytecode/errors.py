@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why bytecode is not executed. Nothing here is ever ignored: what is not understood is one of these."""
+"""Errors that stop the execution of bytecode. Nothing unknown is ignored: it raises one of these."""
 
 
 class BytecodeError(Exception):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nodes are where their variables are known: a number, or a truth as 0 or 1.
+"""The value of nodes under known variables: a number, or a truth value as 0 or 1.
 
-Told without the rewritings, so that both can be held against each other.
+Written without the rewritings, so that each can be checked against the other.
 """
 
 from collections.abc import Callable, Iterable, Mapping

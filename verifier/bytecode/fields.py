@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fields of a file's bytes: every read is checked, and what is not there is an `ObjectError`."""
+"""Fields of a file's bytes: every read is checked, and a read past the end is an `ObjectError`."""
 
 import struct
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel's helpers by number (enum bpf_func_id), and models of those that can be computed.
+"""The kernel's helpers by number (enum bpf_func_id), and models of the helpers that can be computed.
 
-Those of `ASKED` are answered by an `Oracle`; any other number is an error.
+An `Oracle` answers the helpers in `ASKED`. Any other number is an error.
 """
 
 from collections.abc import Callable, Mapping

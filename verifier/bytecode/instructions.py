@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The instructions of BPF's ISA, version 3, as values (RFC 9669; what clang emits for -mcpu=v3).
 
-Jumps and local calls are relative to the instruction behind, in slots of eight bytes, as they are
-encoded; `decode` gives each instruction by its slot. What else there is (version 4, the packet
-access of classic BPF, reserved bits that are set) is an `InstructionError`.
+Jumps and local calls are relative to the next instruction, in slots of eight bytes, as they are encoded.
+`decode` gives each instruction by its slot. Everything else (version 4, the packet access of classic
+BPF, reserved bits that are set) is an `InstructionError`.
 """
 
 from dataclasses import dataclass

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code as text, an instruction a line, for messages and for people."""
+"""Code as text, one instruction a line, for messages and for people."""
 
 from collections.abc import Iterator
 from typing import assert_never

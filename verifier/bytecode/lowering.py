@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes as terms of a solver, each node once: of Z3 or of bitwuzla."""
+"""Lowering of nodes to terms of Z3 or bitwuzla, each node once."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol

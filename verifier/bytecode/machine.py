@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each instruction does to a state: the only definition, for numbers and for terms (RFC 9669).
+"""The effect of each instruction on a state: the only definition, for numbers and terms (RFC 9669).
 
-`step` runs one. Where a condition is not known it leaves the state as it is and gives a `Branch`; the
-caller copies the state and goes both ways. What helpers do is the `Environment`'s.
+`step` runs one instruction. If a condition is not known, it leaves the state unchanged and gives a
+`Branch`; the caller copies the state and takes both branches. The `Environment` defines what helpers do.
 """
 
 from abc import ABC, abstractmethod

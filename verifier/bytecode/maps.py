@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Maps with numbers in them: what lookups, updates and deletes do, as in the kernel's map types.
+"""Maps that hold numbers: lookups, updates and deletes as in the kernel's map types.
 
-A value is a region of its own, which the state and the map share. One that was replaced or deleted
-has no memory any more: the kernel may give it to another key at once, so nothing is said about it.
+A value is a region of its own, which the state and the map share. A value that was replaced or deleted
+has no memory any more: the kernel may give its memory to another key at once, so no access to it is
+modelled.
 """
 
 import struct

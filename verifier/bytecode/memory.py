@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Regions of bytes: with bounds, and with what was never written unreadable.
+"""Regions of bytes with bounds. Bytes that were never written cannot be read.
 
-Numbers and terms are little-endian strings of 8 bits a byte. `Cells` keeps what was stored as it was
-stored, so that a pointer or a term comes back whole; `Bytes` holds numbers only, and large ones cheaply.
+Numbers and terms are little-endian strings of 8 bits a byte. `Cells` keeps each stored value whole, so
+that a pointer or a term is read back unchanged. `Bytes` holds numbers only, and large regions cheaply.
 """
 
 from abc import ABC, abstractmethod

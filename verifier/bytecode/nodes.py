@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Terms of our own: nodes that are made once, so that equal terms are one object.
+"""Hash-consed terms: equal terms are one object (a *node*).
 
-A bit string has a width, a truth has the width 0. What is known is no node but a Python number or
-truth value; so no node has an operand that could have been computed (see the rewritings around
-`term_domain.py`).
+A bit string has a width; a truth value has the width 0. A known value is a Python number or truth value,
+not a node. So a node never has operands from which it could have been computed (see the rewritings
+around `term_domain.py`).
 """
 
 from collections.abc import Iterator

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An object's parts by name: maps, functions, types. What becomes of them in a load is `program.py`."""
+"""An object's parts by name: maps, functions, types. `program.py` turns them into a loaded program."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

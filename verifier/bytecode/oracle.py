@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers that cannot be computed here: clocks, random numbers, routes. Who runs a program has them."""
+"""Answers that cannot be computed here: clocks, random numbers, routes. The caller supplies them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping

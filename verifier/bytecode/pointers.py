@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a register holds: a string of 64 bits, or a pointer into a region of memory.
+"""The contents of a register: a string of 64 bits, or a pointer into a region of memory.
 
-Addresses are never numbers here. What depends on one as a number is an error, as it is (mostly) for
-the kernel's verifier.
+Addresses are never numbers here. A computation that depends on an address as a number is an error, as it
+is (mostly) for the kernel's verifier.
 """
 
 from dataclasses import dataclass

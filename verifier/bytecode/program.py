@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program as it will be loaded: an entry, the functions that it can reach, the maps they name."""
+"""A program as it will be loaded: an entry, the functions that it can reach, and the maps they name."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A ring buffer while nobody reads it: records are reserved, written, then submitted or discarded.
+"""A ring buffer without a reader: records are reserved, written, then submitted or discarded.
 
-Room is counted as in the kernel's __bpf_ringbuf_reserve: eight bytes in front of each record, all of it
-rounded up to eight; one that was discarded keeps its room.
+Room is counted as in the kernel's __bpf_ringbuf_reserve: eight bytes in front of each record, and the
+sum rounded up to eight. A discarded record keeps its room.
 """
 
 from policyc.verifier.bytecode.definitions import MapDefinition

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of bit strings, and bit strings of parts: taken from where they come from, joined again.
+"""Slices and concatenations of bit strings: slices come from their source, neighbours are joined again.
 
-What is known to be zero above is a part of its own, so that numbers are as narrow as they can be told
-to be. A part of a choice is a choice of parts only where that is less.
+Upper bits that are known to be zero are a slice of their own, so each number is as narrow as can be
+shown. A slice of a choice becomes a choice of slices only if the result is smaller.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Terms with something else in the place of some of their parts, rewritten on the way up."""
+"""Substitution: terms in which some parts are replaced, rewritten bottom-up."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operations on nodes: what can be told from the operands at hand is told at once.
+"""The operations on nodes, with local simplification: what the operands determine is computed at once.
 
-Rewriting is local and ends: sums lose zeros above and below, masks and shifts become parts, numbers
-stand on the right. Whatever is rewritten means the same (tests/property/test_terms.py).
+Rewriting is local and terminates: sums lose zeros above and below, masks and shifts become slices,
+numbers stand on the right. Every rewriting keeps the meaning (tests/property/test_terms.py).
 """
 
 from typing import Any

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known where a conjunction holds: its parts are true in each other, without a solver."""
+"""Simplification under a conjunction: each part is true inside the others. No solver is used."""
 
 from collections.abc import Callable
 from typing import Any

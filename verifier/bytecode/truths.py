@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Truths as nodes: contraries, and conjunctions in which no part says what others say.
+"""Truth values as nodes: negations, and conjunctions without a part that another part implies.
 
-A disjunction is the contrary of a conjunction of contraries.
+A disjunction is the negation of a conjunction of negations.
 """
 
 from collections.abc import Iterable

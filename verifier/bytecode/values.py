@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations on bit strings of fixed width: what instructions compute, told once.
+"""Operations on bit strings of fixed width: the single definition of what instructions compute.
 
-A value is a Python int, 0 <= value < 2**width, or a term of a `Domain`. What is known is computed on
-ints, here, for every domain; what a domain adds is what becomes of terms. Division and shifts are
-those of the BPF instruction set (RFC 9669, 4.1): by zero gives zero, modulo zero leaves the dividend,
+A value is a Python int, 0 <= value < 2**width, or a term of a `Domain`. Known values are computed on
+ints, here, for every domain; a domain adds only the operations on terms. Division and shifts are those
+of the BPF instruction set (RFC 9669, 4.1): division by zero gives zero, modulo zero leaves the dividend,
 and a shift's count is taken modulo the width.
 """
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Areas: sets of services, with the source ports where rules read them, as numbers that stand for them.
+"""Areas: sets of services, with the source ports where rules read them, as interned numbers.
 
-An area is a tuple of (first source port, last, service keys): disjoint, ascending, neighbours with equal
-keys joined, so that equal areas are equal values. Whatever has no source port is in each.
+An area is a tuple of (first source port, last, service keys). The entries are disjoint and ascending,
+and neighbours with equal keys are joined, so that equal areas are equal values. A service without source
+ports is in every entry.
 """
 
 from collections.abc import Iterable

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each end of a cluster lets through, both ends together, and which ends behave equally.
+"""The flows that each end of a cluster allows, the flows that both ends allow, and equal behaviour.
 
 A *reach* maps areas (sets of services) to the columns with which an end may talk. Columns behave equally
-where they reach the same, and are reached by the same, for the same services.
+if they reach the same columns, and are reached by the same columns, for the same services.
 """
 
 from collections.abc import Iterable, Sequence

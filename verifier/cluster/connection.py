@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A connection of a given cluster: between its pods, its nodes, and addresses that are neither's.
+"""A symbolic connection of a given cluster: between its pods, its nodes, and other addresses.
 
-Exact: an end is one of those given. What nobody has said of one (a template's address and node) is what
-`verifier/cluster/sites.py` makes of it: one of each sort that policies and intents tell apart, with a
-second replica beside the first.
+Exact: an end is one of the given ends. An unknown attribute of an end (a template's address and node)
+takes the values that `verifier/cluster/sites.py` gives it: one of each sort that policies and intents
+distinguish, with a second replica beside the first.
 """
 
 from collections import defaultdict

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where two policy sets differ over a cluster: first one end at a time, then as connections.
+"""Differences of two policy sets over a cluster: first one end at a time, then as connections.
 
-A connection needs egress at its source and ingress at its destination. What differs at one end shows
-only where the other end lets it; else the difference is *latent*.
+A connection needs egress at its source and ingress at its destination. A difference at one end shows
+only where the other end allows the connection. Otherwise the difference is *latent*.
 """
 
 from collections import defaultdict

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a change of policies does to the flows of a cluster: regions, each with a confirmed witness."""
+"""The effect of a policy change on the flows of a cluster: regions, each with a confirmed witness."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the own rules of each group let through, whatever the other end says, and who wrote them.
+"""Exposure: what each group's own rules allow, whatever the other end says, and the rules' places.
 
-A *potential* peer is what a rule opens to and the cluster has not: a selector that selects no pod now.
+A *potential* peer is the target of a rule whose selector selects no pod of the cluster now.
 """
 
 from collections import defaultdict

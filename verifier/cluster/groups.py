@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Groups of ends that behave equally, and what any of one may ask of any of another.
+"""Groups of ends that behave equally, and the services that a member of one group may use of another.
 
-A pod has one label in each family (see `Behaviour`); pods with the same labels are one group. Where
-nobody has said where a pod is, and that matters, it has several, and stands in a group for each.
+A pod has one label in each family (see `Behaviour`), and pods with the same labels are one group. If the
+node of a pod is unknown and matters, the pod has several labels and is in a group for each.
 """
 
 from collections import Counter, defaultdict

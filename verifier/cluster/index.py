@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An inverted index: which of many ends a selector selects, without asking each of them.
+"""An inverted index: the ends that a selector selects, without a test of each end.
 
-Ends stand at numbers; an answer is the set of those numbers. `ir/matching.py` says what a requirement
-means; this says the same of all ends at once.
+Ends are numbered, and an answer is a set of numbers. `ir/matching.py` defines the meaning of a
+requirement; this module evaluates it on all ends at once.
 """
 
 from collections import defaultdict

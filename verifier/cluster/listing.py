@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The connectivity of a cluster for readers: groups, what each may ask of each, and merged lines."""
+"""The connectivity of a cluster for readers: groups, the services between them, and merged lines."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator

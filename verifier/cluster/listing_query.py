@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The question whether a listing says of some flow of its cluster what is not so, as a Z3 goal."""
+"""The query whether a listing is wrong about some flow of its cluster, as a Z3 goal."""
 
 from collections.abc import Iterator
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a row does with every other side, one service segment at a time.
+"""The outcome of a row with every peer, one service segment at a time.
 
-A *segment* is a range of service keys (and, where rules read them, of source ports) inside which every
+A *segment* is a range of service keys (and of source ports, where rules read them) inside which every
 rule of the rows at hand matches all or nothing. An *outcome* maps (action, effects) to columns: a
 partition of all columns.
 """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a change does to the flows that nodes generate for pods of their own (semantics A22).
+"""The effect of a change on the flows that nodes generate for pods of their own (semantics A22).
 
-They pass, unless a rule denies just that. Few rules do, so the pods that such a rule selects are asked
-one by one, at every service where a rule of theirs begins or ends.
+These flows pass, unless a rule denies exactly them. Few rules do. So the pods that such a rule selects
+are evaluated one by one, at every service where one of their rules begins or ends.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The partition that bit sets rest on, checked: no rule tells two members of an atom apart.
+"""A check of the partition under the bit sets: no rule distinguishes two members of an atom.
 
-Address runs and service sets are checked by Z3 against the Policy IR's own words. What a selector
-selects is checked by the reference semantics' `selects`, class by class.
+Z3 checks address runs and service sets against the Policy IR's own words. The reference semantics'
+`selects` checks the selectors, class by class.
 """
 
 from collections.abc import Iterator, Sequence

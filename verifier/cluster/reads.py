@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the rules of some policy sets read of the ends of a flow."""
+"""The attributes of a flow's ends that the rules of some policy sets read."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field

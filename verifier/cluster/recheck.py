@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A whole listing compared with another evaluator: every pair of columns, every run of services.
 
-The evaluator works from policies and ends alone, along another road (compiled code, which the driver
-brings). What it cannot say is not compared, and counted. A difference is our bug, and no answer.
+The evaluator works from policies and ends alone, by independent code (native code, which the driver
+supplies). Flows that it cannot decide are counted and not compared. A difference is a bug in policyc, so
+the command gives no answer.
 """
 
 from collections import defaultdict

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules that change nothing: dead, shadowed by those before them, or redundant beside the others.
+"""Rules that change nothing: dead, shadowed by earlier rules, or redundant beside the others.
 
-A rule is *dead* where it matches no flow, *shadowed* where it never decides, and *redundant* where what
-it decides would be decided alike without it, by whatever set of other rules and defaults. Each row and
-segment is read once forwards (what still reaches a rule) and once backwards (what would become of it).
+A rule is *dead* if it matches no flow, *shadowed* if it never decides, and *redundant* if other rules
+and defaults would decide its flows in the same way without it. Each row and segment is read once
+forwards (the flows that reach a rule) and once backwards (the decision those flows would get later).
 """
 
 from collections.abc import Iterable, Iterator

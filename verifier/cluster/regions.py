@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Regions: cells put together until a reader has few lines, each with a flow that can really happen."""
+"""Regions: cells merged into few lines for a reader, each with a flow that can really happen."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules as sets: for each class of ends the rules that select it, tier by tier, in deciding order.
+"""Rules as bit sets: for each class of ends the rules that select it, tier by tier, in evaluation order.
 
-Classes that the same rules select, with the same own side, are one *row*: they are decided once. Rules
-are interned by content, so that two versions of a policy set share what did not change.
+Classes that the same rules select, with the same own side, are one *row* and are decided once. Rules are
+interned by content, so two versions of a policy set share the rules that did not change.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ends of a cluster, each made as concrete as a flow needs it: one node, one address a family.
+"""Sites: the ends of a cluster, as concrete as a flow needs them: one node, one address a family.
 
-What nobody has said of a pod (a template's address and node) becomes several sites: one of each sort
-that the rules tell apart. A pod in the host's network is its node (A21).
+A pod with an unknown attribute (a template's address and node) becomes several sites: one of each sort
+that the rules distinguish. A pod in the host's network is its node (A21).
 """
 
 from bisect import bisect_right

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The other sides that a flow can have, numbered: classes of ends under each address, and addresses.
+"""The peers that a flow can have, numbered: classes of ends under each address, and addresses.
 
-A *class* is what no rule tells apart: sites with the same record in the same address runs. A *run* is
-a range of addresses between two neighbouring borders of the blocks that rules name. A *column* is a
-class in one family, or the addresses of a run that nobody holds. Columns are ordered by run, so that
-a block is a few ranges of columns.
+A *class* is a set of sites that no rule distinguishes: the same record in the same address runs. A *run*
+is a range of addresses between two neighbouring borders of the blocks that rules name. A *column* is a
+class in one family, or the addresses of a run that no end holds. Columns are ordered by run, so a block
+is a few ranges of columns.
 """
 
 from bisect import bisect_left

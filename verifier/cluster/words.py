@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sets of columns in words: selectors where one says it, else names; addresses as merged CIDRs."""
+"""Sets of columns in words: a selector if one selects exactly the set, else names; merged CIDRs."""
 
 from bisect import bisect_left, bisect_right
 from collections import Counter

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lemma 1: for every address, the blocks of the run it falls into are the blocks it is in.
 
-A block whose runs lie inside its CIDR is asked about as if the CIDR began at address 0: subtracting its
-first address from every address is one to one, and blocks of one shape are one question.
+A block whose runs lie inside its CIDR is checked as if the CIDR began at address 0. Subtracting its
+first address from every address is one to one, so blocks of one shape are one question.
 """
 
 from collections.abc import Iterator

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which selectors may select an endpoint: all but some that demand a namespace or a label it lacks.
+"""Candidate selectors of an endpoint: all but some that require a namespace or a label it lacks.
 
-A selector is filed under one of its demands, that which the fewest share: one of some values of a label,
-of the endpoint or of its namespace, or nothing, each with the namespace that it names, if it names one.
-An endpoint finds all that is filed under what it has. Whoever a selector selects meets all its demands,
-and so finds it.
+A selector is filed under one of its requirements, the one that the fewest selectors share. The key is
+one of some values of a label (of the endpoint or of its namespace) or nothing, together with the
+namespace that the selector names, if any. An endpoint looks up the keys that it has. An endpoint that a
+selector selects meets all its requirements, so the lookup finds that selector.
 """
 
 from collections import Counter

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sets of columns as masks: those whose signature a peer matches, those that a table cannot tell apart.
+"""Sets of columns as masks: columns that a peer matches, and columns that a table cannot distinguish.
 
-Reads signatures (selector bits, blocks, node conditions, named ports) and the Policy IR's peers. What
-`ir/decide.py` makes of the same signatures is not used.
+Reads signatures (selector bits, blocks, node conditions, named ports) and the Policy IR's peers. The
+results that `ir/decide.py` derives from the same signatures are not used.
 """
 
 from functools import cached_property

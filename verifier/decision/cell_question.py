@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The question of one cell: do its diagrams say what the rules that match there say?
+"""The question of one cell: do its diagrams agree with the rules that match there?
 
-Rule ids are renamed, one to one, in the order in which they are met: both sides compare them and read
-nothing else off them, so cells that differ in names alone ask one question.
+Rule ids are renamed, one to one, in order of first use. Both sides only compare ids, so cells that
+differ in names alone are one question.
 """
 
 from collections.abc import Callable

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lemma 3: each cell's diagrams give the action and the rule that the Policy IR gives.
 
-For every row, direction, column and service key. Rules that make notes have questions of their own:
-where is each of them met, as if it decided, and where do the ids say so? The policy's side reads the
-row's and the column's signatures (selector bits, blocks, named ports) and the Policy IR; columns that a
-row's rules and cells cannot tell apart are one question (`cell_question.py`), which names all that its
-answer depends on.
+Covers every row, direction, column and service key. Rules that make notes have questions of their own:
+where would such a rule match if it decided, and do the ids record it exactly there? The policy's side
+reads the row's and the column's signatures (selector bits, blocks, named ports) and the Policy IR.
+Columns that a row's rules and cells cannot distinguish are one question (`cell_question.py`), which
+names everything that its answer depends on.
 """
 
 from bisect import bisect_left

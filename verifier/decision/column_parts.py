@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns split into parts by which rules match them, however many rules and parts there are.
+"""Columns split into parts by the rules that match them, fast for many rules and many parts.
 
-A rule costs what the fewer are of the parts that there are and of the columns that it matches, or that
-it does not match: with a rule for each of ten thousand peers nobody goes through all parts for each.
+The cost of a rule is the smaller of two numbers: the parts so far, and the columns that it matches or
+does not match. So a rule for each of ten thousand peers does not need a pass over all parts.
 """
 
 from collections.abc import Iterable, Sequence

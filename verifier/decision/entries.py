@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rule entries say what the policies say: status, messages and the node's own folding believe them.
+"""Check that the rule entries agree with the policies: status, messages and the node's folding use them.
 
-Every id is a reserved rule, one rule of one policy, or one default deny, and nothing stands twice;
-places (file, line, path) are compared too. One of these may stand again with notes, which are rules of
-its direction that make notes, in the order of their ids.
+Every id is a reserved rule, one rule of one policy, or one default deny, and no entry occurs twice.
+Places (file, line, path) are compared too. An entry may occur again with notes: rules of its direction
+that make notes, in the order of their ids.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lemma 0: the Decision IR has the form that the other lemmas, the seeds and the node rely on.
 
-Every id leads somewhere, every number fits the bits that hold it, every diagram is a function, nothing
-stands twice, and the vocabulary has all that the policies read. Python's unbounded integers would wrap
-into Z3's bit vectors, and a negative id would count from the end: such an IR is refuted here, before
+Every id is valid, every number fits the bits that hold it, every diagram is a function, no entry occurs
+twice, and the vocabulary has everything that the policies read. Python's unbounded integers would wrap
+in Z3's bit vectors, and a negative id would count from the end. Such an IR is refuted here, before
 either happens.
 """
 

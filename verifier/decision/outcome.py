@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a proof is made of, and its three outcomes."""
+"""The parts of a proof, and its three outcomes."""
 
 import hashlib
 from collections.abc import Iterable, Iterator

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lemma 2: every endpoint stands in the row and columns that its labels, ports and addresses ask for.
+"""Lemma 2: every endpoint is in the row and columns that its labels, ports and addresses require.
 
-A finite check, by the reference semantics' own `selects`; who surely lacks what a selector asks for is
-not asked about (`candidates.py`).
+A finite check, by the reference semantics' own `selects`. A selector whose requirements an endpoint
+certainly lacks is skipped (`candidates.py`).
 """
 
 from collections.abc import Container, Iterator

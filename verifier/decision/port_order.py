@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A question with its ports renamed by their order, so that another number is the same question.
+"""Renaming of a question's ports by their order, so that equal questions about other ports are one.
 
-All that a question reads of its free service key is: its kind; whether it is at or above certain keys,
-the *cuts* (`lo` and `hi + 1` of each range, the first key of each step of a diagram); and, of a key that
-is no port, the ICMP type and code or the protocol number. So of the ports only their order matters:
-the cuts among those of TCP become 1, 2, 3 and so on, those of UDP and of SCTP likewise. The first key of
-each kind stays, and so does all behind SCTP.
+A question reads three things of its free service key: its kind; whether it is at or above certain keys,
+the *cuts* (`lo` and `hi + 1` of each range, the first key of each step of a diagram); and, for a key
+that is not a port, the ICMP type and code or the protocol number. So only the order of the ports
+matters. The cuts among TCP ports become 1, 2, 3 and so on, and likewise for UDP and for SCTP. The first
+key of each kind stays, and so do all keys above SCTP.
 
-Why the answer stays. The renaming is strictly increasing on the cuts, and none leaves its kind. To a key
-that is no port belongs the same key in the other question; to a port, the last cut at or below it (or
-the first key of its kind) under its name in the other question. The two are of one kind and at or above
-the same cuts, so every comparison comes out the same. With the same truth values for what else is free
-(selectors, blocks, nodes, named ports) one of them violates its question if and only if the other does.
+Why the answer stays the same. The renaming is strictly increasing on the cuts, and no cut leaves its
+kind. A key that is not a port corresponds to the same key in the other question. A port corresponds to
+the renamed last cut at or below it (or to the first key of its kind). The two keys are of one kind and
+at or above the same cuts, so every comparison has the same result. With the same truth values for the
+other free variables (selectors, blocks, nodes, named ports), one key violates its question if and only
+if the other key does.
 
-The cuts of both sides are one set, and both sides are renamed by it: a table that is off by one port
-has a cut that the policies do not have, and keeps it. No two cuts become one, and nothing is computed
-of ranges: what the policies and the tables say is compared by Z3, as before.
+The cuts of both sides are one set, and both sides are renamed by it. A table that is off by one port has
+a cut that the policies do not have, and keeps it. No two cuts become one, and no ranges are computed: Z3
+compares the policies and the tables as before.
 """
 
 from collections.abc import Collection

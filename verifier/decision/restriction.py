@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lemma R: a node's Decision IR says of its rows what that of the whole cluster says.
+"""Lemma R: the rows of a node's Decision IR agree with those of the whole cluster's Decision IR.
 
-So what was proved of the whole holds of the part: for every local subject, against every peer. A finite
-check, cell by cell; `ir/restrict.py`, which made the part, is not used.
+So a proof of the whole holds for the part: for every local subject, against every peer. A finite check,
+cell by cell; `ir/restrict.py`, which made the part, is not used.
 """
 
 from collections.abc import Collection, Iterator

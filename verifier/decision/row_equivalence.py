@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prove some rows of a Decision IR, of which all else was proved before (`equivalence.py`)."""
+"""Prove some rows of a Decision IR whose other rows were proved before (`equivalence.py`)."""
 
 from collections.abc import Collection, Iterator, Sequence
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The question of one rule: does it match in the tables what it matches in the Policy IR?
+"""The question of one rule: does it match the same in the tables as in the Policy IR?
 
-Every selector bit, block, node condition and named port is free, so their indices are names: they are
-renamed, one to one, in the order in which they are met, and rules of one shape ask one question.
+Every selector bit, block, node condition and named port is free, so their indices are only names. They
+are renamed, one to one, in order of first use, so that rules of one shape are one question.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rule asks of a service, in plain values: the words that questions are made of.
+"""The services of a rule in plain values: the words from which questions are built.
 
-A named port stands for what the destination declares under it: the numbers, where they are known
-(`declared`), or a free truth value (`free`). Terms are made from the words alone, by `terms.asks_for`.
+A named port stands for what the destination declares under it: the numbers, if they are known
+(`declared`), or a free truth value (`free`). `terms.asks_for` builds terms from these words alone.
 """
 
 from collections.abc import Callable, Hashable, Iterable

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a refuted obligation to a concrete flow on which the Decision IR is wrong.
 
-A model is never trusted: a flow is a witness only if the reference semantics and the tables, asked
-separately, answer differently.
+A model is never trusted. A flow is a witness only if the reference semantics and the tables, evaluated
+separately, give different answers.
 """
 
 from collections.abc import Iterator

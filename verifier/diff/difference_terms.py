@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How two policy sets stand to each other on a symbolic connection, as terms."""
+"""Terms for the relations between two policy sets on a symbolic connection."""
 
 import z3
 

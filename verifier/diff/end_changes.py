@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where two policy sets differ at one end, in the symbolic universe, as few and large regions.
+"""Differences of two policy sets at one end, in the symbolic universe, as few and large regions.
 
-Z3 finds a flow that differs; what is true of it is weakened, literal by literal, while Z3 can show that
-all flows of which the rest is true differ in the same way. The region is then taken out, until no flow
-is left: the regions together are exactly the difference.
+Z3 finds a flow that differs. Its description is weakened, literal by literal, as long as Z3 can show
+that all flows of the remaining description differ in the same way. That region is excluded, and the
+search repeats until no flow is left. So the regions together are exactly the difference.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a change itself speaks of: the region that its author would name, around one that Z3 found.
+"""Intended regions: the region that a change's author would name, around a region that Z3 found.
 
-Rules that did not change carve holes into what a change opens or closes. Each piece is true and none of
-them is what a reader wants: the words of the changed rules say it in one, and that other rules decide
-some of it alike before and after is said once.
+Unchanged rules split the flows that a change opens or closes into pieces. Each piece is true, and none
+of them is what a reader wants. The words of the changed rules describe all pieces in one region. A
+remark says once that other rules decide some of its flows alike before and after.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a change of policies does to every connection that could exist: regions, each with a witness.
+"""The effect of a change on every connection that could exist: regions, each with a witness.
 
-First what both sides have in common is cancelled (`cancel`), then each end is compared alone
-(`end_changes`), in groups of policies that can meet; last, each region is asked as a connection, since
-what opens at one end shows only where the other end lets it.
+First, common parts of both sides are cancelled (`cancel`). Then each end is compared alone
+(`end_changes`), in groups of policies that can meet. Last, each region is checked as a connection,
+because a change at one end shows only where the other end allows the connection.
 """
 
 from collections import Counter

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What would have to change in the policies for another verdict, in sentences."""
+"""The policy changes that would give a flow another verdict, in sentences."""
 
 from collections.abc import Iterable
 from typing import assert_never

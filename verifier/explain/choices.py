@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where an explanation used what the Kubernetes API leaves to the implementation (docs/semantics.md)."""
+"""Choices that Kubernetes leaves to the implementation, as an explanation used them.
+
+docs/semantics.md lists them.
+"""
 
 from collections.abc import Iterator
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verdict on a flow, walked tier by tier: what `ir/semantics.py` decides, with the reasons.
+"""The verdict on a flow, walked tier by tier: the decision of `ir/semantics.py`, with the reasons.
 
-The walk decides on its own, from the parts of rules that match and those that do not; that the reference
-semantics say the same is checked for every walk.
+The walk decides on its own, from the parts of rules that match and those that do not. Every walk is
+checked: the reference semantics must give the same verdict.
 """
 
 from collections.abc import Sequence

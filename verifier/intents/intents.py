@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Intents proved, refuted with a witness, or found to say nothing; in either universe.
+"""Intents proved, refuted with a witness, or found vacuous; in either universe.
 
-An intent *asks* about some connections: those between its sides, for its services, but for the built-in
-ones. It is broken where one of them goes the wrong way, vacuous where policies decide none of them, and
-undecided where a solver gave up on either question. A pod that is on both sides of `isolated` breaks it.
+An intent *asks* about some connections: those between its sides, for its services, without the built-in
+ones. It is broken if one of them has the wrong verdict, vacuous if policies decide none of them, and
+undecided if a solver gave up on either question. A pod that is on both sides of `isolated` breaks it.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an intent says of one concrete flow, by the reference semantics: slow, direct, no solver."""
+"""The verdict of an intent on one concrete flow, by the reference semantics: slow, direct, no solver."""
 
 from policyc.ir.intents import Intent, IntentKind, Scope
 from policyc.ir.matching import peer_matches, service_matches

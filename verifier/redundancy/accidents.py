@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules that are valid and probably not meant: told from the Policy IR alone."""
+"""Rules that are valid and probably not meant, found in the Policy IR alone."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which part of a rule nothing can meet, where that is plain to see: in words, for findings."""
+"""The part of a rule that no flow can match, where that is easy to see; in words, for findings."""
 
 from collections.abc import Iterator
 

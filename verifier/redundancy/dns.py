@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pods that may open connections, but that no name server can be asked from.
+"""Pods that may open connections but cannot query any DNS server.
 
-A pod is cut off where it may reach somebody, and UDP 53 is denied to everybody, or a rule denies it to
-every pod of the cluster's DNS. A pod that may reach nobody at all is locked down on purpose.
+A pod is cut off if it may reach some peer, and either UDP 53 is denied to every peer, or a rule denies
+it to every pod of the cluster's DNS. A pod that may reach no peer at all is locked down on purpose.
 """
 
 from collections.abc import Iterator

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pods and nodes that could exist, one for each thing that policies speak of, to try rules on.
+"""Representatives: pods and nodes that could exist, one for each attribute value that policies name.
 
-A rule that is needed among them is needed: each of them, and each pair, could be in some cluster. What
-seems useless among them is only a candidate, for a solver to decide. Namespaces have one set of labels
-each, no two ends share an address, and ports that rules name have numbers that no rule asks for.
+Rules are tried on them. A rule that matters among them is needed, because each of them, and each pair,
+could be in some cluster. A rule that seems useless among them is only a candidate, which a solver must
+decide. Namespaces have one set of labels each, no two ends share an address, and ports that rules name
+have numbers that no rule uses.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules that change nothing for any pod, node and address that could exist: proved by Z3, rule by rule.
 
-Removing a rule can change the verdict only of ends that its policy selects, so that only policies that
-can select those, too, are asked about. First the rule's own tier is asked, with everything after it as
-one mark; where that is not enough, all tiers are.
+Removing a rule can change the verdict only of ends that its policy selects, so only policies that can
+select those ends too are considered. First the rule's own tier is checked, with everything after it as
+one mark. If that is not enough, all tiers are checked.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Z3 as if nothing had been asked before, so that an answer does not depend on earlier questions.
+"""A fresh Z3 state, so that an answer does not depend on earlier questions.
 
-A model depends on the numbers that Z3 has given to terms, and so on every term that was made before it.
-Work that is shared out between processes would find other witnesses than work that is not.
+A model depends on the numbers that Z3 gives to terms, and so on every term that was made before it.
+Without a fresh state, work that is distributed over processes would find other witnesses than work in
+one process.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Z3 assertions as SMT-LIB text that other solvers read.
 
-Z3 writes a conjunction of one part as `(and x)` and one of none as `and`, which SMT-LIB does not have;
-they become `x` and `true`, and likewise for `or`.
+Z3 writes a conjunction of one part as `(and x)` and one of no parts as `and`, which SMT-LIB does not
+have. They become `x` and `true`, and likewise for `or`.
 """
 
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which solvers decide; known to the command line before any is loaded."""
+"""The choice of solvers; the command line knows it before any solver is loaded."""
 
 from enum import Enum
 

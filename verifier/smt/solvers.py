@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One door to the solvers: a goal is decided by Z3, by bitwuzla, or by both, which must agree.
+"""One interface to the solvers: Z3, bitwuzla, or both, which must agree, decide a goal.
 
 A goal is a list of Z3 assertions over Booleans and bit vectors; Z3 alone also takes strings. Witnesses
-always come from Z3's model: bitwuzla is the second opinion, and reads the goal as SMT-LIB text.
+always come from Z3's model. Bitwuzla is the second opinion, and reads the goal as SMT-LIB text.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -2,7 +2,7 @@
 """Z3 terms for what rules read: service keys, prefixes, port entries, diagrams.
 
 Written from the Policy IR's own words (CIDRs as masks, ports as comparisons), never from the interval
-code that the compiler uses, so that a mistake there shows.
+code that the compiler uses. So a mistake in that code shows.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Symbolic attributes: what is free about a pod or a node that could exist, and what is asked of it.
+"""Symbolic attributes: the free attributes of a pod or node that could exist, and tests on them.
 
-For each attribute and key that policies test, a value: absent, one of the values that they name, or some
-other. Keys that are tested by prefix, suffix or substring are strings of a label value's form. What two
-ends share is one object: two pods of one namespace have the same namespace labels.
+For each attribute and key that policies test there is a value: absent, one of the values that they name,
+or some other. Keys that are tested by prefix, suffix or substring are strings of a label value's form.
+Attributes that two ends share are one object: two pods of one namespace have the same namespace labels.
 """
 
 import re

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A connection that could exist: between any pods, nodes and addresses of any cluster.
 
-The symbolic universe: both ends free, but for what two pods or nodes have in common where they share a
-namespace, a service account or a node. Two pods may be equal in all of it and yet be two.
+The symbolic universe: both ends are free, except that ends in one namespace, service account or node
+share its attributes. Two pods may be equal in all attributes and still be two pods.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One end of a symbolic connection: a pod, a node, with a host interface or none, or an address.
+"""One end of a symbolic connection: a pod, a node (with or without a host interface), or an address.
 
-Every end has the terms of all three; `is_pod` and `is_node` say which of them count. Both ends of a
-connection are made here, and what a universe asks of each.
+Every end has the terms of all three; `is_pod` and `is_node` say which of them count. This module makes
+both ends of a connection, and the constraints of a universe on each.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

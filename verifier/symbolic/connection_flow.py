@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a solver's model of a connection to a flow, which the reference semantics must confirm.
 
-A model is never trusted: where `ir/semantics.verdict` says anything else of either end than the terms
-did, that is our mistake, and an InternalError.
+A model is never trusted. If `ir/semantics.verdict` and the terms disagree about either end, that is a
+bug in policyc and an InternalError.
 """
 
 from dataclasses import dataclass

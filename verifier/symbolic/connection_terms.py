@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Both ends of a connection at once, and the verdict of policy sets on it, whatever the universe.
+"""Both ends of a connection at once, and the verdict of policy sets on it, in any universe.
 
-What `ir/semantics.verdict` says of a flow, as Z3 terms: egress at the source and ingress at the
-destination, each end a pod, a node or an address outside. The verdict of one end is that of a
-`Situation`; here are who is who, and the flows that no policy decides (A22, A23, A26).
+The verdict of `ir/semantics.verdict` on a flow, as Z3 terms: egress at the source and ingress at the
+destination. Each end is a pod, a node or an external address. The verdict of one end is that of a
+`Situation`. This module adds the identities of the ends, and the flows that no policy decides (A22, A23,
+A26).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the verdicts of two policy sets on one connection stand to each other, and who decided them."""
+"""The relation of two policy sets' verdicts on one connection, and the policies that decided."""
 
 from collections.abc import Collection, Iterable, Iterator
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ends of a given cluster as symbolic ends: which of them an end is, is free; nothing else.
+"""The ends of a given cluster as symbolic ends: only the choice of the end is free.
 
-Ends that no rule and no intent tells apart are one *group*, with all their addresses.
+Ends that no rule and no intent distinguishes are one *group*, with all their addresses.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

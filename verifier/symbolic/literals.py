@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Regions of flows at one end, as conjunctions of literals: what rules ask, or the opposite.
+"""Regions of flows at one end, as conjunctions of literals: a rule's requirement, or its negation.
 
-A literal is data, so that the same region can be asked of one end alone, of a whole connection, and be
-said in words.
+A literal is data, so the same region can be tested at one end alone or on a whole connection, and can be
+written in words.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Opaque rules in comparisons and checks: the cases that together cover every reading of them.
 
-An opaque rule matches an unknown set of flows: between `certain` and `widest`. Two sides *share* an
-opaque rule where its text, its subject and its precedence are the same: then it matches the same flows
-on both. So a flow is compared with a shared rule taken as `certain` on both sides, and as `widest` on
+An opaque rule matches an unknown set of flows between `certain` and `widest`. Two sides *share* an
+opaque rule if its text, its subject and its precedence are the same: then it matches the same flows on
+both sides. So a flow is compared with a shared rule taken as `certain` on both sides, and as `widest` on
 both. All other opaque rules are taken as the bounds of `ir/bounds.py`.
 
-Which shared rules match a flow is free for each rule. Rules of one *bundle* are always taken alike,
-where that loses nothing: they are never asked about the same end, or only whether any of them matches
-counts.
+Each shared rule may or may not match a flow, independently of the others. Rules of one *bundle* are
+always taken alike where that is exact: the rules never apply to the same end, or it matters only whether
+any of them matches.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prove that two policy sets mean the same for every flow of every cluster that could exist.
 
-The symbolic universe: pods, nodes and addresses outside, with any labels, ports and addresses. Each
-direction is one query, and one more for host interfaces where policies guard them. A difference comes
-with a flow that the reference semantics, asked on both sides, confirms; what it does not confirm is our
-mistake and no answer.
+The symbolic universe: pods, nodes and external addresses, with any labels, ports and addresses. Each
+direction is one query, and host interfaces are one more if policies select them. A difference comes with
+a flow that the reference semantics, evaluated on both sides, confirms. A flow that it does not confirm
+is a bug in policyc and is not an answer.
 """
 
 from collections.abc import Iterator

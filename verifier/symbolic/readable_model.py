@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model that people like to read: of all that show the same, one without what does not matter.
+"""A readable model: among all models that show the same, one without irrelevant detail.
 
-Wishes are asked for one after the other, and kept where they can be met. They never change an answer:
-only which witness shows it.
+Wishes are tried one after the other, and kept if they can be met. They never change an answer, only the
+witness that shows it.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nodes that the ends of a flow may turn out to be on, as far as the conditions read them.
+"""The possible nodes of a flow's ends, as far as the conditions read them.
 
-Nobody has said where a template's pod will run, nor the labels of a node without a Node object. It may
-be any known node, or another one: with any of the names and labels that the conditions tell apart.
+The input does not say on which node a template's pod will run, nor the labels of a node without a Node
+object. Such a node may be any known node, or another one with any of the names and labels that the
+conditions distinguish.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verdict of a policy set on a symbolic flow, as Z3 terms: written from `ir/semantics.py`.
 
-One flow at one end: the subject (a pod, or a node's host interface), the other side (a pod, a node, or
-neither), the service, both addresses, the source port. Everything is free, but for what no cluster
-could have.
+One flow at one end: the subject (a pod, or a node's host interface), the peer (a pod, a node, or
+neither), the service, both addresses, the source port. Everything is free, except combinations that no
+cluster could have.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

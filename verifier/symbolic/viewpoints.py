@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The flows that literals speak of: of one end alone, or of a whole connection seen from one end."""
+"""The flows that literals describe: of one end alone, or of a whole connection seen from one end."""
 
 from collections.abc import Collection
 from dataclasses import dataclass

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of a diagram is ever asked: the program knows the ports, or types, of some kinds alone.
+"""The keys of a diagram that the program can look up: it reads ports, or types, of some kinds only.
 
-A kind that is not told apart is asked about by its protocol number (docs/bundle-format.md): what the
-seeds say of that one key, they say of every service of the kind.
+A service of a kind that is not distinguished is looked up by its protocol number
+(docs/bundle-format.md). The seeds' answer for that one key is their answer for every service of the
+kind.
 """
 
 from collections.abc import Iterator, Set

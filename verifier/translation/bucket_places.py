@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In which two buckets the word of a (row, column) may be: the formula of docs/bundle-format.md."""
+"""The two buckets that may hold the word of a (row, column): the formula of docs/bundle-format.md."""
 
 from policyc.verifier.bytecode.values import Bits, Domain, Op
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The word of every (row, column) as the seeds have it: in a dense table, or in buckets."""
+"""The word of every (row, column) in the seeds: in a dense table, or in buckets."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a lemma says must never be."""
+"""The claims of a lemma: conditions that must never hold."""
 
 from dataclasses import dataclass
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The code lemma: the policy program of an object does what the plan says, whatever its tables hold.
+"""The code lemma: the first-packet program of an object follows the plan, whatever its tables hold.
 
-For every flow, every time and every contents of all maps: it passes what the plan's words allow, and
-drops the rest; no connection is stored, nor decided again, but after allow, and with the rules that
-decided; and each rule is counted as often as it decided. Maps that nobody changes meanwhile are looked
-into by key (`same_terms.py`); connections may be anything at each look.
+It holds for every flow, every time and all contents of all maps. The program passes the flows that the
+plan's words allow, and drops the rest. It stores or re-decides a connection only after allow, and with
+the rules that decided. It counts each rule as often as the rule decided. Maps that do not change while
+the generation is in force are looked up by key (`same_terms.py`). Connection maps may hold anything at
+each lookup.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the policy program may do to connections: nothing that lets a denied flow go on."""
+"""Claims about what the first-packet program does to connections: no store lets a denied flow pass."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models in which equal keys of a table find equal words, also of looks that were not brought together.
+"""Models in which equal keys of a table find equal words, also in lookups that were not unified.
 
-A look of the program's whose key is not always one of the reading's finds a word of its own. A model may
-have both find different words at one key, which no table does. Such pairs are forbidden as they come up.
+A lookup of the program whose key does not always equal a key of the reading has a word variable of its
+own. A model may give both variables different words at one key, which no table does. Such pairs are
+forbidden as they occur.
 """
 
 from collections.abc import Iterator, Sequence

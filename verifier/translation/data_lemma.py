@@ -2,8 +2,9 @@
 """The data lemma: the seeds, read through the lookup plan, are the Decision IR.
 
 For each direction in use, every (row, column) of the Decision IR and every service, the word that the
-plan finds in the seeds is the leaf of the rule diagram; and for every address the column is that of its
-atom. By step functions: both sides are cut at all places where either changes. No solver is asked.
+plan finds in the seeds is the leaf of the rule diagram. For every address, the column is that of its
+atom. The proof uses step functions: both sides are cut at all keys where either changes. No solver is
+used.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rules ask for beside allow and deny: a limit drops, an event is told, where a rule says so.
+"""Claims about effects: the program applies a limit and records an event exactly where a rule asks.
 
-Of the rules that decided, `pc_effects` says which ask for it (runtime/datapath/effects.h). When a limit
-is reached, and which packets' events are withheld, is the program's own affair here.
+Of the rules that decided, `pc_effects` says which have an effect (runtime/datapath/effects.h). The
+claims leave open when a limit is reached, and which packets' events are withheld.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All flows, and parts of them: by family, and by the kind of service, each told by the flow itself.
+"""All flows, and cases of them: by family and by kind of service, both functions of the flow itself.
 
-In a part the service key is plain, and half of the searches are of no matter: it is asked about where
-all flows at once are too much for a solver.
+In a case the service key is simple, and half of the searches are irrelevant. Cases are used where all
+flows at once are too much for a solver.
 """
 
 from collections.abc import Sequence

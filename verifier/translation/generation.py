@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One generation as it will be loaded: what each map is declared as, and what it is seeded with."""
+"""One generation as it will be loaded: the declaration and the seed of each map."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Some flows and contents of tables, by chance and from models: they tell apart what is not the same.
+"""Sample flows and table contents, random and from models: they show that two terms are not equal.
 
-A table gives for a key always the same, so that looks with one key find one word. Nothing is concluded
-from what they have in common.
+A table always gives the same word for a key, so lookups with one key find one word. Agreement on the
+samples proves nothing.
 """
 
 from collections import defaultdict

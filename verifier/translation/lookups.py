@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The looks into tables that a reading of the plan makes: each once, with a variable for its word."""
+"""The table lookups that a reading of the plan makes: each once, with a variable for its word."""
 
 from dataclasses import dataclass, field
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the policy program has to do with a flow, in terms: whom it asks, and what must follow.
+"""Claims about the first-packet program's decision on a flow: the ends that must allow it, the result.
 
-From docs/semantics.md A4 (every end of this node must allow it), A22 and A23 (a pod cannot block
+Derived from docs/semantics.md A4 (every end of this node must allow it), A22 and A23 (a pod cannot block
 itself), and the words that the reading of the plan gives for each end.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All runs of the policy program of an object, in the words of the lemmas: flow, outcome, deeds."""
+"""All runs of an object's first-packet program, as the lemmas see them: flow, outcome, side effects."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

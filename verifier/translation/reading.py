@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lookup plan as a function of one flow: which word decides an end (docs/bundle-format.md).
+"""The lookup plan as a function of one flow: the word that decides an end (docs/bundle-format.md).
 
-One text for numbers and for terms: with the seeds' contents it is what the tables say of a flow, with
-unknown tables it is what the bytecode has to compute, whatever they hold (the code lemma).
+The same code runs on numbers and on terms. With the seeds' contents it gives the verdict of the tables
+on a flow. With unknown tables it gives what the bytecode has to compute, whatever the tables hold (the
+code lemma).
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looks into tables of which nothing is known: equal keys find equal words, and no more is assumed.
+"""Lookups into unknown tables: equal keys find equal words, and nothing else is assumed.
 
-What a look finds is a variable. The program's and the reading's are brought together one after the
-other: where a key of the program's is proved to be one of the reading's, under the guard of the look,
-what both find is one variable from then on. So no goal has a table in it, and none is deep. Most keys
-are one node by then; of the others a few inputs tell which to ask about.
+The result of a lookup is a variable. The program's lookups and the reading's are unified one by one: if
+a key of the program is proved equal to a key of the reading, under the guard of the lookup, one variable
+stands for both results from then on. So no goal contains a table, and no goal is deep. Most keys are
+already the same node; for the others, a few sample inputs choose the candidates to prove.
 """
 
 from collections.abc import Iterator, Sequence

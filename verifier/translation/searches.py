@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the searches of runtime/datapath/policy_words.h give for all keys at once: step functions.
+"""The searches of runtime/datapath/policy_words.h for all keys at once, as step functions.
 
-`reading.py` says the same of one key, in numbers or in terms; a test holds the two together. Here
-nothing is believed of the nodes: keys may be in any order, words may lead anywhere.
+`reading.py` defines the same for one key, on numbers or terms; a test compares the two. Nothing is
+assumed about the nodes: keys may be in any order, words may lead anywhere.
 """
 
 from bisect import bisect_right

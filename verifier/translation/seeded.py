@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of a generation as the node will have them: the bytes of the seeds, and zeros behind them.
+"""The tables of a generation as the node will have them: the bytes of the seeds, then zeros.
 
-Nothing here knows how seeds are made: words are read by index, as the program reads them.
+This module does not know how seeds are made: it reads words by index, as the program does.
 """
 
 import sys

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the policy program shares with the hooks is the same to both: structs, enumerators and maps.
+"""Check that the first-packet program and the hooks agree on shared structs, enumerators and maps.
 
-The lemmas read the program in the words of its own object's types. Those have to be the words of the
-hooks, which fill the flow and obey the reason: an object in whose types two members change places would
-be proved about the one and run on the other.
+The lemmas read the program through its own object's types. Those must be the types of the hooks, which
+fill the flow and act on the reason. Otherwise an object whose types swap two members would be proved
+with one layout and run with the other.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one place of the lemmas that asks a solver: bitwuzla, Z3, or both, which must agree.
+"""The only module of the lemmas that calls a solver: bitwuzla, Z3, or both, which must agree.
 
-A model is never believed: it is held against the goal by `evaluation.py`, which knows no solver.
+A model is never trusted: `evaluation.py`, which uses no solver, evaluates the goal under it.
 """
 
 from collections.abc import Callable, Mapping, Sequence

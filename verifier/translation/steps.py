@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Step functions over keys: what a search gives for all of them."""
+"""Step functions over keys: the result of a search for all keys."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator

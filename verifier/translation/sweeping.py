@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Terms of a flow alone that program and reading tell in different ways, as one term.
+"""Sweeping: terms over a flow alone that program and reading write differently become one term.
 
-Inputs by chance tell most terms apart; what they do not is asked of a solver. Where two terms are the
-same for every flow, the one that was made first stands for both, so the other never has it as a part.
+Random inputs distinguish most terms. A solver decides the rest. If two terms are the same for every
+flow, the term that was made first stands for both, so the other never has it as a part.
 """
 
 from collections import defaultdict

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When the policy program may go on as another one.
+"""Claims about when the first-packet program may make a tail call.
 
-As itself, to decide the other direction of a connection: nothing tells which end opened it, and this
-direction is allowed. The flow is then the one that the other end would have opened, and nothing else of
-it is another one. As the program that resets revoked connections: the flow is denied, it is TCP or SCTP,
-the packet does not open it, it is known which end did, and the policy knows both ends. The flow stays,
-and says why the packet is dropped.
+It may call itself, to decide the other direction of a connection: the packet does not show which end
+opened it, and this direction is allowed. The flow is then the one that the other end would have opened,
+and nothing else of it changes. It may call the program that resets revoked connections: the flow is
+denied, it is TCP or SCTP, the packet does not open it, the opening end is known, and the policy knows
+both ends. The flow stays, and carries the drop reason.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a longest-prefix table gives for every address: a step function."""
+"""The result of a longest-prefix-match table for every address: a step function."""
 
 from policyc.verifier.translation.seeded import Prefixes
 from policyc.verifier.translation.steps import Steps, joined

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Words of 32 bits over a `Domain`: numbers or terms, by the same text."""
+"""Words of 32 bits over a `Domain`: the same code for numbers and terms."""
 
 from dataclasses import dataclass
 

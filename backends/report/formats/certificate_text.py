@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A certificate as text: the statement, what it rests on, and what was found wrong with it."""
+"""A certificate as text: the statement, its assumptions, and the problems found with it."""
 
 from policyc.backends.report.formats.text import show_difference, show_possible
 from policyc.backends.report.options import ReportOptions

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The listing as a Markdown table, with every name escaped; under a limit of characters."""
+"""The listing as a Markdown table, with every name escaped and the length limited."""
 
 from policyc.backends.report.listing import isolation_words, listing_headline, other_side
 from policyc.backends.report.markdown_text import code, escaped

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The listing as text: how much may talk, then lines of connections put together."""
+"""The listing as text: how many ends may talk, then merged lines of connections."""
 
 from policyc.backends.report.listing import isolation_words, listing_headline, other_side
 from policyc.backends.report.options import ReportOptions

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Results as Markdown, for a comment on a pull request: the summary first, the details folded.
 
-Never longer than a comment may be: what does not fit is counted.
+The text is never longer than a comment may be: what does not fit is only counted.
 """
 
 from collections.abc import Mapping, Sequence

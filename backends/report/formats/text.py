@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results as text for people: the answer first, then one paragraph for each thing found."""
+"""Results as text for people: the answer first, then one paragraph for each finding."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The build cache of `compile --cache DIR`: bytes under the digest of all that they were made from.
+"""The build cache of `compile --cache DIR`: bytes under the digest of all their inputs.
 
-An entry is the SHA-256 of its content, then the content; it is written beside its place and renamed, so
-that runs may share a directory. What is damaged is not there, and is written again. When the whole is
-larger than its limit, the entries that were used least recently go. Why reuse is safe:
+An entry is the SHA-256 of its content, then the content. It is written beside its place and renamed, so
+runs may share a directory. A damaged entry counts as missing, and is written again. If the cache exceeds
+its limit, the least recently used entries are removed. Why reuse is safe:
 docs/decisions/0015-build-cache.md.
 """
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The questions that earlier runs proved, kept in the build cache.
+"""The ledger: questions that earlier runs proved, kept in the build cache.
 
-A question's text has all that its answer depends on (`verifier/decision/outcome.py`), so a digest in
-the ledger means "this very term is unsatisfiable". The ledger is kept under the release of Z3 and the
-code that makes terms of questions: where either changes, everything is proved again.
+A question's text contains everything that its answer depends on (`verifier/decision/outcome.py`), so a
+digest in the ledger means "this very term is unsatisfiable". The key of the ledger is the release of Z3
+and the code that makes terms of questions: if either changes, everything is proved again.
 """
 
 from dataclasses import field

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a check is made, and what it learns about rules, in whichever universe. Data only."""
+"""The questions and answers of a check about rules, in whichever universe. Data only."""
 
 from dataclasses import dataclass
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check: what policies say that is never heard, said twice, or probably not meant."""
+"""Check: rules that never decide, that repeat others, or that are probably not meant."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator

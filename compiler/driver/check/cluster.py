@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Useless rules over a cluster, certified; and what only a cluster can say of policies."""
+"""Useless rules over a cluster, certified, and findings that need a cluster."""
 
 from collections.abc import Iterator
 from dataclasses import replace

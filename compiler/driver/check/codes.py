@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The findings of `policyc check` (PC20xx), and what is wrong with its comments and configuration."""
+"""The findings of `policyc check` (PC20xx), and the errors in its comments and configuration."""
 
 from policyc.compiler.frontend import (
     codes,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules that change nothing, as findings: what is said of them, where, and what to do."""
+"""Rules that change nothing, as findings: the message, the place, and the remedy."""
 
 from collections.abc import Iterable, Iterator
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Comments that ignore findings: `# policyc:ignore=PC2003 reason`, for a rule or a whole policy.
 
-A comment is about the line that it is on or, on a line of its own, about the next line that is none. On
-the `kind` or `metadata` line of an object it is about everything in the object. What the reader of YAML
-drops is read here from the text, line by line.
+A comment applies to the line that it is on. On a line of its own, it applies to the next line that is
+not a comment. On the `kind` or `metadata` line of an object it applies to everything in the object. The
+YAML reader drops comments, so this module reads them from the text, line by line.
 """
 
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `check` reads: policies with the text that they stand in, for the comments, and a cluster."""
+"""The input of `check`: policies with their text (for the comments), and a cluster."""
 
 import io
 from collections.abc import Mapping, Sequence

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is valid and probably not meant, as findings: accidents, and denials that cut too much."""
+"""Valid rules that are probably not meant, as findings: accidents, and denials that cut too much."""
 
 from collections.abc import Iterable, Iterator
 

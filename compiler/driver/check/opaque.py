@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Useless rules where some rules are opaque: those that change nothing under every reading.
 
-An opaque rule itself is never called useless: what it matches is not known.
+An opaque rule itself is never called useless, because its matches are not known.
 """
 
 from collections.abc import Callable, Iterable, Mapping

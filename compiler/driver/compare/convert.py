@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convert: policies read, written in another API, read back, and proved to mean the same.
 
-The writer is not trusted: nothing leaves here that Z3 has not shown equal to the input for every cluster
-that could exist.
+The writer is not trusted: all output has been proved by Z3 to equal the input, for every cluster that
+could exist.
 """
 
 from collections.abc import Iterator, Mapping

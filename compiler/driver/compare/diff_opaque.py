@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Diff where rules are opaque: what the change does for sure, and what it may do.
+"""Diff with opaque rules: the certain changes, and the possible changes.
 
-Each case (`verifier/symbolic/opaque.py`) is compared as if it were all there is. Where no case differs,
-the sides are equal. What a change opens or closes for sure is found between the bounds of the two sides.
+Each case (`verifier/symbolic/opaque.py`) is compared as a policy set of its own. If no case differs, the
+sides are equal. The certain changes are found between the bounds of the two sides.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Equiv: two sides proved equal, goal by goal, and the certificate of it; or checked against one.
+"""Equiv: two sides proved equal, goal by goal, with a certificate; or checked against a certificate.
 
-Nothing that a certificate stores is believed: its statement is read, the goals are derived again from
-the inputs and solved again, by the other solver where the statement names one.
+A certificate's stored answers are not trusted. Its statement is read, the goals are derived again from
+the inputs, and solved again, by the other solver if the statement names one.
 """
 
 import json

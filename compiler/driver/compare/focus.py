@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What --focus names in a cluster: a pod or workload, a namespace, a node, an address or a CIDR."""
+"""The ends that --focus names in a cluster: a pod or workload, namespace, node, address or CIDR."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches

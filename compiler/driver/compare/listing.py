@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""List: who may talk to whom in a cluster, grouped by equal behaviour, and the answer certified."""
+"""List: the allowed connections of a cluster, grouped by equal behaviour, and the answer certified."""
 
 from dataclasses import dataclass, replace
 from itertools import islice

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write a bundle (docs/bundle-format.md): whole or not at all, and the same bytes for the same input."""
+"""Write a bundle (docs/bundle-format.md): atomically, and with the same bytes for the same input."""
 
 import hashlib
 import json

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""policies.json of a bundle: the policies that it enforces, to be compared with others later.
+"""policies.json of a bundle: the policies that it enforces, for later comparisons.
 
-The Policy IR with its places, and none of the input's text: that may hold what is nobody's business on a
-node, such as Secrets between the policies.
+The file holds the Policy IR with its places, and none of the input's text. The text may hold secrets
+that a node must not have, such as Secrets between the policies.
 """
 
 import json

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The two lemmas of the bytecode (docs/decisions/0040) over one generation, as a bundle has it.
 
-Data lemma: the seeds, read through the lookup plan, are the Decision IR. Code lemma: the policy program
-does what the plan says, whatever its tables hold. What was proved of an object before, with the same
-plan and by the same code and solver, is not proved again where there is a build cache.
+Data lemma: the seeds, read through the lookup plan, are the Decision IR. Code lemma: the first-packet
+program follows the plan, whatever its tables hold. With a build cache, a proof about the same object,
+plan, code and solver is reused.
 """
 
 import json

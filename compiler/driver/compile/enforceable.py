@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the datapath can enforce of a policy set; the rest is refused, or compiled closed.
+"""The part of a policy set that the datapath can enforce; the rest is refused, or compiled closed.
 
-Takes a PolicySet and gives one whose every rule the tables can hold. Nothing is compiled and then
-ignored: what is left out or closed is said (PC0904), and without `--unsupported=deny` it is an error.
+Input: a PolicySet. Output: a PolicySet whose every rule the tables can hold. Nothing is ignored
+silently: each rule that is left out or closed is reported (PC0904), and without `--unsupported=deny` it
+is an error.
 """
 
 from collections.abc import Iterator

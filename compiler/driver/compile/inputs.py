@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one run of the compiler reads, and how; known before anything is read."""
+"""The inputs and options of one compiler run, known before anything is read."""
 
 import json
 from typing import Any

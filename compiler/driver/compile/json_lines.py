@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON of bundles: an object whose lists have one item a line; quick to write and to compare."""
+"""JSON of bundles: an object whose lists have one item a line; fast to write and to compare."""
 
 import json
 from collections.abc import Iterable, Mapping

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nodes of a cluster, as far as bundles can be made for them."""
+"""The nodes of a cluster for which bundles can be made."""
 
 from policyc.compiler.driver.codes import NO_NODES, NO_SUCH_NODE
 from policyc.compiler.frontend.codes import NAME_INVALID

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a bundle tells the node beside the maps: classifier.json and rules.json.
+"""Files of a bundle for the node beside the maps: classifier.json and rules.json.
 
-The classifier places endpoints nobody has seen; the tier tables in it are folded on the node
-(`runtime/policy/tables.py`) for signatures nobody has seen.
+The classifier places endpoints that appear later. The node folds the tier tables in it
+(`runtime/policy/tables.py`) for signatures that appear later.
 """
 
 from collections.abc import Iterable, Mapping

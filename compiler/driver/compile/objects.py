@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects from C: each distinct text is compiled once a process, and with a build cache once for all.
+"""Objects from C: each distinct text is compiled once per process, and once in all with a build cache.
 
-A kept object depends on the bare text, the headers that travel with it, the options, clang and
-llvm-strip, and on the system's headers: their digests stand in the entry, and are compared before use.
+A cached object depends on the bare text, the headers that travel with it, the options, clang and
+llvm-strip, and the system's headers. Their digests are stored in the entry, and compared before use.
 """
 
 import hashlib

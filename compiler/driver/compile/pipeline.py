@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The front half of the pipeline: from the Policy IR by way of atoms to the Decision IR."""
+"""The front half of the pipeline: from the Policy IR through atoms to the Decision IR."""
 
 from dataclasses import dataclass
 

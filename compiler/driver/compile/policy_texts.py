@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The text of policies.json, put together from one text for each policy.
+"""The text of policies.json, built from one text per policy.
 
-The text of a policy depends on no other policy, and where it stands, its file and the line of its name,
-comes last. So the text of a policy that did not change can be kept, also where it moved.
+The text of a policy depends on no other policy. Its position (its file and the line of its name) comes
+last. So the text of an unchanged policy can be reused, even if the policy moved.
 """
 
 from collections.abc import Iterable

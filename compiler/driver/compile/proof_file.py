@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""proof.json of a bundle: what was proved when it was compiled, of which bytes, resting on what.
+"""proof.json of a bundle: what was proved at compile time, about which bytes, under which assumptions.
 
-No times, paths or facts of the host: a bundle stays the same bytes. It is a statement and no evidence:
-`policyc prove` proves again, and believes nothing that is written here.
+It has no times, paths or facts of the host, so a bundle stays the same bytes. It is a statement, not
+evidence: `policyc prove` proves everything again, and trusts nothing that is written here.
 """
 
 import hashlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a bundle is compiled by: C and clang, or LLVM in this process; and what the program counts."""
+"""The compiler of a bundle: clang on C, or LLVM in this process; and the counters of the program."""
 
 from enum import Enum
 from functools import cache as once

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the lab should see: probes between the pods of a cluster, and the reference semantics' answer.
+"""The lab's expectations: probes between the pods of a cluster, and the reference semantics' answers.
 
-No packet is sent here: this is the expectation that `runtime/lab` compares with the wire.
+No packet is sent here: `runtime/lab` compares these expectations with real traffic.
 """
 
 from collections.abc import Iterator, Mapping

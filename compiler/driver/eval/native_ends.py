@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ends of flows for compiled code: each in every place where it may turn out to be.
+"""The ends of flows for native code: each end with all places that it may have.
 
-An end of which all is known has one place. A pod whose address nobody has said has one for each sort of
-addresses that rules tell apart: where all of them have one answer, it is the answer (A25). What depends
-on the node of a pod that nobody has placed is left to the reference semantics.
+An end that is fully known has one place. A pod of unknown address has one place for each sort of
+addresses that rules distinguish. If all places have one answer, that is the answer (A25). If the answer
+depends on the node of a pod that is not placed on a node, the reference semantics decide.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many flows evaluated by compiled code, where it can say what the semantics would.
+"""Many flows evaluated by native code, where it agrees with the semantics.
 
-Takes flows as columns, gives for each the numbers of the verdicts at its source and destination, or of
-none: flows whose verdict may depend on what is not known, or that the tables have no place for, are left
-to the reference semantics. Rules of which the tables say too little leave every flow to them.
+Input: flows as columns. Output, for each flow: the numbers of the verdicts at its source and
+destination, or none. None means that the reference semantics must decide: the verdict may depend on
+unknown attributes, or the tables have no place for the flow. If the tables do not hold enough about some
+rule, the reference semantics decide every flow.
 """
 
 from dataclasses import dataclass

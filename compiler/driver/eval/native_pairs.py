@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled code as the other evaluator of a listing (`verifier/cluster/recheck.py`)."""
+"""Native code as the second evaluator of a listing (`verifier/cluster/recheck.py`)."""
 
 from collections.abc import Sequence
 

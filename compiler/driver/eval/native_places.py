@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verdict words for flows whose ends may have several places: one answer, or none.
 
-The verdict at an end depends on what nobody has said of either end, each in its own way; so every place
-of the source is asked with every place of the destination, and all must say the same.
+The verdict at an end depends on the unknown attributes of either end, independently. So every place of
+the source is evaluated with every place of the destination, and all answers must be equal.
 """
 
 from collections.abc import Iterator

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`compile --all-nodes`: a bundle for each node, and every distinct file once.
 
-The cluster is read, decided and proved once. A node's part of the Decision IR is some of its rows, shown
-to be that by a finite check (`verifier/decision/restriction.py`), and emitted like any other, node by
-node, in this process or in many. Written whole or not at all, as docs/bundle-format.md describes.
+The cluster is read, decided and proved once. A node's part of the Decision IR is some of its rows, which
+a finite check confirms (`verifier/decision/restriction.py`). It is emitted like any other Decision IR,
+node by node, in one process or in many. The output is written atomically, as docs/bundle-format.md
+describes.
 """
 
 import tempfile

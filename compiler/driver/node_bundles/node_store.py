@@ -2,7 +2,7 @@
 """A directory of node bundles: each distinct file once, by digest, and for each node links to them.
 
 `DIR/index.json` has the nodes and the digests of their manifests, `DIR/objects/sha256/<hex>` every
-distinct file, `DIR/nodes/<node>/...` a bundle of hard links: a copy of it needs nothing else.
+distinct file, and `DIR/nodes/<node>/...` a bundle of hard links: a copy of it needs nothing else.
 """
 
 import errno

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One function over many shards: in this process, in several, or on a Dask cluster; the same answers.
 
-Results come in the order of the shards, whoever is done first. The function, what all shards share and
-the shards are pickled, so the function is one of a module. What it raises is raised here.
+Results come in the order of the shards, whichever shard finishes first. The function, the shared data
+and the shards are pickled, so the function must be a module-level function. Its exceptions are raised in
+the caller.
 """
 
 import multiprocessing

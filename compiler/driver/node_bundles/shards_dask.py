@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shards on a Dask cluster (dask.distributed), whose workers have this release of policyc installed.
 
-A scheduler runs what anyone who reaches it sends: it belongs on a network that is trusted.
+A scheduler runs any code that a client sends: it belongs on a trusted network.
 """
 
 import platform

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prove: is a bundle what the policies say? Nothing that is stored in the bundle is believed.
+"""Prove: show that a bundle enforces the given policies. Nothing stored in the bundle is trusted.
 
-Policies and cluster are read and decided again; that gives what the bundle has to hold beside its
-policy program, byte by byte. The program and the seeds are proved as they are (`bytecode_proof.py`).
-Of the manifest only the backend and the counters are taken, as a guess at the lookup plan: a wrong guess
-gives another plan, of which the lemmas do not hold.
+Policies and cluster are read and decided again. The result is compared, byte by byte, with all files of
+the bundle except its first-packet program. The program and the seeds are proved as they are
+(`bytecode_proof.py`). Only the backend and the counters are taken from the manifest, as a guess at the
+lookup plan: a wrong guess gives another plan, for which the lemmas do not hold.
 """
 
 import json

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which documents of the input are not those of the record, and the policies in them, read again."""
+"""The documents of the input that differ from the record, and the policies in them, read again."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The documents of a YAML file, told apart without parsing it.
+"""The documents of a YAML file, split without parsing.
 
-A line `---` begins a document wherever it stands: no scalar may have it at the beginning of a line
-(YAML 1.2, 9.1.2). Where a file has anything else that ends documents or lines, it is not taken apart.
+A line `---` begins a document wherever it stands: no scalar may have it at the beginning of a line (YAML
+1.2, 9.1.2). A file with any other document or line terminator is not split.
 """
 
 import hashlib

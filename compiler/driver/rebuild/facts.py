@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What there is to know of one policy, once it was compiled: what it reads, and its part of each file.
+"""The facts of one compiled policy: the fields that it reads, and its part of each file.
 
-The texts have the ids of rules and the lines as they were when it was compiled.
+The texts have the ids of rules and the lines as of the run that compiled it.
 """
 
 import re

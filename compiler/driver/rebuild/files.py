@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of a run that can be read again, and give the same again."""
+"""The files of a run that can be read again with the same content."""
 
 import stat
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was said of the policies of a run, kept with the policy whose document it is about.
+"""The findings about the policies of a run, stored with the policy whose document they are about.
 
-Only what is said of a document by itself, whatever else there is: that is said again of the same text.
+Only findings that depend on one document alone are stored: the same text gives them again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The short way of `policyc compile --cache`: only what a change of some policies touches.
+"""Incremental build of `policyc compile --cache`: only the parts that changed policies affect.
 
-Where the changed documents read no selector, block or named port that no policy read before, rows and
-columns stay. Then only those policies are read, only the rows that they select are decided and proved
-(with the policies that select them, too), and everything else is copied from the record of an earlier
-run, what was said of the documents included. Wherever that does not hold, the whole way does it. Both
-write the same bytes.
+If the changed documents read no selector, block or named port that no policy read before, rows and
+columns stay. Then only the changed policies are read. Only the rows that they select are decided and
+proved (with the other policies that select those rows). Everything else, findings about documents
+included, is copied from the record of an earlier run. In all other cases the full build runs. Both write
+the same bytes.
 """
 
 from collections import Counter

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The partition of a run as JSON values and back: vocabulary, address atoms, rows, columns.
 
-Only of what NetworkPolicies can read: label selectors, blocks and named ports.
+It covers only what NetworkPolicies can read: label selectors, blocks and named ports.
 """
 
 import json

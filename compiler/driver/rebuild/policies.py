@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The facts of all policies of a run, each made when it is asked for: a short run asks for few.
+"""The facts of all policies of a run, each decoded on first use: an incremental run uses few.
 
-What is read of every policy is kept as numbers beside them.
+Facts that are read for every policy are stored as numbers beside them.
 """
 
 import json

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether changed policies read what policies read before: then no row, column or address changes.
 
-The same selectors, blocks and named ports in the same order of first use, for the same sides.
+The test: the same selectors, blocks and named ports in the same order of first use, for the same sides.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run leaves for the next one: its input by digests, what it decided, its part of each file.
+"""The record of a run for the next run: input digests, decisions, and each policy's part of each file.
 
-A record is JSON values and bytes, one entry of the build cache. It is written by a run that proved all
-of it, and read by runs of the same release with the same paths and options.
+A record is JSON values and bytes, one entry of the build cache. A run writes it after it proved
+everything. Runs of the same release with the same paths and options read it.
 """
 
 import json

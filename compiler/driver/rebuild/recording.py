@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make the record of a run that read, decided, proved and emitted everything.
 
-None where the run has what the short way does not know, such as policies of other kinds.
+None if the run has something that the incremental build does not support, such as policies of other
+kinds.
 """
 
 from collections import Counter

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decide the rows that changed policies select, and put the verdicts of all rows together again."""
+"""Decide the rows that changed policies select, and merge them with the verdicts of all other rows."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texts of all policies in one piece: what lies between those that changed is copied as it stands."""
+"""Texts of all policies in one piece: the text between changed policies is copied unchanged."""
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence

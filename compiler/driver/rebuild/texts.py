@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of a bundle that say what the policies are, from the texts of each policy."""
+"""The bundle files that describe the policies, built from the texts of each policy."""
 
 import json
 from bisect import bisect_right

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads fields as a CRD's schema asks for them: required, bounded, counted, one of several.
+"""Reads fields as a CRD's schema requires: required, bounded, counted, one of several.
 
-The checks and messages are those of the API server's structural schemas. As there, a null field
-counts as absent, and a null item of a list is no item of the right type.
+The checks and messages are those of the API server's structural schemas. As there, a null field counts
+as absent, and a null item of a list does not have the right type.
 """
 
 from collections.abc import Iterable

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decodes and validates what the kinds of policy.networking.k8s.io have in common.
+"""Decodes and validates the common parts of the kinds of policy.networking.k8s.io.
 
-Everything the CRDs check is checked, in the API server's words, and what they leave out: label
-selectors, protocols, the order of ranges, and where domain names may stand (B33, B34, C39).
+All checks of the CRDs are made, with the API server's messages. Further checks cover what the CRDs leave
+out: label selectors, protocols, the order of ranges, and where domain names may stand (B33, B34, C39).
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A valid policy of policy.networking.k8s.io -> Policy IR (B29 to B36, C37 to C39).
 
-Policies of this API never isolate: what no rule matches goes on to the next tier.
+Policies of this API never isolate: a flow that no rule matches passes to the next tier.
 """
 
 from collections.abc import Iterable, Iterator

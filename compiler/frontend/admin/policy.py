@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """policy.networking.k8s.io policies of every kind and version as typed values, decoded and checked.
 
-One form for AdminNetworkPolicy, BaselineAdminNetworkPolicy and ClusterNetworkPolicy: they differ in
+AdminNetworkPolicy, BaselineAdminNetworkPolicy and ClusterNetworkPolicy have one form: they differ in
 limits and in how ports are written, not in meaning. Parts keep their nodes, for places.
 """
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The destination of a Calico rule, and for whom the names of its ports are looked up (semantics D43).
+"""The destination of a Calico rule, and the endpoints that resolve its named ports (semantics D43).
 
-Felix looks a name up among the endpoints that the selectors find by labels (felix/calc/rule_scanner.go).
-What is found by the address of a network set has no named ports, even where a pod has the address.
+Felix resolves a name among the endpoints that the selectors match by labels
+(felix/calc/rule_scanner.go). An address of a network set has no named ports, even if a pod has the
+address.
 """
 
 from collections.abc import Iterator

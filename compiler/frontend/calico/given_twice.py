@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands in `-f` and in `--cluster`: tiers, network sets and host endpoints, which must agree."""
+"""Objects in both `-f` and `--cluster`, which must agree: tiers, network sets and host endpoints."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar

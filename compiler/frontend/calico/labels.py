@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the labels in Calico's selectors are, by what a selector is matched against (semantics D43).
+"""The meaning of labels in Calico's selectors, by what a selector is matched against (semantics D43).
 
 Calico gives workloads labels of its own, and lets them inherit those of their namespace (`pcns.`) and
 service account (`pcsa.`). A `namespaceSelector` reads a namespace's labels without that prefix.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The metadata of Calico's objects, in the API and as its backing store writes them.
 
-A dump of crd.projectcalico.org/v1 has the labels inside an annotation, as JSON: Calico moves them there
-so that nothing else selects its objects by them.
+A dump of crd.projectcalico.org/v1 has the labels inside an annotation, as JSON. Calico moves them there
+so that no other selector matches its objects by them.
 """
 
 import json

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which network sets and host endpoints the selectors of a Calico rule find by labels (semantics D43).
+"""The network sets and host endpoints that a Calico rule's selectors match by labels (semantics D43).
 
-Felix matches all labels in one space. A set has its own, and those that it inherits from its namespace,
-so that `!has(team)` of a `namespaceSelector` also finds what has no namespace.
+Felix matches all labels in one namespace of keys. A set has its own labels and those that it inherits
+from its Kubernetes namespace, so `!has(team)` in a `namespaceSelector` also matches objects without a
+namespace.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The source or destination of a Calico rule -> a peer (semantics D43).
 
-A selector selects workloads, network sets and host endpoints. The latter two are what Calico makes of
-them: their addresses (networks.py). So a selector is endpoints, or one of those networks.
+A selector selects workloads, network sets and host endpoints. Calico replaces the latter two by their
+addresses (networks.py). So a selector becomes endpoints, or one of those networks.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rule of Calico's as typed values: decoded, with the mistakes of each field reported (D43)."""
+"""A Calico rule as typed values: decoded, with the mistakes of each field reported (D43)."""
 
 from dataclasses import dataclass, field
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selectors inside YAML: decoded from their fields, mistakes shown at the very character."""
+"""Selectors inside YAML: decoded from their fields, mistakes shown at the exact character."""
 
 from dataclasses import dataclass, field
 

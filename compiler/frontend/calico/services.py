@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a Calico rule asks of protocols, ports and Services -> Policy IR (semantics D43)."""
+"""The protocols, ports and Services of a Calico rule -> Policy IR (semantics D43)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

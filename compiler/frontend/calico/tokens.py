@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calico's selector language, cut into tokens (semantics D43).
 
-Spaces and tabs part tokens, and nothing else does: a line break is a mistake. Words are operators only
-behind a label; `has(`, `all(` and `global(` are one token with their closing parenthesis.
+Only spaces and tabs separate tokens: a line break is a mistake. Words are operators only after a label.
+`has(`, `all(` and `global(` are one token with their closing parenthesis.
 """
 
 import re

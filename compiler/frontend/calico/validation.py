@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the fields of a Calico policy may not say together (semantics D42 to D44).
+"""Combinations of fields that a Calico policy may not have (semantics D42 to D44).
 
 Follows libcalico-go's validator and the CRDs' rules, which refuse the same objects.
 """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scalar values in Calico's objects: choices, numbers, CIDRs, protocols, ports (semantics D43).
 
-Each function decodes a field and reports what is wrong with it; what is wrong is left out.
+Each function decodes a field and reports its mistakes; an invalid value is left out.
 """
 
 import re

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Policies of policy.networking.k8s.io that share a tier and a priority (semantics B31).
 
-The API leaves open which of them is asked first. That is an error where two of their rules can both
-match with different actions, unless that is excluded; else it is only a warning.
+The API does not define which of them is evaluated first. That is an error if two of their rules may
+match the same flow with different actions. Otherwise it is only a warning.
 """
 
 from collections import Counter

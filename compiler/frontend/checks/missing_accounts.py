@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Warns where policies read labels of service accounts that the cluster's objects do not say."""
+"""Warns if policies read labels of service accounts that the cluster's objects do not give."""
 
 from collections.abc import Iterable, Iterator, Set
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Warns where policies read nodes that the cluster's objects do not describe.
+"""Warns if policies read nodes that the cluster's objects do not describe.
 
-Without its Node object the address of a node is one outside the cluster, and its labels are none.
+Without a Node object, the address of a node counts as outside the cluster, and the node has no labels.
 """
 
 from collections.abc import Iterable, Iterator, Set

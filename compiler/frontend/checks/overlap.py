@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether two selectors, peers or port entries can match the same: no only where that is certain.
+"""Whether two selectors, peers or port entries can match the same flow: "no" only if that is certain.
 
-Conjunctions of label requirements are decided exactly, one key at a time, since every key is free of
-the others. Of conditions and boolean peers no more is said than that they may overlap.
+Conjunctions of label requirements are decided exactly, one key at a time, since keys are independent.
+Conditions and boolean peers are only said to overlap possibly.
 """
 
 from collections.abc import Iterable

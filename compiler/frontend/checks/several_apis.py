@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What policies of several APIs may not do together (semantics B31, F46, F47)."""
+"""Combinations of policies of several APIs that are not allowed (semantics B31, F46, F47)."""
 
 from collections.abc import Iterable, Sequence
 

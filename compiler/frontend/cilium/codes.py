@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The findings about Cilium's objects (PC13xx). What any CRD's schema checks is in codes_admin."""
+"""The findings about Cilium's objects (PC13xx). Findings of any CRD's schema are in codes_admin."""
 
 from policyc.ir.diagnostics import Code, Severity
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where Cilium decides otherwise than the text of an API says (semantics H), and may be more open.
+"""Where Cilium departs from the text of an API (semantics H) and may allow more.
 
-policyc enforces the text. An answer does not rest on the text alone: the rule becomes opaque, between
-what the text says and what Cilium does. Each place is a warning with its reference.
+policyc enforces the text. But an answer does not rely on the text alone: the rule becomes opaque,
+between the text and Cilium's behaviour. Each such place is a warning with its reference.
 """
 
 from collections.abc import Callable, Iterator, Sequence

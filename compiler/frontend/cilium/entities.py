@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cilium's entities -> peers, as far as there is something here that they stand for (E45)."""
+"""Cilium's entities -> peers, as far as policyc models what they stand for (E45)."""
 
 from collections.abc import Mapping
 from ipaddress import ip_network

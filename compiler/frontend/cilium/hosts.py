@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes that Cilium's policies guard: every node, once a policy selects nodes (E45)."""
+"""Nodes under Cilium's host policies: every node, once a policy selects nodes (E45)."""
 
 from dataclasses import replace
 

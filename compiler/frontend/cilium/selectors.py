@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cilium's label selectors: keys that say where a label comes from, and labels that stand for more.
+"""Cilium's label selectors: keys with a label source, and keys that stand for other attributes.
 
-A key is `k8s:KEY`, `any:KEY` or just `KEY` for a pod's own labels; some keys stand for its namespace,
-the namespace's labels, or its service account; `reserved:NAME` is an entity (E45).
+A key is `k8s:KEY`, `any:KEY` or just `KEY` for a pod's own labels. Some keys stand for its namespace,
+the namespace's labels, or its service account. `reserved:NAME` is an entity (E45).
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pods and pod templates, as far as policies can tell them apart.
+"""Pods and pod templates, with the fields that policies can distinguish.
 
-Only the fields read here are checked; the rest of a pod is none of our business.
+Only the fields read here are checked; the rest of a pod is ignored.
 """
 
 from dataclasses import dataclass, field

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services and EndpointSlices: typed, for the stages that translate services. Policies do not read
-them.
+"""Services and EndpointSlices as typed values, for stages that translate services.
+
+Policies do not read them.
 """
 
 from collections.abc import Mapping as Map

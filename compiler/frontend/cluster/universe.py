@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cluster objects -> the universe that policies are evaluated in, and the services beside it."""
+"""Cluster objects -> the universe in which policies are evaluated, and the services beside it."""
 
 from collections import Counter
 from collections.abc import Iterable

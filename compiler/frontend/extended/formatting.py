@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layout of the rule language where files have it: .intent files, and fields of policyc's own kinds.
+"""Formatting of the rule language in files: .intent files, and fields of policyc's own kinds.
 
-In YAML only the text of a field changes: `rules` and `intents` where they are literal blocks (`|`), and
-`appliesTo` on one line. Everything else of the file stays as it is, byte for byte.
+In YAML only the text of a field changes: `rules` and `intents` in literal blocks (`|`), and `appliesTo`
+on one line. The rest of the file stays as it is, byte for byte.
 """
 
 import re

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Intents as text -> the IR's, and policyc.dev/v1alpha1 objects of kind Intent.
+"""Intents as text -> the IR's intents, and policyc.dev/v1alpha1 objects of kind Intent.
 
-An Intent object among policies is read, provided to whoever asks for intents, and otherwise ignored.
+An Intent object among policies is read, provided to commands that use intents, and otherwise ignored.
 """
 
 from collections.abc import Iterable

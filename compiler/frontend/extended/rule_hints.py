@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What could have stood where a word of the rule language is wrong, and what was probably meant."""
+"""Hints for a wrong word of the rule language: the words allowed there, and the probable one."""
 
 from collections.abc import Iterable
 

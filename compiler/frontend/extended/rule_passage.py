@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A passage: text in the rule language, whose it is, and where what is wrong with it goes."""
+"""A passage: text in the rule language, its owner, and the receiver of its findings."""
 
 from dataclasses import dataclass
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Peers of the rule language -> peers of the IR (semantics G53). Services wait for the cluster."""
+"""Peers of the rule language -> peers of the IR (semantics G53).
+
+Services are resolved when the cluster is known.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A large file of flows as columns of numbers: every end, and every service, is looked up once.
+"""A large file of flows as columns of numbers: every end, and every service, is resolved once.
 
-Only for files without a mistake. Whatever is not plainly right gives None, and the caller reads the file
-again as `flow_files` does, flow by flow, which says what is wrong and where.
+Only for files without mistakes. Any doubtful value gives None. The caller then reads the file again with
+`flow_files`, flow by flow, which reports the mistake and its place.
 """
 
 import csv

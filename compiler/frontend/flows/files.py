@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where flows are written: the command line, CSV, JSON lines, and the scenarios of a test run."""
+"""Sources of flows: the command line, CSV, JSON lines, and the scenarios of a test run."""
 
 import csv
 import io

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flows as users write them -> flows of the universe.
 
-An end is `namespace/pod`, `node/NAME` or an address; an address that a pod holds is that pod, as the
-datapath sees it, and one of a node's is that node's, without being known to come from it (A22, B33).
-What cannot be a flow is a finding that names the flow and the end.
+An end is `namespace/pod`, `node/NAME` or an address. An address that a pod holds is that pod, as the
+datapath sees it. An address of a node is that node, without the knowledge that the flow comes from it
+(A22, B33). An entry that cannot be a flow is a finding that names the flow and the end.
 """
 
 from dataclasses import dataclass, replace

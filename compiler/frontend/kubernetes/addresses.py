@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Addresses and CIDRs as Kubernetes reads them: Go's forgiving parser, and what it forgave.
+"""Addresses and CIDRs as Kubernetes reads them: Go's lenient parser, and the deviations it accepted.
 
-`ParseCIDRSloppy` takes leading zeros (as decimal), IPv4-mapped IPv6 and host bits; the validation
-of 1.36 then rejects these three, and older servers warn (semantics A14).
+`ParseCIDRSloppy` accepts leading zeros (as decimal), IPv4-mapped IPv6 and host bits. The validation of
+1.36 then rejects these three, and older servers warn (semantics A14).
 """
 
 import re

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads typed fields out of nodes, as strictly as the API server's strict field validation.
 
-A value of the wrong type is reported once, and read as None; an absent or null one as its default
-(Go's zero value), so that reading goes on and one run shows every mistake.
+A value of the wrong type is reported once, and read as None. An absent or null value is read as its
+default (Go's zero value). So reading continues, and one run shows every mistake.
 """
 
 from collections.abc import Iterator

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""metav1.ObjectMeta, as far as it matters here: who an object is, its labels and its owners."""
+"""metav1.ObjectMeta, as far as policyc reads it: an object's identity, its labels and its owners."""
 
 import json
 from collections.abc import Mapping as Map

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Annotations, finalizers and owners of an object, as the API server validates them.
 
-Policies do not read them; but a file that the server rejects is not the policy it has.
+Policies do not read them. But a file that the server rejects is not the policy that the server has.
 """
 
 import json

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Documents -> Kubernetes objects: lists taken apart, each object with its kind and role.
+"""Documents -> Kubernetes objects: lists are unpacked, each object gets its kind and role.
 
-Whatever is neither a policy, nor a cluster object, nor a known other kind is an error here, and so
-does not reach the rest of the front end.
+An object that is neither a policy, nor a cluster object, nor of another known kind is an error here, and
+so does not reach the rest of the front end.
 """
 
 from collections import Counter

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """networking.k8s.io/v1 NetworkPolicy as typed values: decoded, and defaulted as the API server does.
 
-Values stay as written (`cidr` is text, `port` a number or a name), because what is wrong with them
-is the validation's to say. Every part keeps its node, for places.
+Values stay as written (`cidr` is text, `port` a number or a name), because validation reports their
+mistakes. Every part keeps its node, for places.
 """
 
 from dataclasses import field

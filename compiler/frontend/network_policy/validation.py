@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Validation of NetworkPolicy as the API server does it, and in its words.
+"""Validation of NetworkPolicy as the API server does it, with its messages.
 
 Follows pkg/apis/networking/validation: the same checks in the same order, with the same paths and
-messages; hints are ours. What the front end already found (a wrong type, an unknown field) is not
-said a second time.
+messages; hints are ours. A mistake that the front end already found (a wrong type, an unknown field) is
+not reported again.
 """
 
 from policyc.compiler.frontend import codes

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Warnings about NetworkPolicies that are valid, but probably do not mean what they look like."""
+"""Warnings about NetworkPolicies that are valid, but probably do not mean what they seem to mean."""
 
 from policyc.compiler.frontend import codes
 from policyc.compiler.frontend.network_policy.policy import (

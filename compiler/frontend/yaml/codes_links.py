@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The findings about what a directory has beside regular files: symbolic links, FIFOs, devices."""
+"""The findings about directory entries other than regular files: symbolic links, FIFOs, devices."""
 
 from policyc.ir.diagnostics import Code, Diagnostic, Severity
 from policyc.ir.spans import Span

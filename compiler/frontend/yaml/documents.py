@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bytes of YAML or JSON -> one tree a document, with the place of every node.
+"""Bytes of YAML or JSON -> one tree per document, with the place of every node.
 
-Reads libyaml's events in a loop of its own, so that nesting costs no stack, and aliases, tags,
-keys and depth are checked where they stand. JSON is read by the same parser: it is YAML in flow
-style, but for surrogate pairs, which `_yaml_escape` rewrites.
+Reads libyaml's events in a loop of its own, so nesting costs no stack, and aliases, tags, keys and depth
+are checked where they occur. The same parser reads JSON: JSON is YAML in flow style, except for
+surrogate pairs, which `_yaml_escape` rewrites.
 """
 
 import json

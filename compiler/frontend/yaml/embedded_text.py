@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text in a language of its own inside a field, and where each of its characters stands in the file.
+"""Text in a language of its own inside a field, and the position of each of its characters in the file.
 
-Exact for every style of YAML: literal (`|`) and folded (`>`) blocks, plain and quoted text, escapes,
-one line or many. Where what was written cannot be followed, a place degrades to the field's value.
+Exact for every style of YAML: literal (`|`) and folded (`>`) blocks, plain and quoted text, escapes, one
+line or many. If the source text cannot be followed, a position falls back to that of the field's value.
 """
 
 import re

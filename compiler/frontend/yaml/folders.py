@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of a directory that somebody else may have written, such as the author of a pull request.
+"""The files of a directory whose author may be untrusted, such as the author of a pull request.
 
 Only regular files are read, and no symbolic link is followed: a link could lead to any file that the
 user may read, and an error would show a line of it. A link that leads out of the directory is an error,
-as its target is not part of the input. A link to a place inside is passed over and counted, and so is
-one to a file under a name that would not be read.
+because its target is not part of the input. A link to a place inside the directory is skipped and
+counted. A link to a file whose name would not be read is skipped and counted too.
 """
 
 import os

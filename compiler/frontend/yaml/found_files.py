@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that a directory has beside Kubernetes objects: workflows, charts, packages, templates.
+"""Files without Kubernetes objects in a directory: workflows, charts, packages, templates.
 
-A file that the user names must have objects. One that was found in a directory need not: without
-`apiVersion` and `kind`, or anything spelled nearly like them, it is passed over and counted. Where that
-cannot be told, the file is read as objects, and what is wrong with it is an error.
+A file that the user names must have objects. A file found in a directory need not: without `apiVersion`
+and `kind`, or anything spelled nearly like them, it is skipped and counted. If that cannot be
+determined, the file is read as objects, and its mistakes are errors.
 """
 
 import re

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where input comes from: the files of a commit, by `git:REV` or `git:REV:PATH`.
+"""Input from git: the files of a commit, by `git:REV` or `git:REV:PATH`.
 
 Only `git rev-parse`, `ls-tree` and `cat-file` are run: nothing is checked out, fetched or written. PATH
-counts from the root of the repository, as in git's own `REV:PATH`; `./PATH` and `../PATH` count from the
-working directory. Findings name a file `git:REV:path/from/the/root`.
+is relative to the root of the repository, as in git's own `REV:PATH`. `./PATH` and `../PATH` are
+relative to the working directory. Findings name a file `git:REV:path/from/the/root`.
 """
 
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plain and quoted YAML scalars, read character by character: where each one was written."""
+"""Plain and quoted YAML scalars, read character by character: the source position of each character."""
 
 import re
 from collections.abc import Iterator

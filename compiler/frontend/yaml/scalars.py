@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a plain (unquoted) YAML scalar means to Kubernetes.
+"""The meaning of a plain (unquoted) YAML scalar in Kubernetes.
 
-Kubernetes reads YAML with sigs.k8s.io/yaml, whose scalars are those of YAML 1.1 as goyaml.v2
-resolves them: `no` and `on` are booleans, `0o17` and `1_000` are integers, `1e3` is a float, a
-date is a string and `1:30` is one too.
+Kubernetes reads YAML with sigs.k8s.io/yaml, whose scalars are those of YAML 1.1 as goyaml.v2 resolves
+them: `no` and `on` are booleans, `0o17` and `1_000` are integers, `1e3` is a float, a date is a string
+and `1:30` is one too.
 """
 
 import re

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where input comes from: files, directories, standard input, and objects in memory.
+"""Sources of input: files, directories, standard input, and objects in memory.
 
-The one place of the front end that touches files, with `sources_folder` for what a directory has. Those
-of a commit are read by `sources_git`, which is imported when there are some.
+Only this module of the front end touches files, together with `sources_folder` for directories.
+`sources_git` reads the files of a commit, and is imported on first use.
 
 A path that the user names may be a link, a FIFO or a device. Inside a directory only regular files are
-read: somebody else may have written it.
+read, because its author may be untrusted.
 """
 
 import hashlib

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tree of one YAML or JSON document: scalars, mappings and sequences, each with its place.
 
-The classes are not frozen: building one is the inner loop of loading, and a frozen dataclass pays
-for every field twice (docs/decisions/0003-yaml-events.md). Nobody changes a node once it is built.
+The classes are not frozen: building them is the inner loop of loading, and a frozen dataclass pays for
+every field twice (docs/decisions/0003-yaml-events.md). No code changes a node after it is built.
 """
 
 from collections.abc import Iterator

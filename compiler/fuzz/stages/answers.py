@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a stage says about one end of a flow, in words that compare with `==` between all stages."""
+"""A stage's answer about one end of a flow, in a form that compares with `==` between all stages."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program's bytecode on numbers, by the executor that proofs are made with."""
+"""The program's bytecode on numbers, by the executor that the proofs use."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

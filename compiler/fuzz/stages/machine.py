@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A policy program that runs somewhere, asked one end at a time; the rule is the one that it counts."""
+"""A first-packet program in some execution engine, run one end at a time; its counters give the rule."""
 
 import struct
 from collections.abc import Mapping, Sequence

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled code of this process, asked about all flows at once, as `policyc eval` asks it."""
+"""Native code of this process, run on all flows at once, as `policyc eval` runs it."""
 
 from array import array
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the policy program needs on a node: the objects, what its maps hold, and each end's class.
+"""The inputs of the first-packet program on a node: objects, map contents, and each end's class.
 
-The bundle is written and read as a node reads it; endpoints are placed by the node's own tables, those
-that the compiler was not shown, too.
+The bundle is written and read as a node reads it. The node's own tables place endpoints, also endpoints
+that the compiler was not given.
 """
 
 import struct

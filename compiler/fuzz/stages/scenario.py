@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """An example that the front end has read: policies, the cluster, and the questions about it.
 
-Host interfaces are left out: only pods are asked about. Pods of which nobody has said the address, as
-those of a Deployment, get one each: flows of packets have addresses.
+Host interfaces are left out: only pods are ends of the questions. A pod of unknown address, as of a
+Deployment, gets one address, because the flows of packets have addresses.
 """
 
 from collections.abc import Iterator, Sequence

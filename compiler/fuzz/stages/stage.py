@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every stage is: something that answers the questions of a scenario, or leaves them open."""
+"""The interface of every stage: it answers the questions of a scenario, or leaves them open."""
 
 from collections.abc import Sequence
 from typing import Protocol

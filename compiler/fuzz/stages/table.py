@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stages by name, and which of them this machine has."""
+"""The stages by name, and the stages that this machine supports."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The formula of the policies, of which proofs are made: what it says of one connection at a time.
+"""The formula of the policies that the proofs use, evaluated on one connection at a time.
 
-Z3 gets the connection as facts, finds the action at each end, and must find no other one.
+Z3 gets the connection as facts, finds the action at each end, and must find that no other action is
+possible.
 """
 
 from collections.abc import Sequence

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one example is made from: objects as YAML has them, and how the compiler is to meet them."""
+"""The draw of one example: objects as in YAML, and the options under which the compiler reads them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole examples: a cluster, and policies of APIs that may stand together."""
+"""Whole examples: a cluster, and policies of APIs that may be combined."""
 
 from collections.abc import Sequence
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changed policies: parts dropped, doubled, swapped; values in the place of others of their kind.
+"""Changed policies: parts dropped, doubled, swapped; values replaced by others of their kind.
 
-A change is a number that says what, where and by what; what it means is worked out on the objects
-as the changes before it left them: leaving one out, as shrinking does, leaves the others sensible.
+A change is a number that encodes the kind, the place and the new value. It is decoded on the objects as
+the earlier changes left them, so removing one change, as shrinking does, leaves the others valid.
 """
 
 from collections import defaultdict

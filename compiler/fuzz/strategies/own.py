@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The user's own policies and cluster, as objects that can be changed: read once, with every check."""
+"""The user's own policies and cluster, as mutable objects: read once, with every check."""
 
 import io
 from collections.abc import Sequence

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Examples from the user's own policies: as they are, and changed; in their cluster, or random ones."""
+"""Examples from the user's own policies: unchanged and mutated; in their cluster, or random ones."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any

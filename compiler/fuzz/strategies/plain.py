@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trees of YAML as values that JSON has: what `read_scenario` takes, and what can be written again."""
+"""Trees of YAML as JSON values: the input of `read_scenario`, which can be written again."""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The few words that random objects are made of: few, so that selectors overlap and blocks hold pods."""
+"""The few words in random objects: few, so that selectors overlap and blocks hold pods."""
 
 from typing import Any
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every run of a program at once: each place once for all ways that come there.
+"""Every run of a program at once: each place is executed once, for all paths that reach it.
 
-Soundness: both ways of a condition are gone unless the guard says that one cannot be; a state is
-merged or kept, never dropped. What has no model ends the whole with an error.
+Soundness: both branches of a condition are taken, unless the guard excludes one. A state is merged or
+kept, never dropped. An operation without a model ends the whole with an error.
 """
 
 import heapq

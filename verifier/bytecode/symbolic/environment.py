@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is around a program when all its runs are looked at: maps and helpers that may do anything legal.
+"""The environment of a program for all its runs: maps and helpers that may do anything legal.
 
-A helper gives any result that it can give, a map has any contents; what whoever judges the program
-wants to know of it (calls, stores into maps) is noted with its guard. A helper that is not known here
-is an UnmodelledError.
+A helper gives any result that it can give, and a map has any contents. Events that the caller's claims
+are about (calls, stores into maps) are recorded with their guards. An unknown helper is an
+UnmodelledError.
 """
 
 from collections.abc import Iterator, Set

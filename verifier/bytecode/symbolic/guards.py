@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Under which conditions a place is reached: a conjunction, kept as its parts.
+"""Guards: the conditions under which a place is reached, as a conjunction kept as its parts.
 
-Parts let two guards be compared without a solver: what both have is said once where ways join, and a
-condition with its contrary vanishes there.
+Parts let two guards be compared without a solver. Where paths join, common parts are factored out, and a
+condition cancels with its negation.
 """
 
 from collections.abc import Iterable

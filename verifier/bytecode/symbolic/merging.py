@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two states at one place as one: what differs is chosen by the condition that tells them apart.
+"""Merging of two states at one place: each difference becomes a choice by the condition between them.
 
-States that have pointers to different memories in the same register stay apart. Where one has a pointer
-and the other a number, or what was left of both, nothing is known but that it is of no use: to use it is
-an error. Bytes of a stack that one way did not write may be anything on it.
+States with pointers to different memories in the same register stay separate. If one state has a pointer
+and the other a number, or a value left from such a merge, the result is unusable: any use of it is an
+error. Stack bytes that one path did not write may hold anything on that path.
 """
 
 from collections.abc import Iterable, Set

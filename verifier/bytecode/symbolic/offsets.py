@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Offsets of which only a few are possible: one way each where ways joined, and what was added since."""
+"""Offsets with few possible values: one value for each path that joined, plus what was added since."""
 
 from collections.abc import Iterator
 

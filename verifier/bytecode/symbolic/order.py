@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In which order places are run, so that all ways to a place are there before it is run.
+"""The order in which places are run: all paths to a place arrive before it is run.
 
 A weak topological order (Bourdoncle, 1993): the blocks of a loop lie together behind its head, and each
-time around comes before whatever follows the loop.
+iteration comes before whatever follows the loop.
 """
 
 from dataclasses import dataclass, field

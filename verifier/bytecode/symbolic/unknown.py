@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory whose contents are not known when a program begins: any bytes, or what a table's name says."""
+"""Memory whose contents are not known when a program begins: any bytes, or a named table's contents."""
 
 from collections.abc import Callable
 
