@@ -25,15 +25,15 @@ from policyc.ir.vocabulary import Vocabulary
 
 ADDRESS_BITS = {4: 32, 6: 128}
 NamedNumbers = tuple[tuple[int, frozenset[int]], ...]
-"""(index of a named port, its numbers) for those the endpoint declares, ascending."""
+"""(index of a named port, its numbers) for the named ports that the endpoint declares, ascending."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """An endpoint class as subject.
 
-    The subject selectors that hold, the ingress named ports, and per family the blocks (of those
-    that rules ask of the subject's own address) that its address is in.
+    It holds the subject selectors that select the class, the ingress named ports, and per family the
+    blocks that its address is in, among the blocks that rules test on the subject's own address.
     """
 
     bits: int
@@ -146,9 +146,10 @@ class Classifier:
 
     @cached_property
     def _candidates(self) -> dict[object, list[tuple[int, EndpointSelector]]]:
-        """The selectors by something that whoever they select must have.
+        """The selectors by a label or namespace that every endpoint they select must have.
 
-        By (namespace, key, value) for each value of a label that must be one of some, else by namespace.
+        By (namespace, key, value) for each value of a label that must be one of some values, else by
+        namespace.
         """
         groups: dict[object, list[tuple[int, EndpointSelector]]] = {}
         for bit, selector in enumerate(self.vocabulary.selectors):
@@ -230,7 +231,7 @@ class Classifier:
 
 
 def _needed(selector: EndpointSelector) -> list[object]:
-    """The keys under which a selector is found: every endpoint that it selects has one of them."""
+    """The keys under which a selector is filed: every endpoint that it selects has one of them."""
     lists = [r for r in selector.labels.requirements if r.operator is Operator.IN]
     if not lists:
         return [selector.namespace]
@@ -250,7 +251,7 @@ class Atoms:
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """What the rules read."""
+        """The vocabulary that the rules read."""
         return self.classifier.vocabulary
 
     @cached_property

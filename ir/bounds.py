@@ -24,7 +24,7 @@ class Taken(Enum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class RulePlace:
-    """Which rule of a policy set: indices of the tier, of the policy in it, and of the rule."""
+    """The place of a rule in a policy set: indices of the tier, of the policy in it, and of the rule."""
 
     tier: int
     policy: int
@@ -39,7 +39,7 @@ class RulePlace:
 
 @dataclass(frozen=True, slots=True)
 class OpaqueRule:
-    """An opaque rule of a policy set, and where it stands."""
+    """An opaque rule of a policy set, and its place."""
 
     place: RulePlace
     policy: Policy
@@ -47,12 +47,12 @@ class OpaqueRule:
 
     @property
     def title(self) -> str:
-        """What messages call the rule."""
+        """The name of the rule in messages."""
         return f"{self.policy.title} {self.rule.origin.path}"
 
 
 Choice = Callable[[RulePlace, Rule], Rule]
-"""The rule that stands for an opaque one."""
+"""The rule that replaces an opaque rule."""
 
 
 def opaque_rules(policies: PolicySet) -> Iterator[OpaqueRule]:
@@ -73,19 +73,19 @@ def is_understood(policies: PolicySet) -> bool:
 
 
 def lower_bound(policies: PolicySet) -> PolicySet:
-    """What is allowed however the opaque rules are read."""
+    """The policies that allow a flow only if every reading of the opaque rules allows it."""
     return chosen(policies, lambda _, rule: lower_rule(rule))
 
 
 def upper_bound(policies: PolicySet) -> PolicySet:
-    """What is allowed if the opaque rules are read in the most open way."""
+    """The policies that allow a flow if some reading of the opaque rules allows it."""
     return chosen(policies, lambda _, rule: upper_rule(rule))
 
 
 def lower_rule(rule: Rule) -> Rule:
-    """The most closed reading of a rule: this is also how it is enforced.
+    """The most closed reading of a rule. The rule is enforced in this reading.
 
-    A flow that an opaque pass may match is denied: either the next tier decides, or this one.
+    A flow that an opaque pass may match is denied: the next tier would decide it, or this one.
     """
     opaque = rule.opaque
     if opaque is None:
@@ -112,7 +112,7 @@ def upper_rule(rule: Rule) -> Rule:
 
 
 def taken_rule(rule: Rule, taken: Taken) -> Rule:
-    """The rule with its own action, as it is taken."""
+    """The rule with its own action, under the given reading."""
     opaque = rule.opaque
     if opaque is None:
         return rule
@@ -120,12 +120,15 @@ def taken_rule(rule: Rule, taken: Taken) -> Rule:
 
 
 def rule_action(rule: Rule) -> Action:
-    """The action that was written: an opaque pass is enforced as a deny."""
+    """The action as written: an opaque pass is enforced as a deny."""
     return rule.action if rule.opaque is None else rule.opaque.widest.action
 
 
 def chosen(policies: PolicySet, choose: Choice) -> PolicySet:
-    """The policies with another rule in the place of each opaque one; what has none is the same."""
+    """The policies with each opaque rule replaced.
+
+    Without opaque rules, the result is the input itself.
+    """
     tiers = []
     for tier_at, tier in enumerate(policies.tiers):
         made = tuple(

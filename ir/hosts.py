@@ -11,10 +11,10 @@ from policyc.ir.universe import Address
 
 @dataclass(frozen=True, slots=True)
 class HostEndpoint:
-    """An interface of a node that policies guard (Calico's HostEndpoint, semantics D43).
+    """An interface of a node that is a subject of policies (Calico's HostEndpoint, semantics D43).
 
     `is_guarded`: unmatched traffic is denied. `interface` is the device's name, `*` for all of them;
-    empty: the one with `addresses`.
+    empty: the device with `addresses`.
     """
 
     name: str

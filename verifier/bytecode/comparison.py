@@ -9,7 +9,7 @@ from policyc.verifier.bytecode.pointers import Pointer, Region, Value
 from policyc.verifier.bytecode.state import State, sure
 from policyc.verifier.bytecode.values import Bits, Cmp, Domain, Op, Truth, mask
 
-_COMPARED = {  # the comparison, whether of `src` with `dst`, whether the contrary is asked
+_COMPARED = {  # the comparison, whether to swap its operands, whether to negate it
     JumpOp.JEQ: (Cmp.EQ, False, False),
     JumpOp.JNE: (Cmp.EQ, False, True),
     JumpOp.JLT: (Cmp.ULT, False, False),

@@ -48,7 +48,7 @@ class Linker:
     layouts: Layouts
 
     def link(self, place: FunctionPlace) -> dict[int, Linked]:
-        """A function's instructions by slot, everything by its name."""
+        """A function's instructions by slot, with all references by name."""
         section = self.object.elf.sections[place.section]
         core = self.object.core.get(section.name, {})
         found: dict[int, Linked] = {}

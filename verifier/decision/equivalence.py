@@ -47,8 +47,8 @@ def prove_decision(
 ) -> Outcome:
     """Proved, Refuted at the first obligation that fails, or Undecided.
 
-    `subjects`: the pods (qualified names) that the decision has rows for, None for all. Questions that
-    `ledger` has are not asked again.
+    `subjects`: the pods (qualified names) that have rows in the decision, None for all. Questions in
+    `ledger` are not solved again.
     """
     return discharge(_obligations(policies, universe, decision, subjects), ledger)
 

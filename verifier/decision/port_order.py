@@ -38,34 +38,34 @@ from policyc.verifier.smt.terms import KIND_OF_PROTOCOL
 KIND_SIZE = 1 << 16
 """Keys of one kind."""
 NOT_PORTS = Kind.ICMP * KIND_SIZE
-"""The first key that is no port; none is behind it."""
+"""The first key that is not a port; no port is above it."""
 END = ALL_SERVICES.spans[-1][1] + 1
-"""The key behind the last."""
+"""The key after the last."""
 _FIRST_KEY = {p.value: kind * KIND_SIZE for p, kind in KIND_OF_PROTOCOL.items()}
 
 _NAMES_AT_ONCE = 256
-"""Sets of cuts whose names are kept: each may be long, and questions of the same come together."""
+"""Sets of cuts whose names are cached: each may be long, and equal sets come in sequence."""
 
 Places = dict[int, int]
-"""What each cut of a question is called when its ports are renamed."""
+"""The new name of each cut of a question whose ports are renamed."""
 ServiceQuestion = CellQuestion | RuleQuestion
 """The questions that have a service key."""
 
 
 def in_order(question: ServiceQuestion) -> tuple[ServiceQuestion, Places]:
-    """The question with its ports renamed, and how."""
+    """The question with its ports renamed, and the renaming."""
     return PortOrder().renamed(question)
 
 
 class PortOrder:
-    """Renames the ports of many questions; what they have in common is worked out once."""
+    """Renames the ports of many questions; common parts are computed once."""
 
     def __init__(self) -> None:
         self._names = lru_cache(_NAMES_AT_ONCE)(_Names)
         self._cuts: dict[AskedWords, tuple[int, ...]] = {}
 
     def renamed(self, question: ServiceQuestion) -> tuple[ServiceQuestion, Places]:
-        """The question with its ports renamed, and how."""
+        """The question with its ports renamed, and the renaming."""
         match question:
             case CellQuestion():
                 return self._cell(question)
@@ -96,7 +96,7 @@ class PortOrder:
 
 
 class _Names:
-    """What the ports of questions with these cuts are called, and what rules then ask."""
+    """The new names of the ports of questions with these cuts, and the rules' renamed services."""
 
     def __init__(self, cuts: tuple[int, ...]) -> None:
         self.places = places_of(cuts)
@@ -123,7 +123,7 @@ def places_of(cuts: Collection[int]) -> Places:
 
 
 def original(key: int, places: Places) -> int:
-    """The key of the question that belongs to a key of the renamed one."""
+    """The key of the question that corresponds to a key of the renamed one."""
     if key >= NOT_PORTS:
         return key
     first = key - key % KIND_SIZE
@@ -157,7 +157,7 @@ def _entries(words: tuple[PortWords, ...], places: Places) -> tuple[PortWords, .
 
 
 def _cuts(words: PortWords) -> tuple[int, ...]:
-    """Where what is asked begins, and where it has ended."""
+    """The keys where the services of a rule begin, and where they have ended."""
     match words:
         case ("range", protocol, lo, hi):
             if not (0 <= lo < KIND_SIZE and 0 <= hi < KIND_SIZE):
@@ -171,7 +171,7 @@ def _cuts(words: PortWords) -> tuple[int, ...]:
 
 
 def _entry(words: PortWords, places: Places) -> PortWords:
-    """An entry with its ports renamed. Words that are not known here could hold one: InternalError."""
+    """An entry with its ports renamed. Unknown words could hold a port: InternalError."""
     match words:
         case ("range", protocol, lo, hi):
             first = _FIRST_KEY[protocol]

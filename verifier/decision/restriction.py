@@ -17,7 +17,7 @@ LEMMA = "restriction"
 def restriction_faults(
     whole: DecisionIR, part: DecisionIR, subjects: Collection[str]
 ) -> Iterator[Broken]:
-    """What is wrong with the part; `subjects` are the qualified names of the node's pods."""
+    """The faults of the part; `subjects` are the qualified names of the node's pods."""
     if part.atoms.classifier != whole.atoms.classifier or part.atoms.columns != whole.atoms.columns:
         yield Broken(LEMMA, "the part has other columns than the whole")
         return
@@ -36,7 +36,7 @@ def restriction_faults(
 
 
 def _tables(whole: DecisionIR, part: DecisionIR, rows: list[int]) -> Iterator[Broken]:
-    """Every cell has the diagrams that it has in the whole."""
+    """Every cell has the same diagrams as in the whole."""
     equal: set[tuple[int, int]] = set()
     for direction in Direction:
         table = part.table(direction)

@@ -14,7 +14,7 @@ import z3
 
 @contextmanager
 def terms_kept() -> Iterator[None]:
-    """Whatever contexts are begun inside, afterwards terms are made where they were before."""
+    """Whatever contexts begin inside, terms are made in the current context again afterwards."""
     before = getattr(z3.z3, "_main_ctx", None)
     try:
         yield
@@ -26,7 +26,7 @@ def terms_kept() -> Iterator[None]:
 def forget_terms() -> None:
     """Start a new context: terms made before must not meet terms made after.
 
-    Z3 has no call for it; where its module is no longer built like this, models are merely not the same.
+    Z3 has no call for it. If a later Z3 module is built differently, only the models differ.
     """
     if hasattr(z3.z3, "_main_ctx"):
         z3.z3._main_ctx = None

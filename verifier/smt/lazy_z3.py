@@ -9,7 +9,7 @@ from typing import Any
 
 
 class _WhenUsed:
-    """The module, by its attributes; each is looked up once."""
+    """The module, by its attributes; each is resolved once."""
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(importlib.import_module("z3"), name)

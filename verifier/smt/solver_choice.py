@@ -5,7 +5,7 @@ from enum import Enum
 
 
 class Choice(Enum):
-    """Which solvers decide."""
+    """The solvers that decide."""
 
     Z3 = "z3"
     BITWUZLA = "bitwuzla"

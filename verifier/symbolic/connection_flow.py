@@ -19,14 +19,14 @@ from policyc.verifier.symbolic.verdict_terms import ACTIONS
 
 @dataclass(frozen=True, slots=True)
 class Confirmed:
-    """A flow out of a model, and what the reference semantics say of it for each policy set."""
+    """A flow out of a model, and the reference semantics' verdict on it for each policy set."""
 
     flow: Flow
     verdicts: tuple[Verdict, ...]
 
 
 def confirmed(connection: ConnectionTerms, model: Term) -> Confirmed:
-    """The flow of a model, on which every policy set was asked again: both actions and effects."""
+    """The flow of a model, evaluated again under every policy set: both actions and effects."""
     flow = connection.read(model)
     reading = Reading(model)
     verdicts = tuple(verdict(policies, flow) for policies in connection.sets)

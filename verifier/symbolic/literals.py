@@ -34,7 +34,7 @@ class Own:
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """The other side is, or is not, such a peer."""
+    """The peer is, or is not, such a peer."""
 
     peer: Peer
     holds: bool
@@ -86,7 +86,7 @@ class Viewpoint(Shape):
         """The subject is such a peer."""
 
     def other(self, peer: Peer) -> Term:
-        """The other side is such a peer."""
+        """The end on the other side is such a peer."""
 
     def declares(self, port: NamedPort) -> Term:
         """The destination declares the flow's number under this name."""
@@ -113,7 +113,7 @@ class Viewpoint(Shape):
 
 
 def term_of(literal: Literal, view: Viewpoint) -> Term:
-    """The literal, asked of a flow."""
+    """The literal, evaluated on a flow."""
     match literal:
         case Own(peer, holds):
             return _signed(view.own(peer), holds)

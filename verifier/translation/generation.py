@@ -38,7 +38,7 @@ class Generation:
 
 
 def generation_of(maps: Iterable[LoadedMap]) -> Generation:
-    """The tables; SeedError where a seed does not fit its map, or a map can have no seed and has one."""
+    """The tables; SeedError if a seed does not fit its map, or a map without seeds has one."""
     tables: dict[str, SeedTable] = {}
     tries: dict[str, Prefixes] = {}
     for each in maps:

@@ -22,7 +22,7 @@ _KIND_NAMES = {"array": "ARRAY", "lpm": "LPM_TRIE"}
 
 
 def layout_faults(program: BpfObject, hooks: BpfObject) -> Iterator[str]:
-    """Each type of the program that the hooks have otherwise; nothing where all agree."""
+    """Each type of the program that differs from the hooks' type; none if all agree."""
     for kind, name in NEEDED:
         if not program.btf.all_named(kind, name):
             yield f"the program has no {kind.name.lower()} {name}"
@@ -68,7 +68,7 @@ def _is_declared(found: MapDefinition, said: LoadedMap) -> bool:
 
 
 def _same(one: Btf, a: int, other: Btf, b: int, within: frozenset[tuple[int, int]]) -> bool:
-    """Whether two types are one, member by member. Pointers are: nothing is read through them."""
+    """Whether two types are one, member by member. Pointers are: no code reads through them."""
     a, b = one.plain(a), other.plain(b)
     if (a, b) in within:
         return True

@@ -39,7 +39,7 @@ _NONE: frozenset[int] = frozenset()
 
 
 def live_places(function: Function) -> Mapping[int, frozenset[int]]:
-    """Of each slot, what is read before it is written on some way from there.
+    """For each slot, the registers and stack bytes that are read before they are written on some path.
 
     Registers by their numbers, places of the stack by their (negative) offsets.
     """
