@@ -21,7 +21,7 @@ MAX_MOVES = 500
 Bucket = list[int]
 """Four keys of two words (column, row), four words, FILLED, three zeros."""
 FILLED = 1
-"""Of every bucket that was written: what is in none of two filled buckets has its row's usual word."""
+"""In every bucket that was written: a key in neither of two filled buckets has its row's usual word."""
 
 
 def bucket_of(row: int, column: int, n_buckets: int) -> tuple[int, int]:

@@ -31,7 +31,7 @@ _BYTES_PER_STEP = 256
 
 @dataclass(frozen=True, slots=True)
 class FanShape:
-    """A fan of a diagram: as `Nodes.fan` takes it, the nodes on the longest way below, all lines."""
+    """A fan: the arguments of `Nodes.fan`, the nodes on the longest path below, all cache lines."""
 
     below: int
     kinds: int
@@ -42,7 +42,7 @@ class FanShape:
 def fans_of(
     long: Mapping[int, Steps], n_nodes: int, asked: LongLayout | None
 ) -> tuple[dict[int, FanShape], Choice | None]:
-    """Cell -> its fan, of long diagrams that are searched as a whole; none where trees are cheaper.
+    """Cell -> its fan, of long diagrams that are stored whole; none if trees are cheaper.
 
     `n_nodes`: nodes beside these diagrams.
     """
@@ -77,9 +77,9 @@ def shapes_of(long: Mapping[int, Steps], *, has_others: bool = True) -> dict[int
 
 
 def shape_of(steps: Steps, room: int, *, has_others: bool = True) -> FanShape:
-    """The fan that asks as many bits as there is room for, in bytes, and no more than it gains from.
+    """The fan over as many bits as fit in the room, in bytes, and no more than improve it.
 
-    `has_others`: whether there are keys of other kinds than the fan's, as of services.
+    `has_others`: whether there are keys of other kinds than the fan's, as for services.
     """
     starts = [lo for lo, _ in steps]
     kinds = 1

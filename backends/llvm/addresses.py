@@ -11,7 +11,7 @@ from policyc.backends.llvm.trees import Halves, Key, Steps, Word, emit_tree, ret
 
 
 def write_find(module: Module, family: int, steps: Steps, limits: Limits) -> None:
-    """@find4, @find6: the end that holds an address, or the one for addresses like it."""
+    """@find4, @find6: the end that holds an address, or the end for all addresses of its run."""
     if len(steps) <= limits.code_addresses:
         _write_find_by_code(module, family, steps)
     else:
@@ -63,7 +63,7 @@ def _write_find_by_search(module: Module, family: int, steps: Steps) -> None:
 
 
 def _whole(fn: Function, high: str, low: str) -> str:
-    """An i128 of two halves."""
+    """An i128 from two 64-bit halves."""
     shifted = fn.let(f"shl i128 {fn.widened(high, 64, 128)}, 64")
     return fn.let(f"or i128 {shifted}, {fn.widened(low, 64, 128)}")
 

@@ -99,7 +99,7 @@ def _diagrams(verdicts: Verdicts, plan: LookupPlan) -> str:
 
 
 def _columns(plan: LookupPlan, family: int) -> str:
-    """The columns of addresses of a family, where they are found by code; 0 where they are not."""
+    """The columns of addresses of a family, if they are found by code; else 0."""
     parameters = "i32 %address" if family == 4 else "i64 %high, i64 %low"
     fn = Function(f"define internal i32 @pc_column{family}(i32 %side, {parameters}) {INLINE}")
     trees: dict[int, Steps] = {}

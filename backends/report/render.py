@@ -17,7 +17,7 @@ from policyc.ir.errors import InternalError
 from policyc.ir.printable import without_commands
 
 _FIRST = ("text", "json")
-"""The formats that lists of formats begin with."""
+"""The formats that come first in lists of formats."""
 
 
 def render(result: object, form: str, options: ReportOptions = PLAIN) -> str:

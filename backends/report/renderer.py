@@ -7,4 +7,4 @@ from typing import Any
 from policyc.backends.report.options import ReportOptions
 
 Renderer = Callable[[Any, ReportOptions], str]
-"""From a result, of the type that it is registered for, to a whole document."""
+"""From a result, of the type that the renderer is registered for, to a whole document."""

@@ -9,7 +9,7 @@ from policyc.ir.semantics import EndVerdict
 
 
 def steps_of(witness: Witness) -> tuple[Step, ...]:
-    """Its own steps; where it has none, the flow, then what each end says under each label."""
+    """Its own steps; if it has none, the flow, then the verdict of each end under each label."""
     if witness.steps:
         return witness.steps
     steps = [Step(None, flow_words(witness.flow))]

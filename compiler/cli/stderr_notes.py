@@ -7,5 +7,5 @@ from policyc.ir.printable import printable_line
 
 
 def say(words: str) -> None:
-    """A line after `policyc: `; names in it may be whatever the input has."""
+    """Print a line after `policyc: `; names in it come from the input and are made printable."""
     click.echo(printable_line(f"policyc: {words}"), err=True)

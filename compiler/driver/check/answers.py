@@ -24,7 +24,7 @@ class CheckOptions:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Rules that change nothing, each on its own; `together` may all go at once, proved.
+    """Rules that change nothing, each alone; `together` may all be removed at once, proved.
 
     `undecided` are questions that a solver gave up on, in words.
     """

@@ -38,7 +38,7 @@ STDIN = "-"
 
 @dataclass(frozen=True, slots=True)
 class ToCheck:
-    """What was read; `texts` are the files of the policies by the name that places give them."""
+    """The input; `texts` are the files of the policies by the names in places."""
 
     read: Read
     texts: Mapping[str, str] = field(default_factory=dict, hash=False)

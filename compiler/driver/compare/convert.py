@@ -49,9 +49,9 @@ TARGETS: Mapping[str, Writer] = {
 
 @dataclass(frozen=True)
 class Converted:
-    """What was read, and what it became: YAML text, proved to mean the same by `queries` queries.
+    """The input, and the result: YAML text, proved to mean the same by `queries` queries.
 
-    `kept` are objects that the policies are about and that are not converted: they must stay.
+    `kept` are objects that the policies depend on and that are not converted: they must stay.
     """
 
     read: Read
@@ -64,7 +64,7 @@ class Converted:
 def convert_inputs(
     inputs: Inputs, target: str, ignore_effects: bool, progress: Progress
 ) -> Converted:
-    """Convert, or raise: InputError for what the target cannot say, InternalError for a failed proof."""
+    """Convert, or raise: InputError for inexpressible rules, InternalError for a failed proof."""
     progress("reading")
     read = read_inputs(inputs)
     _refuse_opaque(read.policies.policies)
@@ -81,7 +81,7 @@ def convert_inputs(
 
 
 def _refuse_opaque(policies: PolicySet) -> None:
-    """InputError for every rule that is not wholly understood: what it means cannot be written."""
+    """InputError for every opaque rule: its meaning cannot be written."""
     found = [
         OPAQUE_CONVERTED.at(
             each.rule.origin.span,
@@ -97,7 +97,7 @@ def _refuse_opaque(policies: PolicySet) -> None:
 
 
 def _without_hosts(policies: PolicySet, read: Read) -> PolicySet:
-    """Without a HostEndpoint nothing is said of hosts: Calico's global policies could select some."""
+    """Without a HostEndpoint, hosts are not covered: Calico's global policies could select some."""
     if host_endpoints(read):
         return policies
 
@@ -122,7 +122,7 @@ def _written(policies: PolicySet, target: str) -> list[Object]:
 
 
 def _read_back(text: str, inputs: Inputs) -> PolicySet:
-    """What a reader of the output would understand; what it cannot read is our mistake."""
+    """The policies that a reader of the output gets; an unreadable output is a bug in policyc."""
     options = replace(inputs.options, profile=None, allow_empty=True)
     try:
         return read_policies([StreamSource(BytesIO(text.encode()))], options).policies
@@ -152,14 +152,14 @@ def to_yaml(objects: list[Object]) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes texts of several lines as blocks, and repeats what stands twice instead of aliases."""
+    """Writes texts of several lines as blocks, and repeats equal values instead of using aliases."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    """A text; in quotes where Kubernetes would not read one (`y`, `1e3`)."""
+    """A text; in quotes if Kubernetes would not read it as text (`y`, `1e3`)."""
     style = None if isinstance(resolve(text), str) else "'"
     if "\n" in text:
         style = "|"
@@ -170,7 +170,7 @@ _Dumper.add_representer(str, _text)
 
 
 def without_effects(policies: PolicySet) -> PolicySet:
-    """The policies without what only makes a note, or limits: every action stays as it is."""
+    """The policies without notes and limits: every action stays as it is."""
 
     def kept(rules: tuple[Rule, ...]) -> Iterator[Rule]:
         for rule in rules:

@@ -22,9 +22,9 @@ _HINT = "remove it, or deny all that it may match: --unsupported=deny"
 def enforceable(
     policies: PolicySet, how: Unsupported, is_counted: bool = True
 ) -> tuple[PolicySet, list[Diagnostic]]:
-    """The policies as they are enforced, and warnings; raises InputError for what is refused.
+    """The policies as they are enforced, and warnings; raises InputError for refused rules.
 
-    `is_counted`: the program counts by rule, which is all that `audit` asks for.
+    `is_counted`: the program counts by rule, which is all that `audit` needs.
     """
     work = _Closing(how, is_counted)
     tiers = tuple(replace(tier, policies=tuple(work.policies(tier))) for tier in policies.tiers)
@@ -35,7 +35,7 @@ def enforceable(
 
 @dataclass
 class _Closing:
-    """One run."""
+    """One run over the policies."""
 
     how: Unsupported
     is_counted: bool
@@ -57,7 +57,7 @@ class _Closing:
             yield self._rule(policy, rule)
 
     def _rule(self, policy: Policy, rule: Rule) -> Rule:
-        """The rule, closed where a part of it would be lost."""
+        """The rule, closed if a part of it would be lost."""
         if rule.source_ports is not None:
             self._say(policy, rule, "source ports", outcome_of(rule.action))
             rule = closed(replace(rule, source_ports=None))

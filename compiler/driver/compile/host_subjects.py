@@ -48,7 +48,7 @@ from policyc.ir.spans import Origin
 HOSTS_FILE = "hosts.json"
 HOSTS_SCHEMA = "policyc.dev/hosts/v1"
 UNMATCHED_TIER = "host endpoints"
-"""Behind all others: what none of them decides of a guarded host is denied (D43)."""
+"""After all other tiers: undecided flows of a host with default deny are denied (D43)."""
 
 _IS_HOST: Condition = AttributeTest(Attribute.NAMESPACE, Requirement("", Operator.IN, ("",)))
 _IS_POD: Condition = Not(_IS_HOST)
@@ -62,7 +62,7 @@ _OF_PODS = (
 
 @dataclass(frozen=True)
 class Hosts:
-    """Which nodes are subjects: those with an interface here, and with `every_node` all others, too."""
+    """The nodes that are subjects: those with an interface here; with `every_node` all others, too."""
 
     interfaces: tuple[HostEndpoint, ...] = ()
     every_node: bool = False
@@ -85,7 +85,7 @@ NO_HOSTS = Hosts()
 
 
 def hosts_of(hosts: Iterable[HostEndpoint], policies: PolicySet) -> Hosts:
-    """The host interfaces that were given, by name; every node where policies of Cilium guard nodes."""
+    """The host interfaces that were given, by name; every node if Cilium's policies select nodes."""
     return Hosts(tuple(sorted(hosts, key=lambda host: host.name)), guards_nodes(policies))
 
 
@@ -101,7 +101,7 @@ def _interface_json(host: HostEndpoint) -> dict[str, Any]:
 
 
 def with_hosts_as_subjects(policies: PolicySet, hosts: Hosts) -> PolicySet:
-    """The same policies, about endpoints alone. Without hosts nothing is said of any."""
+    """The same policies, about endpoints alone. Without hosts they need no change."""
     if not hosts:
         return PolicySet(tuple(_without_hosts(tier) for tier in policies.tiers))
     tiers = [
@@ -138,7 +138,7 @@ def _with_host(policy: Policy) -> Policy:
 
 
 def _with_own(policy: Policy, rule: Rule) -> Rule:
-    """Its own side never finds a host as an endpoint."""
+    """A rule's own side never matches a host as an endpoint."""
     return replace(rule, own=_own(policy, rule.own))
 
 
@@ -146,7 +146,7 @@ def _own(policy: Policy, peer: Peer) -> Peer:
     match peer:
         case EndpointPeer(selector):
             return EndpointPeer(_of_pods(selector))
-        case NodePeer() if policy.hosts != NEVER:  # no front end says so, and no row would
+        case NodePeer() if policy.hosts != NEVER:  # no front end gives it
             raise InternalError(f"{policy.title} tests whether its subject is a node")
         case AllOf(parts):
             return AllOf(tuple(_own(policy, part) for part in parts))
@@ -159,7 +159,7 @@ def _own(policy: Policy, peer: Peer) -> Peer:
 
 
 def _of_pods(selector: EndpointSelector) -> EndpointSelector:
-    """The selector, which a host never meets."""
+    """The selector, restricted so that it never selects a host."""
     if selector.namespace is not None or selector == NO_ENDPOINT:
         return selector
     if selector.condition == ALWAYS:
@@ -168,7 +168,7 @@ def _of_pods(selector: EndpointSelector) -> EndpointSelector:
 
 
 def _as_host(condition: Condition) -> Condition:
-    """A condition on a node, asked of its endpoint: what only pods have is absent."""
+    """A condition on a node, tested on its endpoint: attributes that only pods have are absent."""
     match condition:
         case AttributeTest(attribute, requirement):
             if attribute not in _OF_PODS:
@@ -183,7 +183,7 @@ def _as_host(condition: Condition) -> Condition:
 
 
 def _unmatched(host: HostEndpoint) -> Policy:
-    """Isolates one host, and allows nothing."""
+    """A policy that isolates one host, and allows nothing."""
     on_node = AttributeTest(Attribute.NODE, Requirement("", Operator.IN, (host.node,)))
     return Policy(
         kind="HostEndpoint",

@@ -9,7 +9,7 @@ _ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",",
 
 
 def json_text(value: Mapping[str, Any]) -> str:
-    """The object as text, its members in the order of their names."""
+    """The object as text, its members sorted by name."""
     return joined_members({name: member_text(value[name]) for name in value})
 
 

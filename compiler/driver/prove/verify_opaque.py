@@ -48,7 +48,7 @@ def _asked(
 
 
 def _together(policies: PolicySet, worst: IntentAnswer, best: IntentAnswer) -> IntentAnswer:
-    """The answer under every reading, from those at the bound worst for the intent, and the best."""
+    """The answer under every reading, from the answers at the worst and the best bound."""
     if IntentStatus.UNDECIDED in (worst.status, best.status):
         return worst if worst.status is IntentStatus.UNDECIDED else best
     if worst.status is IntentStatus.VACUOUS or best.status is IntentStatus.BROKEN:
