@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """No cycle collection inside; afterwards as it was before."""
+    """No cycle collection inside; afterwards the collector is as before."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -24,9 +24,9 @@ def collector_paused() -> Iterator[None]:
 
 
 def left_to_the_collector(*values: object) -> None:
-    """Have values taken apart by the collector, and not when they go out of use.
+    """Let the collector free values, instead of freeing them when they go out of use.
 
-    A command that ends without another collection never does it, which for a large result is a
+    A command that ends without another collection never frees them, which for a large result saves a
     twentieth of a short run.
     """
     held: list[object] = [*values]
@@ -35,7 +35,7 @@ def left_to_the_collector(*values: object) -> None:
 
 @contextmanager
 def collector_relaxed() -> Iterator[None]:
-    """Inside, what is there already is not walked again, and what is made only seldom.
+    """Inside, existing objects are not walked again, and new ones seldom.
 
     For work on policies that were read: the diff of 5000 policies takes 1.1 s, and 2.0 s without.
     """

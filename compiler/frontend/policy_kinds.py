@@ -24,7 +24,7 @@ from policyc.compiler.frontend.object_kinds import (
 )
 
 Reader = Callable[[RawObject, Reading], Pending | None]
-"""Decode and validate; None where what was reported leaves nothing to lower."""
+"""Decode and validate; None if the reported errors leave nothing to lower."""
 
 
 @cache
@@ -34,7 +34,7 @@ def _imported(module: str, function: str) -> Reader:
 
 
 def _reader(module: str, function: str) -> Reader:
-    """The reader `function` of a module of this package, which is imported when it is called."""
+    """The reader `function` of a module of this package, imported on the first call."""
     return lambda raw, reading: _imported(module, function)(raw, reading)
 
 

@@ -20,16 +20,16 @@ from policyc.ir.policy import ANY_PEER, Action, Opaque, Peer, Rule
 from policyc.ir.spans import Span
 
 _NAMES = frozenset({"name", "metadata"})
-"""Fields of a rule that are for people: its flows do not depend on them."""
+"""Fields of a rule that are for people: they do not affect its matches."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnsupportedPart:
-    """A field that is valid and not supported: its place and path, and what it asks for in words.
+    """A field that is valid and not supported: its place and path, and its requirement in words.
 
     `is_peer`: it is one of several peers, so that the rule keeps what its other peers match. `among` has
-    every other side that it may mean; None where it is on the subject's own side. `is_read`: without
-    `--unsupported=deny`, too, an allow that asks for it is no error. It allows only what is sure.
+    every peer that it may mean; None if it is on the subject's own side. `is_read`: even without
+    `--unsupported=deny`, an allow with this requirement is not an error. It allows only what is certain.
     """
 
     span: Span
@@ -51,9 +51,9 @@ def fail_closed(
 ) -> Rule:
     """The rule as it may be enforced. `rule` has everything but the parts that are not supported.
 
-    `text` is the rule as it was written (`text_of`). `widest` has all that the rule may match beside the
-    peers that are not supported, where that is more than `rule` says. Every part is reported: an error
-    by default, a warning where the rule is made to fail closed.
+    `text` is the rule as it was written (`text_of`). `widest` has everything that the rule may match
+    beside the unsupported peers, if that is more than `rule` matches. Every part is reported: an error
+    by default, a warning if the rule is made to fail closed.
     """
     if not parts:
         return rule
@@ -101,14 +101,14 @@ def _plain(node: nodes.Node) -> object:
 
 
 def closed(rule: Rule) -> Rule:
-    """The rule so that it opens nothing, where it would have to match less than `rule` says."""
+    """The rule with an action under which it opens nothing, if it would match less than `rule`."""
     if rule.action is Action.ALLOW or rule.action.goes_on:
         return replace(rule, peers=())
     return replace(rule, action=Action.DENY) if rule.action is Action.PASS else rule
 
 
 def outcome_of(action: Action) -> str:
-    """What becomes of a rule with this action once it is closed, in words."""
+    """The effect of closing a rule with this action, in words."""
     return _OUTCOMES[action]
 
 
@@ -125,6 +125,6 @@ _OUTCOMES = {
 
 
 def refuse_subject(part: UnsupportedPart, report: Report) -> None:
-    """Report a subject that is not supported: without it, nobody knows whom to close off."""
+    """Report a subject that is not supported: without it, the endpoints to close are not known."""
     found = codes.UNSUPPORTED_SUBJECT.at(part.span, part.path, where=part.path, what=part.what)
     report.add(found.help("--unsupported=deny does not help here: the policy has no known subject"))

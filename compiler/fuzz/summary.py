@@ -14,7 +14,7 @@ SCHEMA = "policyc.dev/fuzz/v1"
 
 @dataclass(frozen=True)
 class Finding:
-    """A disagreement and the file that it is in: written by the search, or replayed."""
+    """A disagreement and its file: written by the search, or replayed."""
 
     disagreement: Disagreement
     file: str
@@ -36,7 +36,7 @@ class Finding:
 class Summary:
     """Everything that a run reports. `seed` and `refused` None: cases were replayed.
 
-    `left_out` are stages that nobody asked for by name and that this machine lacks, with the reason.
+    `left_out` are stages that the user did not name and that this machine lacks, with the reason.
     """
 
     seed: int | None

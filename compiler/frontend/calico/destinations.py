@@ -25,7 +25,7 @@ Ports = tuple[Port, ...]
 def destinations(
     rule: Rule, namespace: str, surroundings: Surroundings
 ) -> Iterator[tuple[Rule, Peer]]:
-    """The rule, and its destination as a peer. No flow matches two of them where there are several."""
+    """The rule, and its destination as a peer. If there are several, no flow matches two of them."""
     entity = rule.destination
     whole, labelled = entity_peer(entity, namespace, surroundings), labelled_peer(entity, namespace)
     has_names = any(port.name for port in (*entity.ports, *entity.not_ports))
@@ -46,7 +46,7 @@ def destinations(
 
 
 def _parted(ports: Ports) -> tuple[Ports, Ports]:
-    """Those given by number, and those by name."""
+    """The ports given by number, and those given by name."""
     numbers = tuple(port for port in ports if not port.name)
     return numbers, tuple(port for port in ports if port.name)
 

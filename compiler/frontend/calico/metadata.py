@@ -27,7 +27,7 @@ NAMESPACED = frozenset(
 def decode_calico_metadata(
     decoder: Decoder, raw: RawObject, default_namespace: str
 ) -> ObjectMeta | None:
-    """The metadata, validated; None where it is unreadable."""
+    """The metadata, validated; None if it is unreadable."""
     found = decode_metadata(decoder, raw.node, default_namespace, is_strict=True)
     if found is None:
         return None

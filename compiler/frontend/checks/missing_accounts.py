@@ -20,7 +20,7 @@ def warn_missing_accounts(
 ) -> None:
     """One warning that names the accounts of pods that have no object, if it matters.
 
-    `known` are (namespace, name) of the objects that there are.
+    `known` are (namespace, name) of all objects.
     """
     reader = next(_readers(policies), None)
     if reader is None:

@@ -28,7 +28,7 @@ from policyc.ir.selectors import AllOf, AttributeTest, Condition, LabelSelector
 
 
 def rules_overlap(one: Rule, other: Rule) -> bool:
-    """Whether some flow of a subject that both have can match both."""
+    """Whether some flow of a common subject can match both."""
     return any(peers_overlap(a, b) for a in one.peers for b in other.peers) and any(
         ports_overlap(a, b) for a in one.ports for b in other.ports
     )
@@ -93,7 +93,7 @@ def _networks_overlap(one: Network, other: Network) -> bool:
 
 
 def _requirements(condition: Condition) -> LabelSelector:
-    """The tests of a plain conjunction, on labels of one sort; of anything else, none."""
+    """The tests of a plain conjunction, on labels of one sort; none for anything else."""
     parts = condition.parts if isinstance(condition, AllOf) else (condition,)
     tests = tuple(part for part in parts if isinstance(part, AttributeTest))
     if len({test.attribute for test in tests}) != 1:

@@ -18,7 +18,7 @@ _OLDER = frozenset({"AdminNetworkPolicy", "BaselineAdminNetworkPolicy"})
 
 
 def check_together(lowered: Sequence[Lowered], profile: Profile | None, report: Report) -> None:
-    """Report what cannot be one policy set; `profile` is the one asked for, None the default."""
+    """Report combinations that cannot be one policy set; `profile` None is the default profile."""
     calico = _first(item for item in lowered if isinstance(item.slot, CalicoSlot))
     cilium = _first(item for item in lowered if isinstance(item.slot, CiliumSlot))
     if calico is not None and cilium is not None:

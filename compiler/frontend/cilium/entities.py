@@ -32,7 +32,7 @@ ENTITIES: Mapping[str, Peer] = {
 UNSUPPORTED_ENTITIES = frozenset(
     {"kube-apiserver", "health", "ingress", "init", "unmanaged", "cluster-mesh"}
 )
-"""What nothing here knows the members of."""
+"""Entities whose members policyc does not know."""
 READ_ENTITIES = UNSUPPORTED_ENTITIES - {"cluster-mesh"}
-"""Those of which an allow is read: it allows nothing, as no such peer is known."""
+"""Entities that are accepted in an allow: it allows nothing, as no such peer is known."""
 EVERY_ENTITY = (*ENTITIES, *sorted(UNSUPPORTED_ENTITIES))

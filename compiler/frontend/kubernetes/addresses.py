@@ -21,12 +21,12 @@ from policyc.ir.universe import Address
 
 _DECIMAL = re.compile(r"[0-9]{1,10}")
 _MAPPED_BITS = 96
-"""Where the IPv4 address begins inside an IPv4-mapped IPv6 one."""
+"""The offset of the IPv4 address inside an IPv4-mapped IPv6 one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cidr:
-    """A CIDR that parses; the flags say what a strict reader rejects, or would write otherwise."""
+    """A CIDR that parses; the flags say what a strict reader rejects, or would write differently."""
 
     network: Network
     address: Address
@@ -43,7 +43,7 @@ def parse_address(text: str) -> Address | None:
 
 @lru_cache(maxsize=65536)
 def parse_cidr(text: str) -> Cidr | None:
-    """The CIDR, or None where `net.ParseCIDR` would fail."""
+    """The CIDR, or None if `net.ParseCIDR` would fail."""
     address_text, slash, length_text = text.partition("/")
     if not slash or not _DECIMAL.fullmatch(length_text):
         return None
@@ -85,7 +85,7 @@ def _strict_ipv4(text: str) -> IPv4Address | None:
 
 
 def _sloppy_ipv4(text: str) -> IPv4Address | None:
-    """Dotted decimal, with leading zeros that mean nothing."""
+    """Dotted decimal, with meaningless leading zeros."""
     parts = text.split(".")
     if len(parts) != 4 or not all(_DECIMAL.fullmatch(part) for part in parts):
         return None

@@ -23,7 +23,7 @@ def warn_network_policy(policy: NetworkPolicy, report: Report) -> None:
 
 
 def _warn_dead_rules(policy: NetworkPolicy, report: Report) -> None:
-    """Rules of a direction that policyTypes leaves out (A6)."""
+    """Rules of a direction that policyTypes omits (A6)."""
     for name, kind, rules in (
         ("ingress", INGRESS, policy.ingress),
         ("egress", EGRESS, policy.egress),

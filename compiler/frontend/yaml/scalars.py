@@ -14,7 +14,7 @@ from policyc.ir.fast_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class OddNumber:
-    """A number that readers of YAML do not agree on (`017`, `0x1f`, `1_000`, `+5`)."""
+    """A number that YAML readers disagree about (`017`, `0x1f`, `1_000`, `+5`)."""
 
     text: str
 
@@ -53,5 +53,5 @@ def _number(text: str) -> Value:
         value = float(bare)
         return (
             value if isfinite(value) else OddNumber(text)
-        )  # to goyaml a string, to others infinity
+        )  # a string for goyaml, infinity for others
     return OddNumber(text) if _NOT_FINITE.fullmatch(text) else text

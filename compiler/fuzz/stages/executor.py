@@ -47,7 +47,7 @@ class ExecutorStage:
 
 
 class _Clock(oracle.Oracle):
-    """A second passes at each look at the clock; the dice show what was shown last, and one."""
+    """A second passes at each read of the clock; each random number is the last one plus one."""
 
     def __init__(self) -> None:
         self._asked = 0

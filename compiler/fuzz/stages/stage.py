@@ -9,7 +9,7 @@ from policyc.compiler.fuzz.stages.scenario import Scenario
 
 
 class Stage(Protocol):
-    """A stage that is ready to be asked."""
+    """A stage that is ready to answer."""
 
     @property
     def name(self) -> str:
@@ -17,5 +17,5 @@ class Stage(Protocol):
         ...
 
     def answers(self, scenario: Scenario) -> Sequence[Answer | None]:
-        """For each question of the scenario; None where this stage has no say about it."""
+        """For each question of the scenario; None if this stage has no answer."""
         ...
