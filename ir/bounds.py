@@ -16,7 +16,7 @@ from policyc.ir.policy import Action, Direction, Policy, PolicySet, Rule
 
 
 class Taken(Enum):
-    """What an opaque rule is taken to match."""
+    """The matches that an opaque rule is assumed to have."""
 
     CERTAIN = "certain"
     WIDEST = "widest"

@@ -15,7 +15,7 @@ from policyc.ir.fast_dataclass import dataclass
 from policyc.ir.policy import Action
 
 SECOND = 1_000_000_000
-"""In nanoseconds."""
+"""One second in nanoseconds."""
 
 
 class EffectBits(IntFlag):

@@ -123,12 +123,12 @@ INSTRUCTIONS_OF_BUCKETS = 60
 INSTRUCTIONS_OF_LPM = 14
 
 MAX_CODE_LEAVES = 256
-"""Of one function: beyond a few hundred, clang's time grows with the square."""
+"""The limit of one function: beyond a few hundred, clang's time grows with the square."""
 MAX_CODE_STEPS = 512
-"""Of all diagrams together: limited by the verifier's time, and the instruction cache."""
+"""The limit of all diagrams together: the verifier's time, and the instruction cache."""
 HOT_BYTES = 256 * KIB
 """Up to so many bytes, nodes cost as if they were always in a cache."""
 MAX_FAN_BYTES = 512 * KIB
-"""Of all fans of a bundle: larger ones would displace the cells from the caches."""
+"""The limit of all fans of a bundle: larger ones would displace the cells from the caches."""
 MAX_TABLE_BYTES = 256 * MIB
-"""Of one table: a node needs its memory for other work."""
+"""The limit of one table: a node needs its memory for other work."""

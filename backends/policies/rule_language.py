@@ -147,7 +147,7 @@ def _way_texts(way: PeerWay, pods: PodsText) -> Iterator[str]:
 
 
 def _as_one(pods: PodsText, condition: Condition) -> str:
-    """In parentheses, if the following text could seem to belong to its last part only."""
+    """The text, in parentheses if what follows could seem to belong to its last part only."""
     text = pods(condition)
     return f"({text})" if " && " in text or " || " in text else text
 

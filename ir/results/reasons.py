@@ -156,7 +156,7 @@ class Excluded:
 
     @property
     def words(self) -> str:
-        """What is excluded."""
+        """The excluded part, in words."""
         return f"{self.end} is {describe_peer(self.peer)}, which is excluded"
 
 
@@ -168,7 +168,7 @@ class Nobody:
 
     @property
     def words(self) -> str:
-        """What is missing."""
+        """The missing part, in words."""
         return f"the rule has no {self.what} that anything could match"
 
 
@@ -227,7 +227,7 @@ class NotDeclared:
 
     @property
     def words(self) -> str:
-        """What the destination declares."""
+        """The destination's declarations, in words."""
         if not self.is_pod:
             return f"{self.end} is not a pod, so it declares no port {self.name!r} (A19)"
         if not self.has:

@@ -155,7 +155,7 @@ class Decider:
 def through_tier(
     tier: RowTier, indices: Iterable[int], waiting: dict[int, int], out: Outcome
 ) -> dict[int, int]:
-    """Add to `out` what the tier decides; returns what passes on, effects -> columns."""
+    """Add the tier's decisions to `out`; returns the undecided part, effects -> columns."""
     left, passed = dict(waiting), dict[int, int]()
     for index in indices:
         matching = tier.matchings[index]

@@ -58,7 +58,7 @@ Selecting = tuple[tuple[int, int], ...]
 Step = tuple[int, int]
 """The steps of diagrams with renamed rules. Long questions mostly share the same steps and rules."""
 Part = tuple[int, int, NamedNumbers]
-"""What columns share: a cell, the matching rules (a mask over Frame.places), (egress) named ports."""
+"""The common data of columns: cell, matching rules (a mask over Frame.places), (egress) named ports."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ class Evidenced:
     replayed: int = 0
 
     def add(self, other: "Evidenced") -> None:
-        """Add queries that other processes made."""
+        """Add the evidence of another search."""
         self.solvers |= other.solvers
         self.queries += other.queries
         self.replayed += other.replayed

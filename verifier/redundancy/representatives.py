@@ -54,7 +54,7 @@ _MOST_PAIRED = 40
 _MOST_SOLVED = 3000
 """The number of selectors with conditions that get an example; the others' rules are left to Z3."""
 _WIDE = 5000
-"""Ranges of more ports than this are for every named port: its number may be inside."""
+"""A range of at least so many ports does not reserve its first and last port from named ports."""
 _BY_TEXT = (Operator.STARTS_WITH, Operator.ENDS_WITH, Operator.CONTAINS)
 _NOWHERE = IPv4Address(0)
 OUTSIDE = "some-namespace"

@@ -67,7 +67,7 @@ class Proved:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What all questions share; picklable, for other processes."""
+    """The common data of all questions; picklable, for other processes."""
 
     policies: PolicySet
     networks: tuple[Network, ...] = ()

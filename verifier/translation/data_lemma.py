@@ -120,7 +120,7 @@ class DataLemma:
 
     @cached_property
     def codes(self) -> dict[int, Steps]:
-        """What words that are code say: the code lemma proves that the code does."""
+        """The diagrams of code words: the code lemma proves that the code implements them."""
         codes = set(self.plan.code_words)
         return {
             word: self._diagram(cell)

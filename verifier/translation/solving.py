@@ -19,7 +19,7 @@ from policyc.verifier.smt.lazy_z3 import z3
 from policyc.verifier.smt.solver_choice import Choice
 
 LIMIT_MS, WHOLE_LIMIT_MS = 120_000, 20_000
-"""Of a goal and a solver; of one that has cases. Most take milliseconds."""
+"""Time limits of a goal and a solver; the second if the goal has cases. Most take milliseconds."""
 
 Model = Mapping[Node, int]
 """The values of variables; truths as 0 and 1. A variable that is missing may have any value."""

@@ -98,7 +98,7 @@ class TailCallClaims:
 
     @cached_property
     def _wanted(self) -> Mapping[int, Bits]:
-        """By offset, each byte that must change."""
+        """The bytes that must change, by offset."""
         domain = self.runs.domain
         found = dict[int, Bits]()
         for one, other in SWAPPED:

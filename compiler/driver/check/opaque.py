@@ -70,7 +70,7 @@ def _in_all(policies: PolicySet, answers: list[tuple[PolicySet, Answers]]) -> An
 
 
 def _weakest(found: Iterable[Useless]) -> Useless:
-    """What is true under every reading: dead in one and redundant in another is redundant."""
+    """The weakest claim of all readings: dead in one and redundant in another is redundant."""
     return max(found, key=lambda each: _ORDER.index(each.why))
 
 

@@ -85,7 +85,7 @@ class PolicyFacts(NamedTuple):
     texts: PolicyTexts | None = None
 
     def reads(self, direction: Direction) -> Reads:
-        """What it reads in one direction."""
+        """The selectors, blocks and ports that it reads in one direction."""
         return self.ingress if direction is Direction.INGRESS else self.egress
 
     @property

@@ -49,7 +49,7 @@ class Token:
 
 
 class SelectorError(Exception):
-    """What was expected at start..end of the expression, what was found there, and a hint."""
+    """The expectation at start..end of the expression, the text found there, and a hint."""
 
     def __init__(self, start: int, end: int, expected: str, found: str, hint: str = "") -> None:
         super().__init__(f"expected {expected}, found {found}")

@@ -121,7 +121,7 @@ _SYNONYMS = {
 
 
 def hint_for(problem: SyntaxProblem) -> str:
-    """What was probably meant, or nothing."""
+    """A hint with the probable intention, or nothing."""
     found, expected = problem.found, frozenset(problem.expected)
     if found.kind == STRAY:
         return _of_stray(found.text)

@@ -47,7 +47,7 @@ class ExecutorStage:
 
 
 class _Clock(oracle.Oracle):
-    """A second passes at each read of the clock; each random number is the last one plus one."""
+    """Each call advances the clock by a second; a random number is the number of calls so far."""
 
     def __init__(self) -> None:
         self._asked = 0
