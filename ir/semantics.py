@@ -44,7 +44,7 @@ class DeniedByDefault:
 
 @dataclass(frozen=True, slots=True)
 class AllowedByDefault:
-    """Nothing isolates this end, or it is not evaluated; `why` says which (A1, A3, A21-A23)."""
+    """No policy isolates this end, or policies do not apply; `why` says which (A1, A3, A21-A23)."""
 
     why: str
 
@@ -184,7 +184,7 @@ def end_verdict(
 def _host_verdict(
     policies: PolicySet, direction: Direction, subject: Node, peer: End, flow: Flow
 ) -> EndVerdict:
-    """Failsafe ports, then the tiers; a guarded host that no policy selects is closed (D43)."""
+    """Failsafe ports, then the tiers; a default-deny host that no policy selects is closed (D43)."""
     host = subject.host
     if host is None:
         return OUTSIDE

@@ -130,7 +130,7 @@ class Nodes:
 
     @classmethod
     def after(cls, nodes: Sequence[Node]) -> "Nodes":
-        """Nodes that begin with these, of which the first leads nowhere."""
+        """A table that begins with these nodes, of which the first leads nowhere."""
         return cls(list(nodes), {node: at for at, node in enumerate(nodes) if at})
 
     def tree(self, steps: Steps, *, is_chained: bool = False) -> int:

@@ -81,7 +81,7 @@ class View:
         )
 
     def column(self, column: Column, atoms: Atoms) -> ColumnView:
-        """The part of a column that is read."""
+        """The part of a column that the rules of the direction read."""
         blocks = atoms.classifier.addresses[column.family].blocks[column.atom] & self.blocks
         family = column.family if self.by_family else 0
         match column:

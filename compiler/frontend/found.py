@@ -69,7 +69,7 @@ class Found:
     intents: "tuple[IntentText, ...]" = ()
 
     def __bool__(self) -> bool:
-        """Whether there is anything."""
+        """Whether any field has an entry."""
         return self != NOTHING
 
 

@@ -39,17 +39,17 @@ class RuleRole(Enum):
     """The role of a rule in the verdict."""
 
     DECIDES = "decides"
-    """It is the rule that decided."""
+    """The rule decided."""
     NOTES = "notes"
-    """It matches and logs or counts; evaluation continues."""
+    """The rule matches and logs or counts; evaluation continues."""
     PASSES = "passes"
-    """It matches and sends the flow on to the next tier."""
+    """The rule matches and sends the flow on to the next tier."""
     AGREES = "agrees"
-    """It matches, and would decide the same without the rule that decided."""
+    """The rule matches, and would decide the same without the rule that decided."""
     COMES_LATER = "comes later"
-    """It matches, with another action, after the rule that decided."""
+    """The rule matches, with another action, after the rule that decided."""
     NO_MATCH = "no match"
-    """It does not match."""
+    """The rule does not match."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class TierOutcome(Enum):
     PASSED = "passed"
     """A rule passed it on, or the tier passes on what it does not match."""
     UNTOUCHED = "untouched"
-    """No policy of the tier decides it."""
+    """No policy of the tier decides the flow."""
     NOT_ASKED = "not asked"
     """An earlier tier decided."""
 

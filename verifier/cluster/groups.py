@@ -278,7 +278,7 @@ class Groups:
                 found[talk] = found.get(talk, 0) | both
 
     def _add_wherever(self, found: dict[Talk, int], family: int, area: int, groups: int) -> None:
-        """In the only family that both have: the words are those for both families."""
+        """An area in the only family that both groups have, as if for both families: the words agree."""
         talk = (FAMILIES, self._in_both(area, family))
         found[talk] = found.get(talk, 0) | groups
 

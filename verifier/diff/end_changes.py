@@ -350,7 +350,7 @@ class _Weakening:
         return [each for n, each in zip(names, literals, strict=True) if str(n) in core]
 
     def implied(self, literals: Sequence[Literal]) -> bool:
-        """Every flow of which these are true changes in this way."""
+        """Every flow with these literals changes in this way."""
         self.checker.push()
         self.checker.add(*(term_of(each, self.query.view) for each in literals))
         refuted = self.query.is_refuted(self.checker, ())

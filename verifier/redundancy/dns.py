@@ -33,7 +33,7 @@ NODE_LOCAL = IPv4Address("169.254.20.10")
 
 @dataclass(frozen=True, slots=True)
 class CutOff:
-    """A pod without DNS, a flow that shows it, and the policies or the rule that deny it."""
+    """A pod without DNS, a flow that shows it, and the policies or the rule that deny the flow."""
 
     subject: Endpoint
     flow: Flow

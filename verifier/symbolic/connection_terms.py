@@ -200,7 +200,7 @@ class ConnectionTerms:
         yield from self._apart()
 
     def _apart(self) -> Iterator[Term]:
-        """Two ends have two addresses; a node's traffic to its own address never leaves it."""
+        """The two ends have different addresses; a node's traffic to its own address never leaves it."""
         yield self.is_same_pod == self.is_one_address()
 
     def is_one_address(self) -> Term:
@@ -324,11 +324,11 @@ class ConnectionTerms:
     # Peers and services as terms, for claims about the ends themselves.
 
     def src_matches(self, peer: Peer) -> Term:
-        """The source is such a peer; `local` and `remote` nodes are relative to the destination."""
+        """The source matches a peer; `local` and `remote` nodes are relative to the destination."""
         return self._matches(peer, self.src, self.is_on_dst_node)
 
     def dst_matches(self, peer: Peer) -> Term:
-        """The destination is such a peer, relative to the source."""
+        """The destination matches a peer, relative to the source."""
         return self._matches(peer, self.dst, self.is_on_src_node)
 
     def _matches(self, peer: Peer, end: ConnectionEnd, is_own: Term) -> Term:
@@ -353,7 +353,7 @@ class ConnectionTerms:
                 assert_never(peer)
 
     def services_in(self, ports: Iterable[Ports]) -> Term:
-        """The service is among these; names are those that a destination pod declares (A19)."""
+        """The service is among some entries; a named port is what a destination pod declares (A19)."""
 
         def named(port: NamedPort) -> Term:
             return z3.And(self.dst.is_pod, self.declares(port))

@@ -26,7 +26,7 @@ from policyc.verifier.smt.terms import (
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """The subject is, or is not, such a peer."""
+    """The subject matches a peer, or does not."""
 
     peer: Peer
     holds: bool
@@ -34,7 +34,7 @@ class Own:
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """The peer is, or is not, such a peer."""
+    """The end on the other side matches a peer, or does not."""
 
     peer: Peer
     holds: bool
@@ -83,10 +83,10 @@ class Viewpoint(Shape):
     """The terms of a flow as one end sees it."""
 
     def own(self, peer: Peer) -> Term:
-        """The subject is such a peer."""
+        """The subject matches a peer."""
 
     def other(self, peer: Peer) -> Term:
-        """The end on the other side is such a peer."""
+        """The end on the other side matches a peer."""
 
     def declares(self, port: NamedPort) -> Term:
         """The destination declares the flow's number under this name."""

@@ -239,7 +239,7 @@ def policy_object(emitted: Emitted, cache: BuildCache | None) -> bytes:
 
 
 def seed_files(emitted: Emitted) -> dict[str, Data]:
-    """The seeds that hold anything."""
+    """The seeds that are not empty."""
     return {f"seeds/{seed.map_name}.bin": seed.data for seed in emitted.seeds if seed.data}
 
 

@@ -26,7 +26,7 @@ Blobs = list[bytes | memoryview]
 """The bytes that JSON values refer to by index."""
 _LARGE = 1 << 16
 _NARROW, _WIDE = 1, 4
-"""Bytes of a part of a row."""
+"""The size in bytes of one part index of a row."""
 
 
 def kept(blobs: Blobs, data: bytes) -> int:

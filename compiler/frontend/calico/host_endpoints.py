@@ -95,6 +95,8 @@ def _unsupported(span: Span, where: str, what: str, report: Report) -> None:
 def with_hosts(universe: Universe, hosts: Iterable[HostEndpoint], report: Report) -> Universe:
     """The universe whose nodes have their host endpoints.
 
+    A host without a Node object becomes a Node, with the addresses that it is expected to have.
+
     A host that is no Node of the cluster becomes one, with the addresses it is expected to have.
     """
     by_node = _one_each(hosts, report)

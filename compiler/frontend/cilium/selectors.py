@@ -51,7 +51,7 @@ _OPERATORS = {o.value: o for o in Operator}
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One requirement as written: the key without its source. `is_label`: it stands in matchLabels."""
+    """One requirement as written: the key without its source. `is_label`: it is in matchLabels."""
 
     source: str
     key: str

@@ -109,7 +109,7 @@ def bounded(token: Token, allowed: range, what: str, passage: Passage) -> int | 
 
 
 def _icmp(service: tree.Service, passage: Passage) -> Iterator[Ports]:
-    """A number is one family's; a name, or nothing, is both families' after the word `icmp` (G55)."""
+    """ICMP of one family for a number; of both for a name, or none, after the word `icmp` (G55)."""
     kinds = (Kind.ICMPV6,) if service.token.kind == "icmpv6" else (Kind.ICMP, Kind.ICMPV6)
     written, code = service.number, None
     if written is None:

@@ -65,7 +65,7 @@ def parse_cidr(text: str) -> Cidr | None:
 
 
 def _mapped(address: IPv4Address, length: int) -> Cidr | None:
-    """An IPv4-mapped CIDR is the IPv4 one; shorter than /96 it is neither family, and refused."""
+    """An IPv4-mapped CIDR as IPv4; a prefix shorter than /96 is of neither family, and refused."""
     if length < _MAPPED_BITS:
         return None
     network = IPv4Network((int(address), length - _MAPPED_BITS), strict=False)

@@ -15,7 +15,7 @@ from policyc.verifier.bytecode.object import BpfObject, read_object
 ENTRY = "pc_policy_run"
 SCRATCH, COUNTS = "pc_scratch", "pc_counts"
 FRAME = b"\xff" * 90
-"""For all flows: a reject gets no answer packet, as no device of ours is there to send it."""
+"""A broadcast frame, for all flows: a reject gets no answer, as no device of ours could send it."""
 NEXT = 0xFFFFFFFF
 """TC_ACT_UNSPEC: the packet passes."""
 Counts = Mapping[int, int]

@@ -40,7 +40,7 @@ networks = st.sampled_from(NETWORKS)
 
 
 _RARELY = st.integers(0, 3)
-"""0 is the rare case, and what shrinking tries first."""
+"""The value 0 is rare, and shrinking tries it first."""
 _ABSENT = object()
 
 

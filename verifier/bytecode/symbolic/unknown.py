@@ -133,7 +133,7 @@ class TableMemory(Memory):
         raise UnmodelledError(f"a value of {self.name} is changed")
 
     def copy(self) -> "TableMemory":
-        """It never changes."""
+        """The memory itself, because it never changes."""
         return self
 
     def rewrite_pointers(self, change: Callable[[Pointer], Value]) -> None:
