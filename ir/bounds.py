@@ -85,7 +85,7 @@ def upper_bound(policies: PolicySet) -> PolicySet:
 def lower_rule(rule: Rule) -> Rule:
     """The most closed reading of a rule. The rule is enforced in this reading.
 
-    A flow that an opaque pass may match is denied: the next tier would decide it, or this one.
+    A flow that an opaque pass may match is denied: the next tier may decide it, or this one.
     """
     opaque = rule.opaque
     if opaque is None:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Partition a universe into atoms (`ir/atoms.py`): the rows and columns that exist, or could exist.
 
-Input: a Vocabulary and a Universe. Without a universe it gives the signatures that consist of one part.
+Input: a Vocabulary and a Universe. Without a universe: the signatures in which exactly one selector, or
+node condition, holds.
 """
 
 from collections import defaultdict

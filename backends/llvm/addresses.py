@@ -69,7 +69,7 @@ def _whole(fn: Function, high: str, low: str) -> str:
 
 
 def _starts_table(starts: list[int], family: int) -> Array:
-    """Ascending addresses as compiled code loads them: u32, or u128 as a host stores it."""
+    """Ascending addresses as native code loads them: u32, or u128 as a host stores it."""
     if family == 4:
         return np.array(starts, dtype=np.uint32)
     raw = b"".join(start.to_bytes(16, "little") for start in starts)

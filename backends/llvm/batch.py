@@ -54,5 +54,5 @@ class Verdicts:
 
 
 def words(values: "npt.ArrayLike") -> Words:
-    """Numbers as a column that compiled code can read: contiguous, 32 bits each."""
+    """Numbers as a column that native code can read: contiguous, 32 bits each."""
     return np.ascontiguousarray(values, dtype=np.uint32)

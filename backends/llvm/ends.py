@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ends of flows as numbers: the fields of each end that compiled code reads, in one family.
+"""The ends of flows as numbers: the fields of each end that native code reads, in one family.
 
 An end is placed as in `ir/lookup.py`: an endpoint in its row and column, a node or an address in its
 column. An end that the tables do not cover has no number: an endpoint of unknown address, a node under

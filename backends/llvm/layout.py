@@ -93,7 +93,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Everything that compiled code reads, except the ends of flows."""
+    """Everything that native code reads, except the ends of flows."""
 
     grids: dict[Direction, Grid]
     leaves: Leaves

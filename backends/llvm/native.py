@@ -91,7 +91,7 @@ class NativeEvaluator:
 
 
 def _check(column: Words, limit: int, count: int) -> None:
-    """Compiled code reads without bounds checks, so invalid numbers must be refused here."""
+    """Native code reads without bounds checks, so invalid numbers must be refused here."""
     if column.dtype != np.uint32 or not column.flags.c_contiguous or len(column) != count:
         raise InternalError("a batch has columns of 32 bits, side by side and equally long")
     if count and int(column.max()) >= limit:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cancel what two policy sets have in common: only ends that a changed policy selects can differ.
 
-A syntactic lemma. Consider an end that no policy selects which only one side has. Both sides apply the
-same rules to it, in the same order, under the same defaults, so every verdict is the same.
+A syntactic lemma. Take the policies that only one side has, and an end that none of them selects. Both
+sides apply the same rules to it, in the same order, under the same defaults, so every verdict is the
+same.
 """
 
 from collections import Counter

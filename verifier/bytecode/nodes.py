@@ -36,10 +36,10 @@ class Node:
     """An operation on operands; `number` is the node's position in creation order.
 
     The operands by operation. A variable has its name. NOT has a truth, ALL has two or more truths,
-    ordered by number. EQ, ULT and SLT have two bit strings of one width; EQ has a known number second.
-    ITE has a truth and two bit strings. EXTRACT has a bit string and the lowest bit. CONCAT has each
-    part and its width, the lowest bits first. SIGN (sign extension) has a bit string. The others have
-    two operands of the node's width, as `values.Op` defines them.
+    ordered by number. EQ, ULT and SLT have two bit strings of one width; in EQ a known number comes
+    second. ITE has a truth and two bit strings. EXTRACT has a bit string and the lowest bit. CONCAT has
+    each part and its width, the lowest bits first. SIGN (sign extension) has a bit string. The others
+    have two operands of the node's width, as `values.Op` defines them.
     """
 
     __slots__ = ("args", "contrary", "number", "op", "width")

@@ -97,7 +97,7 @@ class EndQuery:
     ignore_effects: bool = False
     timeout_ms: int | None = None
     base: tuple[Own, ...] = ()
-    """A condition of all regions: only under it the given policies are all there are."""
+    """The condition of all regions: only under it the given policies are complete."""
     queries: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:

@@ -38,7 +38,7 @@ from policyc.ir.passes.cancel import (
 from policyc.ir.policy import NEVER, Direction, PolicySet, Rule
 
 MOST_BUNDLES = 4
-"""The limit of shared rules: each doubles the cases, and a case is a whole comparison."""
+"""The limit of shared bundles: each doubles the cases, and a case is a whole comparison."""
 Bound = Callable[[Rule], Rule]
 
 
@@ -46,8 +46,8 @@ Bound = Callable[[Rule], Rule]
 class Case:
     """Both sides of a comparison, without opaque rules.
 
-    `opens`: flows that NEW allows and OLD does not count. `closes`: flows that OLD allows and NEW does
-    not count.
+    `opens`: opened flows (NEW allows, OLD does not) count as differences. `closes`: closed flows (OLD
+    allows, NEW does not) count.
     """
 
     before: PolicySet

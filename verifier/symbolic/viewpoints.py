@@ -26,11 +26,11 @@ class EndView:
     situation: Situation
 
     def own(self, peer: Peer) -> Term:
-        """The subject is such a peer."""
+        """The subject matches a peer."""
         return self.situation.peer_term(peer, True)
 
     def other(self, peer: Peer) -> Term:
-        """The end on the other side is such a peer."""
+        """The end on the other side matches a peer."""
         return self.situation.peer_term(peer, False)
 
     def declares(self, port: NamedPort) -> Term:
@@ -72,13 +72,13 @@ class ConnectionView:
     is_host: bool
 
     def own(self, peer: Peer) -> Term:
-        """The subject is such a peer."""
+        """The subject matches a peer."""
         if self.direction is Direction.INGRESS:
             return self.connection.dst_matches(peer)
         return self.connection.src_matches(peer)
 
     def other(self, peer: Peer) -> Term:
-        """The end on the other side is such a peer."""
+        """The end on the other side matches a peer."""
         if self.direction is Direction.INGRESS:
             return self.connection.src_matches(peer)
         return self.connection.dst_matches(peer)
