@@ -24,7 +24,10 @@ def local_subjects(universe: Universe, node: str) -> frozenset[str]:
 
 
 def endpoints_by_node(universe: Universe) -> dict[str, list[Endpoint]]:
-    """The pods of each node that policies select; pods on no node yet are under the empty name."""
+    """The possible subjects of each node; pods on no node yet are under the empty name.
+
+    hostNetwork pods are not subjects.
+    """
     found: dict[str, list[Endpoint]] = {}
     for endpoint in universe.endpoints:
         if not endpoint.host_network:

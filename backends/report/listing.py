@@ -10,7 +10,7 @@ ICMP = ("ICMP", "ICMPV6")
 
 
 def listing_headline(result: ListResult) -> str:
-    """The share of pairs that may talk, in one sentence."""
+    """The numbers of groups and of pairs that may and may not talk, in one sentence."""
     groups = counted(result.n_groups, "group")
     pairs = counted(result.n_connected, "pair")
     head = f"{groups} of ends that behave equally: {pairs} of groups may talk, {result.n_silent} may not"

@@ -236,7 +236,7 @@ def _is_another(end: Named) -> bool:
 
 
 def _identity(end: Named) -> object:
-    """The identity of a site: its address, or its node, if the cluster does not name the node."""
+    """The identity of a site: the end's name, its addresses, and its node."""
     if isinstance(end, Endpoint):
         return end.qualified_name, end.addresses, end.node, repr(end.its_node)
     return end.name, end.addresses

@@ -65,7 +65,7 @@ class Connection(ConnectionTerms):
         return free_end(name, Domains(self.tests))
 
     def _universe(self) -> Iterator[Term]:
-        """The shared attributes of pods and nodes that could exist, where they share an owner."""
+        """The constraints on the ends: legal values, and equal attributes where they share an owner."""
         hosts = HostRules.of(self.sets)
         for end in (self.src, self.dst):
             yield from is_legal(end)

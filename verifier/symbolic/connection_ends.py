@@ -53,7 +53,7 @@ class ConnectionEnd:
         return z3.And(self.is_node, self.has_host)
 
     def address(self, is_ipv6: Term, family: int) -> Term:
-        """The address of a family, given that the flow is of this family."""
+        """The address of a family, and the condition that the flow is of this family."""
         return self.addresses[family], is_ipv6 if family == 6 else z3.Not(is_ipv6)
 
 

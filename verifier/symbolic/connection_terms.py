@@ -262,7 +262,11 @@ class ConnectionTerms:
         return self._situations[Direction.INGRESS, False]
 
     def _is_unasked(self, direction: Direction) -> Term:
-        """No policy of this end applies. A pod's own flow may be about its node, a node's never."""
+        """No policy of this end applies.
+
+        A pod's policies may deny flows of its own node; a node's policies never apply to flows to its
+        own pods.
+        """
         never = [self.is_same_pod, self.is_between_neighbours()]
         if direction is Direction.EGRESS or not self._at_pod.binds_own_node:
             never.append(self.is_from_own_node())
