@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values that are computed from their texts, or from other data, on first use: few are ever used."""
+"""Values that are computed from their texts, or from other data, on access: few are ever used."""
 
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar, overload

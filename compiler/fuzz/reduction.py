@@ -38,7 +38,7 @@ def reduced(draw: Draw, fails: Fails) -> Draw:
 
 
 def _without_knobs(draw: Draw) -> Iterator[Draw]:
-    """The draw with all pods given to the compiler, its own layouts, and no salt: one change each."""
+    """Draws with one option reset: pods given to the compiler, its own layouts, or no salt."""
     if draw.later:
         yield replace(draw, later=frozenset())
     for name in sorted(draw.later):

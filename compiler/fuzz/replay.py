@@ -10,7 +10,7 @@ from policyc.compiler.fuzz.regression import Regression, scenario_of
 from policyc.compiler.fuzz.stages.stage import Stage
 
 FLOWS = 60
-"""The default of a case without a value."""
+"""The number of flows of a case that does not give one."""
 
 
 def replayed(

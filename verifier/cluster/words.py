@@ -17,9 +17,9 @@ from policyc.verifier.cluster.space import Space
 
 _FEW = 4
 _SOME = 3
-"""Up to this number, networks are listed as they are."""
+"""Fewer networks than this are listed as they are."""
 _MOST_SELECTORS = 2000
-"""Beyond this number, selectors are not combined to describe a set of pods: it would be too slow."""
+"""Beyond this number, selectors are not combined to describe pods: each set is compared to all."""
 _ALL_OF = "all pods of"
 
 

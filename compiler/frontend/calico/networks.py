@@ -44,7 +44,7 @@ class Asked:
 
 
 def networks_found(asked: Asked, surroundings: Surroundings) -> list[Network]:
-    """The networks of everything that the selectors match, with warnings of surprises."""
+    """The networks of everything that the selectors match; unexpected matches get a warning."""
     found = [
         each for each in surroundings.found.address_sets if _is_found(each, asked, surroundings)
     ]
